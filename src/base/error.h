@@ -1,0 +1,23 @@
+/* How a function says what went wrong: a status to return, and a sentence for the person who reads it. */
+#ifndef ZEST_BASE_ERROR_H
+#define ZEST_BASE_ERROR_H
+
+#include "zest.h"
+
+typedef struct {
+    zest_status status;
+    char message[1024];
+} zest_error;
+
+/* Stores the sentence (what was wrong, where, what to do) and returns status. error may be NULL. */
+zest_status zest_error_set(zest_error *error, zest_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same for a failed system call: appends the text of errno. */
+zest_status zest_error_set_errno(zest_error *error, zest_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "FILE: out of memory" with what was wanted. */
+zest_status zest_error_memory(zest_error *error, const char *what, size_t bytes);
+
+#endif

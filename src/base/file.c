@@ -1,0 +1,103 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    char block[65536];
+    size_t total = 0;
+    for (;;) {
+        ssize_t got = read(descriptor, block, sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            zest_status status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
+            close(descriptor);
+            return status;
+        }
+        if (got == 0) break;
+        total += (size_t)got;
+        if (total > limit) {
+            close(descriptor);
+            return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: larger than the %zu bytes allowed here",
+                                  path, limit);
+        }
+        zest_buffer_add(out, block, (size_t)got);
+    }
+    close(descriptor);
+    return out->failed ? zest_error_memory(error, path, total) : ZEST_OK;
+}
+
+zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
+                                zest_error *error) {
+    const char *next = bytes;
+    while (size) {
+        ssize_t written = write(descriptor, next, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+        next += written;
+        size -= (size_t)written;
+    }
+    return ZEST_OK;
+}
+
+/* The rename is only durable once the folder itself is on disk. */
+static void sync_folder_of(const char *path) {
+    char *folder = strdup(path);
+    if (!folder) return;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    int descriptor = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor >= 0) {
+        fsync(descriptor);
+        close(descriptor);
+    }
+    free(folder);
+}
+
+zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
+    size_t room = strlen(path) + 40;
+    char *temporary = malloc(room);
+    if (!temporary) return zest_error_memory(error, path, room);
+    snprintf(temporary, room, "%s.%ld.tmp", path, (long)getpid());
+    zest_status status = ZEST_OK;
+    int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+        free(temporary);
+        return status;
+    }
+    status = zest_file_write_all(descriptor, bytes, size, path, error);
+    if (!status && fsync(descriptor))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+    if (close(descriptor) && !status)
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+    if (!status && rename(temporary, path))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be replaced", path);
+    if (status)
+        unlink(temporary);
+    else
+        sync_folder_of(path);
+    free(temporary);
+    return status;
+}
+
+zest_status zest_file_make_folder(const char *path, zest_error *error) {
+    struct stat info;
+    if (mkdir(path, 0777) == 0) return ZEST_OK;
+    if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return ZEST_OK;
+    return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: the folder cannot be made", path);
+}
+
+char *zest_file_join(const char *folder, const char *name) {
+    size_t room = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path) snprintf(path, room, "%s/%s", folder, name);
+    return path;
+}

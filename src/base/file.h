@@ -1,0 +1,27 @@
+/* Files: read whole, written whole or not at all. */
+#ifndef ZEST_BASE_FILE_H
+#define ZEST_BASE_FILE_H
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* Appends the file's bytes to *out; a file of more than limit bytes is refused. */
+zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error);
+
+/* Replaces path by these bytes atomically: a temporary file in the same folder, fsync, rename, fsync of the
+ * folder. After a kill or on a full disk the old file is still there, whole. */
+zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error);
+
+/* Writes everything or fails, whatever the kernel's appetite. path is for the message. */
+zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
+                                zest_error *error);
+
+/* Makes the folder; one that exists is fine. */
+zest_status zest_file_make_folder(const char *path, zest_error *error);
+
+/* folder/name, to be freed; NULL when memory is short. */
+char *zest_file_join(const char *folder, const char *name);
+
+#endif

@@ -1,0 +1,310 @@
+#include "base/option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The table ---- */
+
+#define NONE -HUGE_VAL, HUGE_VAL, 0, ""
+#define POSITIVE 0, HUGE_VAL, 1, ""
+#define AT_LEAST(low) low, HUGE_VAL, 0, ""
+#define WITHIN(low, high) low, high, 0, ""
+#define CHOICES(words) 0, 0, 0, words
+#define ROW(id, name, letter, kind, fallback, range, argument, section, users, help) \
+    [ZEST_OPTION_##id] = {name, letter, ZEST_KIND_##kind, fallback, range, argument, section, users, help},
+static const zest_option_row table[ZEST_OPTION_COUNT] = {ZEST_OPTION_TABLE(ROW)};
+
+const zest_option_row *zest_option_row_at(zest_option_id id) { return &table[id]; }
+
+zest_option_id zest_option_find(const char *name, unsigned users) {
+    int id = 0;
+    while (id < ZEST_OPTION_COUNT && !(table[id].users & users && !strcmp(table[id].name, name))) id++;
+    return (zest_option_id)id;
+}
+
+zest_option_id zest_option_find_letter(char letter, unsigned users) {
+    int id = 0;
+    while (id < ZEST_OPTION_COUNT && !(table[id].users & users && letter && table[id].letter == letter)) id++;
+    return (zest_option_id)id;
+}
+
+/* Edit distance of two short words. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[64], length = strlen(b);
+    if (length >= 64) return 64;
+    for (size_t j = 0; j <= length; j++) row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[length];
+}
+
+const char *zest_option_nearest(const char *name, unsigned users) {
+    const char *nearest = NULL;
+    size_t least = 3; /* further away is no typing mistake */
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        if (!(table[id].users & users)) continue;
+        size_t d = distance(name, table[id].name);
+        if (d < least && d < strlen(table[id].name)) least = d, nearest = table[id].name;
+    }
+    return nearest;
+}
+
+const char *zest_option_kind_name(zest_option_kind kind) {
+    static const char *const names[] = {"flag", "real", "count", "seed", "choice", "text", "list"};
+    return names[kind];
+}
+
+static void range_of_choices(const char *choices, char *room, size_t size) {
+    size_t used = 0;
+    for (const char *c = choices; *c && used + 5 < size; c++) {
+        if (*c != '|')
+            room[used++] = *c;
+        else
+            used += (size_t)snprintf(room + used, size - used, "%s", strchr(c + 1, '|') ? ", " : " or ");
+    }
+    room[used] = '\0';
+}
+
+const char *zest_option_range(const zest_option_row *row, char *room, size_t size) {
+    room[0] = '\0';
+    if (row->kind == ZEST_KIND_CHOICE)
+        range_of_choices(row->choices, room, size);
+    else if (isfinite(row->low) && isfinite(row->high))
+        snprintf(room, size, "%g to %.10g", row->low, row->high);
+    else if (isfinite(row->low))
+        snprintf(room, size, "%s %g", row->open ? ">" : ">=", row->low);
+    return room;
+}
+
+/* ---- Values ---- */
+
+typedef struct {
+    double number;
+    uint64_t whole;
+} value;
+
+static int parse_whole(const char *text, uint64_t *whole) {
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)text[0])) return 0;
+    *whole = strtoull(text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
+    if (!errno && !*end) return 1;
+    /* "1e6" is a count too when it is one exactly */
+    errno = 0;
+    double number = strtod(text, &end);
+    if (*end || !(number >= 0 && number <= 9007199254740992.0) || number != floor(number)) return 0;
+    *whole = (uint64_t)number;
+    return 1;
+}
+
+static int parse_real(const char *text, double *number) {
+    char *end;
+    if (!*text || isspace((unsigned char)*text)) return 0;
+    *number = strtod(text, &end);
+    return !*end && !isnan(*number);
+}
+
+static int parse_choice(const char *choices, const char *text, uint64_t *position) {
+    size_t length = strlen(text);
+    *position = 0;
+    for (const char *c = choices; c; ++*position) {
+        const char *bar = strchr(c, '|');
+        size_t here = bar ? (size_t)(bar - c) : strlen(c);
+        if (here == length && !strncmp(c, text, length)) return 1;
+        c = bar ? bar + 1 : NULL;
+    }
+    return 0;
+}
+
+static int parse_flag(const char *text, uint64_t *whole) {
+    *whole = !strcmp(text, "yes") || !strcmp(text, "true") || !strcmp(text, "1");
+    return *whole || !strcmp(text, "no") || !strcmp(text, "false") || !strcmp(text, "0");
+}
+
+static int parse(const zest_option_row *row, const char *text, value *out) {
+    out->number = 0;
+    out->whole = 0;
+    switch (row->kind) {
+    case ZEST_KIND_TEXT: return 1;
+    case ZEST_KIND_LIST: return 1; /* zest_options_list checks the numbers */
+    case ZEST_KIND_FLAG: return parse_flag(text, &out->whole);
+    case ZEST_KIND_CHOICE: return parse_choice(row->choices, text, &out->whole);
+    case ZEST_KIND_REAL: return parse_real(text, &out->number);
+    case ZEST_KIND_COUNT:
+    case ZEST_KIND_SEED:
+        if (!parse_whole(text, &out->whole)) return 0;
+        out->number = (double)out->whole;
+        return 1;
+    }
+    return 0;
+}
+
+static int in_range(const zest_option_row *row, double number) {
+    if (row->kind != ZEST_KIND_REAL && row->kind != ZEST_KIND_COUNT) return 1;
+    if (isfinite(row->low) && !isfinite(number)) return 0;
+    return (row->open ? number > row->low : number >= row->low) && number <= row->high;
+}
+
+static zest_status refuse(const zest_option_row *row, const char *text, zest_error *error) {
+    static const char *const what[] = {"yes or no",
+                                       "a number",
+                                       "a whole number",
+                                       "a whole number from 0 to 2^64-1",
+                                       "one of these words: ",
+                                       "text",
+                                       "numbers with commas between them"};
+    char range[256];
+    zest_option_range(row, range, sizeof range);
+    const char *reason = row == &table[ZEST_OPTION_T] && text[0] == '-'
+                             ? ". A negative tilt would favour the lowest loss nearby, that is, sharp minima"
+                             : "";
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "option %s: '%s' is not allowed; it takes %s%s%s (default %s)%s", row->name, text,
+                          what[row->kind], *range && row->kind != ZEST_KIND_CHOICE ? " " : "", range,
+                          *row->fallback ? row->fallback : "none", reason);
+}
+
+void zest_options_init(zest_options *options) {
+    memset(options, 0, sizeof *options);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        value v;
+        parse(&table[id], table[id].fallback, &v);
+        options->number[id] = v.number;
+        options->whole[id] = v.whole;
+    }
+}
+
+void zest_options_free(zest_options *options) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) free(options->text[id]);
+    memset(options, 0, sizeof *options);
+}
+
+zest_status zest_options_copy(zest_options *to, const zest_options *from, zest_error *error) {
+    zest_options_init(to);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        if (!from->text[id]) continue;
+        zest_status status = zest_options_set_id(to, (zest_option_id)id, from->text[id], error);
+        if (status) return status;
+        to->given[id] = from->given[id];
+    }
+    return ZEST_OK;
+}
+
+const char *zest_options_text(const zest_options *options, zest_option_id id) {
+    return options->text[id] ? options->text[id] : table[id].fallback;
+}
+
+zest_status zest_options_set_id(zest_options *options, zest_option_id id, const char *text,
+                                zest_error *error) {
+    const zest_option_row *row = &table[id];
+    value v;
+    if (strchr(text, '\n'))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: a value cannot hold a line break",
+                              row->name);
+    if (!parse(row, text, &v) || !in_range(row, v.number)) return refuse(row, text, error);
+    char *copy = strdup(text);
+    if (!copy) return zest_error_memory(error, "an option", strlen(text));
+    free(options->text[id]);
+    options->text[id] = copy;
+    options->number[id] = v.number;
+    options->whole[id] = v.whole;
+    options->given[id] = 1;
+    return ZEST_OK;
+}
+
+zest_status zest_options_set(zest_options *options, unsigned users, const char *name, const char *text,
+                             zest_error *error) {
+    zest_option_id id = zest_option_find(name, users);
+    if (id != ZEST_OPTION_COUNT) return zest_options_set_id(options, id, text, error);
+    const char *nearest = zest_option_nearest(name, users);
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%s'%s%s%s", name,
+                          nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* One "name=value" with blanks allowed around both; a name without a value is an error. */
+static zest_status set_one(zest_options *options, unsigned users, char *piece, const char *source, int line,
+                           zest_error *error) {
+    char *equals = strchr(piece, '=');
+    if (!equals)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s, line %d: '%s' should read name=value", source,
+                              line, piece);
+    char *end = equals, *text = equals + 1;
+    while (end > piece && isspace((unsigned char)end[-1])) end--;
+    *end = '\0';
+    while (isspace((unsigned char)*text)) text++;
+    zest_error inner;
+    if (!zest_options_set(options, users, piece, text, &inner)) return ZEST_OK;
+    return zest_error_set(error, inner.status, "%s, line %d: %.900s", source, line, inner.message);
+}
+
+static void trim_end(char *text) {
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
+}
+
+zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
+                                 zest_error *error) {
+    char *copy = strdup(text), *next = copy;
+    if (!copy) return zest_error_memory(error, source, strlen(text));
+    zest_status status = ZEST_OK;
+    int in_lines = strchr(text, '\n') != NULL;
+    for (int line = 1; next && !status; line++) {
+        char *piece = strsep(&next, in_lines ? "\n" : " ");
+        while (isspace((unsigned char)*piece)) piece++;
+        trim_end(piece);
+        if (*piece && *piece != '#')
+            status = set_one(options, users, piece, source, in_lines ? line : 1, error);
+    }
+    free(copy);
+    return status;
+}
+
+zest_status zest_options_preset(zest_options *options, const char *text, zest_error *error) {
+    unsigned char given[ZEST_OPTION_COUNT];
+    memcpy(given, options->given, sizeof given);
+    zest_status status = zest_options_set_all(options, ~0u, text, "defaults", error);
+    memcpy(options->given, given, sizeof given);
+    return status;
+}
+
+void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (table[id].users & users)
+            zest_buffer_format(out, "%s=%s\n", table[id].name,
+                               zest_options_text(options, (zest_option_id)id));
+}
+
+zest_status zest_options_list(const zest_options *options, zest_option_id id, double **values, size_t *count,
+                              zest_error *error) {
+    const char *text = zest_options_text(options, id);
+    size_t room = 1;
+    for (const char *c = text; *c; c++) room += *c == ',';
+    *count = 0;
+    *values = malloc(room * sizeof **values);
+    if (!*values) return zest_error_memory(error, table[id].name, room * sizeof **values);
+    for (const char *c = text; *c;) {
+        char *end;
+        double number = strtod(c, &end);
+        if (end == c || !isfinite(number) || (*end && *end != ',') || (*end == ',' && !end[1])) {
+            free(*values);
+            *values = NULL;
+            return refuse(&table[id], text, error);
+        }
+        (*values)[(*count)++] = number;
+        c = *end ? end + 1 : end;
+    }
+    return ZEST_OK;
+}

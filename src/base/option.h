@@ -1,0 +1,83 @@
+/* Options by name, from the one table in option_table.h. */
+#ifndef ZEST_BASE_OPTION_H
+#define ZEST_BASE_OPTION_H
+
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/option_table.h"
+
+typedef enum {
+    ZEST_KIND_FLAG,
+    ZEST_KIND_REAL,
+    ZEST_KIND_COUNT,
+    ZEST_KIND_SEED,
+    ZEST_KIND_CHOICE,
+    ZEST_KIND_TEXT,
+    ZEST_KIND_LIST,
+} zest_option_kind;
+
+typedef struct {
+    const char *name;
+    char letter; /* 0: none */
+    zest_option_kind kind;
+    const char *fallback;
+    double low, high; /* for numbers; both ends belong to the range unless open */
+    int open;         /* low itself is not allowed */
+    const char *choices;
+    const char *argument; /* what help calls the value */
+    const char *section;
+    unsigned users;
+    const char *help;
+} zest_option_row;
+
+#define ZEST_OPTION_ID(id, ...) ZEST_OPTION_##id,
+typedef enum { ZEST_OPTION_TABLE(ZEST_OPTION_ID) ZEST_OPTION_COUNT } zest_option_id;
+#undef ZEST_OPTION_ID
+
+const zest_option_row *zest_option_row_at(zest_option_id id);
+/* The row that `users` know under this name; ZEST_OPTION_COUNT: none. */
+zest_option_id zest_option_find(const char *name, unsigned users);
+zest_option_id zest_option_find_letter(char letter, unsigned users);
+/* The name most like a mistyped one, or NULL when none is near. */
+const char *zest_option_nearest(const char *name, unsigned users);
+/* "> 0", "1 to 1024", "zest-n, zest-bc or mezo"; "" when anything goes. Writes into room and returns it. */
+const char *zest_option_range(const zest_option_row *row, char *room, size_t size);
+const char *zest_option_kind_name(zest_option_kind kind);
+
+/* A value for every option. */
+typedef struct {
+    char *text[ZEST_OPTION_COUNT]; /* as given; NULL: the default */
+    double number[ZEST_OPTION_COUNT];
+    uint64_t whole[ZEST_OPTION_COUNT]; /* counts and seeds; the position of a choice; 0 or 1 for a flag */
+    unsigned char given[ZEST_OPTION_COUNT];
+} zest_options;
+
+void zest_options_init(zest_options *options);
+void zest_options_free(zest_options *options);
+zest_status zest_options_copy(zest_options *to, const zest_options *from, zest_error *error);
+
+/* Checks and stores. `users` says whose names are known. */
+zest_status zest_options_set(zest_options *options, unsigned users, const char *name, const char *value,
+                             zest_error *error);
+zest_status zest_options_set_id(zest_options *options, zest_option_id id, const char *value,
+                                zest_error *error);
+/* Sets each of "name=value name=value ..." or of lines "name = value" with # comments. source is for
+ * messages. */
+zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
+                                 zest_error *error);
+/* Replaces a default: like set, but the option does not count as given. */
+zest_status zest_options_preset(zest_options *options, const char *text, zest_error *error);
+/* "name=value\n" for every option of these users, in table order; set_all reads it back. */
+void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out);
+
+const char *zest_options_text(const zest_options *options, zest_option_id id);
+static inline double zest_options_number(const zest_options *o, zest_option_id id) { return o->number[id]; }
+static inline uint64_t zest_options_whole(const zest_options *o, zest_option_id id) { return o->whole[id]; }
+static inline int zest_options_given(const zest_options *o, zest_option_id id) { return o->given[id]; }
+/* A list option: comma-separated numbers. *values is to be freed. */
+zest_status zest_options_list(const zest_options *options, zest_option_id id, double **values, size_t *count,
+                              zest_error *error);
+
+#endif

@@ -1,0 +1,121 @@
+/* The one table of options. It feeds the library (zest_tuner_set), the command line, its help, the manual
+ * page, the options file of a run and the journal's header. Add an option here and it exists everywhere.
+ *
+ * X(ID, name, letter, kind, default, range, argument, section, users, help)
+ *   range    numbers: NONE, POSITIVE, AT_LEAST(low) or WITHIN(low, high); choices: CHOICES("a|b|c"); text:
+ * NONE users    who takes it: a sum of ZEST_FOR_* A command may start from other defaults (see
+ * cli/command.h); its help then shows those. */
+#ifndef ZEST_BASE_OPTION_TABLE_H
+#define ZEST_BASE_OPTION_TABLE_H
+
+enum {
+    ZEST_FOR_TUNER = 1,
+    ZEST_FOR_MINIMIZE = 2,
+    ZEST_FOR_TOY = 4,
+    ZEST_FOR_THEORY = 8,
+    ZEST_FOR_BENCH = 16,
+    ZEST_FOR_REPLAY = 32,
+    ZEST_FOR_INFO = 64,
+};
+
+#define ZEST_FOR_RUNS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
+#define ZEST_FOR_ALL_COMMANDS \
+    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_REPLAY | ZEST_FOR_INFO)
+
+/* clang-format off */
+#define ZEST_OPTION_TABLE(X)                                                                                           \
+  X(METHOD, "method", 'm', CHOICE, "zest-n", CHOICES("zest-n|zest-bc|mezo"), "NAME", "Method", ZEST_FOR_RUNS,          \
+    "estimator of the tilted gradient: naive, bias-corrected, or MeZO (which is t = 0)")                               \
+  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                             \
+    "tilt: 0 averages the losses nearby, larger values weigh the largest; acts on the scale of the loss")              \
+  X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY,      \
+    "scale of the perturbations")                                                                                      \
+  X(K, "k", 'k', COUNT, "5", WITHIN(1, 1048576), "COUNT", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                      \
+    "directions a step; each costs two evaluations")                                                                   \
+  X(DISTRIBUTION, "distribution", 0, CHOICE, "gaussian", CHOICES("gaussian|sphere|ball|rademacher"), "NAME",           \
+    "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                            \
+    "of the directions: N(0,I), uniform on the sphere or in the ball of radius sqrt(d), or signs")                     \
+  X(DENOMINATOR, "denominator", 0, CHOICE, "shared", CHOICES("shared|ball"), "NAME", "Method",                         \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                                      \
+    "losses in the denominator: those of the same k pairs, or of k further pairs drawn in the ball (Theorem 3.1 to "   \
+    "the letter; needs distribution sphere; twice the evaluations)")                                                   \
+  X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY, "learning rate")         \
+  X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method", ZEST_FOR_RUNS,   \
+    "how lr falls from the end of the warm-up to the last step")                                                       \
+  X(WARMUP, "warmup", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Method", ZEST_FOR_RUNS,                                    \
+    "steps in which lr climbs from 0 to its value")                                                                    \
+  X(FINAL_LR, "final-lr", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Method", ZEST_FOR_RUNS,                             \
+    "where linear and cosine end, as a fraction of lr")                                                                \
+  X(WEIGHT_DECAY, "weight-decay", 0, REAL, "0", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS,                        \
+    "x is multiplied by 1 - lr * weight-decay in every step")                                                          \
+  X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,                                                   \
+    "seed of every random number of the run")                                                                          \
+  X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS | ZEST_FOR_TOY,                \
+    "steps to take at most")                                                                                           \
+  X(EVALS, "evals", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS,                                    \
+    "stop before a step that would need more evaluations than this; 0 for no limit")                                   \
+  X(SECONDS, "seconds", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Stopping", ZEST_FOR_RUNS,                               \
+    "stop after the step in which this time passes, counted anew after a resume; 0 for no limit")                      \
+  X(TARGET, "target", 0, REAL, "-inf", NONE, "LOSS", "Stopping", ZEST_FOR_RUNS,                                        \
+    "stop when the loss of a step is at most this")                                                                    \
+  X(PATIENCE, "patience", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                              \
+    "stop when the best loss has not improved by the tolerance for this many steps; 0 for no limit")                   \
+  X(TOLERANCE, "tolerance", 0, REAL, "0", AT_LEAST(0), "LOSS", "Stopping", ZEST_FOR_RUNS,                              \
+    "what counts as an improvement for --patience")                                                                    \
+  X(EVAL_EVERY, "eval-every", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                          \
+    "evaluate x itself every so many steps; target and patience then look at these losses alone; 0: they look at "     \
+    "the mean loss of the perturbed points of every step")                                                             \
+  X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_RUNS,                         \
+    "give up after this many steps in a row without one finite pair of losses")                                        \
+  X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running", ZEST_FOR_RUNS | ZEST_FOR_BENCH,              \
+    "threads for noise and update; 0 for all cores; results do not depend on it")                                      \
+  X(PRESET, "preset", 0, CHOICE, "paper", CHOICES("paper|clean"), "NAME", "Method", ZEST_FOR_TOY,                      \
+    "values of the options that are not given: as the paper states them, or such that its claim shows clearly")        \
+  X(START_AT, "start-at", 0, LIST, "0,1", NONE, "X,Y", "Method", ZEST_FOR_TOY, "starting point of a toy")              \
+  X(GD_STEPS, "gd-steps", 0, COUNT, "50", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_TOY,                         \
+    "steps of gradient descent, for comparison")                                                                       \
+  X(GD_LR, "gd-lr", 0, REAL, "0.1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_TOY,                                     \
+    "learning rate of gradient descent")                                                                               \
+  X(SEEDS, "seeds", 0, COUNT, "10", WITHIN(1, 10000), "COUNT", "Method", ZEST_FOR_TOY,                                 \
+    "runs of each method, with the seeds --seed, --seed + 1, ...")                                                     \
+  X(MESH, "mesh", 0, LIST, "0.6,0.5", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY,                                    \
+    "size of the triangles of the linear toy")                                                                         \
+  X(EXEC, "exec", 'x', TEXT, "", NONE, "PROGRAM", "Objective", ZEST_FOR_MINIMIZE,                                      \
+    "command, run by the shell, that reads points and answers losses")                                  \
+  X(DIM, "dim", 'd', COUNT, "0", AT_LEAST(0), "COUNT", "Objective", ZEST_FOR_MINIMIZE | ZEST_FOR_THEORY,               \
+    "number of dimensions")                                                                                            \
+  X(EIGENVALUES, "eigenvalues", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                               \
+    "of the Hessian; directions beyond these, up to --dim, have none")                                                 \
+  X(GRADIENT, "gradient", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                                     \
+    "along the same eigenvectors, or one number for all of them; 0 when only eigenvalues are given")                   \
+  X(VERSUS, "versus", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                                         \
+    "eigenvalues of a second landscape to compare with, as many; none when only eigenvalues are given")                \
+  X(TILTS, "tilts", 0, LIST, "0,0.1,0.3,1,3,10,100", NONE, "LIST", "Method", ZEST_FOR_THEORY,                          \
+    "values of t, from 0")                                                                                             \
+  X(EPSILON, "epsilon", 0, REAL, "0.1", POSITIVE, "NUMBER", "Method", ZEST_FOR_THEORY,                                 \
+    "how far R_t may be from R_0 in the bound on t")                                                                   \
+  X(SAMPLES, "samples", 0, COUNT, "0", WITHIN(0, 4294967296), "COUNT", "Method", ZEST_FOR_THEORY,                      \
+    "check R_t with so many random directions; 0 for none")                                                            \
+  X(START, "start", 0, TEXT, "0", NONE, "VALUE|FILE", "Objective", ZEST_FOR_MINIMIZE,                                  \
+    "starting point: one number for all elements, or a file of numbers in text")                                       \
+  X(FORMAT, "format", 0, CHOICE, "text", CHOICES("text|f64|f32"), "NAME", "Objective", ZEST_FOR_MINIMIZE,              \
+    "how points are sent: a line of decimal numbers, or raw little-endian doubles or floats")                          \
+  X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Objective", ZEST_FOR_MINIMIZE,                             \
+    "copies of the program that work side by side")                                                                    \
+  X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE,                          \
+    "the longest that one evaluation may take; 0 for no limit")                                                        \
+  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE,                                          \
+    "go on with the run in this folder; its options come from its journal")                                            \
+  X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY,                                              \
+    "where results go: minimize makes this folder (start, journal, x), the others write this file")                    \
+  X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running", ZEST_FOR_REPLAY,                                           \
+    "the step to rebuild: a number from 0 (the start), or last")                                                       \
+  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TOY,                            \
+    "no progress on a terminal")                                                                                       \
+  X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
+    "print one JSON object as the last line")
+/* clang-format on */
+
+#endif
