@@ -1,0 +1,24 @@
+/* Runs of raw noise: z_i for i = first .. first+count-1, the same bits for every slice and every instruction
+ * set. */
+#ifndef ZEST_RNG_NOISE_H
+#define ZEST_RNG_NOISE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+
+typedef void zest_noise_fill(float *out, uint64_t seed, uint64_t first, size_t count);
+
+/* One table per instruction set; the plain one is the definition. */
+typedef struct {
+    zest_noise_fill *normal; /* standard normals, four per Philox block */
+    zest_noise_fill *sign;   /* +1 or -1, 128 per Philox block */
+} zest_noise;
+
+const zest_noise *zest_noise_for(zest_cpu cpu);
+
+/* The tables themselves, for noise.c; a level the compiler could not build is NULL there. */
+extern const zest_noise zest_noise_plain, zest_noise_avx2, zest_noise_avx512;
+
+#endif
