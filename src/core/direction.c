@@ -1,0 +1,92 @@
+#include "core/direction.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "rng/normal.h"
+
+/* Elements whose squares one thread sums without interruption. Fixed: it decides the rounding of the norm. */
+enum { NORM_BLOCK = 65536, SLICE = 2048 };
+
+int zest_direction_threads(int threads) { return threads > 0 ? threads : omp_get_max_threads(); }
+
+void zest_direction_raw(const zest_ops *ops, const zest_direction *direction, uint64_t first, size_t count,
+                        float *out) {
+    zest_noise_fill *fill =
+        direction->distribution == ZEST_RADEMACHER ? ops->noise->sign : ops->noise->normal;
+    fill(out, direction->seed, first, count);
+}
+
+static double block_square_sum(const zest_ops *ops, uint64_t seed, uint64_t first, uint64_t end) {
+    float slice[SLICE];
+    double sum = 0;
+    for (uint64_t i = first; i < end; i += SLICE) {
+        size_t count = end - i < SLICE ? (size_t)(end - i) : SLICE;
+        ops->noise->normal(slice, seed, i, count);
+        sum += ops->square_sum(slice, count);
+    }
+    return sum;
+}
+
+/* |z|^2 over all elements: sums of fixed blocks, added in order, whatever the number of threads. */
+static zest_status square_norm(const zest_ops *ops, int threads, uint64_t seed, uint64_t dimension,
+                               double *norm, zest_error *error) {
+    int64_t blocks = (int64_t)((dimension + NORM_BLOCK - 1) / NORM_BLOCK);
+    double *sums = malloc((size_t)blocks * sizeof *sums);
+    if (!sums) return zest_error_memory(error, "the norm of a direction", (size_t)blocks * sizeof *sums);
+#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(threads)) if (blocks > 1)
+    for (int64_t b = 0; b < blocks; b++) {
+        uint64_t first = (uint64_t)b * NORM_BLOCK, end = first + NORM_BLOCK;
+        sums[b] = block_square_sum(ops, seed, first, end < dimension ? end : dimension);
+    }
+    *norm = 0;
+    for (int64_t b = 0; b < blocks; b++) *norm += sums[b];
+    free(sums);
+    return ZEST_OK;
+}
+
+/* The uniform distribution in the ball of R^d is the shadow of the uniform distribution on the sphere of
+ * R^(d+2): two further normals lengthen the vector before it is normalised. No power of a uniform number, so
+ * no libm. */
+static double shadow(uint64_t seed) {
+    float extra[4];
+    zest_normal4(seed, ZEST_STREAM_RADIUS, 0, extra);
+    return (double)extra[0] * (double)extra[0] + (double)extra[1] * (double)extra[1];
+}
+
+zest_status zest_direction_make(const zest_ops *ops, int threads, zest_direction *direction,
+                                zest_distribution distribution, uint64_t seed, uint64_t dimension,
+                                zest_error *error) {
+    if (dimension == 0 || dimension > (uint64_t)1 << 60)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a direction needs a dimension from 1 to 2^60");
+    *direction = (zest_direction){seed, dimension, 1.0, distribution};
+    if (distribution == ZEST_GAUSSIAN || distribution == ZEST_RADEMACHER) return ZEST_OK;
+    if (distribution != ZEST_SPHERE && distribution != ZEST_BALL)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no distribution has the number %d",
+                              (int)distribution);
+    double norm = 0;
+    zest_status status = square_norm(ops, threads, seed, dimension, &norm, error);
+    if (status) return status;
+    if (distribution == ZEST_BALL) norm += shadow(seed);
+    direction->gain = norm > 0 ? sqrt((double)dimension / norm) : 0;
+    return ZEST_OK;
+}
+
+zest_status zest_direction_init(zest_ctx *ctx, zest_direction *direction, zest_distribution distribution,
+                                uint64_t seed, uint64_t dimension) {
+    return zest_direction_make(ctx->ops, 0, direction, distribution, seed, dimension, zest_ctx_sink(ctx));
+}
+
+zest_status zest_direction_read(zest_ctx *ctx, const zest_direction *direction, uint64_t first, size_t count,
+                                float *out) {
+    if (first > direction->dimension || count > direction->dimension - first)
+        return zest_error_set(
+            zest_ctx_sink(ctx), ZEST_ERROR_ARGUMENT,
+            "elements %llu and %zu further ones do not lie within the %llu of this direction",
+            (unsigned long long)first, count, (unsigned long long)direction->dimension);
+    zest_direction_raw(ctx->ops, direction, first, count, out);
+    if (direction->gain != 1.0) ctx->ops->scale_f32(out, (float)direction->gain, count);
+    return ZEST_OK;
+}

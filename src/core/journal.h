@@ -1,0 +1,68 @@
+/* The journal: an append-only file from which a run can be rebuilt bit for bit.
+ *
+ *   header   8 bytes "zestJNL\n"; u32 format; u32 length of the text; the text; u32 checksum of all before it
+ *            text, one line each:  fingerprint=HEX   dimension=N   tensor=TYPE COUNT NAME   then every tuner
+ * option record   u32 step; u32 flags; f64 lr; f64 losses[]; u32 checksum        (100 bytes for k = 5)
+ *
+ * Numbers are little-endian. flags bit 0: f(x) follows the pairs' losses. How many pairs there are follows
+ * from the options. A record's checksum (XXH32) is seeded with the one before it, so records can neither be
+ * lost nor change places unnoticed. Losses are kept in fp64 as measured: the coefficients are computed from
+ * them again. */
+#ifndef ZEST_CORE_JOURNAL_H
+#define ZEST_CORE_JOURNAL_H
+
+#include "base/buffer.h"
+#include "base/option.h"
+#include "core/tilt.h"
+#include "params/params.h"
+
+/* ---- Reading ---- */
+
+struct zest_journal {
+    zest_ctx *ctx;
+    char *path;
+    zest_buffer bytes;
+    size_t body;       /* where the first record starts */
+    size_t end;        /* behind the last good record */
+    uint32_t checksum; /* of the last good record, or of the header */
+    uint64_t steps;
+    size_t *offsets; /* of each record */
+    double *losses;  /* room for one record */
+    zest_options options;
+    zest_tilt_options tilt;
+    uint64_t fingerprint, dimension;
+    zest_dtype dtype; /* of all tensors */
+    char *layout;     /* the tensor lines */
+};
+
+/* The pairs of a run with these options, and the tilt that goes with them. */
+zest_tilt_options zest_journal_tilt(const zest_options *options);
+
+/* Compares parameters at their starting point with what the journal was started from. */
+zest_status zest_journal_check_start(const zest_journal *journal, const zest_params *start,
+                                     zest_error *error);
+
+/* ---- Writing ---- */
+
+typedef struct {
+    int descriptor;
+    char *path;
+    uint32_t checksum;
+    uint64_t size; /* of the file up to the last whole record */
+    double synced; /* when */
+    zest_buffer record;
+} zest_journal_writer;
+
+/* Makes a new file; one that exists is refused. */
+zest_status zest_journal_create(zest_journal_writer *writer, const char *path, const zest_options *options,
+                                const zest_params *start, zest_error *error);
+/* Goes on behind the last good record of an opened journal, cutting off a torn tail. */
+zest_status zest_journal_continue(zest_journal_writer *writer, const zest_journal *journal,
+                                  zest_error *error);
+/* step counts from 1. When it fails (a full disk), the file ends with the record before. */
+zest_status zest_journal_append(zest_journal_writer *writer, uint64_t step, double lr, const double *losses,
+                                size_t count, int has_center, zest_error *error);
+void zest_journal_finish(
+    zest_journal_writer *writer); /* syncs and closes; a zeroed writer with descriptor -1 is fine */
+
+#endif

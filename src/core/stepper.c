@@ -1,0 +1,72 @@
+#include "core/stepper.h"
+
+#include <stdlib.h>
+
+#include "core/direction.h"
+#include "core/journal.h"
+#include "core/update.h"
+
+zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,
+                              zest_error *error) {
+    *stepper = (zest_stepper){
+        .ops = ops,
+        .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
+        .tilt = zest_journal_tilt(options),
+        .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
+        .seed = zest_options_whole(options, ZEST_OPTION_SEED),
+        .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
+    };
+    zest_status status = zest_tilt_check(&stepper->tilt, error);
+    if (status) return status;
+    if (stepper->tilt.ball_pairs && stepper->distribution != ZEST_SPHERE)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "denominator=ball is the form of Theorem 3.1 for directions on the sphere; set "
+                              "distribution=sphere");
+    size_t pairs = stepper->tilt.k + stepper->tilt.ball_pairs;
+    stepper->directions = calloc(pairs, sizeof *stepper->directions);
+    stepper->coefficients = calloc(stepper->tilt.k, sizeof *stepper->coefficients);
+    if (!stepper->directions || !stepper->coefficients) {
+        zest_stepper_free(stepper);
+        return zest_error_memory(error, "the directions of a step", pairs * sizeof *stepper->directions);
+    }
+    return ZEST_OK;
+}
+
+void zest_stepper_free(zest_stepper *stepper) {
+    free(stepper->directions);
+    free(stepper->coefficients);
+    stepper->directions = NULL;
+    stepper->coefficients = NULL;
+}
+
+zest_status zest_stepper_aim(zest_stepper *stepper, uint64_t index, uint64_t dimension, int with_ball,
+                             zest_error *error) {
+    size_t pairs = stepper->tilt.k + (with_ball ? stepper->tilt.ball_pairs : 0);
+    for (size_t i = 0; i < pairs; i++) {
+        zest_distribution from = i < stepper->tilt.k ? stepper->distribution : ZEST_BALL;
+        zest_status status = zest_direction_make(stepper->ops, stepper->threads, &stepper->directions[i],
+                                                 from, zest_seed(stepper->seed, index, i), dimension, error);
+        if (status) return status;
+    }
+    return ZEST_OK;
+}
+
+void zest_stepper_tilt(zest_stepper *stepper, const double *losses, zest_tilt_report *report) {
+    zest_tilt_compute(&stepper->tilt, losses, stepper->coefficients, report);
+}
+
+void zest_stepper_move(const zest_stepper *stepper, const zest_params *params, double lr,
+                       const zest_tilt_report *report) {
+    if (report->dropped >= stepper->tilt.k) return;
+    zest_update_apply(stepper->ops, stepper->threads, params, stepper->directions, stepper->coefficients,
+                      stepper->tilt.k, lr, stepper->decay);
+}
+
+zest_status zest_stepper_redo(zest_stepper *stepper, const zest_record *record, const zest_params *params,
+                              zest_tilt_report *report, zest_error *error) {
+    zest_status status = zest_stepper_aim(stepper, record->step - 1, params->dimension, 0, error);
+    if (status) return status;
+    zest_stepper_tilt(stepper, record->losses, report);
+    zest_stepper_move(stepper, params, record->lr, report);
+    return ZEST_OK;
+}

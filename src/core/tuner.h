@@ -1,0 +1,45 @@
+/* The tuner's insides, for the files that make it up. */
+#ifndef ZEST_CORE_TUNER_H
+#define ZEST_CORE_TUNER_H
+
+#include <signal.h>
+
+#include "core/context.h"
+#include "core/journal.h"
+#include "core/lanes.h"
+#include "core/run_state.h"
+#include "core/stepper.h"
+
+struct zest_tuner {
+    zest_ctx *ctx;
+    zest_tensor tensor;
+    zest_params params;
+    zest_options options;
+
+    zest_objective_f32 objective_f32;
+    zest_objective_f64 objective_f64;
+    zest_objective_lanes objective_lanes;
+    void *objective_user;
+    void *point; /* one lane as a vector, for the vector objectives; made when first needed */
+
+    zest_stepper stepper; /* made at the first step; from then on the method's options stand */
+    int started;
+    double *losses;
+    zest_lanes lanes;
+    int asked;
+
+    zest_run_state state;
+    zest_journal_writer journal;
+    volatile sig_atomic_t stop;
+    int (*on_step)(const zest_step_report *, void *);
+    void *on_step_user;
+};
+
+static inline zest_error *zest_tuner_sink(const zest_tuner *tuner) { return &tuner->ctx->error; }
+
+/* Makes the stepper and its buffers, once. */
+zest_status zest_tuner_begin(zest_tuner *tuner);
+/* Fills losses with the losses of all lanes. */
+zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses);
+
+#endif
