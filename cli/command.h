@@ -1,0 +1,29 @@
+/* A command of the program: one file each, one row each in cli/main.c. Help, manual page and parser read the
+ * row. */
+#ifndef ZEST_CLI_COMMAND_H
+#define ZEST_CLI_COMMAND_H
+
+#include "base/option.h"
+
+enum { ZEST_EXIT_OK = 0, ZEST_EXIT_FAILURE = 1, ZEST_EXIT_USAGE = 2 };
+
+typedef struct zest_command {
+    const char *name;
+    const char *words;   /* what stands beside the options, for the usage line: "RUN", "linear|stationary" */
+    int least, most;     /* how many words it takes */
+    const char *summary; /* one line, no full stop */
+    const char *description; /* paragraphs, separated by empty lines */
+    const char *examples;    /* lines "command<TAB>what it does" */
+    const char *defaults;    /* "name=value ..." that differ from the table's, or "" */
+    unsigned users;          /* its ZEST_FOR_ bit */
+    int (*run)(const zest_options *options, char **words, int count);
+} zest_command;
+
+extern const zest_command zest_command_minimize, zest_command_toy, zest_command_theory, zest_command_bench,
+    zest_command_replay, zest_command_info;
+
+/* NULL-terminated. */
+const zest_command *const *zest_command_all(void);
+const zest_command *zest_command_find(const char *name);
+
+#endif

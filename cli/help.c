@@ -1,0 +1,216 @@
+#include "cli/help.h"
+
+#include <string.h>
+
+static const char *const sections[] = {"Objective", "Method", "Stopping", "Running"};
+enum { SECTIONS = sizeof sections / sizeof sections[0], WIDTH = 100, INDENT = 28 };
+
+/* Adds text broken at blanks, indented from the second line on; `column` is where the first line starts. */
+static void wrap(zest_buffer *out, const char *text, size_t column, size_t indent) {
+    while (*text) {
+        size_t room = WIDTH > column ? WIDTH - column : 1, length = strlen(text), cut = length;
+        const char *newline = strchr(text, '\n');
+        if (newline && (size_t)(newline - text) < cut) cut = (size_t)(newline - text);
+        if (cut > room) {
+            cut = room;
+            while (cut && text[cut] != ' ') cut--;
+            if (!cut) cut = room;
+        }
+        zest_buffer_add(out, text, cut);
+        zest_buffer_text(out, "\n");
+        text += cut;
+        while (*text == ' ' || *text == '\n') text++;
+        if (*text) zest_buffer_format(out, "%*s", (int)indent, "");
+        column = indent;
+    }
+}
+
+static void paragraphs(zest_buffer *out, const char *text) {
+    while (*text) {
+        const char *end = strstr(text, "\n\n");
+        size_t length = end ? (size_t)(end - text) : strlen(text);
+        char piece[4096];
+        if (length >= sizeof piece) length = sizeof piece - 1;
+        memcpy(piece, text, length);
+        piece[length] = '\0';
+        if (piece[0] == ' ')
+            zest_buffer_format(out, "%s\n", piece); /* indented: as it stands */
+        else
+            wrap(out, piece, 0, 0);
+        if (end) zest_buffer_text(out, "\n");
+        text = end ? end + 2 : text + length;
+    }
+}
+
+/* The defaults of this command, in place of the table's. */
+static const char *fallback(const zest_options *options, zest_option_id id) {
+    const char *text = zest_options_text(options, id);
+    return zest_option_row_at(id)->kind == ZEST_KIND_FLAG ? "" : text;
+}
+
+static void option_tail(zest_buffer *out, const zest_option_row *row, const char *value) {
+    char range[256];
+    zest_option_range(row, range, sizeof range);
+    if (*range) zest_buffer_format(out, " (%s)", range);
+    if (*value) zest_buffer_format(out, " [%s]", value);
+}
+
+static void option_line(zest_buffer *out, const zest_option_row *row, const char *value) {
+    zest_buffer line = {0};
+    if (row->letter)
+        zest_buffer_format(&line, "  -%c, --%s %s", row->letter, row->name, row->argument);
+    else
+        zest_buffer_format(&line, "      --%s %s", row->name, row->argument);
+    if (line.size + 1 >= INDENT) {
+        zest_buffer_format(out, "%s\n%*s", line.data ? line.data : "", INDENT, "");
+    } else {
+        zest_buffer_format(out, "%-*s", INDENT, line.data ? line.data : "");
+    }
+    line.size = 0;
+    zest_buffer_text(&line, row->help);
+    option_tail(&line, row, value);
+    wrap(out, line.data ? line.data : "", INDENT, INDENT);
+    out->failed |= line.failed;
+    zest_buffer_free(&line);
+}
+
+static void usage(const zest_command *command, zest_buffer *out) {
+    zest_buffer_format(out, "zest %s%s%s [OPTIONS]", command->name, *command->words ? " " : "",
+                       command->words);
+}
+
+static void examples(const zest_command *command, zest_buffer *out, const char *code, const char *text) {
+    for (const char *line = command->examples; *line;) {
+        const char *tab = strchr(line, '\t'), *end = strchr(line, '\n');
+        if (!end) end = line + strlen(line);
+        if (!tab || tab > end) tab = end;
+        zest_buffer_format(out, code, (int)(tab - line), line);
+        if (tab < end) zest_buffer_format(out, text, (int)(end - tab - 1), tab + 1);
+        line = *end ? end + 1 : end;
+    }
+}
+
+void zest_help_command(const zest_command *command, zest_buffer *out) {
+    zest_options options;
+    zest_options_init(&options);
+    zest_options_preset(&options, command->defaults, NULL);
+    zest_buffer_text(out, "Usage: ");
+    usage(command, out);
+    zest_buffer_text(out, "\n\n");
+    paragraphs(out, command->description);
+    for (int s = 0; s < SECTIONS; s++) {
+        int any = 0;
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+            const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+            if (!(row->users & command->users) || strcmp(row->section, sections[s])) continue;
+            if (!any++) zest_buffer_format(out, "\n%s:\n", sections[s]);
+            option_line(out, row, fallback(&options, (zest_option_id)id));
+        }
+    }
+    if (*command->examples) {
+        zest_buffer_text(out, "\nExamples:\n");
+        examples(command, out, "  %.*s\n", "      %.*s\n");
+    }
+    zest_options_free(&options);
+}
+
+void zest_help_overview(zest_buffer *out) {
+    zest_buffer_text(out, "zest " ZEST_VERSION
+                          ": optimisation with function values only, steered to flat minima\n\n"
+                          "Usage: zest COMMAND [OPTIONS]\n\nCommands:\n");
+    for (const zest_command *const *c = zest_command_all(); *c; c++)
+        zest_buffer_format(out, "  %-10s %s\n", (*c)->name, (*c)->summary);
+    zest_buffer_text(
+        out, "\n`zest COMMAND --help` explains one. `zest --version` prints the version.\n"
+             "Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong "
+             "usage.\n");
+}
+
+/* ---- The manual page ---- */
+
+/* Text for roff: a backslash, a leading dot or quote and a minus need care. */
+static void roff(zest_buffer *out, const char *text) {
+    int start = 1;
+    for (; *text; text++) {
+        if (start && (*text == '.' || *text == '\'')) zest_buffer_text(out, "\\&");
+        if (*text == '\\')
+            zest_buffer_text(out, "\\e");
+        else if (*text == '-')
+            zest_buffer_text(out, "\\-");
+        else
+            zest_buffer_add(out, text, 1);
+        start = *text == '\n';
+    }
+}
+
+static void roff_paragraphs(zest_buffer *out, const char *text) {
+    while (*text) {
+        const char *end = strstr(text, "\n\n");
+        zest_buffer piece = {0};
+        zest_buffer_add(&piece, text, end ? (size_t)(end - text) : strlen(text));
+        int verbatim = text[0] == ' ';
+        zest_buffer_text(out, verbatim ? ".PP\n.nf\n" : ".PP\n");
+        roff(out, piece.data ? piece.data : "");
+        zest_buffer_text(out, verbatim ? "\n.fi\n" : "\n");
+        out->failed |= piece.failed;
+        zest_buffer_free(&piece);
+        text = end ? end + 2 : text + strlen(text);
+    }
+}
+
+static void roff_command(zest_buffer *out, const zest_command *command) {
+    zest_options options;
+    zest_options_init(&options);
+    zest_options_preset(&options, command->defaults, NULL);
+    zest_buffer line = {0};
+    usage(command, &line);
+    zest_buffer_text(out, ".SS ");
+    roff(out, line.data ? line.data : "");
+    zest_buffer_text(out, "\n");
+    zest_buffer_free(&line);
+    roff_paragraphs(out, command->description);
+    for (int s = 0; s < SECTIONS; s++)
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+            const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+            if (!(row->users & command->users) || strcmp(row->section, sections[s])) continue;
+            zest_buffer_text(out, ".TP\n\\fB");
+            if (row->letter) zest_buffer_format(out, "\\-%c\\fR, \\fB", row->letter);
+            roff(out, "--");
+            roff(out, row->name);
+            zest_buffer_format(out, "\\fR %s%s%s\n", *row->argument ? "\\fI" : "", row->argument,
+                               *row->argument ? "\\fR" : "");
+            zest_buffer tail = {0};
+            zest_buffer_text(&tail, row->help);
+            option_tail(&tail, row, fallback(&options, (zest_option_id)id));
+            roff(out, tail.data ? tail.data : "");
+            zest_buffer_text(out, "\n");
+            zest_buffer_free(&tail);
+        }
+    if (*command->examples) {
+        zest_buffer_text(out, ".PP\nExamples:\n");
+        zest_buffer shown = {0};
+        examples(command, &shown, "    %.*s\n", "        %.*s\n");
+        zest_buffer_text(out, ".PP\n.nf\n");
+        roff(out, shown.data ? shown.data : "");
+        zest_buffer_text(out, ".fi\n");
+        zest_buffer_free(&shown);
+    }
+    zest_options_free(&options);
+}
+
+void zest_help_manual(zest_buffer *out) {
+    zest_buffer_text(
+        out, ".\\\" Made from the option table by `zest manual`; do not edit.\n"
+             ".TH ZEST 1 \"\" \"zest " ZEST_VERSION "\" \"User Commands\"\n"
+             ".SH NAME\nzest \\- optimisation with function values only, steered to flat minima\n"
+             ".SH SYNOPSIS\n.B zest\n.I COMMAND\n[\\fIOPTIONS\\fR]\n"
+             ".SH DESCRIPTION\nzest implements ZEST, zeroth-order sharpness-aware training by exponential "
+             "tilting, and its special case MeZO. A command reads its options from one table; the same "
+             "names serve the C library (\\fBzest.h\\fR).\n"
+             ".SH COMMANDS\n");
+    for (const zest_command *const *c = zest_command_all(); *c; c++) roff_command(out, *c);
+    zest_buffer_text(
+        out, ".SH EXIT STATUS\n0: done. 1: failed; the message says what to do. 2: wrong usage.\n"
+             ".SH ENVIRONMENT\n.TP\n.B ZEST_CPU\nThe most that may be used of the CPU: avx512, avx2 or "
+             "plain. Results do not depend on it.\n");
+}

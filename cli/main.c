@@ -1,0 +1,89 @@
+/* The program: finds the command, parses its options, runs it. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/help.h"
+#include "cli/output.h"
+
+static const zest_command *const commands[] = {
+    &zest_command_minimize,
+    &zest_command_toy,
+    &zest_command_theory,
+    &zest_command_replay,
+    &zest_command_info,
+    &zest_command_bench,
+    NULL,
+};
+
+const zest_command *const *zest_command_all(void) { return commands; }
+
+const zest_command *zest_command_find(const char *name) {
+    for (const zest_command *const *c = commands; *c; c++)
+        if (!strcmp((*c)->name, name)) return *c;
+    return NULL;
+}
+
+static int print(zest_buffer *out) {
+    int bad = out->failed || fwrite(out->data, 1, out->size, stdout) != out->size || fflush(stdout);
+    zest_buffer_free(out);
+    return bad ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written") : ZEST_EXIT_OK;
+}
+
+static int unknown_command(const char *name) {
+    return zest_output_failf(ZEST_ERROR_ARGUMENT, "no command is called '%s'; `zest --help` lists them",
+                             name);
+}
+
+static int help(const char *name) {
+    zest_buffer out = {0};
+    if (!name) {
+        zest_help_overview(&out);
+        return print(&out);
+    }
+    const zest_command *command = zest_command_find(name);
+    if (!command) return unknown_command(name);
+    zest_help_command(command, &out);
+    return print(&out);
+}
+
+static int run(const zest_command *command, int argc, char **argv) {
+    zest_options options;
+    zest_arguments arguments;
+    zest_error error;
+    zest_options_init(&options);
+    zest_status status = zest_options_preset(&options, command->defaults, &error);
+    if (!status) status = zest_arguments_parse(command, argc, argv, &options, &arguments, &error);
+    int code;
+    if (status) {
+        code = zest_output_fail(status, error.message);
+        fprintf(stderr, "zest: `zest %s --help` explains\n", command->name);
+    } else if (arguments.help) {
+        code = help(command->name);
+    } else {
+        code = command->run(&options, arguments.words, arguments.count);
+    }
+    zest_options_free(&options);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
+    const char *first = argc > 1 ? argv[1] : NULL;
+    if (!first) {
+        help(NULL);
+        return ZEST_EXIT_USAGE;
+    }
+    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
+        return help(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(first, "--version") || !strcmp(first, "version"))
+        return printf("zest %s\n", zest_version()) < 0 ? ZEST_EXIT_FAILURE : ZEST_EXIT_OK;
+    if (!strcmp(first, "manual")) {
+        zest_buffer out = {0};
+        zest_help_manual(&out);
+        return print(&out);
+    }
+    const zest_command *command = zest_command_find(first);
+    return command ? run(command, argc - 2, argv + 2) : unknown_command(first);
+}
