@@ -1,0 +1,178 @@
+# zest: `make deps demo` runs the demonstration, `make deps test` all tests, `make help` lists the rest.
+# Optional parts are auto (used when found), on (an error when missing) or off:  make CUDA=off
+
+CUDA ?= auto
+MPI  ?= auto
+CURL ?= auto
+
+CC      ?= cc
+CXX     ?= c++
+NVCC    ?= $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BUILD   ?= build
+
+VERSION := $(shell sed -n 's/^\#define ZEST_VERSION "\(.*\)"/\1/p' include/zest.h)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+ARCH := $(shell uname -m)
+
+# ---- What is there ---------------------------------------------------------------------------------------
+PACKAGES := jansson libxxhash
+have = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
+found_nvcc  := $(if $(filter off,$(CUDA)),,$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p'))
+found_mpi   := $(if $(filter off,$(MPI)),,$(shell command -v mpicc 2>/dev/null))
+found_curl  := $(if $(filter off,$(CURL)),,$(call have,libcurl))
+found_clang := $(shell command -v clang 2>/dev/null)
+need = $(if $(and $(filter on,$(1)),$(if $(2),,missing)),$(error $(3)=on, but $(4) was not found))
+$(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
+$(call need,$(MPI),$(found_mpi),MPI,mpicc)
+$(call need,$(CURL),$(found_curl),CURL,libcurl)
+
+# ---- Flags ------------------------------------------------------------------------------------------------
+# No fast-math, no contraction: the same bits everywhere is a promise of the library.
+OPT      ?= -O2
+SANITIZE ?=
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
+CFLAGS   ?= -g
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
+              $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. \
+              $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
+TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
+
+# ---- Files: folders are layers; a name's ending says which instructions a file may use -------------------
+LIB_SRC := $(wildcard src/*/*.c src/*/*/*.c)
+CLI_SRC := $(wildcard cli/*.c)
+TEST_SRC := $(wildcard tests/test_*.c)
+EXAMPLE_SRC := $(wildcard examples/*.c)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cuda/*.cu)))
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all found deps demo test check asan fuzz bench install uninstall clean format format-check help lib
+
+all: found zest lib
+lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
+
+found:
+	@command -v pkg-config >/dev/null || { echo "pkg-config is missing: run 'make deps'" >&2; exit 1; }
+	@for p in $(PACKAGES); do pkg-config --exists $$p || { echo "$$p is missing: run 'make deps'" >&2; exit 1; }; done
+	@echo "zest $(VERSION) with:"
+	@echo "  compiler  $(shell $(CC) --version | head -n 1)"
+	@echo "  jansson   $(call have,jansson)"
+	@echo "  xxhash    $(call have,libxxhash)"
+	@echo "  openmp    yes"
+	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): the tests compare the noise on the GPU bit for bit,$(if $(filter off,$(CUDA)),off,not found))"
+	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
+	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
+
+zest: $(CLI_OBJ) $(BUILD)/libzest.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/zest: $(CLI_OBJ) $(BUILD)/libzest.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libzest.a: $(LIB_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/libzest.so.$(SOVERSION): $(LIB_OBJ)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libzest.so.$(SOVERSION) -Wl,--no-undefined -o $@ $^ $(LIBS)
+
+$(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
+	ln -sf $(notdir $<) $@
+
+# The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
+$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o: OPT := $(OPT:-O2=-O3)
+ifneq ($(filter x86_64,$(ARCH)),)
+$(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma
+$(BUILD)/%_avx512.o: TARGET := -mavx512f -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+endif
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
+
+$(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a
+	@mkdir -p $(@D)
+	$(NVCC) -O2 -std=c++17 -arch=native -Iinclude -Isrc -o $@ $^ -Xcompiler -fopenmp -lxxhash -ljansson 2>/dev/null || \
+	$(NVCC) -O2 -std=c++17 -arch=sm_90 -Iinclude -Isrc -o $@ $^ -Xcompiler -fopenmp -lxxhash -ljansson
+
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
+
+# ---- What people run --------------------------------------------------------------------------------------
+deps:
+	@sh tools/deps.sh
+
+demo: all
+	@sh tools/demo.sh
+
+# Everything: the tests in every instruction set, the program's behaviour, then all of it again under the sanitizers.
+test: all check
+	@$(MAKE) --no-print-directory asan
+
+check: all $(TEST_BIN) $(EXAMPLE_BIN) $(CUDA_TESTS)
+	@BUILD=$(BUILD) ZEST=./zest CC="$(CC)" CXX="$(CXX)" sh tests/run.sh
+
+asan:
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 CUDA=off asan-check \
+	    SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+
+.PHONY: asan-check
+asan-check: $(BUILD)/zest $(TEST_BIN) $(EXAMPLE_BIN)
+	@BUILD=$(BUILD) ZEST=$(BUILD)/zest SANITIZED=1 sh tests/run.sh
+
+# libFuzzer on everything that reads bytes from outside: FUZZ_SECONDS for each target.
+FUZZ_SECONDS ?= 30
+fuzz:
+	@sh tests/fuzz/run.sh $(FUZZ_SECONDS)
+
+bench: all
+	@sh bench/run.sh
+
+docs/zest.1: zest
+	./zest manual > $@
+
+install: all docs/zest.1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+	    $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 zest $(DESTDIR)$(PREFIX)/bin/zest
+	install -m 644 include/zest.h $(DESTDIR)$(PREFIX)/include/zest.h
+	install -m 644 $(BUILD)/libzest.a $(DESTDIR)$(PREFIX)/lib/libzest.a
+	install -m 755 $(BUILD)/libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so.$(SOVERSION)
+	ln -sf libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so
+	install -m 644 docs/zest.1 $(DESTDIR)$(PREFIX)/share/man/man1/zest.1
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/zest.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
+
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
+	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
+
+FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+format:
+	clang-format -i $(FORMATTED)
+format-check:
+	clang-format --dry-run --Werror $(FORMATTED)
+
+clean:
+	rm -rf build zest demo-out
+
+help:
+	@echo "make deps       install the packages that are missing (Debian, Ubuntu; elsewhere: prints a list)"
+	@echo "make            build ./zest and the libraries          make demo     the demonstration"
+	@echo "make test       all tests                               make check    without the sanitizers"
+	@echo "make asan       tests under ASan and UBSan              make fuzz     libFuzzer, FUZZ_SECONDS=30"
+	@echo "make bench      benchmarks                              make format   clang-format"
+	@echo "make install    PREFIX=/usr/local, DESTDIR=             make clean"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL)"
