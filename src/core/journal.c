@@ -103,14 +103,13 @@ static size_t good_record(const zest_journal *journal, size_t at, uint64_t step,
     return checksum == zest_journal_checksum(bytes, size - ZEST_JOURNAL_CHECK, previous) ? size : 0;
 }
 
-/* What a kill or a power failure leaves behind the last good record: less than a record, or bytes that were
- * never written and read as zeros. */
+/* What a kill or a power failure leaves behind the last good record: at most one record in pieces, and blocks that were
+ * never written, which read as zeros. */
 static int torn(const zest_journal *journal) {
-    const char *bytes = journal->bytes.data + journal->end;
-    size_t left = journal->bytes.size - journal->end, zeros = 0;
-    if (left < zest_journal_record_size(losses_of(journal, ZEST_JOURNAL_HAS_CENTER))) return 1;
-    while (zeros < left && !bytes[zeros]) zeros++;
-    return zeros == left;
+    size_t one = zest_journal_record_size(losses_of(journal, ZEST_JOURNAL_HAS_CENTER));
+    for (size_t at = journal->end + one; at < journal->bytes.size; at++)
+        if (journal->bytes.data[at]) return 0;
+    return 1;
 }
 
 static zest_status read_records(zest_journal *journal) {

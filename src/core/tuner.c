@@ -78,18 +78,24 @@ static int free_to_change(zest_option_id id) {
     }
 }
 
+void zest_tuner_unbegin(zest_tuner *tuner) {
+    zest_stepper_free(&tuner->stepper);
+    free(tuner->losses);
+    tuner->losses = NULL;
+    tuner->started = tuner->asked = 0;
+}
+
 zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *value) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
-    int fixed = tuner->started || tuner->journal.descriptor >= 0;
-    if (fixed && id != ZEST_OPTION_COUNT && !free_to_change(id) &&
-        strcmp(value, zest_options_text(&tuner->options, id)))
+    int method = id != ZEST_OPTION_COUNT && !free_to_change(id);
+    int underway = tuner->state.steps || tuner->journal.descriptor >= 0;
+    if (method && underway && strcmp(value, zest_options_text(&tuner->options, id)))
         return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
                               "option %s is %s in this run and cannot change any more", name,
                               zest_options_text(&tuner->options, id));
-    zest_status status =
-        zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
-    if (!status && id == ZEST_OPTION_THREADS)
-        tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
+    zest_status status = zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
+    if (!status && method && !underway) zest_tuner_unbegin(tuner);
+    if (!status && id == ZEST_OPTION_THREADS) tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
     return status;
 }
 

@@ -39,6 +39,8 @@ static inline zest_error *zest_tuner_sink(const zest_tuner *tuner) { return &tun
 
 /* Makes the stepper and its buffers, once. */
 zest_status zest_tuner_begin(zest_tuner *tuner);
+/* Forgets what begin made, so that it is made anew with other options. Only before the first step. */
+void zest_tuner_unbegin(zest_tuner *tuner);
 /* Fills losses with the losses of all lanes. */
 zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses);
 

@@ -90,9 +90,8 @@ static zest_status catch_up(zest_tuner *tuner, zest_journal *journal) {
 
 zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
     zest_status status = no_journal_yet(tuner);
-    if (!status && tuner->started)
-        status = zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE, "resume before the first step");
     if (status) return status;
+    zest_tuner_unbegin(tuner);
     zest_journal *journal = zest_journal_open(tuner->ctx, path);
     if (!journal) return zest_tuner_sink(tuner)->status;
     status = zest_journal_check_start(journal, &tuner->params, zest_tuner_sink(tuner));

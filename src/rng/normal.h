@@ -19,7 +19,7 @@
 #define ZEST_NORMAL_HALF_STEP 1.16415321826934814e-10f
 #define ZEST_NORMAL_SQRT_HALF_BITS 0x3F3504F3 /* sqrt(1/2) as a float's bits */
 #define ZEST_NORMAL_LN2 0.693147182f
-#define ZEST_NORMAL_ANGLE 3.65739191e-10f /* (pi/2) 2^-32 */
+#define ZEST_NORMAL_ANGLE 3.6572952e-10f /* (pi/2) 2^-32 */
 
 /* log(1+f) = f - f^2/2 + f^3 P(f) */
 #define ZEST_NORMAL_LOG_7 -0.0782319829f

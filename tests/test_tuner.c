@@ -1,0 +1,492 @@
+/* The tuner: against hand-written steps, closed forms of F_t, and itself under other threads and instruction sets. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/schedule.h"
+#include "core/tuner.h"
+#include "tests/support.h"
+
+enum { N = 5000 };
+
+/* A bowl with different curvatures and its minimum at 1; counts its calls. */
+static double bowl_f32(const float *x, size_t n, void *user) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (1 + (double)(i % 5)) * (x[i] - 1.0) * (x[i] - 1.0);
+    if (user) ++*(size_t *)user;
+    return sum / (double)n;
+}
+
+static double bowl_f64(const double *x, size_t n, void *user) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (1 + (double)(i % 5)) * (x[i] - 1.0) * (x[i] - 1.0);
+    if (user) ++*(size_t *)user;
+    return sum / (double)n;
+}
+
+/* The same bowl from lanes, read in odd slices. */
+static int bowl_lanes(const zest_lanes *lanes, double *losses, void *user) {
+    (void)user;
+    size_t n = zest_lanes_dimension(lanes);
+    for (size_t lane = 0; lane < zest_lanes_count(lanes); lane++) {
+        float slice[701];
+        double sum = 0;
+        for (size_t first = 0; first < n; first += 701) {
+            size_t count = n - first < 701 ? n - first : 701;
+            if (zest_lanes_read_f32(lanes, lane, first, count, slice)) return 1;
+            for (size_t i = 0; i < count; i++) sum += (1 + (double)((first + i) % 5)) * (slice[i] - 1.0) * (slice[i] - 1.0);
+        }
+        losses[lane] = sum / (double)n;
+    }
+    return 0;
+}
+
+static void set_all(zest_ctx *ctx, zest_tuner *tuner, const char *text) {
+    char copy[512], *next = copy, *piece;
+    strcpy(copy, text);
+    while ((piece = strsep(&next, " "))) {
+        char *value = strchr(piece, '=');
+        *value++ = '\0';
+        assert_ok(ctx, zest_tuner_set(tuner, piece, value));
+    }
+}
+
+static float *run_f32(const char *options, size_t n, int lanes) {
+    zest_ctx *ctx = test_context();
+    float *x = calloc(n, sizeof *x);
+    zest_tuner *tuner = zest_tuner_new_f32(ctx, x, n);
+    set_all(ctx, tuner, options);
+    assert_ok(ctx, lanes ? zest_tuner_objective_lanes(tuner, bowl_lanes, NULL) : zest_tuner_objective_f32(tuner, bowl_f32, NULL));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+    return x;
+}
+
+/* MeZO as its paper writes it, with v from the public functions. */
+static void mezo_equals_a_loop_by_hand(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    enum { D = 300, K = 3, STEPS = 20 };
+    const double rho = 0.01, lr = 0.05;
+    double x[D] = {0}, y[D] = {0}, point[D];
+    zest_tuner *tuner = zest_tuner_new_f64(ctx, x, D);
+    set_all(ctx, tuner, "method=mezo rho=0.01 lr=0.05 k=3 seed=9");
+    assert_ok(ctx, zest_tuner_objective_f64(tuner, bowl_f64, NULL));
+    for (uint64_t step = 0; step < STEPS; step++) {
+        double g[K];
+        float v[K][D];
+        for (uint64_t i = 0; i < K; i++) {
+            zest_direction direction;
+            assert_ok(ctx, zest_direction_init(ctx, &direction, ZEST_GAUSSIAN, zest_seed(9, step, i), D));
+            assert_ok(ctx, zest_direction_read(ctx, &direction, 0, D, v[i]));
+            for (int j = 0; j < D; j++) point[j] = fma(rho, v[i][j], y[j]);
+            double high = bowl_f64(point, D, NULL);
+            for (int j = 0; j < D; j++) point[j] = fma(-rho, v[i][j], y[j]);
+            g[i] = (high - bowl_f64(point, D, NULL)) / (2 * rho) / K;
+        }
+        for (int i = 0; i < K; i++)
+            for (int j = 0; j < D; j++) y[j] = fma(-lr * g[i], v[i][j], y[j]);
+        assert_ok(ctx, zest_tuner_step(tuner, NULL));
+        assert_memory_equal(x, y, sizeof x);
+    }
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+}
+
+/* t = 0 is MeZO for every method name. */
+static void zero_tilt_equals_mezo(void **state) {
+    (void)state;
+    float *mezo = run_f32("method=mezo t=5 steps=15 k=4 lr=0.1", N, 0);
+    float *naive = run_f32("method=zest-n t=0 steps=15 k=4 lr=0.1", N, 0);
+    float *corrected = run_f32("method=zest-bc t=0 steps=15 k=4 lr=0.1", N, 0);
+    float *tilted = run_f32("method=zest-n t=5 steps=15 k=4 lr=0.1", N, 0);
+    assert_memory_equal(mezo, naive, N * sizeof *mezo);
+    assert_memory_equal(mezo, corrected, N * sizeof *mezo);
+    assert_memory_not_equal(mezo, tilted, N * sizeof *mezo);
+    free(mezo), free(naive), free(corrected), free(tilted);
+}
+
+static void threads_lanes_and_instructions_change_nothing(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"gaussian", "sphere", "ball", "rademacher"};
+    static const char *const levels[] = {"plain", "avx2", "avx512"};
+    enum { LARGE = 150000 };
+    const char *before = getenv("ZEST_CPU");
+    char *kept = before ? strdup(before) : NULL;
+    for (int kind = 0; kind < 4; kind++) {
+        char options[200];
+        snprintf(options, sizeof options, "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=1", kinds[kind]);
+        setenv("ZEST_CPU", "plain", 1);
+        float *expected = run_f32(options, LARGE, 0);
+        for (int level = 0; level < 3; level++)
+            for (int threads = 1; threads <= 5; threads += 2) {
+                setenv("ZEST_CPU", levels[level], 1);
+                snprintf(options, sizeof options, "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=%d", kinds[kind],
+                         threads);
+                float *got = run_f32(options, LARGE, threads == 3);
+                assert_memory_equal(expected, got, LARGE * sizeof *got);
+                free(got);
+            }
+        free(expected);
+    }
+    if (kept)
+        setenv("ZEST_CPU", kept, 1);
+    else
+        unsetenv("ZEST_CPU");
+    free(kept);
+}
+
+static void ask_and_tell_equal_step(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    float *expected = run_f32("steps=10 k=3 lr=0.1 eval-every=3", N, 0), x[N] = {0};
+    zest_tuner *tuner = zest_tuner_new_f32(ctx, x, N);
+    set_all(ctx, tuner, "steps=10 k=3 lr=0.1 eval-every=3");
+    assert_int_equal(zest_tuner_tell(tuner, NULL, NULL), ZEST_ERROR_STATE);
+    for (int step = 0; step < 10; step++) {
+        const zest_lanes *lanes, *again;
+        double losses[7], scale;
+        zest_direction direction;
+        assert_ok(ctx, zest_tuner_ask(tuner, &lanes));
+        assert_ok(ctx, zest_tuner_ask(tuner, &again)); /* asking twice is asking once */
+        assert_ptr_equal(lanes, again);
+        assert_int_equal(zest_lanes_count(lanes), step % 3 ? 6 : 7);
+        assert_ok(ctx, zest_lanes_describe(lanes, 3, &direction, &scale));
+        assert_true(scale == -0.001 && direction.seed == zest_seed(1, (uint64_t)step, 1));
+        assert_int_equal(zest_lanes_describe(lanes, 7, NULL, NULL), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(bowl_lanes(lanes, losses, NULL), 0);
+        assert_ok(ctx, zest_tuner_tell(tuner, losses, NULL));
+    }
+    assert_memory_equal(expected, x, sizeof x);
+    free(expected);
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+}
+
+/* Promise 1, trap T12: evaluating never writes x. A thousand steps with lr 0 leave every bit where it was. */
+static void evaluation_never_moves_x(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    float x[64], before[64];
+    for (int i = 0; i < 64; i++) x[i] = before[i] = 0.02f * (float)sin(i * 1.7);
+    zest_tuner *tuner = zest_tuner_new_f32(ctx, x, 64);
+    set_all(ctx, tuner, "lr=0 steps=1000 rho=0.01");
+    assert_ok(ctx, zest_tuner_objective_f32(tuner, bowl_f32, NULL));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    assert_memory_equal(x, before, sizeof x);
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+}
+
+/* Theorem 3.1 (1) on quadratics: the gradient of F_t in the eigenbasis is (λ x + g)_i / (1 - tρ²λ_i). With k = 20,000 the
+ * naive estimate's bias is far below its noise; the mean over steps must lie within 5 standard errors in every
+ * coordinate (false alarm 6e-7 each). Measured as the step that the tuner takes at lr = 1. */
+static const double curvatures[4] = {2, 0.5, -1, 0}, slopes[4] = {0.3, -0.7, 0.2, 0.5};
+
+static double quadratic(const double *x, size_t n, void *user) {
+    (void)user;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += 0.5 * curvatures[i] * x[i] * x[i] + slopes[i] * x[i];
+    return sum;
+}
+
+/* Mean and standard error of the gradient estimate at x = (0.4, 0.4, ...) over `steps` steps. */
+static void measure_gradient(const char *options, int steps, double mean[4], double error[4]) {
+    zest_ctx *ctx = test_context();
+    double sum[4] = {0}, squares[4] = {0}, x[4];
+    zest_tuner *tuner = zest_tuner_new_f64(ctx, x, 4);
+    set_all(ctx, tuner, options);
+    assert_ok(ctx, zest_tuner_objective_f64(tuner, quadratic, NULL));
+    for (int s = 0; s < steps; s++) {
+        for (int i = 0; i < 4; i++) x[i] = 0.4;
+        assert_ok(ctx, zest_tuner_step(tuner, NULL));
+        for (int i = 0; i < 4; i++) sum[i] += 0.4 - x[i], squares[i] += (0.4 - x[i]) * (0.4 - x[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        mean[i] = sum[i] / steps;
+        error[i] = sqrt((squares[i] / steps - mean[i] * mean[i]) / (steps - 1));
+    }
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+}
+
+static void gaussian_gradients_are_unbiased(void **state) {
+    (void)state;
+    for (int method = 0; method < 2; method++)
+        for (double t = 0; t <= 1; t += 0.5) {
+            const double rho = 0.4;
+            char options[128];
+            double mean[4], error[4];
+            snprintf(options, sizeof options, "method=%s t=%g rho=%g lr=1 k=20000", method ? "zest-bc" : "zest-n", t, rho);
+            measure_gradient(options, 40 / (TEST_SLOW > 1 ? 4 : 1), mean, error);
+            for (int i = 0; i < 4; i++) {
+                double exact = (curvatures[i] * 0.4 + slopes[i]) / (1 - t * rho * rho * curvatures[i]);
+                assert_close(mean[i], exact, (TEST_SLOW > 1 ? 7 : 5) * error[i]); /* few steps: a wider t quantile */
+            }
+        }
+}
+
+/* Theorem 3.1 (2): sphere above, ball below the fraction. The gradient of F_t on the ball is g_i + λ_i dR_t/dg_i, with R_t
+ * by quadrature. The shared denominator of eq. (ss) must miss it in four dimensions, so the test can tell them apart. */
+static void ball_form_is_unbiased(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    const double rho = 0.6, t = 2, h = 1e-5;
+    double gradient[4], exact[4], mean[4], error[4], worst = 0;
+    for (int i = 0; i < 4; i++) gradient[i] = curvatures[i] * 0.4 + slopes[i];
+    zest_landscape landscape = {curvatures, gradient, 4, 4, rho};
+    for (int i = 0; i < 4; i++) {
+        zest_sharpness up, down;
+        double middle = gradient[i];
+        gradient[i] = middle + h;
+        assert_ok(ctx, zest_theory_ball(ctx, &landscape, t, &up, NULL));
+        gradient[i] = middle - h;
+        assert_ok(ctx, zest_theory_ball(ctx, &landscape, t, &down, NULL));
+        gradient[i] = middle;
+        exact[i] = middle + curvatures[i] * (up.value - down.value) / (2 * h);
+    }
+    int steps = 60 / (TEST_SLOW > 1 ? 4 : 1);
+    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=ball", steps, mean, error);
+    for (int i = 0; i < 4; i++) assert_close(mean[i], exact[i], (TEST_SLOW > 1 ? 7 : 5) * error[i] + 1e-4);
+    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=shared", steps, mean, error);
+    for (int i = 0; i < 4; i++) worst = fmax(worst, fabs(mean[i] - exact[i]) / error[i]);
+    assert_true(worst > 20);
+    zest_ctx_free(ctx);
+}
+
+static void schedules_follow_their_formulae(void **state) {
+    (void)state;
+    zest_options options;
+    zest_options_init(&options);
+    assert_int_equal(zest_options_set_all(&options, ZEST_FOR_TUNER, "lr=0.5 steps=110 warmup=10 final-lr=0.1", "test", NULL), 0);
+    static const struct {
+        const char *kind;
+        double first, middle, end;
+    } cases[] = {{"constant", 0.5, 0.5, 0.5}, {"linear", 0.5, 0.275, 0.05}, {"cosine", 0.5, 0.275, 0.05}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(zest_options_set(&options, ZEST_FOR_TUNER, "schedule", cases[i].kind, NULL), 0);
+        assert_close(zest_schedule_lr(&options, 0), 0.05, 1e-15); /* the warm-up is the same for all */
+        assert_close(zest_schedule_lr(&options, 4), 0.25, 1e-15);
+        assert_close(zest_schedule_lr(&options, 9), 0.5, 1e-15);
+        assert_close(zest_schedule_lr(&options, 10), cases[i].first, 1e-15);
+        assert_close(zest_schedule_lr(&options, 60), cases[i].middle, 1e-15);
+        assert_close(zest_schedule_lr(&options, 110), cases[i].end, 1e-15);
+        assert_close(zest_schedule_lr(&options, 1000), cases[i].end, 1e-15);
+    }
+    assert_close(zest_schedule_lr(&options, 35), 0.5 * (0.1 + 0.9 * 0.5 * (1 + cos(M_PI / 4))), 1e-15);
+    zest_options_free(&options);
+}
+
+static double flat(const double *x, size_t n, void *user) {
+    (void)x, (void)n, (void)user;
+    return 3;
+}
+
+/* With a constant loss nothing but the decay is left. */
+static void weight_decay_is_a_power(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    double x[3] = {1, -2, 3}, expected[3] = {1, -2, 3};
+    assert_ok(ctx, zest_minimize_f64(ctx, flat, NULL, x, 3, "steps=7 lr=0.1 weight-decay=0.5", NULL));
+    for (int s = 0; s < 7; s++)
+        for (int i = 0; i < 3; i++) expected[i] *= 1 - 0.1 * 0.5;
+    assert_memory_equal(x, expected, sizeof x);
+    zest_ctx_free(ctx);
+}
+
+static zest_result result_of(const char *options) {
+    zest_ctx *ctx = test_context();
+    double x[5] = {0};
+    zest_result result;
+    assert_ok(ctx, zest_minimize_f64(ctx, bowl_f64, NULL, x, 5, options, &result));
+    assert_close(result.loss, bowl_f64(x, 5, NULL), 0);
+    zest_ctx_free(ctx);
+    return result;
+}
+
+static int stop_at_seven(const zest_step_report *report, void *user) {
+    (void)user;
+    return report->step == 7;
+}
+
+static void every_stop_criterion_stops(void **state) {
+    (void)state;
+    zest_result r = result_of("steps=12");
+    assert_true(r.stop == ZEST_STOP_STEPS && r.steps == 12 && r.evaluations == 12 * 10 + 1);
+    r = result_of("steps=100 evals=55");
+    assert_true(r.stop == ZEST_STOP_EVALUATIONS && r.steps == 5);
+    r = result_of("steps=100000000 seconds=0.05");
+    assert_true(r.stop == ZEST_STOP_TIME && r.seconds < 5);
+    r = result_of("steps=100000 lr=0.05 target=0.01");
+    assert_true(r.stop == ZEST_STOP_TARGET && r.best <= 0.01 && r.best_step == r.steps);
+    r = result_of("steps=100000 lr=0 patience=30");
+    assert_true(r.stop == ZEST_STOP_STAGNATION && r.steps < 1000);
+    r = result_of("steps=100000 lr=0.05 eval-every=10 target=0.01");
+    assert_true(r.stop == ZEST_STOP_TARGET && r.steps % 10 == 1); /* seen in the step that evaluated x */
+    zest_ctx *ctx = test_context();
+    double x[5] = {0};
+    zest_tuner *tuner = zest_tuner_new_f64(ctx, x, 5);
+    assert_ok(ctx, zest_tuner_objective_f64(tuner, bowl_f64, NULL));
+    zest_tuner_on_step(tuner, stop_at_seven, NULL);
+    assert_ok(ctx, zest_tuner_run(tuner, &r));
+    assert_true(r.stop == ZEST_STOP_CALLBACK && r.steps == 7);
+    zest_tuner_stop(tuner);
+    assert_ok(ctx, zest_tuner_run(tuner, &r));
+    assert_true(r.stop == ZEST_STOP_CALLBACK && r.steps == 7);
+    zest_tuner_free(tuner);
+    zest_ctx_free(ctx);
+}
+
+static void it_minimises(void **state) {
+    (void)state;
+    static const char *const methods[] = {"zest-n", "zest-bc", "mezo"};
+    static const char *const kinds[] = {"gaussian", "sphere", "ball", "rademacher"};
+    for (int m = 0; m < 3; m++)
+        for (int d = 0; d < 4; d++) {
+            char options[128];
+            snprintf(options, sizeof options, "method=%s distribution=%s steps=1500 lr=0.05 rho=0.01", methods[m], kinds[d]);
+            zest_result r = result_of(options);
+            if (!(r.loss < 1e-4)) fail_msg("%s ends at %g", options, r.loss);
+        }
+}
+
+static double sometimes_nan(const double *x, size_t n, void *user) {
+    size_t call = ++*(size_t *)user;
+    return call % 7 == 0 ? NAN : call % 11 == 0 ? INFINITY : bowl_f64(x, n, NULL);
+}
+
+static double always_nan(const double *x, size_t n, void *user) {
+    (void)x, (void)n, (void)user;
+    return NAN;
+}
+
+/* Promise 5. */
+static void bad_numbers_never_reach_x(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    double x[5] = {0}, y[5] = {3, 1, 4, 1, 5}, before[5];
+    size_t calls = 0;
+    zest_result r;
+    assert_ok(ctx, zest_minimize_f64(ctx, sometimes_nan, &calls, x, 5, "steps=600 lr=0.05", &r));
+    for (int i = 0; i < 5; i++) assert_true(isfinite(x[i]));
+    assert_true(r.dropped_pairs > 100 && bowl_f64(x, 5, NULL) < 0.01);
+    memcpy(before, y, sizeof y);
+    assert_int_equal(zest_minimize_f64(ctx, always_nan, NULL, y, 5, "weight-decay=1 max-bad-steps=5", &r),
+                     ZEST_ERROR_OBJECTIVE);
+    assert_says(ctx, "5 steps in a row");
+    assert_int_equal(r.steps, 5);
+    assert_memory_equal(y, before, sizeof y);
+    zest_ctx_free(ctx);
+}
+
+static int give_up(const zest_lanes *lanes, double *losses, void *user) {
+    (void)lanes, (void)losses, (void)user;
+    return 1;
+}
+
+static void mistakes_are_explained(void **state) {
+    (void)state;
+    zest_ctx *ctx = test_context();
+    double x[2] = {1, 2};
+    zest_tuner *tuner = zest_tuner_new_f64(ctx, x, 2);
+    assert_int_equal(zest_tuner_step(tuner, NULL), ZEST_ERROR_STATE);
+    assert_says(ctx, "objective");
+    assert_int_equal(zest_tuner_objective_f32(tuner, bowl_f32, NULL), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "rhoo", "1"), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "did you mean 'rho'");
+    assert_int_equal(zest_tuner_set(tuner, "t", "-1"), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "sharp minima");
+    assert_int_equal(zest_tuner_set(tuner, "k", "0"), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "k", "2.5"), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "k", "-3"), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "rho", "nan"), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "rho", "inf"), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_tuner_set(tuner, "method", "adam"), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "zest-n, zest-bc or mezo");
+    assert_int_equal(zest_tuner_set(tuner, "exec", "ls"), ZEST_ERROR_ARGUMENT); /* the program's option, not the library's */
+    assert_int_equal(zest_tuner_set(tuner, "seed", "18446744073709551616"), ZEST_ERROR_ARGUMENT);
+    assert_ok(ctx, zest_tuner_set(tuner, "seed", "18446744073709551615"));
+    assert_string_equal(zest_tuner_get(tuner, "seed"), "18446744073709551615");
+    assert_null(zest_tuner_get(tuner, "nothing"));
+    assert_ok(ctx, zest_tuner_set(tuner, "denominator", "ball"));
+    assert_ok(ctx, zest_tuner_objective_lanes(tuner, give_up, NULL));
+    assert_int_equal(zest_tuner_step(tuner, NULL), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "distribution=sphere");
+    assert_ok(ctx, zest_tuner_set(tuner, "denominator", "shared"));
+    assert_int_equal(zest_tuner_step(tuner, NULL), ZEST_ERROR_OBJECTIVE);
+    assert_true(x[0] == 1 && x[1] == 2);
+    assert_ok(ctx, zest_tuner_objective_f64(tuner, bowl_f64, NULL));
+    assert_ok(ctx, zest_tuner_step(tuner, NULL));
+    assert_int_equal(zest_tuner_set(tuner, "rho", "0.5"), ZEST_ERROR_STATE); /* begun: the method stands */
+    assert_ok(ctx, zest_tuner_set(tuner, "rho", "0.001"));
+    assert_ok(ctx, zest_tuner_set_number(tuner, "lr", 0.125));
+    assert_string_equal(zest_tuner_get(tuner, "lr"), "0.125");
+    zest_tuner_free(tuner);
+    assert_null(zest_tuner_new_f64(ctx, x, 0));
+    assert_int_equal(zest_minimize_f64(ctx, bowl_f64, NULL, x, 2, "steps", NULL), ZEST_ERROR_ARGUMENT);
+    zest_tuner_free(NULL);
+    zest_ctx_free(NULL);
+    zest_ctx_free(ctx);
+}
+
+static size_t peak_kilobytes(void) {
+    char line[256];
+    size_t peak = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) sscanf(line, "VmHWM: %zu", &peak);
+    fclose(file);
+    return peak;
+}
+
+static int first_element(const zest_lanes *lanes, double *losses, void *user) {
+    (void)user;
+    for (size_t i = 0; i < zest_lanes_count(lanes); i++) {
+        float x;
+        if (zest_lanes_read_f32(lanes, i, 5, 1, &x)) return 1;
+        losses[i] = (double)x * (double)x;
+    }
+    return 0;
+}
+
+/* Promise 8: beside x nothing that grows with it. */
+static void memory_is_x_and_little_else(void **state) {
+    (void)state;
+    if (TEST_SLOW > 1) skip();
+    zest_ctx *ctx = test_context();
+    size_t n = (size_t)1 << 25;
+    float *x = malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = 1;
+    size_t before = peak_kilobytes();
+    zest_tuner *tuner = zest_tuner_new_f32(ctx, x, n);
+    set_all(ctx, tuner, "steps=2 distribution=sphere");
+    assert_ok(ctx, zest_tuner_objective_lanes(tuner, first_element, NULL));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    size_t more = peak_kilobytes() - before;
+    if (more > 4096) fail_msg("%zu kB beside the 131072 kB of x", more);
+    zest_tuner_free(tuner);
+    free(x);
+    zest_ctx_free(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mezo_equals_a_loop_by_hand),
+        cmocka_unit_test(zero_tilt_equals_mezo),
+        cmocka_unit_test(threads_lanes_and_instructions_change_nothing),
+        cmocka_unit_test(ask_and_tell_equal_step),
+        cmocka_unit_test(evaluation_never_moves_x),
+        cmocka_unit_test(gaussian_gradients_are_unbiased),
+        cmocka_unit_test(ball_form_is_unbiased),
+        cmocka_unit_test(schedules_follow_their_formulae),
+        cmocka_unit_test(weight_decay_is_a_power),
+        cmocka_unit_test(every_stop_criterion_stops),
+        cmocka_unit_test(it_minimises),
+        cmocka_unit_test(bad_numbers_never_reach_x),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(memory_is_x_and_little_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
