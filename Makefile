@@ -8,6 +8,7 @@ CURL ?= auto
 CC      ?= cc
 CXX     ?= c++
 NVCC    ?= $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
+CUDA_ARCH ?= sm_90
 PREFIX  ?= /usr/local
 DESTDIR ?=
 BUILD   ?= build
@@ -17,7 +18,7 @@ SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 ARCH := $(shell uname -m)
 
 # ---- What is there ---------------------------------------------------------------------------------------
-PACKAGES := jansson libxxhash
+PACKAGES := jansson libxxhash libpcre2-8
 have = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
 found_nvcc  := $(if $(filter off,$(CUDA)),,$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p'))
 found_mpi   := $(if $(filter off,$(MPI)),,$(shell command -v mpicc 2>/dev/null))
@@ -27,6 +28,10 @@ need = $(if $(and $(filter on,$(1)),$(if $(2),,missing)),$(error $(3)=on, but $(
 $(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
 $(call need,$(MPI),$(found_mpi),MPI,mpicc)
 $(call need,$(CURL),$(found_curl),CURL,libcurl)
+
+# Short lines by default; V=1 shows the commands.
+V ?= 0
+say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' $(1) $(2);)
 
 # ---- Flags ------------------------------------------------------------------------------------------------
 # No fast-math, no contraction: the same bits everywhere is a promise of the library.
@@ -48,6 +53,7 @@ EXAMPLE_SRC := $(wildcard examples/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+PROGRAM_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/programs/*.c))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cuda/*.cu)))
 
@@ -65,26 +71,27 @@ found:
 	@echo "  compiler  $(shell $(CC) --version | head -n 1)"
 	@echo "  jansson   $(call have,jansson)"
 	@echo "  xxhash    $(call have,libxxhash)"
+	@echo "  pcre2     $(call have,libpcre2-8)"
 	@echo "  openmp    yes"
 	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): the tests compare the noise on the GPU bit for bit,$(if $(filter off,$(CUDA)),off,not found))"
 	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
 	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
 
 zest: $(CLI_OBJ) $(BUILD)/libzest.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/zest: $(CLI_OBJ) $(BUILD)/libzest.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libzest.a: $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)ar rcs $@ $^
 
 $(BUILD)/libzest.so.$(SOVERSION): $(LIB_OBJ)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libzest.so.$(SOVERSION) -Wl,--no-undefined -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libzest.so.$(SOVERSION) -Wl,--no-undefined -o $@ $^ $(LIBS)
 
 $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
-	ln -sf $(notdir $<) $@
+	@ln -sf $(notdir $<) $@
 
 # The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
 $(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o: OPT := $(OPT:-O2=-O3)
@@ -95,18 +102,20 @@ endif
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
+
+$(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a
 	@mkdir -p $(@D)
-	$(NVCC) -O2 -std=c++17 -arch=native -Iinclude -Isrc -o $@ $^ -Xcompiler -fopenmp -lxxhash -ljansson 2>/dev/null || \
-	$(NVCC) -O2 -std=c++17 -arch=sm_90 -Iinclude -Isrc -o $@ $^ -Xcompiler -fopenmp -lxxhash -ljansson
+	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $^
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
 
@@ -121,7 +130,7 @@ demo: all
 test: all check
 	@$(MAKE) --no-print-directory asan
 
-check: all $(TEST_BIN) $(EXAMPLE_BIN) $(CUDA_TESTS)
+check: all $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN) $(CUDA_TESTS)
 	@BUILD=$(BUILD) ZEST=./zest CC="$(CC)" CXX="$(CXX)" sh tests/run.sh
 
 asan:
@@ -129,7 +138,7 @@ asan:
 	    SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
 .PHONY: asan-check
-asan-check: $(BUILD)/zest $(TEST_BIN) $(EXAMPLE_BIN)
+asan-check: $(BUILD)/zest $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN)
 	@BUILD=$(BUILD) ZEST=$(BUILD)/zest SANITIZED=1 sh tests/run.sh
 
 # libFuzzer on everything that reads bytes from outside: FUZZ_SECONDS for each target.

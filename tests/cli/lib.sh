@@ -1,0 +1,36 @@
+# What the tests of the program share. A test is a shell script; fail ends it.
+set -u
+work=$(mktemp -d /tmp/zest-cli-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    [ -s "$work/err" ] && sed 's/^/  stderr: /' "$work/err" >&2
+    exit 1
+}
+
+# run STATUS ARGUMENTS...: the program must end with this status; its output is in $work/out and $work/err
+run() {
+    expected=$1
+    shift
+    "$ZEST" "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    [ "$status" -eq "$expected" ] || fail "zest $*: status $status instead of $expected"
+}
+
+out_has() { grep -qF -- "$1" "$work/out" || fail "stdout lacks '$1': $(head -c 2000 "$work/out")"; }
+err_has() { grep -qF -- "$1" "$work/err" || fail "stderr lacks '$1'"; }
+same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+
+# The last line is one JSON object (checked by the program that parses it best: a small one of ours).
+last_line_is_json() { tail -n 1 "$work/out" | "$BUILD/tests/programs/is_json" || fail "the last line is no JSON object"; }
+
+# Waits until the run in a folder has so many steps on record (about 100 bytes each).
+wait_for_steps() {
+    tries=0
+    while [ "$(stat -c %s "$1/journal" 2>/dev/null || echo 0)" -lt $((100 * $2)) ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || fail "the run does not get on"
+        sleep 0.05
+    done
+}

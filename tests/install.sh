@@ -1,0 +1,18 @@
+# What `make install` leaves can be used: the header, both libraries, pkg-config, the manual page.
+set -eu
+CC=${CC:-cc}
+root=$(mktemp -d /tmp/zest-install-XXXXXX)
+trap 'rm -rf "$root"' EXIT
+make --no-print-directory install DESTDIR="$root" PREFIX=/opt/zest >/dev/null
+at="$root/opt/zest"
+[ -x "$at/bin/zest" ] && [ -s "$at/share/man/man1/zest.1" ]
+"$at/bin/zest" --version | grep -q '^zest '
+export PKG_CONFIG_PATH="$at/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
+$CC -std=c11 examples/minimise.c -o "$root/shared" $(pkg-config --cflags zest) $(pkg-config --libs zest) -lm
+LD_LIBRARY_PATH="$at/lib" "$root/shared"
+unset PKG_CONFIG_SYSROOT_DIR
+$CC -std=c11 examples/minimise.c -o "$root/static" -I"$at/include" "$at/lib/libzest.a" \
+    $(pkg-config --static --libs-only-l zest | sed 's/-lzest//') -fopenmp -lm
+"$root/static"
+make --no-print-directory uninstall DESTDIR="$root" PREFIX=/opt/zest >/dev/null
+[ -z "$(find "$at" -type f)" ]

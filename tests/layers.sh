@@ -1,0 +1,23 @@
+# The architecture: an include never goes up, the library neither prints nor exits, files stay readable.
+set -eu
+layers="base rng params backend plot text core models analysis run" # from the lowest
+bad=0
+complain() { echo "$*" >&2; bad=1; }
+rank() { n=0; for l in $layers; do n=$((n + 1)); [ "$l" = "$1" ] && { echo $n; return; }; done; echo 0; }
+for file in $(find src -name '*.[ch]'); do
+    here=$(echo "$file" | cut -d/ -f2)
+    own=$(rank "$here")
+    [ "$own" -gt 0 ] || complain "$file: the folder $here has no place in tests/layers.sh"
+    for included in $(sed -n 's/^#include "\([a-z]*\)\/.*/\1/p' "$file"); do
+        [ "$(rank "$included")" -le "$own" ] || complain "$file includes upwards from $included"
+    done
+    # a library: no printing, no exiting, no ambient randomness
+    if grep -nE '\b(printf|puts|putchar|perror|exit|abort|rand|srand|random|drand48)\(' "$file" | grep -vE 'snprintf|_exit|format\(printf'; then
+        complain "$file: a library does not print, exit or draw unseeded numbers"
+    fi
+done
+for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' | grep -v _tables.c); do
+    [ "$(wc -l <"$file")" -le 800 ] || complain "$file: longer than 800 lines"
+done
+grep -rnE 'ffast-math|Ofast|funsafe' Makefile && complain "no fast-math"
+exit $bad

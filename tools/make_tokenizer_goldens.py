@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+"""Reference answers for tests/test_tokenizer.c, from the PyPI package `tokenizers`. Not needed to build or to test.
+
+  make_tokenizer_goldens.py small FOLDER             trains the small tokenizers on the text below and writes them with
+                                                     their answers: this is how tests/data/tokenizers was made
+  make_tokenizer_goldens.py large FOLDER COUNT PATH...   COUNT answers for each tokenizer: a folder of vocab.json and
+                                                     merges.txt, a tokenizer.json, or a .gguf (needs PyPI gguf)
+
+Answers are lines of JSON: text (or hex, for bytes that are not UTF-8) and its ids; all: the ids with the template;
+back: what the ids of `all`, or those of `decode`, give as text, when that is not the text; skipped: the same without
+special tokens, when that is not back. FOLDER/list names each tokenizer and its answers.
+"""
+import json
+import os
+import random
+import sys
+import unicodedata
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+TEXT = """
+The lighthouse keeper counted the ships that passed before breakfast, and there were never fewer than nine of them.
+It's what we'd hoped for: they're early, he'll be late, I've no idea why, and you're sure that she isn't coming.
+A small river runs behind the mill; in the spring it carries branches, leaves and once even a wooden chair.
+Nobody could say who had painted the door green, but everyone agreed that it looked better than before.
+"How much is it?" asked the boy. "Twelve pounds and 50 pence," said the woman, "or 1250 pence if you prefer."
+In 1987 the bridge was 340 metres long; by 2024 it had grown to 1,205 metres, at a cost of $3,750,000.00.
+The film was good, the music was great, the ending was terrible, and the popcorn was better than all three.
+We walked for hours through the rain. The rain did not mind. Neither did we, after the first two hours.
+Write the numbers 0 1 2 3 4 5 6 7 8 9 10 11 12 100 1000 on the board, then wipe them off again.
+The weather in the north is cold, in the south it is warm, and in between it is whatever it wants to be.
+for (int i = 0; i < count; i++) { total += values[i] * weights[i]; }
+def mean(values): return sum(values) / len(values) if values else 0.0
+if (x == NULL || y != 0x1F) return -1; /* nothing to do */
+<p class="note">An example: &amp; another one</p>
+Le petit café près de l'église était fermé, mais la boulangère nous a donné du pain et des gâteaux.
+Die Straße führt über die Brücke zum alten Rathaus, wo früher größere Märkte gehalten wurden.
+El niño preguntó: ¿cuántas estrellas hay en el cielo? Nadie supo qué contestar.
+Старый капитан смотрел на море и молчал. Море тоже молчало.
+Η θάλασσα ήταν ήσυχη και ο ουρανός γεμάτος αστέρια.
+今日は天気がいいので、公園まで歩いて行きました。 小さな犬が走っていました。
+昨天下雨了，今天是晴天。我们去山上看日出。
+오늘은 날씨가 좋아서 바다에 갔어요.
+كان الولد يقرأ كتابا تحت الشجرة. הילד קרא ספר מתחת לעץ.
+वह हर सुबह नदी के किनारे टहलने जाता है।
+Smiles 😀 😃 and hearts ❤️ and a family 👨‍👩‍👧 and flags 🇫🇷 🇯🇵 — all in one line… “quoted” ‘text’
+"""
+
+WORDS = TEXT.split() + ["naïve", "Ünïcödé", "don't", "DON'T", "it'S", "'tis", "rock'n'roll", "x86_64", "3.14159", "1e-9",
+                        "foo_bar(baz)", "https://example.org/a?b=c&d=e#f", "日本語", "한국어", "עברית", "العربية", "ไทย",
+                        "ﷺ", "ﬁ", "Å", "ǅ", "ſ", "'ſ", "½", "²", "Ⅻ", "٣٤٥", "१२३", "①", "𝟘𝟙", "𝔘𝔫𝔦", "👍🏽", "🏳️‍🌈", "e\u0301",
+                        "a\u0323\u0307", "q\u0307\u0323", "\u1100\u1161\u11a8", "가", "각", "\u2126", "\u212b", "▁", "▁▁x", "Ġ", "Ċ"]
+SPACES = [" ", "  ", "   ", "\t", "\n", "\r\n", "\n\n", " \n", "\n ", "\u00a0", "\u2003", "\u3000", "\u200b", "\u180e",
+          "\u2028", "\x85", "\x0b", "\x0c", "\ufeff", " " * 7, " " * 17, "\n" * 5, "\t\t "]
+CODE = ["{", "}", "();", "==", "!=", "->", "/*", "*/", "//", "#", "<br/>", "&&", "||", "\\n", "\"", "'", "`", "~", "^", "...",
+        "--", "—", "$", "%d", "@", "[0]", "<0x0A>", "<0xFF>", "<0xG1>"]
+BLOCKS = [(0x00, 0x7F), (0x00, 0x1F), (0x80, 0x24F), (0x300, 0x36F), (0x370, 0x5FF), (0x600, 0x6FF), (0x900, 0xDFF),
+          (0xE00, 0xFFF), (0x1000, 0x18FF), (0x1E00, 0x20CF), (0x2100, 0x2BFF), (0x3000, 0x30FF), (0x4E00, 0x4FFF),
+          (0xAC00, 0xACFF), (0xF900, 0xFFFF), (0x10000, 0x103FF), (0x1D100, 0x1D7FF), (0x1F300, 0x1FAFF), (0x2F800, 0x2FA1F),
+          (0x0, 0x10FFFF)]
+
+
+def character(rng, old):
+    """A random character; old: one that was assigned in the Unicode of this Python, for patterns run by PCRE2."""
+    while True:
+        low, high = rng.choice(BLOCKS)
+        c = rng.randint(low, high)
+        if 0xD800 <= c < 0xE000 or 0x11DE0 <= c <= 0x11DE9 or 0x16FF4 <= c <= 0x16FF6:
+            continue
+        if old and (unicodedata.category(chr(c)) == "Cn" or c == 0x180E):
+            continue
+        return chr(c)
+
+
+def sample(rng, specials, old):
+    kind = rng.random()
+    if kind < 0.02:
+        return rng.choice(WORDS + SPACES + CODE)
+    if kind < 0.05:
+        return rng.choice(WORDS + SPACES + CODE + [character(rng, old)]) * rng.randint(2, 200)
+    if kind < 0.15:
+        return "".join(character(rng, old) for _ in range(rng.randint(1, 30)))
+    if kind < 0.30:
+        start = rng.randrange(len(TEXT))
+        return TEXT[start:start + rng.randint(1, 200)]
+    parts = []
+    for _ in range(rng.randint(1, 25)):
+        pick = rng.random()
+        if pick < 0.35:
+            parts.append(rng.choice(WORDS))
+        elif pick < 0.60:
+            parts.append(rng.choice(SPACES) if pick > 0.52 else " ")
+        elif pick < 0.70:
+            parts.append(rng.choice(CODE))
+        elif pick < 0.78:
+            parts.append(str(rng.randrange(10 ** rng.randint(1, 12))))
+        elif pick < 0.84 and specials:
+            parts.append(rng.choice(specials))
+        elif pick < 0.92:
+            parts.append(character(rng, old))
+        else:
+            word = rng.choice(WORDS)
+            parts.append(word.upper() if pick < 0.95 else word[:rng.randint(1, len(word))])
+    return "".join(parts)
+
+
+def answers(tok, count, seed, old=False, short=False):
+    rng = random.Random(seed)
+    specials = [t.content for t in tok.get_added_tokens_decoder().values()][:30]
+    size = tok.get_vocab_size()
+    yield answer(tok, "")
+    for i in range(count - 1):
+        if i % 10 == 9:
+            ids = [rng.randrange(size + 3) for _ in range(rng.randint(1, 12))]
+            yield spoken({"decode": ids}, tok, ids, None)
+        elif i % 25 == 3:
+            raw = bytearray(sample(rng, specials, old).encode()[:120])
+            for _ in range(rng.randint(1, 4)):
+                raw.insert(rng.randint(0, len(raw)), rng.choice([0x80, 0xBF, 0xC0, 0xC3, 0xE0, 0xED, 0xA0, 0xF0, 0x9F, 0xF4, 0xFF]))
+            yield answer(tok, bytes(raw).decode(errors="replace"), raw=bytes(raw))
+        else:
+            text = sample(rng, specials, old)
+            yield answer(tok, text[:60] if short else text)
+
+
+def answer(tok, text, raw=None):
+    line = {"text": text} if raw is None else {"hex": raw.hex()}
+    line["ids"] = tok.encode(text, add_special_tokens=False).ids
+    both = tok.encode(text).ids
+    if both != line["ids"]:
+        line["all"] = both
+    return spoken(line, tok, both, text)
+
+
+def spoken(line, tok, ids, text):
+    back, skipped = tok.decode(ids, skip_special_tokens=False), tok.decode(ids, skip_special_tokens=True)
+    if back != text:
+        line["back"] = back
+    if skipped != back:
+        line["skipped"] = skipped
+    return line
+
+
+# ---- The small tokenizers: one for every kind of component ------------------------------------------------------
+
+
+def train(tok, size, alphabet=None, special=()):
+    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet or [], special_tokens=list(special),
+                                  show_progress=False)
+    tok.train_from_iterator(TEXT.strip().split("\n"), trainer)
+    return tok
+
+
+def byte_level(pre, size=700, special=("<|endoftext|>",), **model):
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre
+    tok.decoder = decoders.ByteLevel()
+    train(tok, size, pre_tokenizers.ByteLevel.alphabet(), special)
+    return remake(tok, **model)
+
+
+def remake(tok, **model):
+    """The same with other settings of the model."""
+    state = json.loads(tok.to_str())
+    state["model"].update(model)
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def small_tokenizers():
+    cut = lambda pattern: pre_tokenizers.Split(Regex(pattern), "isolated")
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+
+    tok = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), special=["<s>", "</s>", "<unk>"])
+    tok.add_special_tokens([AddedToken("<mask>", lstrip=True), AddedToken("<end>", rstrip=True)])
+    tok.add_tokens([AddedToken("river", single_word=True, normalized=False), AddedToken("<|a|>", lstrip=True, rstrip=True),
+                    "<|a|>b", "éa"])
+    tok.post_processor = processors.RobertaProcessing(("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>")))
+    yield "gpt2", tok
+
+    tok = byte_level(pre_tokenizers.Sequence([cut(CL100K % ""), plain]))
+    tok.normalizer = normalizers.NFC()
+    tok.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tok.add_tokens([AddedToken("cafe\u0301", normalized=True)])
+    yield "qwen2", tok
+
+    tok = byte_level(pre_tokenizers.Sequence([cut(CL100K % "{1,3}"), plain]), special=["<|begin_of_text|>"], ignore_merges=True)
+    begin = "<|begin_of_text|>"
+    tok.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(
+        single=f"{begin} $A", pair=f"{begin} $A {begin} $B", special_tokens=[(begin, tok.token_to_id(begin))])])
+    yield "llama3", tok
+
+    yield "digits", byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                        pre_tokenizers.ByteLevel(add_prefix_space=False)]))
+    yield "o200k", byte_level(pre_tokenizers.Sequence([cut(O200K), plain]))
+
+    letters = sorted(set(TEXT))[:90] + ["▁"]
+    tok = Tokenizer(models.BPE(unk_token="<unk>"))
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=True)
+    tok.decoder = decoders.Metaspace(prepend_scheme="first")
+    train(tok, 500, letters, ["<unk>", "<s>", "</s>"])
+    yield "metaspace", remake(tok, fuse_unk=True)
+
+    bytes_ = [f"<0x{b:02X}>" for b in range(256)]
+    tok = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tok.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")  # while training alone
+    train(tok, 900, letters, ["<unk>", "<s>", "</s>"] + bytes_)
+    state = json.loads(tok.to_str())
+    state["pre_tokenizer"] = None
+    state["added_tokens"] = state["added_tokens"][:3]
+    state["post_processor"] = json.loads(processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)]).__getstate__())
+    yield "llama", Tokenizer.from_str(json.dumps(state))
+
+
+def variants():
+    """More settings, for the large comparison alone."""
+    cut = lambda pattern, how, invert=False: pre_tokenizers.Split(pattern, how, invert)
+    for how in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
+        for invert in (False, True):
+            steps = [cut(Regex(r"[aeiou]+|\s"), how, invert), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+            yield f"split-{how}-{invert}", byte_level(pre_tokenizers.Sequence(steps))
+        yield f"literal-{how}", byte_level(pre_tokenizers.Sequence([cut("e", how), pre_tokenizers.ByteLevel(add_prefix_space=True)]))
+    yield "digits-joined", byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=True)]))
+    yield "empty-matches", byte_level(pre_tokenizers.Sequence([cut(Regex(r"x*"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)]))
+    yield "words", byte_level(pre_tokenizers.Sequence([cut(Regex(r"\w+|[^\w\s]+|^\s|\h$"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]))
+    for scheme in ("always", "first", "never"):
+        for split in (False, True):
+            for model in ({"fuse_unk": False}, {"fuse_unk": True, "byte_fallback": True}):
+                tok = Tokenizer(models.BPE(unk_token="<unk>"))
+                tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=True)
+                tok.decoder = decoders.Metaspace(prepend_scheme=scheme)
+                train(tok, 400, sorted(set(TEXT))[:80], ["<unk>", "<s>", "<0xC3>", "<0xA9>"])
+                tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+                tok.add_tokens([AddedToken("zz", normalized=True), AddedToken("ship", single_word=True, normalized=True)])
+                yield f"metaspace-{scheme}-{split}-{len(model)}", remake(tok, **model)
+    tok = Tokenizer(models.BPE())
+    tok.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), "_"), normalizers.Replace("é", "e")])
+    train(tok, 300, [])
+    tok.add_tokens([AddedToken("a é", normalized=True), AddedToken("b c", normalized=False)])
+    yield "no-decoder", tok
+
+
+# ---- Existing tokenizers ------------------------------------------------------------------------------------------
+
+
+def from_folder(path):
+    """RoBERTa's, as transformers builds it from vocab.json and merges.txt."""
+    tok = Tokenizer(models.BPE.from_file(f"{path}/vocab.json", f"{path}/merges.txt"))
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = decoders.ByteLevel()
+    tok.post_processor = processors.RobertaProcessing(("</s>", tok.token_to_id("</s>")), ("<s>", tok.token_to_id("<s>")))
+    tok.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)])
+    return tok
+
+
+def from_gguf(path):
+    """A gpt2 tokenizer with SmolLM's digits; and its arrays, for zest_tokenizer_from_arrays."""
+    import gguf
+    fields = gguf.GGUFReader(path).fields
+    get = lambda key: fields["tokenizer.ggml." + key].contents() if "tokenizer.ggml." + key in fields else None
+    assert (get("model"), get("pre")) == ("gpt2", "smollm")
+    tokens, types, merges = get("tokens"), get("token_type"), get("merges")
+    tok = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, [tuple(m.split(" ")) for m in merges]))
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                 pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tok.decoder = decoders.ByteLevel()
+    tok.add_special_tokens([t for t, kind in zip(tokens, types) if kind == 3])
+    arrays = {"model": "gpt2", "pre": "smollm", "tokens": tokens, "types": types, "merges": merges}
+    for key, name in (("bos", "bos_token_id"), ("eos", "eos_token_id"), ("unk", "unknown_token_id"), ("pad", "padding_token_id")):
+        arrays[key] = get(name)
+    arrays["add_bos"] = int(get("add_bos_token"))
+    return tok, arrays
+
+
+def llama_arrays(tok):
+    """The arrays that a GGUF of this Llama-style tokenizer would hold: scores fall with the order of the merges."""
+    state = json.loads(tok.to_str())
+    vocab = sorted(state["model"]["vocab"].items(), key=lambda item: item[1])
+    special = {t["content"] for t in state["added_tokens"]}
+    types = [2 if t == "<unk>" else 3 if t in special else 6 if len(t) == 6 and t.startswith("<0x") else 1 for t, _ in vocab]
+    made = {}
+    for i, merge in enumerate(state["model"]["merges"]):
+        merge = merge if isinstance(merge, list) else merge.split(" ")
+        made.setdefault("".join(merge), -float(i))
+    scores = [made.get(t, -1e6) for t, _ in vocab]
+    return {"model": "llama", "tokens": [t for t, _ in vocab], "scores": scores, "types": types, "bos": 1, "eos": 2, "unk": 0}
+
+
+# ---- Writing --------------------------------------------------------------------------------------------------------
+
+
+def write(folder, name, tok, lines, arrays=None, source=None):
+    """lines: the answers, or the name of the tokenizer that answers the same."""
+    if not isinstance(lines, str):
+        with open(f"{folder}/{name}.answers", "w") as out:
+            for line in lines:
+                out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    if arrays is not None:
+        source = f"{name}.arrays.json"
+        with open(f"{folder}/{source}", "w") as out:
+            json.dump(arrays, out, ensure_ascii=False, separators=(",", ":"))
+    if source is None:
+        source = f"{name}.json"
+        with open(f"{folder}/{source}", "w") as out:
+            json.dump(json.loads(tok.to_str()), out, ensure_ascii=False, separators=(",", ":"))
+    with open(f"{folder}/list", "a") as out:
+        out.write(f"{source} {lines if isinstance(lines, str) else name}.answers\n")
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large"):
+        sys.exit(__doc__)
+    folder = sys.argv[2]
+    os.makedirs(folder, exist_ok=True)
+    open(f"{folder}/list", "w").close()
+    if sys.argv[1] == "small":
+        for name, tok in small_tokenizers():
+            lines = list(answers(tok, 75, name, old=name == "o200k", short=True))
+            write(folder, name, tok, lines)
+            if name == "llama":
+                write(folder, "scores", tok, name, llama_arrays(tok))
+        return
+    count = int(sys.argv[3])
+    for name, tok in small_tokenizers():
+        lines = list(answers(tok, count, name + "-large", old=name == "o200k"))
+        write(folder, name, tok, lines)
+        if name == "llama":
+            write(folder, "scores", tok, name, llama_arrays(tok))
+    for name, tok in variants():
+        write(folder, name, tok, answers(tok, max(count // 5, 100), name, old=True))
+    for path in sys.argv[4:]:
+        name = os.path.basename(os.path.dirname(path) if path.endswith("tokenizer.json") else path)
+        if path.endswith(".gguf"):
+            tok, arrays = from_gguf(path)
+            lines = list(answers(tok, count, name))
+            write(folder, name, tok, lines, arrays)
+            write(folder, name + "-json", tok, name)
+        else:
+            tok = Tokenizer.from_file(path) if path.endswith(".json") else from_folder(path)
+            write(folder, name, tok, answers(tok, count, name), source=os.path.abspath(path))
+            if name.startswith("stories"):
+                write(folder, name + "-scores", tok, name, llama_arrays(tok))
+
+
+main()

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Writes src/text/unicode_*_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
+
+Classes are those of Unicode 16.0, as Oniguruma knows them in Hugging Face tokenizers. Normal form C is held to the
+characters that tokenizers itself normalises (its data are older), since a model was trained on what it did.
+"""
+import sys
+import unicodedata2 as u
+from tokenizers import AddedToken, Tokenizer, models, normalizers
+
+LETTER, NUMBER, SPACE, WORD = 1, 2, 4, 8
+CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+SPACES = {9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+nfd = normalizers.NFD().normalize_str
+nfc = normalizers.NFC().normalize_str
+
+
+def words():
+    """What \\w means where an added token must stand as a single word."""
+    t = Tokenizer(models.BPE({"\x00": 0}, []))
+    t.add_tokens([AddedToken("QQ", single_word=True)])
+    return {c for c in CODES if not t.encode(chr(c) + "QQ").ids}
+
+
+def class_boundaries():
+    word = words()
+    last, out = 0, []
+    for c in range(0x110001):
+        bits = 0
+        if c < 0x110000 and not 0xD800 <= c < 0xE000:
+            kind = u.category(chr(c))[0]
+            bits = LETTER * (kind == "L") + NUMBER * (kind == "N") + SPACE * (c in SPACES) + WORD * (c in word)
+        if bits != last:
+            out.append(c << 4 | bits)
+            last = bits
+    return out
+
+
+def combining(c):
+    """0 where tokenizers does not reorder the character."""
+    k = u.combining(chr(c))
+    other = "\u0334" if k > 1 else "\u05b0"
+    text = "a" + (chr(c) + other if k > 1 else other + chr(c))
+    return k if k and nfd(text) != text else 0
+
+
+def combining_boundaries():
+    last, out = 0, []
+    for c in range(0x110001):
+        k = combining(c) if c < 0x110000 and not 0xD800 <= c < 0xE000 else 0
+        if k != last:
+            out.append(c << 8 | k)
+            last = k
+    return out
+
+
+def decompositions():
+    rows = []
+    for c in CODES:
+        parts = u.decomposition(chr(c))
+        if not parts or parts.startswith("<") or nfd(chr(c)) == chr(c):
+            continue
+        first, second = ([int(p, 16) for p in parts.split()] + [0])[:2]
+        rows.append((c, first, second))
+    composed = sorted((first, second, i) for i, (c, first, second) in enumerate(rows) if second and nfc(chr(c)) == chr(c))
+    return rows, [i for _, _, i in composed]
+
+
+def write(out, declaration, values, form):
+    out.write(f"{declaration} = {{\n")
+    line = "   "
+    for v in values:
+        item = " " + form % v + ","
+        if len(line) + len(item) > 110:
+            out.write(line + "\n")
+            line = "   "
+        line += item
+    out.write(line + "\n};\n")
+
+
+def write_file(path, tables):
+    with open(path, "w", encoding="ascii") as out:
+        out.write("/* Written by tools/make_unicode_tables.py from the data of Unicode 16.0. */\n")
+        out.write('#include "text/unicode_tables.h"\n\n/* clang-format off */\n')
+        for kind, name, values, form in tables:
+            write(out, f"const {kind} zest_unicode_{name}[]", values, form)
+            out.write(f"const size_t zest_unicode_{name}_count = {len(values)};\n\n")
+        out.write("/* clang-format on */\n")
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else "src/text"
+    rows, composed = decompositions()
+    packed = [c << 36 | first << 18 | second for c, first, second in rows]
+    write_file(f"{folder}/unicode_class_tables.c", [("uint32_t", "classes", class_boundaries(), "0x%x"),
+                                                    ("uint32_t", "orders", combining_boundaries(), "0x%x")])
+    write_file(f"{folder}/unicode_form_tables.c", [("uint64_t", "decompositions", packed, "0x%x"),
+                                                   ("uint16_t", "compositions", composed, "%d")])
+
+
+main()
