@@ -63,6 +63,7 @@ done
 if [ -z "${SANITIZED:-}" ]; then
     script "tests/header.sh" sh tests/header.sh
     script "tests/layers.sh" sh tests/layers.sh
+    script "tests/readme.sh" sh tests/readme.sh
     script "tests/install.sh" sh tests/install.sh
     if [ -d "$BUILD/tests/cuda" ]; then
         for test in "$BUILD"/tests/cuda/*; do

@@ -1,33 +1,63 @@
 #include "base/cpu.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[ZEST_CPU_COUNT] = {"plain", "avx2", "avx512"};
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+static const char *const names[ZEST_CPU_COUNT] = {"plain", "avx2", "avx512", "avx512bf16", "amx"};
 
 const char *zest_cpu_name(zest_cpu cpu) { return (unsigned)cpu < ZEST_CPU_COUNT ? names[cpu] : "unknown"; }
+
+#if defined(__x86_64__)
+/* Tiles are 8 KiB of registers that Linux gives a process only when asked, and asking twice does no harm. */
+static int amx_granted(void) {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    const unsigned bf16 = 1u << 22, tile = 1u << 24, saved = 1u << 17 | 1u << 18;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (bf16 | tile)) != (bf16 | tile)) return 0;
+    uint32_t low, high; /* what the system saves at a switch; the caller has seen that xgetbv is there */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & saved) == saved && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return 0;
+#endif
+}
+#endif
 
 static zest_cpu best(void) {
 #if defined(__x86_64__)
     /* These ask the operating system too: registers it does not save do not count. */
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return ZEST_CPU_PLAIN;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return ZEST_CPU_AVX512;
-    return ZEST_CPU_AVX2;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
+        return ZEST_CPU_PLAIN;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw"))
+        return ZEST_CPU_AVX2;
+    if (!__builtin_cpu_supports("avx512bf16")) return ZEST_CPU_AVX512;
+    return amx_granted() ? ZEST_CPU_AMX : ZEST_CPU_AVX512BF16;
 #else
     return ZEST_CPU_PLAIN;
 #endif
 }
 
 int zest_cpu_detect(zest_cpu *cpu) {
-    zest_cpu found = best();
     const char *wanted = getenv("ZEST_CPU");
+    int level = ZEST_CPU_COUNT - 1;
     if (wanted && *wanted) {
-        int level = 0;
+        level = 0;
         while (level < ZEST_CPU_COUNT && strcmp(wanted, names[level])) level++;
         if (level == ZEST_CPU_COUNT) return 0;
-        if (level < (int)found) found = (zest_cpu)level;
     }
-    *cpu = found;
+    zest_cpu found = best();
+    *cpu = level < (int)found ? (zest_cpu)level : found;
     return 1;
 }

@@ -79,7 +79,7 @@ enum {
     "learning rate of gradient descent")                                                                               \
   X(SEEDS, "seeds", 0, COUNT, "10", WITHIN(1, 10000), "COUNT", "Method", ZEST_FOR_TOY,                                 \
     "runs of each method, with the seeds --seed, --seed + 1, ...")                                                     \
-  X(MESH, "mesh", 0, LIST, "0.6,0.5", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY,                                    \
+  X(MESH, "mesh", 0, LIST, "0.3,0.25", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY,                                   \
     "size of the triangles of the linear toy")                                                                         \
   X(EXEC, "exec", 'x', TEXT, "", NONE, "PROGRAM", "Objective", ZEST_FOR_MINIMIZE,                                      \
     "command, run by the shell, that reads points and answers losses")                                  \
