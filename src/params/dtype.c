@@ -40,8 +40,7 @@ int zest_dtype_is_real(zest_dtype dtype) {
            dtype == ZEST_DTYPE_BF16;
 }
 
-/* Files promise no alignment, hence memcpy for every element; it compiles to plain (vector) loads and stores.
- */
+/* Files promise no alignment, hence memcpy for every element: it compiles to plain (vector) loads. */
 #define CONVERT(type_in, type_out, expression)                          \
     do {                                                                \
         const unsigned char *source = from;                             \

@@ -1,9 +1,9 @@
 /* Element types of tensors, and the exact conversions between float and the 16-bit ones.
  *
- * Conversions round to nearest, ties to even, in integer arithmetic or in float operations that never meet a
- * subnormal, so the bits do not depend on the compiler, the instruction set or a flush-to-zero mode. A NaN
- * stays a NaN and keeps its sign and the payload bits that fit: 16 bits -> float -> 16 bits gives back every
- * pattern. */
+ * The 16-bit ones round to nearest, ties to even, in integer arithmetic or in float operations whose result
+ * no flushed subnormal can change, so the bits do not depend on the compiler, the instruction set or a
+ * flush-to-zero mode. A NaN stays a NaN and keeps its sign and the payload bits that fit: 16 bits -> float ->
+ * 16 bits gives back every pattern. */
 #ifndef ZEST_PARAMS_DTYPE_H
 #define ZEST_PARAMS_DTYPE_H
 

@@ -1,0 +1,34 @@
+/* Any bytes, given as a tokenizer.json: an error, or a tokenizer that encodes and decodes. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "text/tokenizer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    static const char text[] = "It's 12\xFF  caf\xC3\xA9 \xE2\x96\x81<s> e\xCC\x81\xCC\xA3\n\n <mask>  end";
+    zest_error error = {0};
+    zest_tokenizer *tokenizer = zest_tokenizer_from_json((const char *)bytes, size, "fuzz", &error);
+    if (!tokenizer) {
+        if (!error.message[0] || !error.status) __builtin_trap();
+        return 0;
+    }
+    zest_ids ids = {0};
+    zest_buffer back = {0};
+    /* The input is also a text. */
+    const char *texts[] = {text, (const char *)bytes};
+    size_t sizes[] = {sizeof text, size < 300 ? size : 300};
+    for (int i = 0; i < 2; i++) {
+        if (zest_tokenizer_encode(tokenizer, texts[i], sizes[i], ZEST_ENCODE_TEMPLATE, &ids, &error))
+            continue;
+        for (size_t j = 0; j < ids.count; j++)
+            if (!zest_tokenizer_token(tokenizer, ids.data[j], NULL)) __builtin_trap();
+        if (zest_tokenizer_decode(tokenizer, ids.data, ids.count, i, &back, &error)) __builtin_trap();
+    }
+    zest_ids_free(&ids);
+    zest_buffer_free(&back);
+    zest_tokenizer_free(tokenizer);
+    return 0;
+}
