@@ -17,8 +17,9 @@ int main(void) {
     zest_result result;
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) return 1;
-    zest_status status = zest_minimize_f64(
-        ctx, rosenbrock, NULL, x, 10, "k=10 rho=1e-4 lr=5e-4 schedule=cosine steps=20000 target=1e-6 t=0.1", &result);
+    zest_status status =
+        zest_minimize_f64(ctx, rosenbrock, NULL, x, 10,
+                          "k=10 rho=1e-4 lr=5e-4 schedule=cosine steps=20000 target=1e-6 t=0.1", &result);
     if (status)
         fprintf(stderr, "%s\n", zest_ctx_error(ctx));
     else

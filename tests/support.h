@@ -20,7 +20,8 @@ enum { TEST_SLOW = 1 };
 
 zest_ctx *test_context(void); /* fails the test when there is none */
 
-/* Kolmogorov-Smirnov: sorts values and returns the probability of a distance at least as large when they come from cdf. */
+/* Kolmogorov-Smirnov: sorts values and returns the probability of a distance at least as large when they come
+ * from cdf. */
 double test_ks(double *values, size_t n, double (*cdf)(double));
 double test_normal_cdf(double x);
 double test_uniform_cdf(double x);
@@ -32,19 +33,21 @@ void test_remove(const char *folder);
 size_t test_file_size(const char *path);
 void test_copy_file(const char *from, const char *to);
 
-#define assert_ok(ctx, call)                                                                                           \
-    do {                                                                                                               \
-        zest_status status_ = (call);                                                                                  \
-        if (status_) fail_msg("%s: %s: %s", #call, zest_status_name(status_), zest_ctx_error(ctx));                    \
+#define assert_ok(ctx, call)                                                                        \
+    do {                                                                                            \
+        zest_status status_ = (call);                                                               \
+        if (status_) fail_msg("%s: %s: %s", #call, zest_status_name(status_), zest_ctx_error(ctx)); \
     } while (0)
-#define assert_says(ctx, words)                                                                                        \
-    do {                                                                                                               \
-        if (!strstr(zest_ctx_error(ctx), words)) fail_msg("'%s' does not say '%s'", zest_ctx_error(ctx), words);       \
+#define assert_says(ctx, words)                                             \
+    do {                                                                    \
+        if (!strstr(zest_ctx_error(ctx), words))                            \
+            fail_msg("'%s' does not say '%s'", zest_ctx_error(ctx), words); \
     } while (0)
-#define assert_close(a, b, tolerance)                                                                                  \
-    do {                                                                                                               \
-        double a_ = (a), b_ = (b), t_ = (tolerance);                                                                   \
-        if (!(fabs(a_ - b_) <= t_)) fail_msg("%s = %.17g, %s = %.17g: differ by %g > %g", #a, a_, #b, b_, fabs(a_ - b_), t_); \
+#define assert_close(a, b, tolerance)                                                                 \
+    do {                                                                                              \
+        double a_ = (a), b_ = (b), t_ = (tolerance);                                                  \
+        if (!(fabs(a_ - b_) <= t_))                                                                   \
+            fail_msg("%s = %.17g, %s = %.17g: differ by %g > %g", #a, a_, #b, b_, fabs(a_ - b_), t_); \
     } while (0)
 
 #endif

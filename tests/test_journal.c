@@ -1,5 +1,5 @@
-/* The journal: every byte of it damaged or cut, the disk full, the process killed; the run goes on bit for bit or says why
- * not. */
+/* The journal: every byte of it damaged or cut, the disk full, the process killed; the run goes on bit for
+ * bit or says why not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -37,7 +37,8 @@ static zest_tuner *new_tuner(zest_ctx *ctx, double *x, int setting) {
     zest_tuner *tuner = zest_tuner_new_f64(ctx, x, D);
     assert_non_null(tuner);
     if (setting >= 0)
-        for (int i = 0; i < 8; i += 2) assert_ok(ctx, zest_tuner_set(tuner, settings[setting][i], settings[setting][i + 1]));
+        for (int i = 0; i < 8; i += 2)
+            assert_ok(ctx, zest_tuner_set(tuner, settings[setting][i], settings[setting][i + 1]));
     if (setting >= 0) assert_ok(ctx, zest_tuner_set(tuner, "steps", "9"));
     assert_ok(ctx, zest_tuner_objective_f64(tuner, bumpy, NULL));
     return tuner;
@@ -91,7 +92,8 @@ static void replay_reaches_every_step(void **state) {
         assert_true(zest_journal_dimension(journal) == D && zest_journal_is_f64(journal));
         for (int i = 0; i < 8; i += 2)
             if (strcmp(settings[setting][i], "steps"))
-                assert_string_equal(zest_journal_option(journal, settings[setting][i]), settings[setting][i + 1]);
+                assert_string_equal(zest_journal_option(journal, settings[setting][i]),
+                                    settings[setting][i + 1]);
         for (int s = 0; s <= STEPS; s++) {
             start_at(x);
             assert_ok(ctx, zest_journal_replay_f64(journal, (uint64_t)s, x, D));
@@ -212,7 +214,8 @@ static void every_changed_byte_is_noticed(void **state) {
             else
                 cuts += status == ZEST_OK;
         }
-    assert_int_equal(cuts, 4 * zest_journal_record_size(4) - zest_journal_record_size(4)); /* all three changes of each byte */
+    assert_int_equal(cuts, 4 * zest_journal_record_size(4) -
+                               zest_journal_record_size(4)); /* all three changes of each byte */
     test_remove(folder);
     zest_ctx_free(ctx);
 }
@@ -253,7 +256,8 @@ static void records_cannot_change_places(void **state) {
     fclose(file);
     for (int trick = 0; trick < 3; trick++) {
         file = fopen(path, "wb");
-        static const int orders[3][9] = {{0, 2, 1, 3, 4, 5, 6, 7, 8}, {0, 1, 3, 4, 5, 6, 7, 8, -1}, {0, 1, 1, 2, 3, 4, 5, 6, 7}};
+        static const int orders[3][9] = {
+            {0, 2, 1, 3, 4, 5, 6, 7, 8}, {0, 1, 3, 4, 5, 6, 7, 8, -1}, {0, 1, 1, 2, 3, 4, 5, 6, 7}};
         fwrite(bytes, 1, body, file);
         for (int i = 0; i < 9 && orders[trick][i] >= 0; i++)
             fwrite(bytes + body + (size_t)orders[trick][i] * record, 1, record, file);
@@ -355,7 +359,8 @@ static void patience_survives_a_resume(void **state) {
     zest_result whole, resumed;
     snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     start_at(x);
-    assert_ok(ctx, zest_minimize_f64(ctx, bumpy, NULL, x, D, "steps=100000 lr=0.02 patience=25 tolerance=0.01", &whole));
+    assert_ok(ctx, zest_minimize_f64(ctx, bumpy, NULL, x, D,
+                                     "steps=100000 lr=0.02 patience=25 tolerance=0.01", &whole));
     assert_int_equal(whole.stop, ZEST_STOP_STAGNATION);
     start_at(y);
     zest_tuner *tuner = new_tuner(ctx, y, -1);

@@ -1,7 +1,7 @@
 /* Noise: known answers, the same bits everywhere, and the distributions it claims.
  *
- * Statistical tests use fixed seeds, so they either always pass or always fail; their thresholds are set so that a
- * right generator with a fresh seed would fail each with probability below 1e-6. */
+ * Statistical tests use fixed seeds, so they either always pass or always fail; their thresholds are set so
+ * that a right generator with a fresh seed would fail each with probability below 1e-6. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,8 @@ static void normals_follow_box_muller(void **state) {
         zest_normal4(77, ZEST_STREAM_NORMAL, position, got);
         zest_philox_block bits = zest_philox_at(77, ZEST_STREAM_NORMAL, position);
         for (int half = 0; half < 4; half += 2) {
-            double u = ((double)bits.word[half] + 0.5) * 0x1p-32, angle = 2 * M_PI * (double)bits.word[half + 1] * 0x1p-32;
+            double u = ((double)bits.word[half] + 0.5) * 0x1p-32,
+                   angle = 2 * M_PI * (double)bits.word[half + 1] * 0x1p-32;
             double radius = sqrt(-2 * log(u));
             /* u is rounded to float, which near 1 moves the radius by up to 2^-25/radius */
             double allowed = 4e-7 * (radius + 0.1) + 0x1p-24 / (radius + 1e-4);
@@ -66,9 +67,10 @@ static void normals_follow_box_muller(void **state) {
 /* The extreme words: largest and smallest radius, every quadrant's edge. All finite. */
 static void extreme_bits_give_finite_normals(void **state) {
     (void)state;
-    static const uint32_t edges[] = {0, 1, 127, 128, 0x1fffffff, 0x20000000, 0x3fffffff, 0x40000000, 0x5fffffff, 0x60000000,
-                                     0x7fffffff, 0x80000000, 0x9fffffff, 0xa0000000, 0xdfffffff, 0xe0000000, 0xffffff7f,
-                                     0xffffff80, 0xffffffff};
+    static const uint32_t edges[] = {0,          1,          127,        128,        0x1fffffff,
+                                     0x20000000, 0x3fffffff, 0x40000000, 0x5fffffff, 0x60000000,
+                                     0x7fffffff, 0x80000000, 0x9fffffff, 0xa0000000, 0xdfffffff,
+                                     0xe0000000, 0xffffff7f, 0xffffff80, 0xffffffff};
     assert_close(zest_normal_radius(0), sqrt(66 * log(2)), 1e-5);
     assert_true(zest_normal_radius(0xffffffff) == 0);
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
@@ -96,7 +98,8 @@ static void every_instruction_set_gives_the_same_bits(void **state) {
     (void)state;
     enum { ROOM = 700 };
     float whole[ROOM + 16], slice[ROOM + 16];
-    static const uint64_t starts[] = {0, 1, 2, 3, 61, 127, 1000003, ((uint64_t)1 << 34) - 200, ((uint64_t)1 << 45) + 5};
+    static const uint64_t starts[] = {
+        0, 1, 2, 3, 61, 127, 1000003, ((uint64_t)1 << 34) - 200, ((uint64_t)1 << 45) + 5};
     for (int l = 0; l <= best_level(); l++)
         for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
             for (size_t count = 0; count < ROOM; count += count < 150 ? 1 : 37) {
@@ -242,7 +245,8 @@ static void ball_radii_are_uniform_in_volume(void **state) {
         for (int i = 0; i < N; i++) {
             zest_direction direction;
             float v[50];
-            assert_ok(ctx, zest_direction_init(ctx, &direction, ZEST_BALL, zest_seed(8, (uint64_t)i, k), dimensions[k]));
+            assert_ok(ctx, zest_direction_init(ctx, &direction, ZEST_BALL, zest_seed(8, (uint64_t)i, k),
+                                               dimensions[k]));
             assert_ok(ctx, zest_direction_read(ctx, &direction, 0, (size_t)dimensions[k], v));
             volumes[i] = pow(norm_of(ctx, &direction) / sqrt(d), d);
             first += v[0];
@@ -262,9 +266,12 @@ static void gains_do_not_depend_on_threads_or_instructions(void **state) {
         for (int threads = 1; threads <= 7; threads += 2)
             for (int kind = ZEST_SPHERE; kind <= ZEST_BALL; kind++) {
                 zest_direction expected, got;
-                assert_int_equal(zest_direction_make(zest_ops_for(0), 1, &expected, (zest_distribution)kind, 5, 200003, NULL), 0);
-                assert_int_equal(
-                    zest_direction_make(zest_ops_for((zest_cpu)l), threads, &got, (zest_distribution)kind, 5, 200003, NULL), 0);
+                assert_int_equal(zest_direction_make(zest_ops_for(0), 1, &expected, (zest_distribution)kind,
+                                                     5, 200003, NULL),
+                                 0);
+                assert_int_equal(zest_direction_make(zest_ops_for((zest_cpu)l), threads, &got,
+                                                     (zest_distribution)kind, 5, 200003, NULL),
+                                 0);
                 assert_memory_equal(&expected.gain, &got.gain, sizeof got.gain);
             }
 }
@@ -274,7 +281,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* 30-bit seeds collide after some ten thousand steps (trap T19); these cannot within a run, and must not across runs. */
+/* 30-bit seeds collide after some ten thousand steps (trap T19); these cannot within a run, and must not
+ * across runs. */
 static void seeds_do_not_collide(void **state) {
     (void)state;
     size_t n = 0, runs = 4, steps = 50000, directions = 10;

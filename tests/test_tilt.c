@@ -26,11 +26,13 @@ static void literal(const zest_tilt_options *o, const double *losses, double *ou
     long double z = 0, squares = 0;
     for (size_t i = 0; i < 2 * o->k; i++) z += expl((long double)o->t * losses[i]);
     for (size_t i = 0; i < o->k; i++) {
-        long double b = (expl(o->t * (long double)losses[2 * i]) + expl(o->t * (long double)losses[2 * i + 1])) / z;
+        long double b =
+            (expl(o->t * (long double)losses[2 * i]) + expl(o->t * (long double)losses[2 * i + 1])) / z;
         squares += b * b;
     }
     for (size_t i = 0; i < o->k; i++) {
-        long double high = expl((long double)o->t * losses[2 * i]) / z, low = expl((long double)o->t * losses[2 * i + 1]) / z;
+        long double high = expl((long double)o->t * losses[2 * i]) / z,
+                    low = expl((long double)o->t * losses[2 * i + 1]) / z;
         long double k = (long double)o->k, factor = 1;
         if (o->estimator == ZEST_BIAS_CORRECTED) factor = 1 + k / (k - 1) * (high + low - squares);
         out[i] = (double)(factor * (high - low) / (o->t * (long double)o->rho));
@@ -65,7 +67,8 @@ static void coefficients_are_the_paper_s(void **state) {
                 zest_tilt_compute(&o, losses, got, NULL);
                 for (size_t i = 0; i < k; i++) scale = fmax(scale, fabs(expected[i]));
                 /* the literal form itself loses 1e-19/t to cancellation */
-                for (size_t i = 0; i < k; i++) assert_close(got[i], expected[i], scale * (1e-13 + 1e-17 / tilts[j]));
+                for (size_t i = 0; i < k; i++)
+                    assert_close(got[i], expected[i], scale * (1e-13 + 1e-17 / tilts[j]));
             }
 }
 
@@ -83,11 +86,13 @@ static void zero_tilt_is_mezo_exactly(void **state) {
                 double mezo = (losses[2 * i] - losses[2 * i + 1]) / (2 * o.rho) / (double)k;
                 assert_memory_equal(&got[i], &mezo, sizeof mezo);
             }
-            assert_true(report.effective == (double)k && report.saturation == 0 && report.tilted == report.mean);
+            assert_true(report.effective == (double)k && report.saturation == 0 &&
+                        report.tilted == report.mean);
         }
 }
 
-/* Trap T2: as t -> 0 the coefficients join MeZO's linearly in t, without a rounding cliff, down to denormal t. */
+/* Trap T2: as t -> 0 the coefficients join MeZO's linearly in t, without a rounding cliff, down to denormal
+ * t. */
 static void tiny_tilts_join_mezo(void **state) {
     (void)state;
     double losses[10], mezo[5], got[5];
@@ -128,18 +133,23 @@ static void huge_exponents_do_not_overflow(void **state) {
             zest_tilt_compute(&o, losses, expected, NULL);
             zest_tilt_report report;
             zest_tilt_compute(&o, shifted, got, &report);
-            for (int i = 0; i < 5; i++) assert_close(got[i], expected[i], 1e-12); /* a constant does not matter */
+            for (int i = 0; i < 5; i++)
+                assert_close(got[i], expected[i], 1e-12); /* a constant does not matter */
             assert_true(isfinite(report.tilted) && isfinite(report.mean));
         }
-    static const double extremes[][4] = {
-        {1e308, -1e308, 1, 2}, {1e308, 1e308, 1e308, 1e308}, {-1e308, -1e308, 5, 5}, {1e-320, 0, 0, 0}, {1e6, -1e6, 0, 3}};
+    static const double extremes[][4] = {{1e308, -1e308, 1, 2},
+                                         {1e308, 1e308, 1e308, 1e308},
+                                         {-1e308, -1e308, 5, 5},
+                                         {1e-320, 0, 0, 0},
+                                         {1e6, -1e6, 0, 3}};
     for (int j = 0; j < 5; j++)
         for (double t = 1e-300; t < 1e300; t *= 1e50)
             for (int e = 0; e < 2; e++) {
                 zest_tilt_options o = options((zest_estimator)e, t, 2);
                 zest_tilt_compute(&o, extremes[j], got, NULL);
                 assert_true(isfinite(got[0]) && isfinite(got[1]));
-                assert_true(fabs(got[0]) <= 2.0000001 / (t * o.rho) || t < 1e-290); /* |w| <= 1, BC factor <= 2 */
+                assert_true(fabs(got[0]) <= 2.0000001 / (t * o.rho) ||
+                            t < 1e-290); /* |w| <= 1, BC factor <= 2 */
             }
 }
 
@@ -176,7 +186,8 @@ static void bad_pairs_are_dropped(void **state) {
                     memcpy(fewer, losses, 4 * sizeof *fewer);
                     memcpy(fewer + 4, losses + 6, 4 * sizeof *fewer);
                     losses[4 + side] = bad[b];
-                    zest_tilt_options all = options((zest_estimator)e, t, 5), less = options((zest_estimator)e, t, 4);
+                    zest_tilt_options all = options((zest_estimator)e, t, 5),
+                                      less = options((zest_estimator)e, t, 4);
                     zest_tilt_report report;
                     zest_tilt_compute(&all, losses, got, &report);
                     zest_tilt_compute(&less, fewer, expected, NULL);
@@ -232,7 +243,8 @@ static void ball_denominator_is_theorem_3_1(void **state) {
                 total += b, squares += b * b;
             }
             mean = total / 3;
-            long double variance = (squares - 3 * mean * mean) / 2, factor = e ? 1 - variance / (3 * mean * mean) : 1;
+            long double variance = (squares - 3 * mean * mean) / 2,
+                        factor = e ? 1 - variance / (3 * mean * mean) : 1;
             zest_tilt_report report;
             zest_tilt_compute(&o, losses, got, &report);
             for (int i = 0; i < 4; i++) {
@@ -243,9 +255,9 @@ static void ball_denominator_is_theorem_3_1(void **state) {
         }
 }
 
-/* f(x) = λ x²/2 + g x in one dimension, v normal: at x = 0 the gradient of F_t is g/(1 - tρ²λ). The mean of the
- * estimate over many steps, minus that, is its bias. Its largest noise, (mean A - R mean B)/E B with R = E A/E B, has
- * mean zero and is taken off. */
+/* f(x) = λ x²/2 + g x in one dimension, v normal: at x = 0 the gradient of F_t is g/(1 - tρ²λ). The mean of
+ * the estimate over many steps, minus that, is its bias. Its largest noise, (mean A - R mean B)/E B with R =
+ * E A/E B, has mean zero and is taken off. */
 static double bias(zest_estimator estimator, size_t k, size_t pairs, double *error) {
     const double lambda = -4, slope = 2, t = 1, rho = 0.5, p = t * rho * rho * lambda, q = t * rho * slope;
     const double gradient = slope / (1 - p), mean_b = 2 * exp(q * q / (2 * (1 - p))) / sqrt(1 - p);
@@ -257,9 +269,11 @@ static double bias(zest_estimator estimator, size_t k, size_t pairs, double *err
         double losses[2 * MOST], c[MOST], estimate = 0, noise = 0;
         zest_noise_for(ZEST_CPU_PLAIN)->normal(v, 5, s * k, k);
         for (size_t i = 0; i < k; i++) {
-            double a = rho * (double)v[i], high = lambda * a * a / 2 + slope * a, low = lambda * a * a / 2 - slope * a;
+            double a = rho * (double)v[i], high = lambda * a * a / 2 + slope * a,
+                   low = lambda * a * a / 2 - slope * a;
             losses[2 * i] = high, losses[2 * i + 1] = low;
-            noise += (exp(t * high) - exp(t * low)) * (double)v[i] - gradient * t * rho * (exp(t * high) + exp(t * low));
+            noise += (exp(t * high) - exp(t * low)) * (double)v[i] -
+                     gradient * t * rho * (exp(t * high) + exp(t * low));
         }
         zest_tilt_compute(&o, losses, c, NULL);
         for (size_t i = 0; i < k; i++) estimate += c[i] * (double)v[i];
@@ -277,23 +291,30 @@ static void biases_fall_at_their_rates(void **state) {
     size_t pairs = 3000000 / TEST_SLOW;
     double e1, e2, e3, e4;
     double naive8 = bias(ZEST_NAIVE, 8, pairs, &e1), naive32 = bias(ZEST_NAIVE, 32, pairs, &e2);
-    double corrected4 = bias(ZEST_BIAS_CORRECTED, 4, pairs, &e3), corrected16 = bias(ZEST_BIAS_CORRECTED, 16, pairs, &e4);
-    print_message("bias  naive: k=8 %.5f±%.5f k=32 %.5f±%.5f   corrected: k=4 %.5f±%.5f k=16 %.5f±%.5f\n", naive8, e1, naive32,
-                  e2, corrected4, e3, corrected16, e4);
+    double corrected4 = bias(ZEST_BIAS_CORRECTED, 4, pairs, &e3),
+           corrected16 = bias(ZEST_BIAS_CORRECTED, 16, pairs, &e4);
+    print_message("bias  naive: k=8 %.5f±%.5f k=32 %.5f±%.5f   corrected: k=4 %.5f±%.5f k=16 %.5f±%.5f\n",
+                  naive8, e1, naive32, e2, corrected4, e3, corrected16, e4);
     /* 5 standard errors: false alarm 6e-7. Terms of the next order are allowed for by 10 % and 20 %. */
     assert_true(fabs(naive8) > 10 * e1 && fabs(corrected4) > 10 * e3);
     assert_close(naive8, 4 * naive32, 5 * (e1 + 4 * e2) + 0.1 * fabs(naive8));
     assert_close(corrected4, 16 * corrected16, 5 * (e3 + 16 * e4) + 0.2 * fabs(corrected4));
-    assert_true(16 * fabs(corrected16) > 5 * (e3 + 16 * e4) || TEST_SLOW > 1); /* seen, not lost in the noise */
+    assert_true(16 * fabs(corrected16) > 5 * (e3 + 16 * e4) ||
+                TEST_SLOW > 1); /* seen, not lost in the noise */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential_matches_libm),        cmocka_unit_test(coefficients_are_the_paper_s),
-        cmocka_unit_test(zero_tilt_is_mezo_exactly),       cmocka_unit_test(tiny_tilts_join_mezo),
-        cmocka_unit_test(one_direction_is_tanh),           cmocka_unit_test(huge_exponents_do_not_overflow),
-        cmocka_unit_test(nonsense_is_refused_with_a_reason), cmocka_unit_test(bad_pairs_are_dropped),
-        cmocka_unit_test(diagnostics_tell_the_extremes),   cmocka_unit_test(ball_denominator_is_theorem_3_1),
+        cmocka_unit_test(exponential_matches_libm),
+        cmocka_unit_test(coefficients_are_the_paper_s),
+        cmocka_unit_test(zero_tilt_is_mezo_exactly),
+        cmocka_unit_test(tiny_tilts_join_mezo),
+        cmocka_unit_test(one_direction_is_tanh),
+        cmocka_unit_test(huge_exponents_do_not_overflow),
+        cmocka_unit_test(nonsense_is_refused_with_a_reason),
+        cmocka_unit_test(bad_pairs_are_dropped),
+        cmocka_unit_test(diagnostics_tell_the_extremes),
+        cmocka_unit_test(ball_denominator_is_theorem_3_1),
         cmocka_unit_test(biases_fall_at_their_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

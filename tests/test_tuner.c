@@ -1,4 +1,5 @@
-/* The tuner: against hand-written steps, closed forms of F_t, and itself under other threads and instruction sets. */
+/* The tuner: against hand-written steps, closed forms of F_t, and itself under other threads and instruction
+ * sets. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static int bowl_lanes(const zest_lanes *lanes, double *losses, void *user) {
         for (size_t first = 0; first < n; first += 701) {
             size_t count = n - first < 701 ? n - first : 701;
             if (zest_lanes_read_f32(lanes, lane, first, count, slice)) return 1;
-            for (size_t i = 0; i < count; i++) sum += (1 + (double)((first + i) % 5)) * (slice[i] - 1.0) * (slice[i] - 1.0);
+            for (size_t i = 0; i < count; i++)
+                sum += (1 + (double)((first + i) % 5)) * (slice[i] - 1.0) * (slice[i] - 1.0);
         }
         losses[lane] = sum / (double)n;
     }
@@ -57,7 +59,8 @@ static float *run_f32(const char *options, size_t n, int lanes) {
     float *x = calloc(n, sizeof *x);
     zest_tuner *tuner = zest_tuner_new_f32(ctx, x, n);
     set_all(ctx, tuner, options);
-    assert_ok(ctx, lanes ? zest_tuner_objective_lanes(tuner, bowl_lanes, NULL) : zest_tuner_objective_f32(tuner, bowl_f32, NULL));
+    assert_ok(ctx, lanes ? zest_tuner_objective_lanes(tuner, bowl_lanes, NULL)
+                         : zest_tuner_objective_f32(tuner, bowl_f32, NULL));
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
     zest_ctx_free(ctx);
@@ -117,13 +120,15 @@ static void threads_lanes_and_instructions_change_nothing(void **state) {
     char *kept = before ? strdup(before) : NULL;
     for (int kind = 0; kind < 4; kind++) {
         char options[200];
-        snprintf(options, sizeof options, "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=1", kinds[kind]);
+        snprintf(options, sizeof options, "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=1",
+                 kinds[kind]);
         setenv("ZEST_CPU", "plain", 1);
         float *expected = run_f32(options, LARGE, 0);
         for (int level = 0; level < 3; level++)
             for (int threads = 1; threads <= 5; threads += 2) {
                 setenv("ZEST_CPU", levels[level], 1);
-                snprintf(options, sizeof options, "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=%d", kinds[kind],
+                snprintf(options, sizeof options,
+                         "steps=3 k=2 lr=0.1 weight-decay=0.1 distribution=%s threads=%d", kinds[kind],
                          threads);
                 float *got = run_f32(options, LARGE, threads == 3);
                 assert_memory_equal(expected, got, LARGE * sizeof *got);
@@ -180,9 +185,9 @@ static void evaluation_never_moves_x(void **state) {
     zest_ctx_free(ctx);
 }
 
-/* Theorem 3.1 (1) on quadratics: the gradient of F_t in the eigenbasis is (λ x + g)_i / (1 - tρ²λ_i). With k = 20,000 the
- * naive estimate's bias is far below its noise; the mean over steps must lie within 5 standard errors in every
- * coordinate (false alarm 6e-7 each). Measured as the step that the tuner takes at lr = 1. */
+/* Theorem 3.1 (1) on quadratics: the gradient of F_t in the eigenbasis is (λ x + g)_i / (1 - tρ²λ_i). With k
+ * = 20,000 the naive estimate's bias is far below its noise; the mean over steps must lie within 5 standard
+ * errors in every coordinate (false alarm 6e-7 each). Measured as the step that the tuner takes at lr = 1. */
 static const double curvatures[4] = {2, 0.5, -1, 0}, slopes[4] = {0.3, -0.7, 0.2, 0.5};
 
 static double quadratic(const double *x, size_t n, void *user) {
@@ -219,17 +224,20 @@ static void gaussian_gradients_are_unbiased(void **state) {
             const double rho = 0.4;
             char options[128];
             double mean[4], error[4];
-            snprintf(options, sizeof options, "method=%s t=%g rho=%g lr=1 k=20000", method ? "zest-bc" : "zest-n", t, rho);
+            snprintf(options, sizeof options, "method=%s t=%g rho=%g lr=1 k=20000",
+                     method ? "zest-bc" : "zest-n", t, rho);
             measure_gradient(options, 40 / (TEST_SLOW > 1 ? 4 : 1), mean, error);
             for (int i = 0; i < 4; i++) {
                 double exact = (curvatures[i] * 0.4 + slopes[i]) / (1 - t * rho * rho * curvatures[i]);
-                assert_close(mean[i], exact, (TEST_SLOW > 1 ? 7 : 5) * error[i]); /* few steps: a wider t quantile */
+                assert_close(mean[i], exact,
+                             (TEST_SLOW > 1 ? 7 : 5) * error[i]); /* few steps: a wider t quantile */
             }
         }
 }
 
-/* Theorem 3.1 (2): sphere above, ball below the fraction. The gradient of F_t on the ball is g_i + λ_i dR_t/dg_i, with R_t
- * by quadrature. The shared denominator of eq. (ss) must miss it in four dimensions, so the test can tell them apart. */
+/* Theorem 3.1 (2): sphere above, ball below the fraction. The gradient of F_t on the ball is g_i + λ_i
+ * dR_t/dg_i, with R_t by quadrature. The shared denominator of eq. (ss) must miss it in four dimensions, so
+ * the test can tell them apart. */
 static void ball_form_is_unbiased(void **state) {
     (void)state;
     zest_ctx *ctx = test_context();
@@ -248,9 +256,11 @@ static void ball_form_is_unbiased(void **state) {
         exact[i] = middle + curvatures[i] * (up.value - down.value) / (2 * h);
     }
     int steps = 60 / (TEST_SLOW > 1 ? 4 : 1);
-    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=ball", steps, mean, error);
+    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=ball", steps,
+                     mean, error);
     for (int i = 0; i < 4; i++) assert_close(mean[i], exact[i], (TEST_SLOW > 1 ? 7 : 5) * error[i] + 1e-4);
-    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=shared", steps, mean, error);
+    measure_gradient("method=zest-n t=2 rho=0.6 lr=1 k=10000 distribution=sphere denominator=shared", steps,
+                     mean, error);
     for (int i = 0; i < 4; i++) worst = fmax(worst, fabs(mean[i] - exact[i]) / error[i]);
     assert_true(worst > 20);
     zest_ctx_free(ctx);
@@ -260,7 +270,9 @@ static void schedules_follow_their_formulae(void **state) {
     (void)state;
     zest_options options;
     zest_options_init(&options);
-    assert_int_equal(zest_options_set_all(&options, ZEST_FOR_TUNER, "lr=0.5 steps=110 warmup=10 final-lr=0.1", "test", NULL), 0);
+    assert_int_equal(zest_options_set_all(&options, ZEST_FOR_TUNER, "lr=0.5 steps=110 warmup=10 final-lr=0.1",
+                                          "test", NULL),
+                     0);
     static const struct {
         const char *kind;
         double first, middle, end;
@@ -346,7 +358,8 @@ static void it_minimises(void **state) {
     for (int m = 0; m < 3; m++)
         for (int d = 0; d < 4; d++) {
             char options[128];
-            snprintf(options, sizeof options, "method=%s distribution=%s steps=1500 lr=0.05 rho=0.01", methods[m], kinds[d]);
+            snprintf(options, sizeof options, "method=%s distribution=%s steps=1500 lr=0.05 rho=0.01",
+                     methods[m], kinds[d]);
             zest_result r = result_of(options);
             if (!(r.loss < 1e-4)) fail_msg("%s ends at %g", options, r.loss);
         }
@@ -405,7 +418,8 @@ static void mistakes_are_explained(void **state) {
     assert_int_equal(zest_tuner_set(tuner, "rho", "inf"), ZEST_ERROR_ARGUMENT);
     assert_int_equal(zest_tuner_set(tuner, "method", "adam"), ZEST_ERROR_ARGUMENT);
     assert_says(ctx, "zest-n, zest-bc or mezo");
-    assert_int_equal(zest_tuner_set(tuner, "exec", "ls"), ZEST_ERROR_ARGUMENT); /* the program's option, not the library's */
+    assert_int_equal(zest_tuner_set(tuner, "exec", "ls"),
+                     ZEST_ERROR_ARGUMENT); /* the program's option, not the library's */
     assert_int_equal(zest_tuner_set(tuner, "seed", "18446744073709551616"), ZEST_ERROR_ARGUMENT);
     assert_ok(ctx, zest_tuner_set(tuner, "seed", "18446744073709551615"));
     assert_string_equal(zest_tuner_get(tuner, "seed"), "18446744073709551615");

@@ -78,13 +78,13 @@ enum {
   X(GD_LR, "gd-lr", 0, REAL, "0.1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_TOY,                                     \
     "learning rate of gradient descent")                                                                               \
   X(SEEDS, "seeds", 0, COUNT, "10", WITHIN(1, 10000), "COUNT", "Method", ZEST_FOR_TOY,                                 \
-    "runs of each method, with the seeds --seed, --seed + 1, ...")                                                     \
+    "runs of each method, with the seeds from --seed upwards")                                                         \
   X(MESH, "mesh", 0, LIST, "0.3,0.25", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY,                                   \
     "size of the triangles of the linear toy")                                                                         \
   X(EXEC, "exec", 'x', TEXT, "", NONE, "PROGRAM", "Objective", ZEST_FOR_MINIMIZE,                                      \
     "command, run by the shell, that reads points and answers losses")                                  \
   X(DIM, "dim", 'd', COUNT, "0", AT_LEAST(0), "COUNT", "Objective", ZEST_FOR_MINIMIZE | ZEST_FOR_THEORY,               \
-    "number of dimensions")                                                                                            \
+    "number of dimensions; theory takes 0 for as many as there are eigenvalues")                                       \
   X(EIGENVALUES, "eigenvalues", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                               \
     "of the Hessian; directions beyond these, up to --dim, have none")                                                 \
   X(GRADIENT, "gradient", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                                     \

@@ -103,8 +103,8 @@ static size_t good_record(const zest_journal *journal, size_t at, uint64_t step,
     return checksum == zest_journal_checksum(bytes, size - ZEST_JOURNAL_CHECK, previous) ? size : 0;
 }
 
-/* What a kill or a power failure leaves behind the last good record: at most one record in pieces, and blocks that were
- * never written, which read as zeros. */
+/* What a kill or a power failure leaves behind the last good record: at most one record in pieces, and blocks
+ * that were never written, which read as zeros. */
 static int torn(const zest_journal *journal) {
     size_t one = zest_journal_record_size(losses_of(journal, ZEST_JOURNAL_HAS_CENTER));
     for (size_t at = journal->end + one; at < journal->bytes.size; at++)

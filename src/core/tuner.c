@@ -93,9 +93,11 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
         return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
                               "option %s is %s in this run and cannot change any more", name,
                               zest_options_text(&tuner->options, id));
-    zest_status status = zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
+    zest_status status =
+        zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
     if (!status && method && !underway) zest_tuner_unbegin(tuner);
-    if (!status && id == ZEST_OPTION_THREADS) tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
+    if (!status && id == ZEST_OPTION_THREADS)
+        tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
     return status;
 }
 

@@ -142,7 +142,8 @@ const char *zest_exec_error(const zest_exec *exec) { return exec->error.message;
 
 /* ---- What can go wrong ---- */
 
-/* The signal that ended a command, whether the shell had replaced itself by it or tells by its exit status; else 0. */
+/* The signal that ended a command, whether the shell had replaced itself by it or tells by its exit status;
+ * else 0. */
 static int signal_of(int how) {
     if (WIFSIGNALED(how)) return WTERMSIG(how);
     int status = WEXITSTATUS(how);
@@ -153,15 +154,16 @@ static int died(zest_exec *exec, job *j) {
     int how = 0;
     const char *command = exec->command;
     if (!wait_for(j, 1, &how))
-        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' closed its output without an answer", command);
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' closed its output without an answer",
+                       command);
     else if (signal_of(how))
-        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was killed by signal %d (%s)", command, signal_of(how),
-                       strsignal(signal_of(how)));
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was killed by signal %d (%s)", command,
+                       signal_of(how), strsignal(signal_of(how)));
     else if (WEXITSTATUS(how) == 127)
         zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was not found by the shell", command);
     else
-        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' ended with exit status %d before it answered", command,
-                       WEXITSTATUS(how));
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
+                       "'%s' ended with exit status %d before it answered", command, WEXITSTATUS(how));
     return 1;
 }
 

@@ -17,9 +17,11 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     if (journal) {
         double x[64] = {0};
         zest_record record;
-        for (uint64_t step = 1; step <= zest_journal_steps(journal); step++) zest_journal_read(journal, step, &record);
+        for (uint64_t step = 1; step <= zest_journal_steps(journal); step++)
+            zest_journal_read(journal, step, &record);
         if (zest_journal_dimension(journal) <= 64)
-            zest_journal_replay_f64(journal, zest_journal_steps(journal), x, (size_t)zest_journal_dimension(journal));
+            zest_journal_replay_f64(journal, zest_journal_steps(journal), x,
+                                    (size_t)zest_journal_dimension(journal));
     }
     zest_journal_close(journal);
     zest_ctx_free(ctx);

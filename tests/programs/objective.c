@@ -1,5 +1,6 @@
 /* An objective for the tests of `zest minimize`: sum (x_i - 1)^2, with bad habits on request.
- *   objective [text|f64|f32 N] [crash-at M | hang-at M | nonsense-at M | nan-at M | two-answers | quit-at M] */
+ *   objective [text|f64|f32 N] [crash-at M | hang-at M | nonsense-at M | nan-at M | two-answers | quit-at M]
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +30,14 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < n; i++) sum += (x[i] - 1) * (x[i] - 1);
         int now = ++count == when;
         if (now && !strcmp(habit, "crash-at")) abort();
-        if (now && !strcmp(habit, "quit-at")) return 5;
+        if (now && !strcmp(habit, "quit-at")) return free(x), 5;
         if (now && !strcmp(habit, "hang-at")) pause();
-        if (now && !strcmp(habit, "nonsense-at")) printf("seven and a half\n");
-        else if (now && !strcmp(habit, "nan-at")) printf("nan\n");
-        else printf("%.17g\n", sum);
+        if (now && !strcmp(habit, "nonsense-at"))
+            printf("seven and a half\n");
+        else if (now && !strcmp(habit, "nan-at"))
+            printf("nan\n");
+        else
+            printf("%.17g\n", sum);
         if (!strcmp(habit, "two-answers")) printf("1\n");
         fflush(stdout);
     }
