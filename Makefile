@@ -96,8 +96,11 @@ $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
 # The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
 $(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o: OPT := $(OPT:-O2=-O3)
 ifneq ($(filter x86_64,$(ARCH)),)
-$(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma
-$(BUILD)/%_avx512.o: TARGET := -mavx512f -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+AVX512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c -mprefer-vector-width=512
+$(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma -mf16c
+$(BUILD)/%_avx512.o: TARGET := $(AVX512)
+$(BUILD)/%_avx512bf16.o: TARGET := $(AVX512) -mavx512bf16
+$(BUILD)/%_amx.o: TARGET := $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
 $(BUILD)/%.o: %.c Makefile

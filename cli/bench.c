@@ -71,9 +71,10 @@ static int bench_update(const zest_options *options, zest_cpu cpu) {
         directions[i] = (zest_direction){(uint64_t)i, n, 1, ZEST_GAUSSIAN};
         g[i] = 1e-3;
     }
+    zest_update update = {.directions = directions, .g = g, .k = DIRECTIONS, .lr = 1e-3};
     for (int round = 0; round < 4; round++) {
         double began = zest_clock_now();
-        zest_update_apply(zest_ops_for(cpu), threads, &params, directions, g, DIRECTIONS, 1e-3, 0);
+        zest_update_apply(zest_ops_for(cpu), threads, &params, &update);
         double each = (zest_clock_now() - began) / (double)n * 1e9;
         if (round && each < best) best = each; /* the first round touches the pages */
     }

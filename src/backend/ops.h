@@ -16,6 +16,13 @@ typedef struct {
     /* x = c x */
     void (*scale_f32)(float *x, float c, size_t count);
     void (*scale_f64)(double *x, double c, size_t count);
+    /* 16-bit weights to float, and back by stochastic rounding: the 16 random bits of an element decide
+     * whether it goes up, with the probability that makes the mean right. A value that needs no rounding is
+     * kept as it is; what is beyond the largest finite number becomes that. */
+    void (*load_bf16)(float *out, const uint16_t *x, size_t count);
+    void (*load_f16)(float *out, const uint16_t *x, size_t count);
+    void (*store_bf16)(uint16_t *out, const float *x, const uint16_t *random, size_t count);
+    void (*store_f16)(uint16_t *out, const float *x, const uint16_t *random, size_t count);
     /* sum of v_i^2 in fp64: eight running sums, element i in sum i % 8, added up pairwise at the end */
     double (*square_sum)(const float *v, size_t count);
 } zest_ops;

@@ -34,9 +34,13 @@ static double block_square_sum(const zest_ops *ops, uint64_t seed, uint64_t firs
 static zest_status square_norm(const zest_ops *ops, int threads, uint64_t seed, uint64_t dimension,
                                double *norm, zest_error *error) {
     int64_t blocks = (int64_t)((dimension + NORM_BLOCK - 1) / NORM_BLOCK);
+    if (blocks == 1) { /* a parallel region would cost more */
+        *norm = block_square_sum(ops, seed, 0, dimension);
+        return ZEST_OK;
+    }
     double *sums = malloc((size_t)blocks * sizeof *sums);
     if (!sums) return zest_error_memory(error, "the norm of a direction", (size_t)blocks * sizeof *sums);
-#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(threads)) if (blocks > 1)
+#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(threads))
     for (int64_t b = 0; b < blocks; b++) {
         uint64_t first = (uint64_t)b * NORM_BLOCK, end = first + NORM_BLOCK;
         sums[b] = block_square_sum(ops, seed, first, end < dimension ? end : dimension);

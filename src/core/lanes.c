@@ -5,7 +5,7 @@
 #include "core/direction.h"
 
 /* Noise is made in slices that stay in the first cache. */
-enum { SLICE = 2048 };
+enum { SLICE = 2048, FEW = 8 };
 
 size_t zest_lanes_count(const zest_lanes *lanes) { return 2 * lanes->pairs + (size_t)lanes->has_center; }
 
@@ -44,16 +44,22 @@ void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_ten
     perturb(lanes->ops, direction, scale * direction->gain, tensor, first, count, out);
 }
 
+static void fill_slice(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int64_t slice,
+                       void *out) {
+    uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
+    zest_lanes_read_tensor(lanes, lane, tensor, first, left < SLICE ? (size_t)left : SLICE,
+                           (char *)out + first * zest_dtype_size(tensor->dtype));
+}
+
 void zest_lanes_fill_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int threads,
                             void *out) {
-    size_t size = zest_dtype_size(tensor->dtype);
     int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
-#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(threads)) if (slices > 8)
-    for (int64_t s = 0; s < slices; s++) {
-        uint64_t first = (uint64_t)s * SLICE, left = tensor->count - first;
-        zest_lanes_read_tensor(lanes, lane, tensor, first, left < SLICE ? (size_t)left : SLICE,
-                               (char *)out + first * size);
+    if (slices <= FEW) { /* a parallel region costs more than so little work */
+        for (int64_t s = 0; s < slices; s++) fill_slice(lanes, lane, tensor, s, out);
+        return;
     }
+#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(threads))
+    for (int64_t s = 0; s < slices; s++) fill_slice(lanes, lane, tensor, s, out);
 }
 
 static zest_status read(const zest_lanes *lanes, size_t lane, zest_dtype dtype, size_t first, size_t count,

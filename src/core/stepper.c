@@ -5,6 +5,11 @@
 #include "core/direction.h"
 #include "core/journal.h"
 #include "core/update.h"
+#include "rng/seed.h"
+
+/* The index, in a step, of the seed that rounding takes; no direction has it (k and the ball pairs end
+ * below). */
+enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
 
 zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,
                               zest_error *error) {
@@ -42,6 +47,7 @@ void zest_stepper_free(zest_stepper *stepper) {
 zest_status zest_stepper_aim(zest_stepper *stepper, uint64_t index, uint64_t dimension, int with_ball,
                              zest_error *error) {
     size_t pairs = stepper->tilt.k + (with_ball ? stepper->tilt.ball_pairs : 0);
+    stepper->rounding = zest_seed(stepper->seed, index, ROUNDING_INDEX);
     for (size_t i = 0; i < pairs; i++) {
         zest_distribution from = i < stepper->tilt.k ? stepper->distribution : ZEST_BALL;
         zest_status status = zest_direction_make(stepper->ops, stepper->threads, &stepper->directions[i],
@@ -58,8 +64,13 @@ void zest_stepper_tilt(zest_stepper *stepper, const double *losses, zest_tilt_re
 void zest_stepper_move(const zest_stepper *stepper, const zest_params *params, double lr,
                        const zest_tilt_report *report) {
     if (report->dropped >= stepper->tilt.k) return;
-    zest_update_apply(stepper->ops, stepper->threads, params, stepper->directions, stepper->coefficients,
-                      stepper->tilt.k, lr, stepper->decay);
+    zest_update update = {.directions = stepper->directions,
+                          .g = stepper->coefficients,
+                          .k = stepper->tilt.k,
+                          .lr = lr,
+                          .decay = stepper->decay,
+                          .rounding = stepper->rounding};
+    zest_update_apply(stepper->ops, stepper->threads, params, &update);
 }
 
 zest_status zest_stepper_redo(zest_stepper *stepper, const zest_record *record, const zest_params *params,

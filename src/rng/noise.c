@@ -12,11 +12,13 @@ static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count)
     }
 }
 
-const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill};
+const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, zest_noise_round_fill};
 
 const zest_noise *zest_noise_for(zest_cpu cpu) {
     switch (cpu) {
 #if defined(__x86_64__)
+    case ZEST_CPU_AMX:
+    case ZEST_CPU_AVX512BF16:
     case ZEST_CPU_AVX512: return &zest_noise_avx512;
     case ZEST_CPU_AVX2: return &zest_noise_avx2;
 #endif

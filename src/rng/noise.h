@@ -14,6 +14,7 @@ typedef void zest_noise_fill(float *out, uint64_t seed, uint64_t first, size_t c
 typedef struct {
     zest_noise_fill *normal; /* standard normals, four per Philox block */
     zest_noise_fill *sign;   /* +1 or -1, 128 per Philox block */
+    void (*round)(uint16_t *out, uint64_t seed, uint64_t first, size_t count); /* 16 random bits each */
 } zest_noise;
 
 const zest_noise *zest_noise_for(zest_cpu cpu);

@@ -107,5 +107,5 @@ static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count)
     zest_noise_groups(normal32, GROUP, out, seed, first, count);
 }
 
-const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill};
+const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill, zest_noise_round_fill};
 #endif

@@ -51,6 +51,7 @@ enum {
     ZEST_STREAM_NORMAL = 0, /* element i: word i%4 of counter i/4 */
     ZEST_STREAM_SIGN = 1,   /* element i: bit i%32 of word (i/32)%4 of counter i/128 */
     ZEST_STREAM_RADIUS = 2, /* the two further normals of the ball */
+    ZEST_STREAM_ROUND = 3,  /* element i: half-word i%8 of counter i/8, low half first */
 };
 
 ZEST_DEVICE zest_philox_block zest_philox_at(uint64_t key, uint32_t stream, uint64_t position) {
