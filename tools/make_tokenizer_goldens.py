@@ -343,6 +343,7 @@ def main():
             lines = list(answers(tok, count, name))
             write(folder, name, tok, lines, arrays)
             write(folder, name + "-json", tok, name)
+            write(folder, name + "-file", tok, name, source=os.path.abspath(path))
         else:
             tok = Tokenizer.from_file(path) if path.endswith(".json") else from_folder(path)
             write(folder, name, tok, answers(tok, count, name), source=os.path.abspath(path))

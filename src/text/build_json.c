@@ -1,0 +1,277 @@
+/* Tokenizers from a tokenizer.json. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "text/build.h"
+
+/* ---- The model
+ * ------------------------------------------------------------------------------------------------- */
+
+static zest_status build_merges(zest_tokenizer *tokenizer, const json_t *merges, zest_error *error) {
+    if (!json_is_array(merges))
+        return zest_build_refuse(tokenizer, "model", "needs the list \"merges\"", error);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < json_array_size(merges) && !status; i++) {
+        const json_t *merge = json_array_get(merges, i), *left = json_array_get(merge, 0),
+                     *right = json_array_get(merge, 1);
+        if (json_is_string(merge)) {
+            status = zest_tokenizer_add_merge_line(tokenizer, json_string_value(merge),
+                                                   json_string_length(merge), i, error);
+        } else if (json_array_size(merge) == 2 && json_is_string(left) && json_is_string(right)) {
+            zest_tokenizer_text a = {json_string_value(left), json_string_length(left)};
+            zest_tokenizer_text b = {json_string_value(right), json_string_length(right)};
+            status = zest_tokenizer_add_merge(tokenizer, &a, &b, i, error);
+        } else {
+            status = zest_error_set(error, ZEST_ERROR_FORMAT,
+                                    "%s: merge %zu must be \"left right\" or a pair of strings",
+                                    tokenizer->name, i + 1);
+        }
+    }
+    return status;
+}
+
+/* Features of BPE that change every token and that no model known to zest has. */
+static zest_status check_model(const zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (!json_is_object(model)) return zest_build_refuse(tokenizer, "model", "must be an object", error);
+    if (type ? strcmp(type, "BPE") != 0 : !json_object_get(model, "merges"))
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: the model \"%.60s\" is not known to zest, which has BPE", tokenizer->name,
+                              type ? type : "without a type");
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (int i = 0; i < 2; i++) {
+        const json_t *affix = zest_build_member(model, affixes[i]);
+        if (affix && json_string_length(affix))
+            return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: model: zest knows no \"%s\"",
+                                  tokenizer->name, affixes[i]);
+    }
+    const json_t *dropout = zest_build_member(model, "dropout");
+    if (dropout && json_number_value(dropout) != 0.0)
+        return zest_build_refuse(tokenizer, "model", "dropout makes tokens random; set it to null", error);
+    return ZEST_OK;
+}
+
+static zest_status build_model(zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
+    zest_bpe *bpe = &tokenizer->bpe;
+    zest_status status = check_model(tokenizer, model, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, model, "model", "byte_fallback", 0, &bpe->byte_fallback, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, model, "model", "fuse_unk", 0, &bpe->fuse_unknown, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, model, "model", "ignore_merges", 0, &bpe->whole_first, error);
+    if (!status) status = zest_build_vocab(tokenizer, json_object_get(model, "vocab"), error);
+    if (!status) status = build_merges(tokenizer, json_object_get(model, "merges"), error);
+    return status;
+}
+
+static zest_status build_unknown(zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
+    const json_t *unknown = zest_build_member(model, "unk_token");
+    if (!unknown) return ZEST_OK;
+    tokenizer->bpe.unknown = zest_tokenizer_id(
+        tokenizer, json_is_string(unknown) ? json_string_value(unknown) : "", json_string_length(unknown));
+    tokenizer->role[ZEST_TOKEN_UNK] = tokenizer->bpe.unknown;
+    if (tokenizer->bpe.unknown >= 0) return ZEST_OK;
+    return zest_build_refuse(tokenizer, "model", "its \"unk_token\" is not in the vocabulary", error);
+}
+
+static zest_status build_added(zest_tokenizer *tokenizer, const json_t *tokens, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < json_array_size(tokens) && !status; i++) {
+        const json_t *token = json_array_get(tokens, i), *id = json_object_get(token, "id");
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return zest_build_refuse(tokenizer, "added_tokens", "each needs an \"id\", 0 or more", error);
+        status = zest_build_added(tokenizer, token, json_integer_value(id), error);
+    }
+    return status;
+}
+
+/* ---- Post-processors: what stands around the text
+ * ---------------------------------------------------------- */
+
+/* The id that this is, if there is such a token; else -1. */
+static int32_t known_id(const zest_tokenizer *tokenizer, const json_t *id) {
+    json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (value < 0 || value >= ZEST_VOCAB_LIMIT) return -1;
+    return zest_tokenizer_token(tokenizer, (int32_t)value, NULL) ? (int32_t)value : -1;
+}
+
+/* RoBERTa's and BERT's: [cls] text [sep], each given as ["<s>", 0]. */
+static zest_status build_classic(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
+    static const char *const keys[] = {"cls", "sep"};
+    zest_ids *lists[] = {&tokenizer->before, &tokenizer->after};
+    for (int i = 0; i < 2; i++) {
+        int32_t id = known_id(tokenizer, json_array_get(json_object_get(component, keys[i]), 1));
+        if (id < 0)
+            return zest_error_set(
+                error, ZEST_ERROR_FORMAT,
+                "%s: post_processor: \"%s\" must be [token, id] with an id of the vocabulary",
+                tokenizer->name, keys[i]);
+        zest_ids_add(lists[i], id);
+        tokenizer->role[i ? ZEST_TOKEN_SEP : ZEST_TOKEN_CLS] = id;
+    }
+    return ZEST_OK;
+}
+
+/* The ids behind a special token's name in a template. */
+static zest_status add_named(zest_tokenizer *tokenizer, const json_t *component, const char *name,
+                             zest_ids *to, zest_error *error) {
+    const json_t *ids = NULL;
+    if (name)
+        ids = json_object_get(json_object_get(json_object_get(component, "special_tokens"), name), "ids");
+    if (!json_array_size(ids))
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: post_processor: the template's token \"%.60s\" is not among its special_tokens",
+            tokenizer->name, name ? name : "");
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        int32_t id = known_id(tokenizer, json_array_get(ids, i));
+        if (id < 0)
+            return zest_error_set(error, ZEST_ERROR_FORMAT,
+                                  "%s: post_processor: \"%.60s\" has an id without a token", tokenizer->name,
+                                  name);
+        zest_ids_add(to, id);
+    }
+    return ZEST_OK;
+}
+
+static zest_status build_template(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
+    const json_t *single = json_object_get(component, "single");
+    zest_ids before = {0}, after = {0}; /* they go around what the processors before put there */
+    zest_status status = ZEST_OK;
+    int texts = 0;
+    for (size_t i = 0; i < json_array_size(single) && !status; i++) {
+        const json_t *part = json_array_get(single, i), *special = json_object_get(part, "SpecialToken");
+        const char *name = json_string_value(json_object_get(special, "id"));
+        if (special)
+            status = add_named(tokenizer, component, name, texts ? &after : &before, error);
+        else
+            texts += json_object_get(part, "Sequence") ? 1 : 2;
+    }
+    if (!status && texts != 1)
+        status =
+            zest_build_refuse(tokenizer, "post_processor", "the template must hold the text once", error);
+    zest_ids_add_all(&before, tokenizer->before.data, tokenizer->before.count);
+    zest_ids_add_all(&tokenizer->after, after.data, after.count);
+    zest_ids_free(&after);
+    zest_ids_free(&tokenizer->before);
+    tokenizer->before = before;
+    return status;
+}
+
+zest_status zest_build_post_processor(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
+    zest_error local = {0}, *say = error ? error : &local;
+    if (!component || json_is_null(component)) return ZEST_OK;
+    const char *type = zest_build_type(tokenizer, component, "post_processor", say);
+    if (!type) return say->status;
+    zest_status status;
+    if (!strcmp(type, "Sequence"))
+        status = zest_build_sequence(tokenizer, component, "post_processor", "processors",
+                                     zest_build_post_processor, say);
+    else if (!strcmp(type, "ByteLevel")) /* it moves offsets alone */
+        status = ZEST_OK;
+    else if (!strcmp(type, "RobertaProcessing") || !strcmp(type, "BertProcessing"))
+        status = build_classic(tokenizer, component, say);
+    else if (!strcmp(type, "TemplateProcessing"))
+        status = build_template(tokenizer, component, say);
+    else
+        status = zest_error_set(
+            say, ZEST_ERROR_FORMAT,
+            "%s: the post_processor \"%.60s\" is not known to zest, which has Sequence, ByteLevel, "
+            "RobertaProcessing, BertProcessing and TemplateProcessing",
+            tokenizer->name, type);
+    if (!status && (tokenizer->before.failed || tokenizer->after.failed))
+        status = zest_error_memory(say, tokenizer->name, 64);
+    return status;
+}
+
+/* ---- The whole
+ * -------------------------------------------------------------------------------------------------- */
+
+static zest_status build_all(zest_tokenizer *tokenizer, const json_t *json,
+                             const zest_build_settings *settings, zest_error *error) {
+    const json_t *model = json_object_get(json, "model");
+    zest_status status = build_model(tokenizer, model, error);
+    if (!status) status = zest_build_normalizer(tokenizer, json_object_get(json, "normalizer"), error);
+    if (!status) status = zest_build_pre_tokenizer(tokenizer, json_object_get(json, "pre_tokenizer"), error);
+    if (!status) status = zest_build_decoder(tokenizer, json_object_get(json, "decoder"), error);
+    if (!status) status = build_added(tokenizer, json_object_get(json, "added_tokens"), error);
+    if (!status) status = build_unknown(tokenizer, model, error);
+    if (!status)
+        status = zest_build_post_processor(tokenizer, json_object_get(json, "post_processor"), error);
+    if (!status) status = zest_tokenizer_finish(tokenizer, error);
+    if (!status) zest_build_roles(tokenizer, settings);
+    return status;
+}
+
+static zest_tokenizer *build(const char *bytes, size_t size, const char *name,
+                             const zest_build_settings *settings, zest_error *error) {
+    zest_error local = {0};
+    json_t *json = zest_build_parse(bytes, size, name, error);
+    if (!json) return NULL;
+    zest_tokenizer *tokenizer = zest_tokenizer_new(name, error);
+    if (tokenizer && build_all(tokenizer, json, settings, error ? error : &local)) {
+        zest_tokenizer_free(tokenizer);
+        tokenizer = NULL;
+    }
+    json_decref(json);
+    return tokenizer;
+}
+
+zest_tokenizer *zest_tokenizer_from_json(const char *bytes, size_t size, const char *name,
+                                         zest_error *error) {
+    return build(bytes, size, name, &(zest_build_settings){0}, error);
+}
+
+static zest_tokenizer *open_file(const char *path, const char *folder, zest_error *error) {
+    zest_buffer bytes = {0};
+    zest_build_settings settings = {0};
+    zest_tokenizer *tokenizer = NULL;
+    if (!zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &bytes, error) &&
+        !zest_build_read_settings(folder, &settings, error))
+        tokenizer = build(bytes.data, bytes.size, path, &settings, error);
+    zest_build_free_settings(&settings);
+    zest_buffer_free(&bytes);
+    return tokenizer;
+}
+
+static int ends_in(const char *path, const char *end) {
+    size_t size = strlen(path), tail = strlen(end);
+    return size >= tail && !strcmp(path + size - tail, end);
+}
+
+static zest_tokenizer *open_gguf(const char *path, zest_error *error) {
+    zest_gguf *file;
+    if (zest_gguf_open(path, &file, error)) return NULL;
+    zest_tokenizer *tokenizer = zest_tokenizer_from_gguf(file, path, error);
+    zest_gguf_close(file);
+    return tokenizer;
+}
+
+zest_tokenizer *zest_tokenizer_open(const char *path, zest_error *error) {
+    struct stat info;
+    if (stat(path, &info)) {
+        zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+        return NULL;
+    }
+    int is_folder = S_ISDIR(info.st_mode);
+    if (!is_folder && ends_in(path, ".gguf")) return open_gguf(path, error);
+    char *file = is_folder ? zest_file_join(path, "tokenizer.json") : strdup(path);
+    char *folder = strdup(path);
+    zest_tokenizer *tokenizer = NULL;
+    if (!file || !folder) {
+        zest_error_memory(error, path, strlen(path));
+    } else if (is_folder && access(file, F_OK)) {
+        tokenizer = zest_tokenizer_from_vocab(path, error);
+    } else {
+        char *slash = is_folder ? NULL : strrchr(folder, '/');
+        if (slash) slash[slash == folder] = '\0';
+        tokenizer = open_file(file, is_folder || slash ? folder : ".", error);
+    }
+    free(file);
+    free(folder);
+    return tokenizer;
+}

@@ -1,0 +1,49 @@
+/* Changing text before it is split ("normalizers"). */
+#ifndef ZEST_TEXT_NORMALIZE_H
+#define ZEST_TEXT_NORMALIZE_H
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "text/regex.h"
+
+typedef enum {
+    ZEST_NORMALIZE_PREPEND, /* content in front of a text that is not empty */
+    ZEST_NORMALIZE_REPLACE, /* every pattern, or every match of regex, by content */
+    ZEST_NORMALIZE_COMPOSE, /* normal form C */
+} zest_normalize_kind;
+
+typedef struct {
+    zest_normalize_kind kind;
+    char *content, *pattern; /* owned */
+    size_t content_size, pattern_size;
+    zest_regex *regex; /* instead of pattern */
+} zest_normalize_step;
+
+enum { ZEST_NORMALIZE_STEPS = 16 };
+
+typedef struct {
+    zest_normalize_step step[ZEST_NORMALIZE_STEPS];
+    size_t count;
+} zest_normalize;
+
+/* Room for the work; start with {0}. */
+typedef struct {
+    zest_buffer text[2];
+    zest_regex_walk walk;
+} zest_normalize_scratch;
+
+/* *out is the text itself or lies in scratch, where it stays until the next call. */
+zest_status zest_normalize_run(const zest_normalize *normalize, zest_normalize_scratch *scratch,
+                               const char *text, size_t size, const char **out, size_t *out_size,
+                               zest_error *error);
+
+/* Appends text with every pattern (not empty) replaced by content. */
+void zest_normalize_replace(const char *text, size_t size, const char *pattern, size_t pattern_size,
+                            const char *content, size_t content_size, zest_buffer *out);
+
+void zest_normalize_scratch_free(zest_normalize_scratch *scratch);
+void zest_normalize_free(zest_normalize *normalize);
+
+#endif

@@ -1,0 +1,42 @@
+/* Characters: UTF-8, the classes that tokenizers' patterns ask for, and normal form C. */
+#ifndef ZEST_TEXT_UNICODE_H
+#define ZEST_TEXT_UNICODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+enum {
+    ZEST_UNICODE_LETTER = 1, /* \p{L} */
+    ZEST_UNICODE_NUMBER = 2, /* \p{N} */
+    ZEST_UNICODE_SPACE = 4,  /* \s, the White_Space property */
+    ZEST_UNICODE_WORD = 8,   /* \w: alphabetic, marks, decimal digits, connectors, joiners */
+};
+
+/* The class bits of a character of Unicode 16.0. */
+unsigned zest_unicode_class(uint32_t code);
+
+/* Length of the longest valid UTF-8 prefix. */
+size_t zest_unicode_valid(const char *text, size_t size);
+/* Appends the text with U+FFFD for every maximal run that cannot begin or continue a character, which is how
+ * both Python's errors="replace" and Rust's from_utf8_lossy repair text. */
+void zest_unicode_repair(const char *text, size_t size, zest_buffer *out);
+
+/* Reads the character at `at`, which must be the start of one in valid UTF-8; returns its length. */
+static inline size_t zest_unicode_read(const char *at, uint32_t *code) {
+    const unsigned char *s = (const unsigned char *)at;
+    if (s[0] < 0x80) return *code = s[0], 1;
+    if (s[0] < 0xE0) return *code = (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu), 2;
+    if (s[0] < 0xF0) return *code = (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu), 3;
+    *code = (s[0] & 0x07u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu);
+    return 4;
+}
+
+/* Writes the character's UTF-8 (at most 4 bytes, no NUL) and returns its length. */
+size_t zest_unicode_write(uint32_t code, char *out);
+
+/* Appends valid UTF-8 in normal form C. */
+void zest_unicode_compose(const char *text, size_t size, zest_buffer *out);
+
+#endif
