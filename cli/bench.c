@@ -1,113 +1,73 @@
-/* zest bench: how fast the kernels are here. */
-#include <stdio.h>
-#include <stdlib.h>
+/* zest bench: how fast the kernels and whole steps are here. */
+#include "cli/bench.h"
+
+#include <omp.h>
 #include <string.h>
 
-#include "backend/ops.h"
-#include "base/clock.h"
 #include "cli/output.h"
-#include "core/update.h"
 
-enum { BLOCK = 4096, ROUNDS = 40, DIRECTIONS = 5 };
-
-/* Nanoseconds an element, best of many rounds: on a shared machine the least disturbed round is the kernel's
- * speed. */
-static double time_fill(zest_noise_fill *fill, float *out, uint64_t seed) {
-    double best = 1e9;
-    for (int round = 0; round < ROUNDS; round++) {
-        double began = zest_clock_now();
-        for (int block = 0; block < 64; block++)
-            fill(out, seed + (uint64_t)round, (uint64_t)block * BLOCK, BLOCK);
-        double each = (zest_clock_now() - began) / (64.0 * BLOCK) * 1e9;
-        if (each < best) best = each;
-    }
-    return best;
-}
-
-typedef struct {
-    const char *cpu;
-    double normal, sign;
-} speed;
-
-static size_t time_levels(zest_cpu most, uint64_t seed, speed *levels) {
-    float out[BLOCK];
-    size_t count = 0;
-    for (int level = (int)most; level >= 0; level--) {
-        const zest_noise *noise = zest_noise_for((zest_cpu)level);
-        levels[count++] = (speed){zest_cpu_name((zest_cpu)level), time_fill(noise->normal, out, seed),
-                                  time_fill(noise->sign, out, seed)};
-    }
-    return count;
-}
-
-static int bench_noise(const zest_options *options, zest_cpu cpu) {
-    speed levels[ZEST_CPU_COUNT];
-    size_t count = time_levels(cpu, zest_options_whole(options, ZEST_OPTION_SEED), levels);
-    printf("%-8s %14s %14s   one thread, in the first cache\n", "cpu", "ns a normal", "ns a sign");
-    for (size_t i = 0; i < count; i++)
-        printf("%-8s %14.3f %14.3f\n", levels[i].cpu, levels[i].normal, levels[i].sign);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
-    json_t *all = json_object();
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(
-            all, levels[i].cpu,
-            json_pack("{s:f, s:f}", "ns_per_normal", levels[i].normal, "ns_per_sign", levels[i].sign));
-    return zest_output_json(json_pack("{s:s, s:s, s:f, s:f, s:o}", "bench", "noise", "cpu", levels[0].cpu,
-                                      "ns_per_normal", levels[0].normal, "ns_per_sign", levels[0].sign,
-                                      "levels", all));
-}
-
-/* One update sweep with five directions over a vector that fits no cache. */
-static int bench_update(const zest_options *options, zest_cpu cpu) {
-    size_t n = (size_t)1 << 25;
-    float *x = calloc(n, sizeof *x);
-    if (!x) return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the vector (128 MiB)");
+int zest_bench_threads(const zest_options *options) {
     int threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS);
-    zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, n, x};
-    zest_params params = {&tensor, 1, n};
-    zest_direction directions[DIRECTIONS];
-    double g[DIRECTIONS], best = 1e9;
-    for (int i = 0; i < DIRECTIONS; i++) {
-        directions[i] = (zest_direction){(uint64_t)i, n, 1, ZEST_GAUSSIAN};
-        g[i] = 1e-3;
-    }
-    zest_update update = {.directions = directions, .g = g, .k = DIRECTIONS, .lr = 1e-3};
-    for (int round = 0; round < 4; round++) {
-        double began = zest_clock_now();
-        zest_update_apply(zest_ops_for(cpu), threads, &params, &update);
-        double each = (zest_clock_now() - began) / (double)n * 1e9;
-        if (round && each < best) best = each; /* the first round touches the pages */
-    }
-    free(x);
-    printf("update   %.3f ns an element with k = %d (%.3f ns a normal), %zu floats, threads %d (0: all)\n",
-           best, DIRECTIONS, best / DIRECTIONS, n, threads);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
-    return zest_output_json(json_pack("{s:s, s:s, s:f, s:i, s:i}", "bench", "update", "cpu",
-                                      zest_cpu_name(cpu), "ns_per_element", best, "k", DIRECTIONS, "threads",
-                                      threads));
+    return threads ? threads : omp_get_max_threads();
 }
+
+/* Tokens of SST-2's training prompts ("... It was <mask>."): 64 quantiles of the 67,349 lengths; their mean
+ * is 18.3. */
+static const unsigned char sst2[64] = {9,  9,  9,  9,  9,  10, 10, 10, 10, 10, 10, 11, 11, 11, 11, 11,
+                                       11, 12, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15,
+                                       15, 16, 16, 16, 17, 17, 18, 18, 18, 19, 19, 20, 21, 21, 22, 22,
+                                       23, 24, 24, 25, 26, 27, 28, 29, 30, 32, 33, 35, 37, 40, 44, 51};
+
+void zest_bench_lengths(const zest_options *options, size_t count, uint32_t *starts) {
+    int real = zest_options_whole(options, ZEST_OPTION_LENGTHS) == 1;
+    uint32_t tokens = (uint32_t)zest_options_whole(options, ZEST_OPTION_TOKENS);
+    starts[0] = 0;
+    for (size_t i = 0; i < count;
+         i++) /* 37 and 64 have no common factor: all quantiles come by, in mixed order */
+        starts[i + 1] = starts[i] + (real ? sst2[37 * i % 64] : tokens);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const zest_options *, zest_cpu);
+} benches[] = {
+    {"noise", zest_bench_noise},         {"update", zest_bench_update}, {"gemm", zest_bench_gemm},
+    {"attention", zest_bench_attention}, {"step", zest_bench_step},
+};
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_cpu cpu;
     if (!zest_cpu_detect(&cpu))
-        return zest_output_fail(ZEST_ERROR_ARGUMENT, "ZEST_CPU must be avx512, avx2 or plain");
-    if (!strcmp(words[0], "noise")) return bench_noise(options, cpu);
-    if (!strcmp(words[0], "update")) return bench_update(options, cpu);
-    return zest_output_failf(ZEST_ERROR_ARGUMENT, "there is no benchmark '%s'; there are noise and update",
+        return zest_output_fail(ZEST_ERROR_ARGUMENT,
+                                "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
+    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
+        if (!strcmp(words[0], benches[i].name)) return benches[i].run(options, cpu);
+    return zest_output_failf(ZEST_ERROR_ARGUMENT,
+                             "there is no benchmark '%s'; there are noise, update, gemm, attention and step",
                              words[0]);
 }
 
 const zest_command zest_command_bench = {
     .name = "bench",
-    .words = "noise|update",
+    .words = "noise|update|gemm|attention|step",
     .least = 1,
     .most = 1,
-    .summary = "how fast the kernels are on this machine",
+    .summary = "how fast the kernels and whole steps are on this machine",
     .description = "noise: nanoseconds a random number for every instruction set that the machine has, on "
-                   "one core. update: "
-                   "one sweep x += sum c_i v_i over a vector larger than the caches.",
-    .examples = "zest bench noise --json\tkey ns_per_normal",
+                   "one core. update: one sweep x += "
+                   "sum c_i v_i over a vector larger than the caches. gemm: the matrix products of a shape, "
+                   "as they are and with two lanes of "
+                   "noise made on the way. attention: of a shape. step: one whole ZEST step (noise, 2k "
+                   "forward lanes, update) of a shape "
+                   "with random weights, split into its parts.\n\n"
+                   "gemm, attention and step print the ceiling that was measured in the same run "
+                   "(multiply-adds in registers) and the "
+                   "fraction of it that they reach.",
+    .examples = "zest bench noise --json\tkey ns_per_normal\n"
+                "zest bench step --shape roberta-base --batch 64 --tokens 64 --k 5 --compute bf16 "
+                "--json\tkeys seconds_per_step, "
+                "ceiling_fraction, peak_bytes",
     .defaults = "",
     .users = ZEST_FOR_BENCH,
     .run = run,

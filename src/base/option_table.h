@@ -16,11 +16,16 @@ enum {
     ZEST_FOR_BENCH = 16,
     ZEST_FOR_REPLAY = 32,
     ZEST_FOR_INFO = 64,
+    ZEST_FOR_GENERATE = 128,
+    ZEST_FOR_SCORE = 256,
 };
 
 #define ZEST_FOR_RUNS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
-#define ZEST_FOR_ALL_COMMANDS \
-    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_REPLAY | ZEST_FOR_INFO)
+/* those that know language models */
+#define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO)
+#define ZEST_FOR_ALL_COMMANDS                                                                                          \
+    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS)
+
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
@@ -30,7 +35,8 @@ enum {
     "tilt: 0 averages the losses nearby, larger values weigh the largest; acts on the scale of the loss")              \
   X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY,      \
     "scale of the perturbations")                                                                                      \
-  X(K, "k", 'k', COUNT, "5", WITHIN(1, 1048576), "COUNT", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                      \
+  X(K, "k", 'k', COUNT, "5", WITHIN(1, 1048576), "COUNT", "Method",                                                    \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_INFO,                                                     \
     "directions a step; each costs two evaluations")                                                                   \
   X(DISTRIBUTION, "distribution", 0, CHOICE, "gaussian", CHOICES("gaussian|sphere|ball|rademacher"), "NAME",           \
     "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                            \
@@ -68,8 +74,29 @@ enum {
     "the mean loss of the perturbed points of every step")                                                             \
   X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_RUNS,                         \
     "give up after this many steps in a row without one finite pair of losses")                                        \
-  X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running", ZEST_FOR_RUNS | ZEST_FOR_BENCH,              \
-    "threads for noise and update; 0 for all cores; results do not depend on it")                                      \
+  X(PROMPT, "prompt", 'p', TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE,                                         \
+    "what to continue; without it every line of standard input is a prompt")                                           \
+  X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE,                                                  \
+    "what to score; without it every line of standard input is a text")                                                \
+  X(MAX_TOKENS, "max-tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_GENERATE,                 \
+    "new tokens at most")                                                                                              \
+  X(COMPUTE, "compute", 0, CHOICE, "f32", CHOICES("f32|bf16"), "NAME", "Model", ZEST_FOR_MODELS,                       \
+    "arithmetic of the matrix products: fp32, or operands rounded to bf16 with sums in fp32")                          \
+  X(WEIGHTS, "weights", 0, CHOICE, "stored", CHOICES("stored|f32|bf16|f16"), "NAME", "Model", ZEST_FOR_MODELS,         \
+    "type of the weights in memory; stored: 16-bit ones as in the file, all others as f32")                            \
+  X(SHAPE, "shape", 0, TEXT, "roberta-base", NONE, "NAME", "Model", ZEST_FOR_BENCH,                                    \
+    "model whose shape is measured, with random weights")                                                              \
+  X(BATCH, "batch", 'b', COUNT, "16", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,            \
+    "sequences in a batch")                                                                                            \
+  X(TOKENS, "tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,            \
+    "tokens in a sequence")                                                                                            \
+  X(LENGTHS, "lengths", 0, CHOICE, "equal", CHOICES("equal|sst2"), "NAME", "Model", ZEST_FOR_BENCH,                    \
+    "lengths of the sequences: all --tokens, or as the prompts of SST-2 have them")                                    \
+  X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,                 \
+    "pairs of lanes in memory at once; 0 for all k; results do not depend on it")                                      \
+  X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
+    ZEST_FOR_RUNS | ZEST_FOR_MODELS,                                                                                   \
+    "threads to use; 0 for all cores; results do not depend on it")                                                    \
   X(PRESET, "preset", 0, CHOICE, "paper", CHOICES("paper|clean"), "NAME", "Method", ZEST_FOR_TOY,                      \
     "values of the options that are not given: as the paper states them, or such that its claim shows clearly")        \
   X(START_AT, "start-at", 0, LIST, "0,1", NONE, "X,Y", "Method", ZEST_FOR_TOY, "starting point of a toy")              \
@@ -82,7 +109,7 @@ enum {
   X(MESH, "mesh", 0, LIST, "0.3,0.25", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY,                                   \
     "size of the triangles of the linear toy")                                                                         \
   X(EXEC, "exec", 'x', TEXT, "", NONE, "PROGRAM", "Objective", ZEST_FOR_MINIMIZE,                                      \
-    "command, run by the shell, that reads points and answers losses")                                  \
+    "command, run by the shell, that reads points and answers losses")                                                 \
   X(DIM, "dim", 'd', COUNT, "0", AT_LEAST(0), "COUNT", "Objective", ZEST_FOR_MINIMIZE | ZEST_FOR_THEORY,               \
     "number of dimensions; theory takes 0 for as many as there are eigenvalues")                                       \
   X(EIGENVALUES, "eigenvalues", 0, LIST, "", NONE, "LIST", "Objective", ZEST_FOR_THEORY,                               \

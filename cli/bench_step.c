@@ -1,0 +1,245 @@
+/* zest bench step: one whole ZEST step of a model's shape, and where its time goes. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "backend/ceiling.h"
+#include "base/clock.h"
+#include "cli/bench.h"
+#include "cli/model.h"
+#include "cli/output.h"
+#include "core/stepper.h"
+#include "models/losses.h"
+#include "models/shapes.h"
+
+/* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
+ * benchmark. ---- */
+
+static const zest_forward *inner;
+static double linear_seconds, attention_seconds, operations_done;
+
+/* Multiply-adds of a linear operation, counted as two. */
+static double work_of(const zest_linear *job) {
+    return 2.0 * (double)job->rows * (double)job->weight.rows * (double)job->weight.columns *
+           job->perturbation.lanes;
+}
+
+static int timed_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+    double began = zest_clock_now();
+    int failed = inner->linear(job, threads, scratch);
+    linear_seconds += zest_clock_now() - began;
+    operations_done += work_of(job);
+    return failed;
+}
+
+static int timed_attention(const zest_attention *job, int threads, zest_scratch *scratch) {
+    double began = zest_clock_now();
+    int failed = inner->attention(job, threads, scratch);
+    attention_seconds += zest_clock_now() - began;
+    for (size_t s = 0; s < job->sequences; s++) {
+        double q = job->q_start[s + 1] - job->q_start[s], kv = job->kv_start[s + 1] - job->kv_start[s];
+        operations_done += 4.0 * q * kv * (double)(job->heads * job->head_size) * (job->causal ? 0.5 : 1);
+    }
+    return failed;
+}
+
+/* ---- The job: a batch with an answer asked of every sequence ---- */
+
+typedef struct {
+    uint32_t *tokens, *starts, *rows, *targets, *item_starts, *answers;
+    zest_model_batch batch;
+    zest_model_objective objective;
+    size_t count;
+} task;
+
+static const uint32_t words[2] = {372, 6587};
+enum { ANSWER = 8 }; /* tokens that a causal model is asked for in every sequence */
+
+static void free_task(task *t) {
+    free(t->tokens);
+    free(t->starts);
+    free(t->rows);
+    free(t->targets);
+    free(t->item_starts);
+    free(t->answers);
+}
+
+static int make_task(task *t, const zest_options *options, const zest_model *model) {
+    size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH), asked = 0;
+    *t = (task){.starts = malloc((batch + 1) * sizeof *t->starts),
+                .rows = malloc(batch * ANSWER * sizeof *t->rows)};
+    t->targets = malloc(batch * ANSWER * sizeof *t->targets);
+    t->item_starts = calloc(batch + 1, sizeof *t->item_starts);
+    t->answers = calloc(batch, sizeof *t->answers);
+    if (!t->starts || !t->rows || !t->targets || !t->item_starts || !t->answers) return 0;
+    zest_bench_lengths(options, batch, t->starts);
+    t->count = t->starts[batch];
+    t->tokens = malloc(t->count * sizeof *t->tokens);
+    if (!t->tokens) return 0;
+    for (size_t i = 0; i < t->count; i++)
+        t->tokens[i] = (uint32_t)(10 + (i * 2654435761u) % (model->is.vocabulary - 20));
+    for (size_t s = 0; s < batch; s++) {
+        uint32_t end = t->starts[s + 1], length = end - t->starts[s],
+                 several = length - 1 < ANSWER ? length - 1 : ANSWER;
+        if (!model->is.causal) several = 1;
+        for (uint32_t j = 0; j < several; j++, asked++) {
+            t->rows[asked] = model->is.causal ? end - 1 - several + j : t->starts[s] + length / 2;
+            t->targets[asked] = t->tokens[t->rows[asked] + 1 < t->count ? t->rows[asked] + 1 : 0];
+        }
+        t->item_starts[s + 1] = (uint32_t)asked;
+        t->answers[s] = s % 2;
+    }
+    t->batch = (zest_model_batch){.tokens = t->tokens, .starts = t->starts, .sequences = batch};
+    t->objective = (zest_model_objective){.kind = model->is.causal ? ZEST_MODEL_TOKENS : ZEST_MODEL_WORDS,
+                                          .batch = &t->batch,
+                                          .items = batch,
+                                          .item_starts = t->item_starts,
+                                          .rows = t->rows,
+                                          .targets = t->targets,
+                                          .words = words,
+                                          .word_count = 2,
+                                          .answers = t->answers};
+    return 1;
+}
+
+/* ---- One step ---- */
+
+typedef struct {
+    double total, forward, update, linear, attention, noise, operations;
+} times;
+
+typedef struct {
+    zest_model *model;
+    zest_model_runner *runner;
+    zest_stepper stepper;
+    task work;
+    double *losses, *means;
+    zest_model_lane *lanes;
+} bench;
+
+/* The losses of all lanes; with scale 0 the same work without the noise. */
+static zest_status forward(bench *b, double rho, double *seconds, zest_error *error) {
+    size_t k = b->stepper.tilt.k;
+    for (size_t i = 0; i < 2 * k; i++)
+        b->lanes[i] = (zest_model_lane){b->stepper.directions[i / 2], i % 2 ? -rho : rho};
+    double began = zest_clock_now();
+    zest_status status =
+        zest_model_losses(b->runner, b->lanes, 2 * k, &b->work.objective, b->losses, b->means, NULL, error);
+    *seconds = zest_clock_now() - began;
+    return status;
+}
+
+static zest_status step(bench *b, uint64_t index, times *t, zest_error *error) {
+    zest_tilt_report report;
+    double before = linear_seconds, attended = attention_seconds, done = operations_done;
+    zest_status status = zest_stepper_aim(&b->stepper, index, b->model->params.dimension, 0, error);
+    if (!status) status = forward(b, b->stepper.tilt.rho, &t->forward, error);
+    if (status) return status;
+    double began = zest_clock_now();
+    zest_stepper_tilt(&b->stepper, b->means, &report);
+    zest_stepper_move(&b->stepper, &b->model->params, 1e-9, &report);
+    t->update = zest_clock_now() - began;
+    t->total = t->forward + t->update;
+    t->linear = linear_seconds - before;
+    t->attention = attention_seconds - attended;
+    t->operations = operations_done - done;
+    return ZEST_OK;
+}
+
+static zest_status measure(bench *b, times *best, zest_error *error) {
+    double quiet;
+    zest_status status = step(b, 0, best, error); /* touches all memory */
+    double began = zest_clock_now();
+    for (uint64_t i = 1; !status && (i < 3 || (zest_clock_now() - began < 10 && i < 30)); i++) {
+        times t = {0};
+        status = step(b, i, &t, error);
+        if (!status && (i == 1 || t.total < best->total)) *best = t;
+    }
+    double before = linear_seconds;
+    if (!status) status = forward(b, 0, &quiet, error);
+    if (!status) best->noise = fmax(0, best->linear - (linear_seconds - before));
+    return status;
+}
+
+static size_t peak_bytes(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (size_t)usage.ru_maxrss * 1024;
+}
+
+static int report(const zest_options *options, const bench *b, const times *t, double ceiling, zest_cpu cpu) {
+    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
+    printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
+           zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
+           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE), zest_cpu_name(cpu),
+           zest_bench_threads(options));
+    printf("%.4f s a step: noise %.4f, gemm %.4f, attention %.4f, rest %.4f, update %.4f\n", t->total,
+           t->noise, t->linear - t->noise, t->attention, rest, t->update);
+    printf("%.1f GFLOP in all, %.1f GFLOP/s; ceiling %.1f: %.1f %%; peak memory %.1f MiB, weights %.1f MiB\n",
+           t->operations / 1e9, t->operations / t->total / 1e9, ceiling / 1e9, 100 * fraction,
+           (double)peak_bytes() / 1048576, (double)b->model->arena_size / 1048576);
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+    return zest_output_json(json_pack(
+        "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}}",
+        "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu),
+        "threads", zest_bench_threads(options), "batch", (json_int_t)b->work.batch.sequences, "tokens",
+        (json_int_t)b->work.count, "k", (json_int_t)b->stepper.tilt.k, "seconds_per_step", t->total,
+        "flops_per_second", t->operations / t->total, "ceiling_flops_per_second", ceiling, "ceiling_fraction",
+        fraction, "peak_bytes", (json_int_t)peak_bytes(), "weight_bytes", (json_int_t)b->model->arena_size,
+        "seconds", "noise", t->noise, "gemm", t->linear - t->noise, "attention", t->attention, "rest", rest,
+        "update", t->update));
+}
+
+static zest_status prepare(bench *b, const zest_options *options, const zest_forward *operations,
+                           zest_cpu cpu, zest_error *error) {
+    const char *shape = zest_options_text(options, ZEST_OPTION_SHAPE), *config = zest_shapes_config(shape);
+    zest_model_options load = zest_cli_model_options(options);
+    zest_model_runner_options run = zest_cli_model_runner_options(options);
+    if (!config)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "no shape is called '%s'; roberta-base, opt-1.3b and others are (see "
+                              "docs/models.md)",
+                              shape);
+    if (load.storage == ZEST_MODEL_AS_STORED)
+        load.storage = run.compute == ZEST_COMPUTE_BF16 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32;
+    zest_status status =
+        zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
+    if (!status) status = zest_model_runner_new(b->model, operations, &run, &b->runner, error);
+    if (!status) status = zest_stepper_init(&b->stepper, zest_ops_for(cpu), options, error);
+    if (status) return status;
+    size_t lanes = 2 * b->stepper.tilt.k;
+    if (!make_task(&b->work, options, b->model)) return zest_error_memory(error, "the batch", 0);
+    b->losses = malloc(lanes * b->work.batch.sequences * sizeof *b->losses);
+    b->means = malloc(lanes * sizeof *b->means);
+    b->lanes = malloc(lanes * sizeof *b->lanes);
+    return b->losses && b->means && b->lanes ? ZEST_OK : zest_error_memory(error, "the losses", lanes);
+}
+
+int zest_bench_step(const zest_options *options, zest_cpu cpu) {
+    zest_error error = {0};
+    bench b = {0};
+    times best = {0};
+    inner = zest_forward_for(cpu);
+    zest_forward timed = *inner;
+    timed.linear = timed_linear;
+    timed.attention = timed_attention;
+    zest_status status = prepare(&b, options, &timed, cpu, &error);
+    if (!status) status = measure(&b, &best, &error);
+    int code = ZEST_EXIT_OK;
+    if (status) {
+        code = zest_output_fail(status, error.message);
+    } else {
+        zest_compute compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE);
+        code =
+            report(options, &b, &best, zest_ceiling_measure(cpu, compute, zest_bench_threads(options)), cpu);
+    }
+    free_task(&b.work);
+    free(b.losses);
+    free(b.means);
+    free(b.lanes);
+    zest_stepper_free(&b.stepper);
+    zest_model_runner_free(b.runner);
+    zest_model_free(b.model);
+    return code;
+}

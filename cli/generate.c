@@ -1,0 +1,115 @@
+/* zest generate: greedy continuation of prompts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/model.h"
+#include "cli/output.h"
+#include "models/generate.h"
+
+/* Prompts behind each other, as a batch wants them. */
+typedef struct {
+    uint32_t *tokens, *starts;
+    size_t count;
+} prompts;
+
+static zest_status encode(const zest_cli_model *m, const zest_cli_lines *lines, prompts *p,
+                          zest_error *error) {
+    zest_ids ids = {0};
+    zest_status status = ZEST_OK;
+    p->count = lines->count;
+    p->starts = calloc(lines->count + 1, sizeof *p->starts);
+    if (!p->starts) return zest_error_memory(error, "the prompts", lines->count * sizeof *p->starts);
+    for (size_t i = 0; i < lines->count && !status; i++) {
+        status = zest_tokenizer_encode(m->tokenizer, lines->text[i], strlen(lines->text[i]),
+                                       ZEST_ENCODE_TEMPLATE, &ids, error);
+        p->starts[i + 1] = (uint32_t)ids.count;
+        if (!status && p->starts[i + 1] == p->starts[i])
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "prompt %zu has no token", i + 1);
+    }
+    p->tokens = malloc((ids.count + 1) * sizeof *p->tokens);
+    if (!status && !p->tokens)
+        status = zest_error_memory(error, "the prompts", ids.count * sizeof *p->tokens);
+    for (size_t i = 0; i < ids.count && !status; i++) p->tokens[i] = (uint32_t)ids.data[i];
+    zest_ids_free(&ids);
+    return status;
+}
+
+static zest_status print_one(const zest_cli_model *m, const char *prompt, const uint32_t *tokens,
+                             size_t count, json_t *results, zest_error *error) {
+    zest_buffer text = {0};
+    int32_t *ids = malloc((count + 1) * sizeof *ids);
+    for (size_t i = 0; ids && i < count; i++) ids[i] = (int32_t)tokens[i];
+    zest_status status = ids ? zest_tokenizer_decode(m->tokenizer, ids, count, 1, &text, error)
+                             : zest_error_memory(error, "the tokens", count * sizeof *ids);
+    const char *shown = text.data ? text.data : "";
+    if (!status && results)
+        json_array_append_new(results, json_pack("{s:s, s:s, s:I}", "prompt", prompt, "text", shown, "tokens",
+                                                 (json_int_t)count));
+    else if (!status)
+        printf("%s%s\n", prompt, shown);
+    zest_buffer_free(&text);
+    free(ids);
+    return status;
+}
+
+static zest_status generate(const zest_cli_model *m, const zest_options *options, const zest_cli_lines *lines,
+                            json_t *results, zest_error *error) {
+    prompts p = {0};
+    int32_t end = zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_EOS);
+    uint32_t stop = (uint32_t)end;
+    zest_generate_options how = {.most = (size_t)zest_options_whole(options, ZEST_OPTION_MAX_TOKENS),
+                                 .stops = &stop,
+                                 .stop_count = end >= 0};
+    if (!m->model->is.causal)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a %s model fills masks, it does not continue text",
+                              m->model->is.family);
+    zest_status status = encode(m, lines, &p, error);
+    uint32_t *tokens = malloc(lines->count * how.most * sizeof *tokens);
+    size_t *counts = malloc(lines->count * sizeof *counts);
+    if (!status && (!tokens || !counts))
+        status = zest_error_memory(error, "the new tokens", lines->count * how.most * sizeof *tokens);
+    zest_model_batch batch = {.tokens = p.tokens, .starts = p.starts, .sequences = p.count};
+    if (!status) status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
+    for (size_t i = 0; i < lines->count && !status; i++)
+        status = print_one(m, lines->text[i], tokens + i * how.most, counts[i], results, error);
+    free(tokens);
+    free(counts);
+    free(p.tokens);
+    free(p.starts);
+    return status;
+}
+
+static int run(const zest_options *options, char **words, int count) {
+    (void)count;
+    zest_error error = {0};
+    zest_cli_lines lines = {0};
+    zest_cli_model m = {0};
+    json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
+    zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, ZEST_OPTION_PROMPT), &error);
+    if (!status) status = zest_cli_model_open(&m, words[0], options, &error);
+    if (!status) status = generate(&m, options, &lines, results, &error);
+    zest_cli_model_close(&m);
+    zest_cli_lines_free(&lines);
+    if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
+    json_decref(results);
+    return status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
+}
+
+const zest_command zest_command_generate = {
+    .name = "generate",
+    .words = "MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "continue prompts with a language model",
+    .description = "Greedy generation, all prompts in one batch, until the end-of-text token or "
+                   "--max-tokens. MODEL is a Hugging "
+                   "Face folder (config.json, safetensors, tokenizer files) or a GGUF file of a causal "
+                   "model: OPT, GPT-2, Llama, "
+                   "Qwen2.",
+    .examples = "zest generate smollm2.gguf --prompt 'The capital of France is' --max-tokens 8\tone prompt\n"
+                "zest generate opt-125m < prompts.txt --json\ta prompt a line, results as JSON",
+    .defaults = "",
+    .users = ZEST_FOR_GENERATE,
+    .run = run,
+};

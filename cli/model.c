@@ -1,0 +1,85 @@
+#include "cli/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+zest_model_options zest_cli_model_options(const zest_options *options) {
+    return (zest_model_options){.storage =
+                                    (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS),
+                                .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS)};
+}
+
+zest_model_runner_options zest_cli_model_runner_options(const zest_options *options) {
+    return (zest_model_runner_options){.compute =
+                                           (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
+                                       .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
+                                       .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE)};
+}
+
+zest_status zest_cli_model_open(zest_cli_model *m, const char *path, const zest_options *options,
+                                zest_error *error) {
+    *m = (zest_cli_model){0};
+    zest_cpu cpu;
+    if (!zest_cpu_detect(&cpu))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
+    zest_model_options load = zest_cli_model_options(options);
+    zest_model_runner_options run = zest_cli_model_runner_options(options);
+    zest_status status = zest_model_load(path, &load, &m->model, error);
+    if (!status && !(m->tokenizer = zest_tokenizer_open(path, error))) status = error->status;
+    if (!status) status = zest_model_runner_new(m->model, zest_forward_for(cpu), &run, &m->runner, error);
+    return status;
+}
+
+void zest_cli_model_close(zest_cli_model *m) {
+    zest_model_runner_free(m->runner);
+    zest_tokenizer_free(m->tokenizer);
+    zest_model_free(m->model);
+    *m = (zest_cli_model){0};
+}
+
+int zest_cli_model_is(const char *path) {
+    size_t length = strlen(path);
+    if (length > 5 && !strcmp(path + length - 5, ".gguf")) return 1;
+    char *config = zest_file_join(path, "config.json");
+    int found = config && access(config, F_OK) == 0;
+    free(config);
+    return found;
+}
+
+static zest_status add_line(zest_cli_lines *lines, const char *text, size_t size, zest_error *error) {
+    char **grown = realloc(lines->text, (lines->count + 1) * sizeof *grown);
+    if (grown) lines->text = grown;
+    char *copy = grown ? strndup(text, size) : NULL;
+    if (!copy) return zest_error_memory(error, "a line of standard input", size);
+    lines->text[lines->count++] = copy;
+    return ZEST_OK;
+}
+
+zest_status zest_cli_lines_read(zest_cli_lines *lines, const char *given, zest_error *error) {
+    *lines = (zest_cli_lines){0};
+    if (*given) return add_line(lines, given, strlen(given), error);
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t got;
+    zest_status status = ZEST_OK;
+    while (!status && (got = getline(&line, &room, stdin)) >= 0) {
+        if (got && line[got - 1] == '\n') got--;
+        if (got) status = add_line(lines, line, (size_t)got, error);
+    }
+    free(line);
+    if (!status && !lines->count)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "there is no text: give it as an option or on standard input");
+    return status;
+}
+
+void zest_cli_lines_free(zest_cli_lines *lines) {
+    for (size_t i = 0; i < lines->count; i++) free(lines->text[i]);
+    free(lines->text);
+    *lines = (zest_cli_lines){0};
+}

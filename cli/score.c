@@ -1,0 +1,155 @@
+/* zest score: the log-probability of texts under a model. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/model.h"
+#include "cli/output.h"
+#include "models/losses.h"
+
+/* One text as a batch: a causal model sees it once and is asked for every token but the first; a masked model
+ * sees it once for every token, with that token masked (the pseudo-log-likelihood). */
+typedef struct {
+    uint32_t *tokens, *starts, *rows, *targets, *item_starts;
+    size_t sequences, asked;
+} question;
+
+static void free_question(question *q) {
+    free(q->tokens);
+    free(q->starts);
+    free(q->rows);
+    free(q->targets);
+    free(q->item_starts);
+}
+
+static int make_room(question *q, size_t tokens, size_t sequences, size_t asked) {
+    q->tokens = malloc((tokens + 1) * sizeof *q->tokens);
+    q->starts = calloc(sequences + 1, sizeof *q->starts);
+    q->rows = malloc((asked + 1) * sizeof *q->rows);
+    q->targets = malloc((asked + 1) * sizeof *q->targets);
+    q->item_starts = calloc(asked + 2, sizeof *q->item_starts);
+    q->sequences = sequences;
+    return q->tokens && q->starts && q->rows && q->targets && q->item_starts;
+}
+
+static zest_status ask_causal(question *q, const zest_ids *ids, zest_error *error) {
+    if (!make_room(q, ids->count, 1, ids->count)) return zest_error_memory(error, "a text", ids->count * 16);
+    for (size_t i = 0; i < ids->count; i++) q->tokens[i] = (uint32_t)ids->data[i];
+    q->starts[1] = (uint32_t)ids->count;
+    for (size_t i = 1; i < ids->count; i++) {
+        q->rows[q->asked] = (uint32_t)i - 1;
+        q->targets[q->asked++] = (uint32_t)ids->data[i];
+        q->item_starts[q->asked] = (uint32_t)q->asked;
+    }
+    return ZEST_OK;
+}
+
+static zest_status ask_masked(question *q, const zest_tokenizer *tokenizer, const zest_ids *ids,
+                              zest_error *error) {
+    int32_t mask = zest_tokenizer_special(tokenizer, ZEST_TOKEN_MASK);
+    if (mask < 0)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "the tokenizer has no mask token to score a text with");
+    size_t asked = 0, length = ids->count;
+    for (size_t i = 0; i < length; i++) asked += !zest_tokenizer_is_special(tokenizer, ids->data[i]);
+    if (!make_room(q, asked * length, asked, asked))
+        return zest_error_memory(error, "a text", asked * length * 4);
+    for (size_t i = 0; i < length; i++) {
+        if (zest_tokenizer_is_special(tokenizer, ids->data[i])) continue;
+        size_t first = q->asked * length;
+        for (size_t j = 0; j < length; j++) q->tokens[first + j] = (uint32_t)(j == i ? mask : ids->data[j]);
+        q->rows[q->asked] = (uint32_t)(first + i);
+        q->targets[q->asked++] = (uint32_t)ids->data[i];
+        q->starts[q->asked] = (uint32_t)(first + length);
+        q->item_starts[q->asked] = (uint32_t)q->asked;
+    }
+    return ZEST_OK;
+}
+
+typedef struct {
+    double log_probability;
+    size_t tokens;
+} answer;
+
+static zest_status score(const zest_cli_model *m, const char *text, answer *a, zest_error *error) {
+    zest_ids ids = {0};
+    question q = {0};
+    *a = (answer){0};
+    zest_status status =
+        zest_tokenizer_encode(m->tokenizer, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, error);
+    if (!status)
+        status =
+            m->model->is.causal ? ask_causal(&q, &ids, error) : ask_masked(&q, m->tokenizer, &ids, error);
+    if (!status && !q.asked)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "'%.40s' is too short: there is no token to predict", text);
+    double *losses = malloc((q.asked + 1) * sizeof *losses);
+    if (!status && !losses) status = zest_error_memory(error, "the scores", q.asked * sizeof *losses);
+    if (!status) {
+        zest_model_batch batch = {.tokens = q.tokens, .starts = q.starts, .sequences = q.sequences};
+        zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+                                          .batch = &batch,
+                                          .items = q.asked,
+                                          .item_starts = q.item_starts,
+                                          .rows = q.rows,
+                                          .targets = q.targets};
+        zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
+        status = zest_model_losses(m->runner, &itself, 1, &objective, losses, NULL, NULL, error);
+    }
+    for (size_t i = 0; i < q.asked && !status; i++) a->log_probability -= losses[i];
+    a->tokens = q.asked;
+    free(losses);
+    free_question(&q);
+    zest_ids_free(&ids);
+    return status;
+}
+
+static void print_one(const answer *a, const char *text, json_t *results) {
+    double each = exp(-a->log_probability / (double)a->tokens);
+    if (results)
+        json_array_append_new(results,
+                              json_pack("{s:s, s:o, s:I, s:o}", "text", text, "log_probability",
+                                        zest_output_real(a->log_probability), "tokens", (json_int_t)a->tokens,
+                                        "perplexity", zest_output_real(each)));
+    else
+        printf("%14.6f  %5zu tokens  perplexity %10.4f  %s\n", a->log_probability, a->tokens, each, text);
+}
+
+static int run(const zest_options *options, char **words, int count) {
+    (void)count;
+    zest_error error = {0};
+    zest_cli_lines lines = {0};
+    zest_cli_model m = {0};
+    json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
+    zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, ZEST_OPTION_TEXT), &error);
+    if (!status) status = zest_cli_model_open(&m, words[0], options, &error);
+    for (size_t i = 0; i < lines.count && !status; i++) {
+        answer a;
+        status = score(&m, lines.text[i], &a, &error);
+        if (!status) print_one(&a, lines.text[i], results);
+    }
+    zest_cli_model_close(&m);
+    zest_cli_lines_free(&lines);
+    if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
+    json_decref(results);
+    return status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
+}
+
+const zest_command zest_command_score = {
+    .name = "score",
+    .words = "MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "log-probability of texts under a language model",
+    .description = "Prints the natural logarithm of each text's probability, its tokens and its perplexity. "
+                   "A causal model is asked "
+                   "for every token given those before it (the first token of a model without a start token "
+                   "is given); a masked "
+                   "model for every token given all others, one mask at a time (pseudo-log-likelihood).",
+    .examples = "zest score roberta-base --text 'The cat sat on the mat.'\tone text\n"
+                "zest score smollm2.gguf --json < texts.txt\ta text a line",
+    .defaults = "",
+    .users = ZEST_FOR_SCORE,
+    .run = run,
+};
