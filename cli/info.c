@@ -1,9 +1,10 @@
-/* zest info: what a run is and where it stands. */
+/* zest info: what a run is and where it stands; what a model is and what memory it wants. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/run_folder.h"
 
@@ -68,10 +69,67 @@ static int print_text(zest_journal *journal, const course *c) {
                           : ZEST_EXIT_OK;
 }
 
+/* ---- Models ---- */
+
+/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (backend/cpu/linear.h).
+ */
+static size_t operand_bytes(const zest_model_description *is, size_t tokens) {
+    size_t lane = tokens * (is->inner > is->width ? is->inner : is->width) * sizeof(float),
+           most = (size_t)32 << 20;
+    return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
+}
+
+static double mebibytes(size_t bytes) { return (double)bytes / 1048576; }
+
+static int print_model(const zest_options *options, const char *path, const zest_model *model) {
+    const zest_model_description *is = &model->is;
+    size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH),
+           k = (size_t)zest_options_whole(options, ZEST_OPTION_K);
+    size_t tokens = batch * (size_t)zest_options_whole(options, ZEST_OPTION_TOKENS);
+    size_t live = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE);
+    zest_model_plan plan = zest_model_plan_memory(is, tokens, live && live < k ? live : k);
+    size_t operands = operand_bytes(is, tokens), all = model->arena_size + plan.hidden + plan.work + operands;
+    const char *type = zest_dtype_name(model->tensors[0].dtype);
+    printf("%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path, is->family,
+           (unsigned long long)model->params.dimension, model->params.count, type,
+           mebibytes(model->arena_size));
+    printf(
+        "width %zu, %zu layers, %zu heads (%zu for keys) of %zu, inner %zu, vocabulary %zu, %zu positions\n",
+        is->width, is->layers, is->heads, is->kv_heads, is->head_size, is->inner, is->vocabulary,
+        is->positions);
+    printf("%s, %s positions, %s head\n", is->causal ? "causal" : "masked",
+           is->position_rows ? "learned" : "rotary", is->tied ? "tied" : "separate");
+    printf("a step with batch %zu, %zu tokens in all, k = %zu, %zu pairs live: weights %.1f + hidden states "
+           "%.1f + one layer %.1f + "
+           "operands about %.1f = %.1f MiB\n",
+           batch, tokens, k, live && live < k ? live : k, mebibytes(model->arena_size),
+           mebibytes(plan.hidden), mebibytes(plan.work), mebibytes(operands), mebibytes(all));
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+    return zest_output_json(
+        json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}",
+                  "family", is->family, "parameters", (json_int_t)model->params.dimension, "tensors",
+                  (json_int_t)model->params.count, "type", type, "width", (json_int_t)is->width, "layers",
+                  (json_int_t)is->layers, "heads", (json_int_t)is->heads, "inner", (json_int_t)is->inner,
+                  "vocabulary", (json_int_t)is->vocabulary, "causal", is->causal, "tied", is->tied, "memory",
+                  "weights", (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
+                  (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
+}
+
+static int run_model(const zest_options *options, const char *path) {
+    zest_error error = {0};
+    zest_model *model;
+    zest_model_options load = zest_cli_model_options(options);
+    zest_status status = zest_model_load(path, &load, &model, &error);
+    int code = status ? zest_output_fail(status, error.message) : print_model(options, path, model);
+    zest_model_free(model);
+    return code;
+}
+
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
     char *path, *start;
+    if (zest_cli_model_is(words[0])) return run_model(options, words[0]);
     zest_status status = zest_run_folder_find(words[0], &path, &start, &error);
     if (status) return zest_output_fail(status, error.message);
     zest_ctx *ctx = zest_output_context();
@@ -93,14 +151,18 @@ static int run(const zest_options *options, char **words, int count) {
 
 const zest_command zest_command_info = {
     .name = "info",
-    .words = "RUN",
+    .words = "RUN|MODEL",
     .least = 1,
     .most = 1,
-    .summary = "what a run is and where it stands",
-    .description = "Reads the journal of a run (a folder, or the journal itself) and checks every record. "
-                   "Prints its size, "
-                   "its losses and the options that differ from the defaults.",
-    .examples = "zest info run1\thow far it is",
+    .summary = "what a run is and where it stands, or what a model is and wants",
+    .description = "A run (a folder, or the journal itself): checks every record; prints its size, its "
+                   "losses and the options that "
+                   "differ from the defaults.\n\n"
+                   "A model (a Hugging Face folder or a GGUF file): family, sizes, and the memory of a "
+                   "training step with --batch "
+                   "sequences of --tokens tokens, k directions and --live pairs of lanes at once.",
+    .examples = "zest info run1\thow far it is\nzest info roberta-base --batch 64 --tokens 64 --k 5 --live "
+                "1\twhat a step would take",
     .defaults = "",
     .users = ZEST_FOR_INFO,
     .run = run,

@@ -1,0 +1,46 @@
+# zest info, generate and score on models: the tiny ones of the tests, and the real ones where they are.
+. tests/cli/lib.sh
+shared=${ZEST_SHARED:-../shared}
+
+for model in roberta bert opt opt-350m gpt2 llama qwen2 llama.gguf; do
+    run 0 info "tests/data/models/$model" --json
+    last_line_is_json && out_has '"memory": {"weights": '
+done
+run 0 info tests/data/models/roberta --batch 8 --tokens 16 --k 3 --live 1
+out_has "batch 8, 128 tokens in all, k = 3, 1 pairs live"
+
+# What cannot be.
+mkdir "$work/bin"
+cp tests/data/models/roberta/config.json "$work/bin/"
+: >"$work/bin/pytorch_model.bin"
+run 1 info "$work/bin"
+err_has "safetensors"
+run 1 generate tests/data/models/llama --prompt hello # there is no tokenizer beside it
+err_has "tests/data/models/llama"
+run 2 generate tests/data/models/llama --prompt hello --max-tokens 0
+run 1 info "$work/nothing"
+run 2 bench step --shape no-such-model
+err_has "no shape is called"
+
+# Benchmarks on a small job: their keys are there, and their figures are numbers.
+run 0 bench step --shape smollm2-135m --batch 2 --tokens 8 --k 1 --json
+last_line_is_json
+for key in seconds_per_step ceiling_fraction peak_bytes noise gemm attention rest update; do out_has "\"$key\": "; done
+run 0 bench gemm --shape roberta-base --batch 1 --tokens 16 --compute bf16 --json
+last_line_is_json && out_has '"pair_ceiling_fraction": '
+run 0 bench attention --shape opt-125m --batch 2 --tokens 16 --lengths sst2 --json
+last_line_is_json && out_has '"ceiling_fraction": '
+
+if [ -d "$shared/models/stories15M" ]; then
+    run 0 generate "$shared/models/stories15M" --prompt "Once upon a time" --max-tokens 12
+    out_has "Once upon a time, there was a little girl named"
+    printf 'Once upon a time\nThe dog\n' >"$work/prompts"
+    "$ZEST" generate "$shared/models/stories15M" --max-tokens 12 --json <"$work/prompts" >"$work/out" || fail "two prompts"
+    last_line_is_json && out_has ", there was a little girl named" # a batch-mate changes nothing
+    run 0 score "$shared/models/stories15M" --text "Once upon a time, there was a little girl." --json
+    last_line_is_json && out_has '"log_probability": -7.08'
+    run 2 generate "$shared/models/roberta-tiny" --prompt x
+    err_has "does not continue text"
+    run 0 score "$shared/models/roberta-small" --text "The movie was great."
+    out_has "5 tokens"
+fi
