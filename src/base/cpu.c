@@ -17,6 +17,12 @@ static const char *const names[ZEST_CPU_COUNT] = {"plain", "avx2", "avx512", "av
 const char *zest_cpu_name(zest_cpu cpu) { return (unsigned)cpu < ZEST_CPU_COUNT ? names[cpu] : "unknown"; }
 
 #if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows the name. */
+static int has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & 1u << 29);
+}
+
 /* Tiles are 8 KiB of registers that Linux gives a process only when asked, and asking twice does no harm. */
 static int amx_granted(void) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
@@ -37,7 +43,7 @@ static zest_cpu best(void) {
 #if defined(__x86_64__)
     /* These ask the operating system too: registers it does not save do not count. */
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
         return ZEST_CPU_PLAIN;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw"))

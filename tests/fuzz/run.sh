@@ -8,17 +8,18 @@ out=build/fuzz
 mkdir -p "$out"
 flags="-std=c11 -D_GNU_SOURCE -g -O1 -ffp-contract=off -fno-math-errno -Iinclude -Isrc -I. $(pkg-config --cflags jansson libxxhash libpcre2-8)"
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
+avx512="-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c"
 objects=""
 for file in $(find src -name '*.c'); do # OpenMP is left out: one thread is what a fuzzer wants
     target=""
     case "$file" in
-    *_avx2.c) target="-mavx2 -mfma" ;;
-    *_avx512.c) target="-mavx512f -mavx512dq -mavx512vl -mfma" ;;
-    *_avx512bf16.c) target="-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512bf16 -mfma" ;;
-    *_amx.c) target="-mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx512bf16 -mfma -mamx-tile -mamx-bf16" ;;
+    *_avx2.c) target="-mavx2 -mfma -mf16c" ;;
+    *_avx512.c) target="$avx512" ;;
+    *_avx512bf16.c) target="$avx512 -mavx512bf16" ;;
+    *_amx.c) target="$avx512 -mavx512bf16 -mamx-tile -mamx-bf16" ;;
     esac
     object="$out/$(echo "$file" | tr / _).o"
-    if [ "$file" -nt "$object" ]; then
+    if [ ! -f "$object" ] || [ "$file" -nt "$object" ]; then
         # shellcheck disable=SC2086
         $CLANG $flags $sanitize -fsanitize=fuzzer-no-link $target -Itests/fuzz/include -Wno-unknown-pragmas -c -o "$object" "$file"
     fi
