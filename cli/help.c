@@ -209,8 +209,8 @@ void zest_help_manual(zest_buffer *out) {
              "names serve the C library (\\fBzest.h\\fR).\n"
              ".SH COMMANDS\n");
     for (const zest_command *const *c = zest_command_all(); *c; c++) roff_command(out, *c);
-    zest_buffer_text(
-        out, ".SH EXIT STATUS\n0: done. 1: failed; the message says what to do. 2: wrong usage.\n"
-             ".SH ENVIRONMENT\n.TP\n.B ZEST_CPU\nThe most that may be used of the CPU: avx512, avx2 or "
-             "plain. Results do not depend on it.\n");
+    zest_buffer_text(out,
+                     ".SH EXIT STATUS\n0: done. 1: failed; the message says what to do. 2: wrong usage.\n"
+                     ".SH ENVIRONMENT\n.TP\n.B ZEST_CPU\nThe most that may be used of the CPU: amx, "
+                     "avx512bf16, avx512, avx2 or plain. Only bf16 arithmetic depends on it.\n");
 }

@@ -67,12 +67,13 @@ ZEST_API const char *zest_status_name(zest_status status); /* "ok", "bad argumen
 typedef struct zest_ctx zest_ctx;
 
 /* NULL when memory is short or when the environment variable ZEST_CPU names no known instruction set
- * (it may be avx512, avx2 or plain, to use no more than that; results do not depend on it). */
+ * (it may be amx, avx512bf16, avx512, avx2 or plain, to use no more than that; only bf16 arithmetic
+ * depends on it). */
 ZEST_API zest_ctx *zest_ctx_new(void);
 ZEST_API void zest_ctx_free(zest_ctx *ctx);
 ZEST_API const char *zest_ctx_error(const zest_ctx *ctx); /* what was wrong, where, what to do; "" at first */
 ZEST_API const char *
-zest_ctx_cpu(const zest_ctx *ctx); /* instruction set in use: "avx512", "avx2", "plain" */
+zest_ctx_cpu(const zest_ctx *ctx); /* instruction set in use: "amx" ... "plain" */
 
 /* ---- Rung 4: directions ----------------------------------------------------------------------------------
  */

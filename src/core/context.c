@@ -8,7 +8,9 @@ zest_ctx *zest_ctx_new(void) {
     zest_cpu cpu;
     if (!zest_cpu_detect(&cpu)) return NULL;
     zest_ctx *ctx = calloc(1, sizeof *ctx);
-    if (ctx) ctx->ops = zest_ops_for(cpu);
+    if (!ctx) return NULL;
+    ctx->cpu = cpu;
+    ctx->ops = zest_ops_for(cpu);
     return ctx;
 }
 
@@ -16,4 +18,4 @@ void zest_ctx_free(zest_ctx *ctx) { free(ctx); }
 
 const char *zest_ctx_error(const zest_ctx *ctx) { return ctx ? ctx->error.message : "no context"; }
 
-const char *zest_ctx_cpu(const zest_ctx *ctx) { return ctx ? zest_cpu_name(ctx->ops->cpu) : "none"; }
+const char *zest_ctx_cpu(const zest_ctx *ctx) { return ctx ? zest_cpu_name(ctx->cpu) : "none"; }

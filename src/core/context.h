@@ -7,6 +7,7 @@
 
 struct zest_ctx {
     zest_error error;
+    zest_cpu cpu;
     const zest_ops *ops;
 };
 

@@ -1,0 +1,44 @@
+/* The forward pass with AVX-512; bf16 operands are rounded to bf16 and multiplied as floats. Bit-identical to
+ * forward_plain.c. */
+#if defined(__x86_64__)
+#include "backend/cpu/levels.h"
+
+#include "backend/cpu/vector_avx512.h"
+
+#define PAIRS 0
+enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 1024 };
+#define LINEAR_BLOCK tile_block
+#include "backend/cpu/pack.h"
+#include "backend/cpu/tile.h"
+#include "backend/cpu/linear.h"
+#include "backend/cpu/attention.h"
+#include "backend/cpu/rows.h"
+
+int zest_levels_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+    return linear(job, threads, scratch);
+}
+
+int zest_levels_norm(const zest_norm *job, int threads, zest_scratch *scratch) {
+    return norm(job, threads, scratch);
+}
+
+int zest_levels_attention(const zest_attention *job, int threads, zest_scratch *scratch) {
+    return attention(job, threads, scratch);
+}
+
+void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                        const uint32_t *positions, const float *cosines, const float *sines, int threads) {
+    rotary(x, rows, stride, heads, head_size, positions, cosines, sines, threads);
+}
+
+void zest_levels_gate(float *x, const float *up, size_t count, zest_activation activation, int threads) {
+    gate(x, up, count, activation, threads);
+}
+
+int zest_levels_gather(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
+                       size_t count, float *const out[2], int add, int threads) {
+    return gather(table, perturbation, ids, count, out, add, threads);
+}
+
+const zest_forward zest_forward_avx512 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512, linear);
+#endif

@@ -1,0 +1,20 @@
+/* Rows whose length is no multiple of the vector. Include a vector_*.h first. Whole vectors take the plain
+ * instructions: masked stores are slow on some machines. */
+#ifndef ZEST_BACKEND_CPU_PARTS_H
+#define ZEST_BACKEND_CPU_PARTS_H
+
+/* Elements from i on, at most a vector of them. */
+static inline size_t part_of(size_t count, size_t i) { return count - i < WIDTH ? count - i : WIDTH; }
+
+static inline vec load_some(const float *p, size_t part) {
+    return part == WIDTH ? v_load(p) : v_load_part(p, part);
+}
+
+static inline void store_some(float *p, size_t part, vec x) {
+    if (part == WIDTH)
+        v_store(p, x);
+    else
+        v_store_part(p, part, x);
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* The operations of a forward pass over lanes. A backend fills the table; the plain C one
+ * (cpu/forward_plain.c) is the definition that every other is tested against.
+ *
+ * Tokens of all sequences of a batch stand behind each other in one packed run of T rows; there is no
+ * padding. Activations are fp32, row-major, T rows of a given width. Every row of a result depends on its own
+ * row (attention: its own sequence) alone and is summed in one fixed order, so a result does not depend on
+ * the batch-mates, the number of threads or the other lanes, bit for bit.
+ *
+ * Weights are never perturbed in memory. An operation gets the weight as stored, the direction and the scale,
+ * and makes w + c z (c = scale·gain, rounded to float; z from the element's number) on the way into the
+ * arithmetic. A pair of lanes, +c and -c, shares one draw of noise. */
+#ifndef ZEST_BACKEND_FORWARD_H
+#define ZEST_BACKEND_FORWARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "params/dtype.h"
+#include "rng/noise.h"
+
+/* A stored tensor of one or two dimensions: F32, F16 or BF16. */
+typedef struct {
+    const void *data; /* NULL: absent (no bias, say) */
+    zest_dtype dtype;
+    size_t rows, columns; /* a vector has one row */
+    uint64_t first;       /* noise number of element (0,0); the others follow row-major */
+    int frozen;           /* never perturbed */
+} zest_weight;
+
+/* What the lanes of one call share: a direction and up to two scales. Lane l sees w + scale[l] z. */
+typedef struct {
+    uint64_t seed;
+    int signs;      /* z are signs instead of normals */
+    float scale[2]; /* gain included; a pair has scale[1] = -scale[0]; 0: the weights as they are */
+    int lanes;      /* 1 or 2 */
+} zest_perturbation;
+
+typedef enum {
+    ZEST_ACT_NONE,
+    ZEST_ACT_RELU,
+    ZEST_ACT_GELU /* erf */,
+    ZEST_ACT_GELU_TANH,
+    ZEST_ACT_SILU
+} zest_activation;
+typedef enum {
+    ZEST_COMPUTE_F32,
+    ZEST_COMPUTE_BF16
+} zest_compute; /* bf16: operands rounded to bf16, sums in fp32 */
+
+/* out[l] = act(a[l] W_l^T + b_l) (+ residual[l]) for every lane l; W is outputs × inputs, or inputs × outputs
+ * when `transposed` (GPT-2). act is applied before the residual. residual may be NULL, or equal to out for
+ * addition in place. */
+typedef struct {
+    zest_weight weight, bias;
+    int transposed;
+    zest_perturbation perturbation;
+    const float *a[2];
+    size_t rows, a_stride;
+    float *out[2];
+    size_t out_stride;
+    const float *residual[2];
+    size_t residual_stride;
+    zest_activation activation;
+    zest_compute compute;
+} zest_linear;
+
+/* out = (x - mean)/sqrt(var + eps) g + b, or with rms x/sqrt(mean x^2 + eps) g; g and b perturbed. */
+typedef struct {
+    zest_weight gain, bias;
+    int rms;
+    float epsilon;
+    zest_perturbation perturbation;
+    const float *x[2];
+    float *out[2];
+    size_t rows, width;
+} zest_norm;
+
+/* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
+ * Queries, keys and values lie in rows of the given strides; heads side by side, group = heads/kv_heads
+ * queries share a key head. */
+typedef struct {
+    const float *q, *k, *v;
+    float *out;
+    size_t q_stride, kv_stride, out_stride;
+    const uint32_t *q_start, *kv_start; /* sequences+1 offsets each: rows of the packed run */
+    size_t sequences, heads, kv_heads, head_size;
+    int causal;
+    float scale;
+    zest_compute compute;
+} zest_attention;
+
+/* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. */
+typedef struct {
+    void *data;
+    size_t size;
+} zest_scratch;
+
+typedef struct {
+    zest_cpu cpu;
+    /* 0 on success; non-zero: scratch could not be had. threads: how many to use, at least 1. */
+    int (*linear)(const zest_linear *job, int threads, zest_scratch *scratch);
+    int (*norm)(const zest_norm *job, int threads, zest_scratch *scratch);
+    int (*attention)(const zest_attention *job, int threads, zest_scratch *scratch);
+    /* Rotary positions in place, on `heads` heads of every row. Pairs (i, i + head_size/2); angle
+     * position·base^(-2i/size), from tables of cosines and sines [positions][head_size/2]. */
+    void (*rotary)(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads);
+    /* gate = act(gate)·up, element by element. */
+    void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads);
+    /* out[l][i] (+)= rows ids[i] of the table, perturbed; only those rows are touched. */
+    int (*gather)(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
+                  size_t count, float *const out[2], int add, int threads);
+} zest_forward;
+
+const zest_forward *zest_forward_for(zest_cpu cpu);
+
+extern const zest_forward zest_forward_plain, zest_forward_avx2, zest_forward_avx512;
+
+#endif

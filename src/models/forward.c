@@ -1,0 +1,326 @@
+#include "models/forward.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/forward_internal.h"
+
+/* ---- Operations ---- */
+
+zest_status zest_model_no_scratch(zest_error *error) {
+    return zest_error_memory(error, "an operation of the model", 0);
+}
+
+zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
+                              const zest_perturbation *p, int transposed, const float *const a[2],
+                              size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                              const float *const residual[2], zest_activation activation, zest_error *error) {
+    zest_linear job = {.weight = affine->weight,
+                       .bias = affine->bias,
+                       .transposed = transposed,
+                       .perturbation = *p,
+                       .a = {a[0], a[1]},
+                       .rows = rows,
+                       .a_stride = a_stride,
+                       .out = {out[0], out[1]},
+                       .out_stride = out_stride,
+                       .residual = {residual ? residual[0] : NULL, residual ? residual[1] : NULL},
+                       .residual_stride = out_stride,
+                       .activation = activation,
+                       .compute = runner->compute};
+    return runner->operations->linear(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(error)
+                                                                               : ZEST_OK;
+}
+
+zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
+                            const zest_perturbation *p, const float *const x[2], float *const out[2],
+                            size_t rows, size_t width, zest_error *error) {
+    zest_norm job = {.gain = affine->weight,
+                     .bias = affine->bias,
+                     .rms = runner->model->is.rms,
+                     .epsilon = runner->model->is.epsilon,
+                     .perturbation = *p,
+                     .x = {x[0], x[1]},
+                     .out = {out[0], out[1]},
+                     .rows = rows,
+                     .width = width};
+    return runner->operations->norm(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(error)
+                                                                             : ZEST_OK;
+}
+
+/* ---- Behind the layers ---- */
+
+static zest_status finish(zest_model_pass *pass, const zest_model_pair *lanes) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model *model = runner->model;
+    const zest_model_description *is = pass->is;
+    size_t rows = pass->request->rows ? pass->asked : pass->rows;
+    float *a[2], *work[2];
+    zest_model_halves(&runner->a, 0, a);
+    zest_model_halves(&runner->work, 0, work);
+    zest_model_unit unit = {lanes->first, lanes->perturbation, rows, {lanes->x[0], lanes->x[1]}};
+    zest_status status = ZEST_OK;
+    if (pass->request->depth == is->layers && is->final_norm) {
+        status = zest_model_norm(runner, &model->final_norm, &lanes->perturbation, unit.h, a, rows, is->width,
+                                 pass->error);
+        unit.h[0] = a[0], unit.h[1] = a[1];
+    }
+    if (!status && pass->request->depth == is->layers && model->project_out.weight.data) {
+        status = zest_model_linear(runner, &model->project_out, &lanes->perturbation, 0, unit.h, rows,
+                                   is->width, work, is->embedding_width, NULL, ZEST_ACT_NONE, pass->error);
+        unit.h[0] = work[0], unit.h[1] = work[1];
+    }
+    return status ? status : pass->request->visit(runner, &unit, pass->request->user, pass->error);
+}
+
+/* ---- Pairs ---- */
+
+/* The lanes from `first` on that go together: two with opposite scales along one direction, or one. */
+static zest_model_pair pair_of(const zest_model_request *request, size_t first) {
+    const zest_model_lane *lane = &request->lanes[first];
+    zest_model_pair out = {.first = first, .perturbation = {.seed = lane->direction.seed, .lanes = 1}};
+    out.perturbation.signs = lane->direction.distribution == ZEST_RADEMACHER;
+    out.perturbation.scale[0] = (float)(lane->scale * lane->direction.gain);
+    if (first + 1 == request->lane_count || request->cache) return out;
+    const zest_model_lane *next = lane + 1;
+    int opposite = next->direction.seed == lane->direction.seed &&
+                   next->direction.distribution == lane->direction.distribution &&
+                   next->direction.gain == lane->direction.gain && next->scale == -lane->scale;
+    if (!opposite) return out;
+    out.perturbation.scale[1] = -out.perturbation.scale[0];
+    out.perturbation.lanes = 2;
+    return out;
+}
+
+static zest_status pass_group(zest_model_pass *pass, const zest_model_pair *pairs, size_t count) {
+    zest_status status = ZEST_OK;
+    size_t rows = pass->rows;
+    for (size_t i = 0; i < count && !status; i++) status = zest_model_embed(pass, &pairs[i]);
+    for (size_t layer = 0; layer < pass->request->depth; layer++)
+        for (size_t i = 0; i < count && !status; i++)
+            status = zest_model_pass_layer(pass, layer, &pairs[i], &rows);
+    for (size_t i = 0; i < count && !status; i++) status = finish(pass, &pairs[i]);
+    return status;
+}
+
+static zest_status pass_lanes(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    size_t lanes = pass->request->lane_count, per_lane = pass->room_rows * pass->is->width;
+    zest_model_pair *pairs = malloc(lanes * sizeof *pairs);
+    if (!pairs) return zest_error_memory(pass->error, "lanes", lanes * sizeof *pairs);
+    size_t count = 0;
+    for (size_t i = 0; i < lanes; i += (size_t)pairs[count++].perturbation.lanes)
+        pairs[count] = pair_of(pass->request, i);
+    size_t live = runner->live && runner->live < count ? runner->live : count;
+    size_t most = 2 * live < lanes ? 2 * live : lanes;
+    zest_status status = zest_model_room_for(&runner->x, most * per_lane, pass->error);
+    for (size_t first = 0; first < count && !status; first += live) {
+        size_t here = count - first < live ? count - first : live;
+        float *next = runner->x.data;
+        for (zest_model_pair *lane = pairs + first; lane < pairs + first + here; lane++) {
+            lane->x[0] = next;
+            lane->x[1] = lane->perturbation.lanes == 2 ? next + per_lane : next;
+            next += per_lane * (size_t)lane->perturbation.lanes;
+        }
+        status = pass_group(pass, pairs + first, here);
+    }
+    free(pairs);
+    return status;
+}
+
+/* ---- Preparing a pass ---- */
+
+static zest_status refuse(zest_error *error, const char *why, size_t sequence) {
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "sequence %zu of the batch %s", sequence, why);
+}
+
+/* Tokens that stand before a sequence's own: its parent's, or those in the cache. */
+static size_t before(const zest_model_request *request, size_t s) {
+    const zest_model_batch *batch = request->batch;
+    if (request->cache) return request->cache->lengths[request->cache->slots[s]];
+    if (!batch->parents || batch->parents[s] == ZEST_MODEL_NO_PARENT) return 0;
+    return batch->starts[batch->parents[s] + 1] - batch->starts[batch->parents[s]];
+}
+
+static zest_status check_sequence(const zest_model_description *is, const zest_model_request *request,
+                                  size_t s, zest_error *error) {
+    const zest_model_batch *batch = request->batch;
+    if (batch->starts[s + 1] <= batch->starts[s]) return refuse(error, "is empty", s);
+    uint32_t parent = batch->parents ? batch->parents[s] : ZEST_MODEL_NO_PARENT;
+    if (parent != ZEST_MODEL_NO_PARENT) {
+        if (!is->causal) return refuse(error, "continues another, which only a causal model can", s);
+        if (parent >= s || batch->parents[parent] != ZEST_MODEL_NO_PARENT)
+            return refuse(error, "has a parent that does not stand before it, or that has one itself", s);
+    }
+    size_t length = before(request, s) + batch->starts[s + 1] - batch->starts[s];
+    if (length > is->positions)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "sequence %zu of the batch has %zu tokens; the model has room for %zu", s,
+                              length, is->positions);
+    for (size_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) {
+        if (batch->tokens[i] >= is->vocabulary)
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "token %u is outside the vocabulary of %zu",
+                                  (unsigned)batch->tokens[i], is->vocabulary);
+        if (batch->types && is->token_types && batch->types[i] >= is->token_types)
+            return refuse(error, "has a token type that the model lacks", s);
+    }
+    return ZEST_OK;
+}
+
+static zest_status check_batch(const zest_model_description *is, const zest_model_request *request,
+                               zest_error *error) {
+    const zest_model_batch *batch = request->batch;
+    if (!request->lane_count || !batch->sequences || batch->starts[0] != 0)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "a forward pass needs a lane and a batch that starts at 0");
+    zest_status status = ZEST_OK;
+    for (size_t s = 0; s < batch->sequences && !status; s++) status = check_sequence(is, request, s, error);
+    for (size_t i = 0; request->rows && i < request->row_count && !status; i++)
+        if (request->rows[i] >= batch->starts[batch->sequences])
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "row %u is asked for, of %u in the batch",
+                                    (unsigned)request->rows[i], (unsigned)batch->starts[batch->sequences]);
+    return status;
+}
+
+/* Cosines and sines up to the position asked for. The angle is rounded to float, as in training. */
+static zest_status reach_position(zest_model_runner *runner, size_t positions, zest_error *error) {
+    size_t half = runner->model->is.head_size / 2;
+    if (runner->model->is.position_rows || positions <= runner->angles) return ZEST_OK;
+    runner->angles = 0;
+    zest_status status = zest_model_room_for(&runner->cosines, positions * half, error);
+    if (!status) status = zest_model_room_for(&runner->sines, positions * half, error);
+    if (status) return status;
+    for (size_t p = 0; p < positions; p++)
+        for (size_t i = 0; i < half; i++) {
+            float angle = (float)p * runner->model->rotary[i];
+            runner->cosines.data[p * half + i] = (float)cos((double)angle);
+            runner->sines.data[p * half + i] = (float)sin((double)angle);
+        }
+    runner->angles = positions;
+    return ZEST_OK;
+}
+
+/* Positions, rows of the position table, token types and offsets of the keys. */
+static zest_status number_rows(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_batch *batch = pass->request->batch;
+    size_t need = 3 * pass->rows + batch->sequences + 1, longest = 0;
+    if (need > runner->rows_count) {
+        free(runner->rows);
+        runner->rows = malloc(need * sizeof *runner->rows);
+        runner->rows_count = runner->rows ? need : 0;
+        if (!runner->rows) return zest_error_memory(pass->error, "positions", need * sizeof *runner->rows);
+    }
+    pass->positions = runner->rows;
+    pass->table_rows = pass->positions + pass->rows;
+    pass->types = pass->table_rows + pass->rows;
+    pass->key_starts = pass->types + pass->rows;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        size_t past = before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
+        pass->key_starts[s] = (uint32_t)pass->key_rows;
+        pass->key_rows += past + count;
+        if (past + count > longest) longest = past + count;
+        for (size_t i = 0; i < count; i++) {
+            size_t row = batch->starts[s] + i;
+            pass->positions[row] = (uint32_t)(past + i);
+            pass->table_rows[row] = (uint32_t)(past + i + pass->is->position_offset);
+            pass->types[row] = batch->types ? batch->types[row] : 0;
+        }
+    }
+    pass->key_starts[batch->sequences] = (uint32_t)pass->key_rows;
+    if (pass->key_rows > UINT32_MAX)
+        return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
+    return reach_position(runner, longest, pass->error);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the
+ * MLP). */
+static size_t behind_norm(const zest_model_description *is) { return larger(is->width, is->embedding_width); }
+
+static size_t inside_layer(const zest_model_description *is) {
+    size_t q = is->heads * is->head_size, qkv = q + 2 * is->kv_heads * is->head_size;
+    size_t widest = larger(larger(qkv, is->width) + q, is->inner * (is->gated ? 2 : 1));
+    return larger(widest, behind_norm(is));
+}
+
+zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs) {
+    return (zest_model_plan){.hidden = 2 * live_pairs * tokens * is->width * sizeof(float),
+                             .work = 2 * tokens * (behind_norm(is) + inside_layer(is)) * sizeof(float)};
+}
+
+static zest_status make_room(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_description *is = pass->is;
+    pass->q_width = is->heads * is->head_size;
+    pass->kv_width = is->kv_heads * is->head_size;
+    pass->stride = pass->q_width + 2 * pass->kv_width;
+    pass->span = larger(pass->stride, is->width);
+    zest_status status = zest_model_room_for(&runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
+    if (!status)
+        status = zest_model_room_for(&runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
+    if (!status && pass->request->batch->parents)
+        status = zest_model_room_for(&runner->past, pass->key_rows * 2 * pass->kv_width, pass->error);
+    return status;
+}
+
+zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
+                               zest_error *error) {
+    const zest_model_description *is = &runner->model->is;
+    zest_status status = check_batch(is, request, error);
+    if (status) return status;
+    zest_model_pass pass = {.runner = runner, .request = request, .is = is, .error = error};
+    pass.rows = request->batch->starts[request->batch->sequences];
+    pass.asked = request->rows ? request->row_count : pass.rows;
+    pass.room_rows = larger(pass.rows, pass.asked);
+    status = number_rows(&pass);
+    if (!status) status = make_room(&pass);
+    return status ? status : pass_lanes(&pass);
+}
+
+/* ---- The runner ---- */
+
+zest_status zest_model_room_for(zest_model_room *room, size_t count, zest_error *error) {
+    if (count <= room->count) return ZEST_OK;
+    free(room->data);
+    *room = (zest_model_room){0};
+    count = (count + 31) / 32 * 32; /* both halves start on a cache line */
+    room->data = aligned_alloc(64, count * sizeof(float));
+    if (!room->data) return zest_error_memory(error, "activations", count * sizeof(float));
+    room->count = count;
+    return ZEST_OK;
+}
+
+zest_status zest_model_runner_new(const zest_model *model, const zest_forward *operations,
+                                  const zest_model_runner_options *options, zest_model_runner **runner,
+                                  zest_error *error) {
+    *runner = calloc(1, sizeof **runner);
+    if (!*runner) return zest_error_memory(error, "a runner", sizeof **runner);
+    (*runner)->model = model;
+    (*runner)->operations = operations;
+    (*runner)->compute = options ? options->compute : ZEST_COMPUTE_F32;
+    (*runner)->threads = options && options->threads > 0 ? options->threads : omp_get_max_threads();
+    (*runner)->live = options ? options->live_pairs : 0;
+    return ZEST_OK;
+}
+
+void zest_model_runner_set_live(zest_model_runner *runner, size_t live_pairs) { runner->live = live_pairs; }
+
+size_t zest_model_runner_memory(const zest_model_runner *runner) {
+    size_t floats = runner->x.count + runner->a.count + runner->work.count + runner->past.count +
+                    runner->logits.count + runner->words.count + runner->cosines.count + runner->sines.count;
+    return floats * sizeof(float) + runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
+}
+
+void zest_model_runner_free(zest_model_runner *runner) {
+    if (!runner) return;
+    zest_model_room *rooms[] = {&runner->x,      &runner->a,     &runner->work,    &runner->past,
+                                &runner->logits, &runner->words, &runner->cosines, &runner->sines};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
+    free(runner->scratch.data);
+    free(runner->rows);
+    free(runner);
+}

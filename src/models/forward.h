@@ -1,0 +1,70 @@
+/* The forward pass of a model over lanes.
+ *
+ * Layer-major: all live lanes pass a layer before the next layer is touched, and the two lanes of a pair
+ * share each draw of noise. Weights are never written. Memory: the activations of the live lanes, and the
+ * scratch of one operation on one pair.
+ *
+ * On the CPU a row of a result depends on the lane and on the tokens of its own sequence alone: not on the
+ * batch-mates, the number of threads, the other lanes or how many of them are live, bit for bit. */
+#ifndef ZEST_MODELS_FORWARD_H
+#define ZEST_MODELS_FORWARD_H
+
+#include "models/model.h"
+
+/* x + scale·v(direction); scale 0 is the model itself. zest_lanes_describe fills both. Lanes i and i+1 with
+ * the same direction and opposite scales are evaluated as a pair. */
+typedef struct {
+    zest_direction direction;
+    double scale;
+} zest_model_lane;
+
+#define ZEST_MODEL_NO_PARENT UINT32_MAX
+
+/* Sequences behind each other, without padding. A sequence of a causal model may continue an earlier one, its
+ * parent (which has no parent itself): it then holds only the tokens behind the parent's, attends to the
+ * parent's too, and gives the same bits as the two written out as one sequence. So options that share a
+ * prompt share its computation. */
+typedef struct {
+    const uint32_t *tokens;
+    const uint32_t *starts; /* sequences + 1 of them; the first is 0 */
+    size_t sequences;
+    const uint32_t *types;   /* a token type for each token, or NULL: all 0 */
+    const uint32_t *parents; /* of each sequence, or NULL: none */
+} zest_model_batch;
+
+typedef struct {
+    zest_compute compute;
+    int threads;       /* 0: all cores */
+    size_t live_pairs; /* pairs (or single lanes) in memory at once; 0: all */
+} zest_model_runner_options;
+
+/* Owns the memory of forward passes over one model, which it only reads. One thread at a time. */
+typedef struct zest_model_runner zest_model_runner;
+
+zest_status zest_model_runner_new(const zest_model *model, const zest_forward *operations,
+                                  const zest_model_runner_options *options, zest_model_runner **runner,
+                                  zest_error *error);
+void zest_model_runner_free(zest_model_runner *runner);
+void zest_model_runner_set_live(zest_model_runner *runner, size_t live_pairs);
+size_t zest_model_runner_memory(const zest_model_runner *runner); /* bytes held */
+
+/* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states
+ * of the live lanes, and one pair's way through a layer. */
+typedef struct {
+    size_t hidden, work;
+} zest_model_plan;
+
+zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs);
+
+/* Hidden states behind `depth` layers (0: the embeddings), one row a token, in one lane (NULL: the model
+ * itself). At the full depth the final norm and projection are included and rows have is.embedding_width
+ * elements, else is.width. */
+zest_status zest_model_hidden(zest_model_runner *runner, const zest_model_lane *lane,
+                              const zest_model_batch *batch, size_t depth, float *out, zest_error *error);
+
+/* Logits over the whole vocabulary at the given rows of the packed batch: count × is.vocabulary. */
+zest_status zest_model_logits(zest_model_runner *runner, const zest_model_lane *lane,
+                              const zest_model_batch *batch, const uint32_t *rows, size_t count, float *out,
+                              zest_error *error);
+
+#endif

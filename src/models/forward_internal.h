@@ -1,0 +1,144 @@
+/* What the files of the forward pass share: forward.c (batches and lanes), layers.c, head.c, losses.c and
+ * generate.c.
+ */
+#ifndef ZEST_MODELS_FORWARD_INTERNAL_H
+#define ZEST_MODELS_FORWARD_INTERNAL_H
+
+#include "models/forward.h"
+
+typedef struct {
+    float *data;
+    size_t count; /* floats */
+} zest_model_room;
+
+struct zest_model_runner {
+    const zest_model *model;
+    const zest_forward *operations;
+    zest_compute compute;
+    int threads;
+    size_t live;
+    zest_scratch scratch;
+
+    zest_model_room x;    /* hidden states of every live lane */
+    zest_model_room a;    /* one pair: hidden states behind a norm */
+    zest_model_room work; /* one pair: q, k, v and context; or the inside of the MLP */
+    zest_model_room past; /* one lane: keys and values of parents and their children, written out */
+    zest_model_room logits, words;
+    zest_model_room cosines, sines;
+    size_t angles; /* positions that the tables reach */
+
+    uint32_t *rows; /* positions, rows of tables, types, offsets of keys */
+    size_t rows_count;
+};
+
+/* Keys and values of sequences that grow (generation): in every layer, slot s has rows slot_start[s] .. of
+ * which lengths[s] are filled; a row is a key and a value. */
+typedef struct {
+    float *data;
+    size_t rows; /* of one layer */
+    size_t *slot_start, *lengths;
+    const uint32_t *slots; /* of each sequence of the batch */
+} zest_model_cache;
+
+/* A pair or a single lane at the end of the pass. */
+typedef struct {
+    size_t first; /* lane of h[0]; that of h[1] is the next */
+    zest_perturbation perturbation;
+    size_t rows;
+    const float *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
+} zest_model_unit;
+
+typedef zest_status (*zest_model_visit)(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                                        zest_error *error);
+
+typedef struct {
+    const zest_model_lane *lanes;
+    size_t lane_count;
+    const zest_model_batch *batch;
+    const uint32_t *rows; /* rows of the batch that are asked for, in any order; NULL: all */
+    size_t row_count;
+    size_t depth;            /* layers to pass; is.layers: all, and what follows them */
+    zest_model_cache *cache; /* or NULL */
+    zest_model_visit visit;  /* called for every pair, in the order of the lanes */
+    void *user;
+} zest_model_request;
+
+/* Checks the batch and runs it. */
+zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
+                               zest_error *error);
+
+/* One pass through the model. */
+typedef struct {
+    zest_model_runner *runner;
+    const zest_model_request *request;
+    const zest_model_description *is;
+    zest_error *error;
+    size_t rows;                      /* tokens of the batch */
+    size_t asked;                     /* rows that the last layer ends with */
+    size_t room_rows;                 /* the larger of the two */
+    size_t q_width, kv_width, stride; /* a row of q, k and v is stride floats */
+    size_t span;                      /* the larger of stride and width */
+    uint32_t *positions, *table_rows, *types, *key_starts;
+    size_t key_rows; /* keys with those of the parents written out */
+} zest_model_pass;
+
+/* Lanes that share the draws, and their hidden states. x[1] of a single lane is x[0]. */
+typedef struct {
+    size_t first;
+    zest_perturbation perturbation;
+    float *x[2];
+} zest_model_pair;
+
+/* ---- layers.c ---- */
+
+zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
+/* Layer i. The rows that are left behind it come back in *rows. */
+zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
+                                  size_t *rows);
+
+/* ---- forward.c ---- */
+
+zest_status zest_model_no_scratch(zest_error *error);
+
+/* Where the two lanes of a pair lie in a room: one behind the other. */
+static inline void zest_model_halves(const zest_model_room *room, size_t offset, float *out[2]) {
+    out[0] = room->data + offset;
+    out[1] = room->data + room->count / 2 + offset;
+}
+
+/* float *[2] seen as read-only, which C does not do by itself. */
+#define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
+
+/* Makes room for count floats; what was there may be lost. */
+zest_status zest_model_room_for(zest_model_room *room, size_t count, zest_error *error);
+
+/* out = act(a W' + b) + residual, for the lanes of p. residual may be NULL. */
+zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
+                              const zest_perturbation *p, int transposed, const float *const a[2],
+                              size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                              const float *const residual[2], zest_activation activation, zest_error *error);
+zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
+                            const zest_perturbation *p, const float *const x[2], float *const out[2],
+                            size_t rows, size_t width, zest_error *error);
+
+/* ---- head.c ---- */
+
+/* The transform of masked language models, where there is one: h becomes what the head multiplies. */
+zest_status zest_model_head_transform(zest_model_runner *runner, const zest_model_unit *unit,
+                                      const float *h[2], zest_error *error);
+
+/* Logits of `count` words (rows × count) for both lanes; only those rows of the head are read. */
+zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
+                                  const float *const h[2], const uint32_t *words, size_t count,
+                                  float *const out[2], zest_error *error);
+
+/* Called with the logits of words first .. first+count-1 for all rows of one lane (0 or 1), blocks in order.
+ */
+typedef void (*zest_model_head_visit)(void *user, int lane, size_t first, size_t count, const float *logits);
+
+/* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. */
+zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,
+                                   const float *const h[2], zest_model_head_visit visit, void *user,
+                                   zest_error *error);
+
+#endif

@@ -1,0 +1,162 @@
+#include "models/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "models/forward_internal.h"
+
+typedef struct {
+    float logit;
+    uint32_t token;
+} choice;
+
+typedef struct {
+    zest_model_runner *runner;
+    const zest_model_lane *lane;
+    const zest_generate_options *options;
+    zest_model_cache cache;
+    size_t active; /* sequences that go on */
+    size_t *limits, *counts;
+    uint32_t *out;
+    uint32_t *slots, *tokens, *starts, *rows; /* of the active ones */
+    choice *choices;
+    size_t row_count;
+    zest_error *error;
+} generating;
+
+static void choose(void *user, int lane, size_t first, size_t count, const float *logits) {
+    const generating *job = user;
+    (void)lane;
+    for (size_t r = 0; r < job->row_count; r++) {
+        choice *best = &job->choices[r];
+        for (size_t i = 0; i < count; i++)
+            if (logits[r * count + i] > best->logit)
+                *best = (choice){logits[r * count + i], (uint32_t)(first + i)};
+    }
+}
+
+static zest_status visit(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                         zest_error *error) {
+    generating *job = user;
+    const float *h[2];
+    job->row_count = unit->rows;
+    for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (choice){-INFINITY, 0};
+    zest_status status = zest_model_head_transform(runner, unit, h, error);
+    return status ? status : zest_model_head_blocks(runner, unit, h, choose, job, error);
+}
+
+static int is_stop(const zest_generate_options *options, uint32_t token) {
+    for (size_t i = 0; i < options->stop_count; i++)
+        if (options->stops[i] == token) return 1;
+    return 0;
+}
+
+/* One pass over the batch, a new token for each of its sequences; the unfinished ones become the next batch.
+ */
+static zest_status step(generating *job, const zest_model_batch *batch) {
+    zest_model_request request = {.lanes = job->lane,
+                                  .lane_count = 1,
+                                  .batch = batch,
+                                  .rows = job->rows,
+                                  .row_count = job->active,
+                                  .depth = job->runner->model->is.layers,
+                                  .cache = &job->cache,
+                                  .visit = visit,
+                                  .user = job};
+    for (size_t i = 0; i < job->active; i++) job->rows[i] = batch->starts[i + 1] - 1;
+    zest_status status = zest_model_forward(job->runner, &request, job->error);
+    if (status) return status;
+    for (size_t i = 0; i < job->active; i++)
+        job->cache.lengths[job->slots[i]] += batch->starts[i + 1] - batch->starts[i];
+    size_t left = 0;
+    for (size_t i = 0; i < job->active; i++) {
+        uint32_t slot = job->slots[i], token = job->choices[i].token;
+        job->out[slot * job->options->most + job->counts[slot]++] = token;
+        if (is_stop(job->options, token) || job->counts[slot] == job->limits[slot]) continue;
+        job->slots[left] = slot;
+        job->tokens[left++] = token;
+    }
+    job->active = left;
+    for (size_t i = 0; i <= left; i++) job->starts[i] = (uint32_t)i;
+    return ZEST_OK;
+}
+
+static zest_status make_room(generating *job, const zest_model_batch *prompts) {
+    const zest_model_description *is = &job->runner->model->is;
+    size_t n = prompts->sequences;
+    job->limits = calloc(n, sizeof *job->limits);
+    job->slots = calloc(n, sizeof *job->slots);
+    job->tokens = calloc(n, sizeof *job->tokens);
+    job->rows = calloc(n, sizeof *job->rows);
+    job->starts = calloc(n + 1, sizeof *job->starts);
+    job->choices = calloc(n, sizeof *job->choices);
+    job->cache.slot_start = calloc(n, sizeof *job->cache.slot_start);
+    job->cache.lengths = calloc(n, sizeof *job->cache.lengths);
+    if (!job->limits || !job->slots || !job->tokens || !job->rows || !job->starts || !job->choices ||
+        !job->cache.slot_start || !job->cache.lengths)
+        return zest_error_memory(job->error, "generation", n * sizeof *job->choices);
+    for (size_t s = 0; s < n; s++) {
+        if (prompts->starts[s + 1] <= prompts->starts[s] ||
+            prompts->starts[s + 1] - prompts->starts[s] > is->positions)
+            return zest_error_set(job->error, ZEST_ERROR_ARGUMENT,
+                                  "prompt %zu is empty or longer than %zu tokens", s, is->positions);
+        size_t length = prompts->starts[s + 1] - prompts->starts[s], left = is->positions - length;
+        job->limits[s] = job->options->most < left ? job->options->most : left;
+        job->cache.slot_start[s] = job->cache.rows;
+        job->cache.rows += length + job->limits[s];
+        job->counts[s] = 0;
+    }
+    size_t bytes = is->layers * job->cache.rows * 2 * is->kv_heads * is->head_size * sizeof(float);
+    job->cache.data = malloc(bytes);
+    return job->cache.data ? ZEST_OK : zest_error_memory(job->error, "keys and values", bytes);
+}
+
+/* The prompts, less those that have no room for a further token. */
+static zest_status start(generating *job, const zest_model_batch *prompts) {
+    uint32_t *tokens = malloc((prompts->starts[prompts->sequences] + 1) * sizeof *tokens);
+    if (!tokens) return zest_error_memory(job->error, "prompts", 0);
+    uint32_t count = 0;
+    for (size_t s = 0; s < prompts->sequences; s++) {
+        if (!job->limits[s]) continue;
+        job->slots[job->active] = (uint32_t)s;
+        for (size_t i = prompts->starts[s]; i < prompts->starts[s + 1]; i++)
+            tokens[count++] = prompts->tokens[i];
+        job->starts[++job->active] = count;
+    }
+    job->cache.slots = job->slots;
+    zest_model_batch batch = {.tokens = tokens, .starts = job->starts, .sequences = job->active};
+    zest_status status = job->active ? step(job, &batch) : ZEST_OK;
+    free(tokens);
+    return status;
+}
+
+zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,
+                                 const zest_model_batch *prompts, const zest_generate_options *options,
+                                 uint32_t *tokens, size_t *counts, zest_error *error) {
+    static const zest_model_lane itself = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
+    if (!runner->model->is.causal || prompts->parents || !prompts->sequences || prompts->starts[0])
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "generation needs a causal model and a batch of prompts without parents");
+    generating job = {.runner = runner,
+                      .lane = lane ? lane : &itself,
+                      .options = options,
+                      .counts = counts,
+                      .out = tokens,
+                      .error = error};
+    zest_status status = make_room(&job, prompts);
+    if (!status) status = start(&job, prompts);
+    while (!status && job.active) {
+        zest_model_batch batch = {.tokens = job.tokens, .starts = job.starts, .sequences = job.active};
+        status = step(&job, &batch);
+    }
+    free(job.limits);
+    free(job.slots);
+    free(job.tokens);
+    free(job.rows);
+    free(job.starts);
+    free(job.choices);
+    free(job.cache.slot_start);
+    free(job.cache.lengths);
+    free(job.cache.data);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* From hidden states to logits: of a few words, or of the whole vocabulary block by block. */
+#include <string.h>
+
+#include "models/forward_internal.h"
+
+/* Words of a block. A constant: it decides the order in which a row's probabilities are summed. */
+enum { BLOCK = 2048 };
+
+zest_status zest_model_head_transform(zest_model_runner *runner, const zest_model_unit *unit,
+                                      const float *h[2], zest_error *error) {
+    const zest_model *model = runner->model;
+    size_t width = model->is.width;
+    h[0] = unit->h[0], h[1] = unit->h[1];
+    if (!model->is.head_transform) return ZEST_OK;
+    float *first[2], *second[2];
+    int taken = h[0] == runner->a.data; /* then its room is the second one */
+    zest_model_halves(taken ? &runner->work : &runner->a, 0, first);
+    zest_model_halves(taken ? &runner->a : &runner->work, 0, second);
+    zest_status status = zest_model_linear(runner, &model->head_dense, &unit->perturbation, 0, h, unit->rows,
+                                           width, first, width, NULL, model->is.head_activation, error);
+    if (!status)
+        status = zest_model_norm(runner, &model->head_norm, &unit->perturbation, ZEST_CONST2(first), second,
+                                 unit->rows, width, error);
+    h[0] = second[0], h[1] = second[1];
+    return status;
+}
+
+/* The words' rows of the head as both lanes see them, one behind the other, and their biases. */
+static zest_status gather_words(zest_model_runner *runner, const zest_model_unit *unit, const uint32_t *words,
+                                size_t count, float *const weight[2], float *const bias[2],
+                                zest_error *error) {
+    const zest_model_affine *head = &runner->model->head;
+    int failed = runner->operations->gather(&head->weight, &unit->perturbation, words, count, weight, 0,
+                                            runner->threads);
+    if (!failed && head->bias.data) {
+        zest_weight column = head->bias;
+        column.rows = head->bias.columns;
+        column.columns = 1;
+        failed =
+            runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0, runner->threads);
+    }
+    return failed ? zest_model_no_scratch(error) : ZEST_OK;
+}
+
+zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
+                                  const float *const h[2], const uint32_t *words, size_t count,
+                                  float *const out[2], zest_error *error) {
+    size_t width = runner->model->is.embedding_width;
+    zest_status status = zest_model_room_for(&runner->words, 2 * count * (width + 1), error);
+    if (status) return status;
+    float *weight[2], *bias[2];
+    zest_model_halves(&runner->words, 0, weight);
+    zest_model_halves(&runner->words, count * width, bias);
+    status = gather_words(runner, unit, words, count, weight, bias, error);
+    static const zest_perturbation none = {.lanes = 1};
+    for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
+        zest_model_affine made = {{weight[l], ZEST_DTYPE_F32, count, width, 0, 1}, {0}};
+        if (runner->model->head.bias.data) made.bias = (zest_weight){bias[l], ZEST_DTYPE_F32, 1, count, 0, 1};
+        status = zest_model_linear(runner, &made, &none, 0, (const float *const[2]){h[l], NULL}, unit->rows,
+                                   width, (float *const[2]){out[l], NULL}, count, NULL, ZEST_ACT_NONE, error);
+    }
+    return status;
+}
+
+/* Words first .. first+count-1 of the head's matrix (size: elements of a word), or of its bias (size 0). */
+static zest_weight slice(const zest_weight *whole, size_t first, size_t count, size_t size) {
+    zest_weight part = *whole;
+    if (!part.data) return part;
+    size_t elements = first * (size ? size : 1);
+    part.data = (const char *)whole->data + elements * zest_dtype_size(whole->dtype);
+    part.first += elements;
+    part.rows = size ? count : 1;
+    part.columns = size ? size : count;
+    return part;
+}
+
+zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,
+                                   const float *const h[2], zest_model_head_visit visit, void *user,
+                                   zest_error *error) {
+    const zest_model *model = runner->model;
+    size_t words = model->is.vocabulary;
+    zest_status status = zest_model_room_for(&runner->logits, 2 * unit->rows * BLOCK, error);
+    float *logits[2];
+    zest_model_halves(&runner->logits, 0, logits);
+    for (size_t first = 0; first < words && !status; first += BLOCK) {
+        size_t count = words - first < BLOCK ? words - first : BLOCK;
+        zest_model_affine block = {slice(&model->head.weight, first, count, model->is.embedding_width),
+                                   slice(&model->head.bias, first, count, 0)};
+        status = zest_model_linear(runner, &block, &unit->perturbation, 0, h, unit->rows,
+                                   model->is.embedding_width, logits, count, NULL, ZEST_ACT_NONE, error);
+        for (int l = 0; l < unit->perturbation.lanes && !status; l++) visit(user, l, first, count, logits[l]);
+    }
+    return status;
+}
+
+/* ---- For those who want the numbers themselves ---- */
+
+typedef struct {
+    float *out;
+    size_t rows, width;
+} copying;
+
+static void copy_block(void *user, int lane, size_t first, size_t count, const float *logits) {
+    const copying *copy = user;
+    (void)lane;
+    for (size_t r = 0; r < copy->rows; r++)
+        memcpy(copy->out + r * copy->width + first, logits + r * count, count * sizeof *logits);
+}
+
+static zest_status visit_logits(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                                zest_error *error) {
+    const float *h[2];
+    zest_status status = zest_model_head_transform(runner, unit, h, error);
+    return status ? status : zest_model_head_blocks(runner, unit, h, copy_block, user, error);
+}
+
+static zest_status visit_hidden(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                                zest_error *error) {
+    const copying *copy = user;
+    (void)runner;
+    (void)error;
+    memcpy(copy->out, unit->h[0], unit->rows * copy->width * sizeof(float));
+    return ZEST_OK;
+}
+
+static const zest_model_lane itself = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
+
+zest_status zest_model_logits(zest_model_runner *runner, const zest_model_lane *lane,
+                              const zest_model_batch *batch, const uint32_t *rows, size_t count, float *out,
+                              zest_error *error) {
+    copying copy = {out, count, runner->model->is.vocabulary};
+    zest_model_request request = {.lanes = lane ? lane : &itself,
+                                  .lane_count = 1,
+                                  .batch = batch,
+                                  .rows = rows,
+                                  .row_count = count,
+                                  .depth = runner->model->is.layers,
+                                  .visit = visit_logits,
+                                  .user = &copy};
+    return count ? zest_model_forward(runner, &request, error) : ZEST_OK;
+}
+
+zest_status zest_model_hidden(zest_model_runner *runner, const zest_model_lane *lane,
+                              const zest_model_batch *batch, size_t depth, float *out, zest_error *error) {
+    const zest_model_description *is = &runner->model->is;
+    if (depth > is->layers)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "the model has %zu layers, not %zu", is->layers,
+                              depth);
+    copying copy = {out, 0, depth == is->layers ? is->embedding_width : is->width};
+    zest_model_request request = {.lanes = lane ? lane : &itself,
+                                  .lane_count = 1,
+                                  .batch = batch,
+                                  .depth = depth,
+                                  .visit = visit_hidden,
+                                  .user = &copy};
+    return zest_model_forward(runner, &request, error);
+}

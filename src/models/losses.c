@@ -1,0 +1,239 @@
+#include "models/losses.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/exponential.h"
+#include "models/forward_internal.h"
+
+/* log sum exp of a row of logits, put together block by block. */
+typedef struct {
+    double most, sum; /* of exp(logit - most) */
+    double target;    /* logit of the token that should follow */
+} row_sum;
+
+typedef struct {
+    const zest_model_objective *objective;
+    double *losses, *scores; /* of all lanes; scores may be NULL */
+    size_t row_count, examples, score_width;
+    row_sum *sums[2];
+    double *item_scores; /* one lane */
+    int threads;
+} losing;
+
+/* ---- Cross-entropy ---- */
+
+static double log_sum_exp(const double *values, size_t count) {
+    double most = -INFINITY, sum = 0;
+    for (size_t i = 0; i < count; i++) most = values[i] > most ? values[i] : most;
+    for (size_t i = 0; i < count; i++) sum += zest_exponential(values[i] - most);
+    return most + log(sum);
+}
+
+/* The losses of a lane whose scores stand in groups, one group an example. */
+static void cross_entropies(const losing *job, const double *scores, double *losses) {
+    const zest_model_objective *objective = job->objective;
+    int words = objective->kind == ZEST_MODEL_WORDS;
+    for (size_t e = 0; e < job->examples; e++) {
+        size_t first = words ? e * objective->word_count : objective->example_starts[e];
+        size_t count = words ? objective->word_count : objective->example_starts[e + 1] - first;
+        losses[e] = log_sum_exp(scores + first, count) - scores[first + objective->answers[e]];
+    }
+}
+
+static void keep(const losing *job, size_t lane, const double *scores) {
+    const zest_model_objective *objective = job->objective;
+    double *losses = job->losses + lane * job->examples;
+    size_t width = objective->items * job->score_width;
+    if (objective->kind == ZEST_MODEL_TOKENS)
+        for (size_t i = 0; i < objective->items; i++) losses[i] = -scores[i];
+    else
+        cross_entropies(job, scores, losses);
+    for (size_t i = 0; job->scores && i < width; i++) job->scores[lane * width + i] = scores[i];
+}
+
+/* ---- A few words ---- */
+
+static zest_status visit_words(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                               zest_error *error) {
+    losing *job = user;
+    const zest_model_objective *objective = job->objective;
+    size_t width = objective->items * objective->word_count;
+    const float *h[2];
+    zest_status status = zest_model_room_for(&runner->logits, 2 * width, error);
+    if (!status) status = zest_model_head_transform(runner, unit, h, error);
+    if (status) return status;
+    float *logits[2];
+    zest_model_halves(&runner->logits, 0, logits);
+    status = zest_model_head_words(runner, unit, h, objective->words, objective->word_count, logits, error);
+    for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
+        for (size_t i = 0; i < width; i++) job->item_scores[i] = (double)logits[l][i];
+        keep(job, unit->first + (size_t)l, job->item_scores);
+    }
+    return status;
+}
+
+/* ---- The whole vocabulary ---- */
+
+/* exp(x) for x <= 0, to about 2e-14; nothing below -700 matters beside the largest term, which is 1. Free of
+ * branches and of libm, so that loops over it become vector code with the same bits everywhere. A NaN stays
+ * one. */
+static inline double small_exp(double x) {
+    static const double magic = 0x1.8p52; /* adding it leaves the nearest whole number in the low bits */
+    x = x < -700 ? -700 : x;
+    double shifted = x * 0x1.71547652b82fep0 + magic, n = shifted - magic;
+    double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+    double p = 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r + 1;
+    p = p * r + 1;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52; /* 2^n */
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+/* Eight running sums, element i in sum i % 8, added by halves. */
+static double sum_exp(const float *logits, size_t count, double most) {
+    double sums[8] = {0};
+    size_t whole = count / 8 * 8;
+    for (size_t i = 0; i < whole; i += 8)
+        for (size_t j = 0; j < 8; j++) sums[j] += small_exp((double)logits[i + j] - most);
+    for (size_t i = whole; i < count; i++) sums[i - whole] += small_exp((double)logits[i] - most);
+    for (size_t half = 4; half; half /= 2)
+        for (size_t j = 0; j < half; j++) sums[j] += sums[j + half];
+    return sums[0];
+}
+
+static void add_block(row_sum *row, const float *logits, size_t count) {
+    float most = logits[0];
+    for (size_t i = 1; i < count; i++) most = logits[i] > most ? logits[i] : most;
+    if ((double)most > row->most) {
+        row->sum *= small_exp(row->most - (double)most);
+        row->most = (double)most;
+    }
+    row->sum += sum_exp(logits, count, row->most);
+}
+
+static void visit_block(void *user, int lane, size_t first, size_t count, const float *logits) {
+    losing *job = user;
+    const uint32_t *targets = job->objective->targets;
+#pragma omp parallel for schedule(static) num_threads(job->threads)
+    for (size_t r = 0; r < job->row_count; r++) {
+        row_sum *row = &job->sums[lane][r];
+        add_block(row, logits + r * count, count);
+        if (targets[r] >= first && targets[r] - first < count)
+            row->target = (double)logits[r * count + targets[r] - first];
+    }
+}
+
+static zest_status visit_tokens(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                                zest_error *error) {
+    losing *job = user;
+    const zest_model_objective *objective = job->objective;
+    const float *h[2];
+    for (size_t i = 0; i < 2 * job->row_count; i++) job->sums[0][i] = (row_sum){-INFINITY, 0, 0};
+    zest_status status = zest_model_head_transform(runner, unit, h, error);
+    if (!status) status = zest_model_head_blocks(runner, unit, h, visit_block, job, error);
+    for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
+        for (size_t i = 0; i < objective->items; i++) {
+            double sum = 0;
+            size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
+            for (size_t r = first; r < end; r++) {
+                const row_sum *row = &job->sums[l][r];
+                sum += row->target - (row->most + log(row->sum));
+            }
+            job->item_scores[i] = objective->kind == ZEST_MODEL_OPTIONS ? sum / (double)(end - first) : sum;
+        }
+        keep(job, unit->first + (size_t)l, job->item_scores);
+    }
+    return status;
+}
+
+/* ---- The whole ---- */
+
+static zest_status refuse(zest_error *error, const char *why) {
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "an objective %s", why);
+}
+
+static int rises(const uint32_t *starts, size_t count, int empty) {
+    for (size_t i = 0; i < count; i++)
+        if (starts[i + 1] < starts[i] || (!empty && starts[i + 1] == starts[i])) return 0;
+    return starts[0] == 0;
+}
+
+static zest_status check(const zest_model *model, const zest_model_objective *objective, zest_error *error) {
+    if (!objective->items) return refuse(error, "needs an item");
+    if (objective->kind == ZEST_MODEL_WORDS) {
+        if (!objective->word_count) return refuse(error, "needs words");
+        for (size_t i = 0; i < objective->word_count; i++)
+            if (objective->words[i] >= model->is.vocabulary)
+                return refuse(error, "has a word outside the vocabulary");
+        for (size_t i = 0; i < objective->items; i++)
+            if (objective->answers[i] >= objective->word_count)
+                return refuse(error, "has an answer beyond its words");
+        return ZEST_OK;
+    }
+    if (!rises(objective->item_starts, objective->items, 0))
+        return refuse(error, "has an item without targets");
+    for (size_t i = 0; i < objective->item_starts[objective->items]; i++)
+        if (objective->targets[i] >= model->is.vocabulary)
+            return refuse(error, "has a target outside the vocabulary");
+    if (objective->kind == ZEST_MODEL_TOKENS) return ZEST_OK;
+    if (!objective->examples || !rises(objective->example_starts, objective->examples, 0) ||
+        objective->example_starts[objective->examples] != objective->items)
+        return refuse(error, "has examples that do not cover its items");
+    for (size_t e = 0; e < objective->examples; e++)
+        if (objective->answers[e] >= objective->example_starts[e + 1] - objective->example_starts[e])
+            return refuse(error, "has an answer beyond its options");
+    return ZEST_OK;
+}
+
+static void take_means(const losing *job, size_t lane_count, double *means) {
+    double divisor = (double)(job->objective->kind == ZEST_MODEL_TOKENS ? job->row_count : job->examples);
+    for (size_t l = 0; l < lane_count; l++) {
+        double sum = 0;
+        for (size_t e = 0; e < job->examples; e++) sum += job->losses[l * job->examples + e];
+        means[l] = sum / divisor;
+    }
+}
+
+zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *lanes, size_t lane_count,
+                              const zest_model_objective *objective, double *losses, double *means,
+                              double *scores, zest_error *error) {
+    zest_status status = check(runner->model, objective, error);
+    if (status) return status;
+    int words = objective->kind == ZEST_MODEL_WORDS;
+    losing job = {.objective = objective, .losses = losses, .scores = scores, .threads = runner->threads};
+    job.row_count = words ? objective->items : objective->item_starts[objective->items];
+    job.examples = objective->kind == ZEST_MODEL_OPTIONS ? objective->examples : objective->items;
+    job.score_width = words ? objective->word_count : 1;
+    job.item_scores = malloc(objective->items * job.score_width * sizeof *job.item_scores);
+    job.sums[0] = malloc(2 * job.row_count * sizeof *job.sums[0]);
+    job.sums[1] = job.sums[0] ? job.sums[0] + job.row_count : NULL;
+    zest_model_request request = {.lanes = lanes,
+                                  .lane_count = lane_count,
+                                  .batch = objective->batch,
+                                  .rows = objective->rows,
+                                  .row_count = job.row_count,
+                                  .depth = runner->model->is.layers,
+                                  .visit = words ? visit_words : visit_tokens,
+                                  .user = &job};
+    if (!job.item_scores || !job.sums[0])
+        status = zest_error_memory(error, "losses", job.row_count * 2 * sizeof *job.sums[0]);
+    if (!status) status = zest_model_forward(runner, &request, error);
+    if (!status && means) take_means(&job, lane_count, means);
+    free(job.item_scores);
+    free(job.sums[0]);
+    return status;
+}

@@ -1,0 +1,116 @@
+/* One transformer. A description (sizes, where the norms stand, how positions enter, ...) and a table of
+ * weights cover RoBERTa, BERT, OPT, GPT-2 and the Llama family; forward.h runs it. A model comes from a
+ * Hugging Face folder (config.json and safetensors) or from a GGUF file (architectures llama and qwen2).
+ *
+ * Weights lie in one arena. Every tensor that the forward pass uses is trainable and numbered; the numbers
+ * follow the order in which the forward pass meets the tensors, whatever their order in the file:
+ *
+ *     token embeddings, positions, token types, norm of the embeddings, projection in;
+ *     every layer: (norm,) q, k, v or the fused qkv, attention output, norm, (gate,) up, down (, norm);
+ *     final norm, projection out, dense and norm of the head, head, bias of the head
+ *
+ * with each weight before its bias. A tied head is the token embeddings: one tensor, numbered and perturbed
+ * once. What the forward pass does not use (pooler, buffers of positions and masks) is neither loaded,
+ * numbered nor saved. */
+#ifndef ZEST_MODELS_MODEL_H
+#define ZEST_MODELS_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/forward.h"
+#include "base/error.h"
+#include "params/params.h"
+
+/* How rotary angles are stretched for long contexts. */
+typedef enum { ZEST_MODEL_ROPE_PLAIN, ZEST_MODEL_ROPE_LINEAR, ZEST_MODEL_ROPE_LLAMA3 } zest_model_rope_kind;
+
+typedef struct {
+    zest_model_rope_kind kind;
+    double base, factor, low_factor, high_factor, trained_positions;
+} zest_model_rope;
+
+typedef struct {
+    const char *family; /* "roberta", "bert", "opt", "gpt2", "llama", "qwen2", "mistral" */
+    size_t vocabulary, width, embedding_width, layers, inner;
+    size_t heads, kv_heads, head_size;
+    size_t positions;       /* tokens of the longest sequence */
+    size_t position_rows;   /* of the table of learned positions; 0: rotary */
+    size_t position_offset; /* row of a sequence's first token */
+    size_t token_types;     /* 0: none */
+    zest_model_rope rope;
+    int causal;
+    int norm_after; /* h = norm(x + f(x)) instead of x + f(norm(x)) */
+    int rms;
+    float epsilon;
+    int gated;      /* down(act(gate x) up x) instead of down(act(up x)) */
+    int transposed; /* the layers' matrices are stored inputs × outputs */
+    int fused_qkv;
+    int qkv_bias, out_bias, inner_bias;
+    int embedding_norm, final_norm;
+    int head_transform; /* dense, activation and norm before the head */
+    int head_bias;
+    int tied;
+    zest_activation activation, head_activation;
+} zest_model_description;
+
+typedef struct {
+    zest_weight weight, bias; /* data NULL: absent */
+} zest_model_affine;
+
+typedef struct {
+    zest_model_affine norm1, q, k, v, qkv, out, norm2, gate, up, down;
+} zest_model_layer;
+
+typedef struct {
+    size_t rank, shape[2];
+} zest_model_tensor_shape;
+
+typedef struct {
+    zest_model_description is;
+    zest_weight tokens, positions, types;
+    zest_model_affine embedding_norm, project_in, final_norm, project_out, head_dense, head_norm, head;
+    zest_model_layer *layers;
+    float *rotary; /* head_size/2 angles per position; NULL for learned positions */
+
+    zest_params params; /* every trainable tensor once, named as the family spells it, in the order above */
+    zest_tensor *tensors;
+    zest_model_tensor_shape *shapes; /* of the same tensors */
+    void *arena;
+    size_t arena_size;
+
+    const char *head_bias_twin; /* a second name to save the head's bias under, or NULL */
+    char *config;               /* config.json, to be saved beside the weights */
+    char *folder; /* where the tokenizer's files are; NULL when the model came from a GGUF file */
+} zest_model;
+
+typedef enum {
+    ZEST_MODEL_AS_STORED, /* 16-bit tensors as they are, all others as F32 */
+    ZEST_MODEL_F32,
+    ZEST_MODEL_BF16,
+    ZEST_MODEL_F16
+} zest_model_storage;
+
+typedef struct {
+    zest_model_storage storage;
+    int untie_head; /* give a tied head a tensor of its own, which starts as a copy of the embeddings */
+    int threads;    /* that convert; 0: all cores */
+} zest_model_options;
+
+/* path: a folder, or a GGUF file. options may be NULL. *model is NULL on error. The file's pages are let go
+ * of as they are copied, so that the peak is one model, not two. */
+zest_status zest_model_load(const char *path, const zest_model_options *options, zest_model **model,
+                            zest_error *error);
+/* A model of the shape that a config.json describes, with random weights: for benchmarks and tests. */
+zest_status zest_model_random(const char *config, uint64_t seed, const zest_model_options *options,
+                              zest_model **model, zest_error *error);
+void zest_model_free(zest_model *model);
+/* What a config.json describes, without any weights. */
+zest_status zest_model_describe(const char *config, zest_model_description *is, zest_error *error);
+
+/* Writes config.json, model.safetensors (types as in memory) and the tokenizer's files into folder, which is
+ * made if it is not there. Each file takes the place of an older one only when it is whole, the weights last.
+ * from_pretrained of Hugging Face's transformers loads the result. */
+zest_status zest_model_save(const zest_model *model, const char *folder, zest_error *error);
+
+#endif

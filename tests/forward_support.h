@@ -1,0 +1,65 @@
+/* What the tests of the forward pass share: random operands, comparison, and levels to run over. */
+#ifndef ZEST_TESTS_FORWARD_SUPPORT_H
+#define ZEST_TESTS_FORWARD_SUPPORT_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support.h"
+
+#include "backend/forward.h"
+#include "backend/ops.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+#define GUARD 123.5f /* what no operation may overwrite */
+
+/* The levels of this machine, the plain one included: 0 .. levels()-1. */
+static inline int levels(void) {
+    zest_cpu cpu;
+    assert_true(zest_cpu_detect(&cpu));
+    return (int)cpu + 1;
+}
+
+/* Exactly `count` floats, so that the sanitizer sees a read or write beyond. */
+static inline float *room(size_t count) {
+    float *x = malloc(count ? count * sizeof *x : 1);
+    assert_non_null(x);
+    for (size_t i = 0; i < count; i++) x[i] = GUARD;
+    return x;
+}
+
+static inline float *normals(size_t count, uint64_t seed, float scale) {
+    float *x = room(count);
+    zest_noise_plain.normal(x, seed, 0, count);
+    for (size_t i = 0; i < count; i++) x[i] *= scale;
+    return x;
+}
+
+static inline zest_weight weight(zest_dtype dtype, size_t rows, size_t columns, uint64_t seed, float scale,
+                                 uint64_t first) {
+    float *x = normals(rows * columns, seed, scale);
+    void *stored = malloc(rows * columns * zest_dtype_size(dtype));
+    assert_non_null(stored);
+    assert_int_equal(zest_dtype_from_float(dtype, x, rows * columns, stored), 0);
+    free(x);
+    return (zest_weight){stored, dtype, rows, columns, first, 0};
+}
+
+static inline void release(zest_weight *w) { free((void *)(uintptr_t)w->data); }
+
+/* Largest difference, in units of scale; NaN counts as infinite. Tolerance 0 asks for the same bits. */
+static inline void same(const float *got, const float *expected, size_t count, double tolerance,
+                        const char *what) {
+    if (tolerance == 0 && count && memcmp(got, expected, count * sizeof *got) == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        double d = fabs((double)got[i] - (double)expected[i]);
+        int bad = tolerance == 0 ? memcmp(&got[i], &expected[i], sizeof *got) != 0 : !(d <= tolerance);
+        if (bad)
+            fail_msg("%s: element %zu is %.9g, should be %.9g (tolerance %g)", what, i, got[i], expected[i],
+                     tolerance);
+    }
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* What the tests of models share: the tiny models of tests/data/models with their goldens. */
+#ifndef ZEST_TESTS_MODEL_H
+#define ZEST_TESTS_MODEL_H
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/forward.h"
+#include "models/generate.h"
+#include "models/losses.h"
+#include "models/model.h"
+#include "params/safetensors.h"
+#include "params/safetensors_write.h"
+#include "tests/support.h"
+
+static const char *const test_models[] = {"roberta", "roberta-untied", "bert",   "opt",  "opt-350m",
+                                          "gpt2",    "llama",          "llama3", "qwen2"};
+enum { TEST_MODELS = sizeof test_models / sizeof *test_models };
+
+#define assert_done(call)                                                                      \
+    do {                                                                                       \
+        zest_error error_ = {0};                                                               \
+        zest_error *const error = &error_;                                                     \
+        zest_status status_ = (call);                                                          \
+        if (status_) fail_msg("%s: %s: %s", #call, zest_status_name(status_), error_.message); \
+    } while (0)
+
+static inline const char *test_model_path(const char *name, char room[256]) {
+    snprintf(room, 256, "tests/data/models/%s", name);
+    return room;
+}
+
+static inline zest_model *test_model_load(const char *path, zest_model_storage storage) {
+    zest_model *model;
+    zest_model_options options = {.storage = storage};
+    assert_done(zest_model_load(path, &options, &model, error));
+    return model;
+}
+
+static inline zest_model *test_model(const char *name, zest_model_storage storage) {
+    char room[256];
+    return test_model_load(test_model_path(name, room), storage);
+}
+
+static inline zest_model_runner *test_runner(const zest_model *model, zest_cpu cpu, zest_compute compute,
+                                             int threads, size_t live) {
+    zest_model_runner *runner;
+    zest_model_runner_options options = {compute, threads, live};
+    assert_done(zest_model_runner_new(model, zest_forward_for(cpu), &options, &runner, error));
+    return runner;
+}
+
+/* A model's golden.safetensors. */
+typedef struct {
+    zest_safetensors *file;
+    zest_model_batch batch;
+    size_t rows;
+    const uint32_t *words, *places, *answers, *targets, *generated; /* places: row of each sequence */
+    size_t word_count;
+    int causal;
+} test_golden;
+
+static inline const void *golden_data(const test_golden *golden, const char *name) {
+    const zest_safetensors_tensor *tensor = zest_safetensors_find(golden->file, name);
+    if (!tensor) fail_msg("no golden '%s'", name);
+    return tensor->data;
+}
+
+static inline test_golden test_golden_open(const char *name) {
+    char room[256], path[300];
+    test_golden golden = {0};
+    snprintf(path, sizeof path, "%s/golden.safetensors", test_model_path(name, room));
+    assert_done(zest_safetensors_open(path, &golden.file, error));
+    golden.batch.tokens = golden_data(&golden, "tokens");
+    golden.batch.starts = golden_data(&golden, "starts");
+    golden.batch.types = golden_data(&golden, "types");
+    golden.batch.sequences = zest_safetensors_find(golden.file, "starts")->count - 1;
+    golden.rows = golden.batch.starts[golden.batch.sequences];
+    golden.words = golden_data(&golden, "words");
+    golden.word_count = zest_safetensors_find(golden.file, "words")->count;
+    golden.places = golden_data(&golden, "rows");
+    golden.answers = golden_data(&golden, "answers");
+    golden.targets = golden_data(&golden, "targets");
+    golden.causal = zest_safetensors_find(golden.file, "generated") != NULL;
+    if (golden.causal) golden.generated = golden_data(&golden, "generated");
+    if (strcmp(name, "bert") != 0) golden.batch.types = NULL;
+    return golden;
+}
+
+/* The two objectives of a golden. Memory: static room enough for them. */
+typedef struct {
+    zest_model_objective words, tokens;
+    uint32_t word_rows[8], rows[64], targets[64], item_starts[8];
+    size_t token_items[8]; /* the sequence of each item */
+} test_objectives;
+
+static inline void test_objectives_make(const test_golden *golden, test_objectives *out) {
+    const zest_model_batch *batch = &golden->batch;
+    uint32_t count = 0;
+    memset(out, 0, sizeof *out);
+    for (size_t s = 0; s < batch->sequences; s++) {
+        out->word_rows[s] = batch->starts[s] + golden->places[s];
+        if (!golden->targets[s]) continue;
+        for (uint32_t i = batch->starts[s + 1] - golden->targets[s]; i < batch->starts[s + 1]; i++) {
+            out->rows[count] = i - 1;
+            out->targets[count++] = batch->tokens[i];
+        }
+        out->token_items[out->tokens.items] = s;
+        out->item_starts[++out->tokens.items] = count;
+    }
+    out->words = (zest_model_objective){.kind = ZEST_MODEL_WORDS,
+                                        .batch = batch,
+                                        .items = batch->sequences,
+                                        .rows = out->word_rows,
+                                        .words = golden->words,
+                                        .word_count = golden->word_count,
+                                        .answers = golden->answers};
+    out->tokens.kind = ZEST_MODEL_TOKENS;
+    out->tokens.batch = batch;
+    out->tokens.item_starts = out->item_starts;
+    out->tokens.rows = out->rows;
+    out->tokens.targets = out->targets;
+}
+
+static inline double test_largest(const float *a, const float *b, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+static inline zest_model_lane test_lane(const zest_model *model, uint64_t seed, double scale) {
+    return (zest_model_lane){{seed, model->params.dimension, 1.0, ZEST_GAUSSIAN}, scale};
+}
+
+/* ---- Folders made by hand ---- */
+
+enum { TEST_MOST_TENSORS = 64 };
+
+typedef struct {
+    zest_safetensors *file;
+    zest_safetensors_source sources[TEST_MOST_TENSORS];
+    size_t shapes[TEST_MOST_TENSORS][2];
+    size_t count;
+} test_tensors;
+
+static inline void test_tensors_read(const char *name, test_tensors *out) {
+    char room[256];
+    memset(out, 0, sizeof *out);
+    assert_done(zest_safetensors_open_folder(test_model_path(name, room), &out->file, error));
+    out->count = zest_safetensors_count(out->file);
+    assert_true(out->count <= TEST_MOST_TENSORS);
+    for (size_t i = 0; i < out->count; i++) {
+        const zest_safetensors_tensor *tensor = zest_safetensors_at(out->file, i);
+        for (size_t d = 0; d < tensor->rank && d < 2; d++) out->shapes[i][d] = tensor->shape[d];
+        out->sources[i] = (zest_safetensors_source){.name = tensor->name,
+                                                    .dtype = tensor->dtype,
+                                                    .rank = tensor->rank,
+                                                    .shape = out->shapes[i],
+                                                    .data = tensor->data};
+    }
+}
+
+static inline zest_safetensors_source *test_tensors_find(test_tensors *all, const char *name) {
+    for (size_t i = 0; i < all->count; i++)
+        if (!strcmp(all->sources[i].name, name)) return &all->sources[i];
+    fail_msg("no tensor '%s'", name);
+    return NULL;
+}
+
+static inline zest_status test_ramp(void *user, size_t first, size_t count, void *out, zest_error *error) {
+    (void)user;
+    (void)error;
+    for (size_t i = 0; i < count; i++) ((float *)out)[i] = (float)((first + i) * 7919 % 1009) * 1e-3f - 0.5f;
+    return ZEST_OK;
+}
+
+/* The model "opt" with embeddings for more words, in a folder. */
+static inline void test_large_vocabulary(size_t words, const char *folder) {
+    char path[256];
+    test_tensors all;
+    test_tensors_read("opt", &all);
+    size_t shape[2] = {words, 32};
+    zest_safetensors_source *tokens = test_tensors_find(&all, "model.decoder.embed_tokens.weight");
+    tokens->shape = shape, tokens->data = NULL, tokens->fill = test_ramp;
+    json_t *config = json_load_file("tests/data/models/opt/config.json", 0, NULL);
+    json_object_set_new(config, "vocab_size", json_integer((json_int_t)words));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    assert_int_equal(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    assert_done(zest_safetensors_write_folder(folder, all.sources, all.count, 0, error));
+    zest_safetensors_close(all.file);
+}
+
+#endif

@@ -1,0 +1,308 @@
+/* linear: every level against the plain reference, the reference against fp64, and the promises about bits.
+ */
+#include "tests/forward_support.h"
+
+enum { BF16 = ZEST_DTYPE_BF16, F16 = ZEST_DTYPE_F16, F32 = ZEST_DTYPE_F32 };
+enum { NONE, APART, IN_PLACE }; /* residual */
+
+/* In bf16 AMX alone adds in another order than the definition: it keeps one sum for the first and one for the
+ * second inputs of all pairs of a tile. Both differ from the exact sum by rounding errors of fp32; tolerance
+ * is what the case allows there, as absolute difference (operands are about 1 and 0.05). Everything else is
+ * to be bit-identical. */
+typedef struct {
+    const char *name;
+    size_t rows, inputs, outputs;
+    int transposed, dtype, bias, residual, lanes, signs, frozen;
+    float scale[2];
+    zest_activation activation;
+    size_t pad; /* strides are longer than the rows by this */
+    double tolerance;
+} linear_case;
+
+static const linear_case cases[] = {
+    {"one element", 1, 1, 1, 0, F32, 1, NONE, 2, 0, 0, {0.1f, -0.1f}, ZEST_ACT_NONE, 0, 1e-6},
+    {"one element, transposed", 1, 1, 1, 1, F32, 0, NONE, 2, 0, 0, {0.1f, -0.1f}, ZEST_ACT_NONE, 0, 1e-6},
+    {"a column", 5, 3, 1, 0, F32, 1, NONE, 1, 0, 0, {0.1f, 0}, ZEST_ACT_NONE, 3, 1e-6},
+    {"odd everything", 17, 37, 51, 0, F32, 1, APART, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
+    {"odd, transposed", 17, 37, 51, 1, F32, 1, APART, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
+    {"fp16", 15, 64, 66, 0, F16, 1, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_RELU, 0, 1e-5},
+    {"fp16, transposed", 15, 65, 66, 1, F16, 1, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_RELU, 0, 1e-5},
+    {"bf16", 29, 96, 100, 0, BF16, 1, IN_PLACE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_SILU, 1, 1e-5},
+    {"bf16, transposed", 29, 99, 100, 1, BF16, 1, IN_PLACE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_SILU, 1, 1e-5},
+    {"signs", 13, 70, 40, 0, F32, 1, NONE, 2, 1, 0, {0.02f, -0.02f}, ZEST_ACT_GELU_TANH, 0, 1e-5},
+    {"signs, transposed", 13, 70, 40, 1, F32, 1, NONE, 2, 1, 0, {0.02f, -0.02f}, ZEST_ACT_GELU_TANH, 0, 1e-5},
+    {"frozen", 14, 48, 48, 0, F32, 1, APART, 2, 0, 1, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 1e-5},
+    {"scale 0", 28, 48, 48, 0, F32, 1, IN_PLACE, 2, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-5},
+    {"one lane still", 28, 48, 47, 0, F32, 1, NONE, 2, 0, 0, {0, 0.1f}, ZEST_ACT_NONE, 0, 1e-5},
+    {"no pair", 30, 48, 47, 0, F32, 1, NONE, 2, 0, 0, {0.03f, 0.1f}, ZEST_ACT_NONE, 0, 1e-5},
+    {"one lane", 31, 80, 33, 0, F32, 0, NONE, 1, 0, 0, {0.03f, 0}, ZEST_ACT_NONE, 0, 1e-5},
+    {"several chunks", 30, 2501, 70, 0, BF16, 1, IN_PLACE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 2, 1e-4},
+    {"several chunks, transposed",
+     19,
+     4097,
+     35,
+     1,
+     F32,
+     1,
+     NONE,
+     2,
+     0,
+     0,
+     {0.01f, -0.01f},
+     ZEST_ACT_NONE,
+     0,
+     1e-4},
+    {"whole tiles", 64, 1024, 128, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 0, 1e-4},
+    {"many outputs", 3, 40, 1030, 0, F16, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_GELU, 0, 1e-5},
+    {"no rows", 0, 8, 8, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 0, 0},
+};
+
+typedef struct {
+    zest_linear job;
+    size_t outputs, out_floats;
+    float *out[2], *residual[2],
+        *fresh[2]; /* fresh: what out holds before, when the residual is added in place */
+} operands;
+
+static operands make(const linear_case *c, zest_compute compute) {
+    operands o = {.outputs = c->outputs};
+    size_t stride = c->outputs + c->pad;
+    o.job = (zest_linear){.transposed = c->transposed,
+                          .rows = c->rows,
+                          .a_stride = c->inputs + c->pad,
+                          .out_stride = stride,
+                          .residual_stride = stride,
+                          .activation = c->activation,
+                          .compute = compute};
+    o.job.perturbation =
+        (zest_perturbation){0x1234567890abcdefu, c->signs, {c->scale[0], c->scale[1]}, c->lanes};
+    o.job.weight = weight((zest_dtype)c->dtype, c->transposed ? c->inputs : c->outputs,
+                          c->transposed ? c->outputs : c->inputs, 3, 0.05f, 1001);
+    o.job.weight.frozen = c->frozen;
+    if (c->bias) o.job.bias = weight((zest_dtype)c->dtype, 1, c->outputs, 4, 0.1f, 5000003);
+    o.out_floats = c->rows * stride;
+    for (int l = 0; l < c->lanes; l++) {
+        o.job.a[l] = normals(c->rows * o.job.a_stride, 10 + (uint64_t)l, 1);
+        o.out[l] = room(o.out_floats);
+        o.fresh[l] = normals(o.out_floats, 20 + (uint64_t)l, 1);
+        o.residual[l] = normals(o.out_floats, 30 + (uint64_t)l, 1);
+    }
+    return o;
+}
+
+static void discard(operands *o) {
+    release(&o->job.weight);
+    release(&o->job.bias);
+    for (int l = 0; l < 2; l++) {
+        free((void *)(uintptr_t)o->job.a[l]);
+        free(o->out[l]);
+        free(o->fresh[l]);
+        free(o->residual[l]);
+    }
+}
+
+static void run(const zest_forward *forward, operands *o, int residual, int threads, zest_scratch *scratch) {
+    for (int l = 0; l < o->job.perturbation.lanes; l++) {
+        memcpy(o->out[l], o->fresh[l], o->out_floats * sizeof(float));
+        o->job.out[l] = o->out[l];
+        o->job.residual[l] = residual == NONE ? NULL : residual == APART ? o->residual[l] : o->out[l];
+    }
+    assert_int_equal(forward->linear(&o->job, threads, scratch), 0);
+}
+
+static void every_level_equals_the_reference(void **state) {
+    (void)state;
+    zest_scratch scratch = {0};
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int compute = 0; compute < 2; compute++) {
+            const linear_case *c = &cases[i];
+            operands o = make(c, (zest_compute)compute);
+            float *expected[2] = {room(o.out_floats), room(o.out_floats)};
+            run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
+            for (int l = 0; l < c->lanes; l++) memcpy(expected[l], o.out[l], o.out_floats * sizeof(float));
+            for (int level = 0; level < levels(); level++)
+                for (int threads = 1; threads <= 3; threads++) {
+                    char what[128];
+                    snprintf(what, sizeof what, "%s, %s, %s, %d threads", c->name, compute ? "bf16" : "fp32",
+                             zest_cpu_name((zest_cpu)level), threads);
+                    run(zest_forward_for((zest_cpu)level), &o, c->residual, threads, &scratch);
+                    for (int l = 0; l < c->lanes; l++) /* the padding between rows is compared too */
+                        same(o.out[l], expected[l], o.out_floats,
+                             level == ZEST_CPU_AMX && compute ? c->tolerance : 0, what);
+                }
+            free(expected[0]);
+            free(expected[1]);
+            discard(&o);
+        }
+    free(scratch.data);
+}
+
+/* ---- The reference itself ---- */
+
+static double activate(double x, zest_activation activation) {
+    switch (activation) {
+    case ZEST_ACT_RELU: return x > 0 ? x : 0;
+    case ZEST_ACT_GELU: return 0.5 * x * erfc(-x / sqrt(2.0));
+    case ZEST_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case ZEST_ACT_SILU: return x / (1 + exp(-x));
+    default: return x;
+    }
+}
+
+static float stored(const zest_weight *w, size_t i) {
+    float x;
+    assert_int_equal(
+        zest_dtype_to_float(w->dtype, (const char *)w->data + i * zest_dtype_size(w->dtype), 1, &x), 0);
+    return x;
+}
+
+static double moved(const zest_weight *w, const zest_perturbation *p, int lane, size_t i) {
+    float z;
+    (p->signs ? zest_noise_plain.sign : zest_noise_plain.normal)(&z, p->seed, w->first + i, 1);
+    return stored(w, i) + (w->frozen ? 0 : (double)p->scale[lane] * z);
+}
+
+static double rounded(double x) { return zest_dtype_from_bf16(zest_dtype_to_bf16((float)x)); }
+
+static void check_reference(const linear_case *c, int bf16) {
+    zest_scratch scratch = {0};
+    operands o = make(c, bf16 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32);
+    run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
+    for (int l = 0; l < c->lanes; l++)
+        for (size_t m = 0; m < c->rows; m++)
+            for (size_t n = 0; n<c->outputs; n += c->inputs> 1000 ? 7 : 1) {
+                double sum = c->bias ? moved(&o.job.bias, &o.job.perturbation, l, n) : 0;
+                for (size_t k = 0; k < c->inputs; k++) {
+                    double a = o.job.a[l][m * o.job.a_stride + k];
+                    double w = moved(&o.job.weight, &o.job.perturbation, l,
+                                     c->transposed ? k * c->outputs + n : n * c->inputs + k);
+                    sum += bf16 ? rounded(a) * rounded(w) : a * w;
+                }
+                double y = activate(sum, c->activation);
+                size_t at = m * o.job.out_stride + n;
+                if (c->residual) y += c->residual == APART ? o.residual[l][at] : o.fresh[l][at];
+                /* one chain of roundings; in bf16 a weight within fp32's error of a tie may round the other
+                 * way */
+                assert_close(o.out[l][at], y, 5e-6 + 1e-8 * (double)c->inputs + (bf16 ? 2e-3 : 0));
+            }
+    discard(&o);
+    free(scratch.data);
+}
+
+static void the_reference_is_right(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int bf16 = 0; bf16 < 2; bf16++) check_reference(&cases[i], bf16);
+}
+
+/* ---- What a result may not depend on ---- */
+
+static void a_row_depends_on_nothing_else(void **state) {
+    (void)state;
+    static const linear_case c = {"", 45, 1300, 75, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_GELU,
+                                  0,  0};
+    zest_scratch scratch = {0};
+    for (int level = 0; level < levels(); level++)
+        for (int compute = 0; compute < 2; compute++) {
+            const zest_forward *forward = zest_forward_for((zest_cpu)level);
+            operands o = make(&c, (zest_compute)compute);
+            float *alone = room(c.outputs * 9);
+            run(forward, &o, NONE, 2, &scratch);
+            for (size_t m = 0; m + 9 <= c.rows; m += 4)
+                for (size_t rows = 1; rows <= 9; rows += 4)
+                    for (int l = 0; l < 2; l++) { /* a few rows of one lane, by one thread */
+                        zest_linear job = o.job;
+                        job.rows = rows;
+                        job.a[0] = o.job.a[l] + m * job.a_stride;
+                        job.out[0] = alone;
+                        job.perturbation.scale[0] = c.scale[l];
+                        job.perturbation.lanes = 1;
+                        assert_int_equal(forward->linear(&job, 1, &scratch), 0);
+                        same(alone, o.out[l] + m * c.outputs, rows * c.outputs, 0,
+                             zest_cpu_name((zest_cpu)level));
+                    }
+            free(alone);
+            discard(&o);
+        }
+    free(scratch.data);
+}
+
+/* More rows than are packed at once: the last turn must see the same weights as the first. */
+static void rows_in_turns_change_nothing(void **state) {
+    (void)state;
+    static const linear_case c = {"", 1100,       8200,          33, 0, BF16, 1, NONE, 1, 0,
+                                  0,  {0.01f, 0}, ZEST_ACT_NONE, 0,  0};
+    zest_scratch scratch = {0};
+    operands o = make(&c, ZEST_COMPUTE_F32);
+    memcpy((float *)(uintptr_t)o.job.a[0] + 1099 * c.inputs, o.job.a[0], c.inputs * sizeof(float));
+    for (int level = 1; level < levels(); level++) {
+        run(zest_forward_for((zest_cpu)level), &o, NONE, 2, &scratch);
+        same(o.out[0] + 1099 * c.outputs, o.out[0], c.outputs, 0, zest_cpu_name((zest_cpu)level));
+    }
+    discard(&o);
+    free(scratch.data);
+}
+
+static void perturbing_on_the_fly_equals_perturbing_before(void **state) {
+    (void)state;
+    for (int level = 0; level < levels(); level++)
+        for (int compute = 0; compute < 2; compute++)
+            for (int transposed = 0; transposed < 2; transposed++) {
+                const zest_forward *forward = zest_forward_for((zest_cpu)level);
+                const zest_ops *ops = zest_ops_for((zest_cpu)level);
+                linear_case c = {
+                    "", 16, 150, 90, transposed, F32, 0, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 0};
+                zest_scratch scratch = {0};
+                operands o = make(&c, (zest_compute)compute);
+                float *w = room(150 * 90), *z = room(150 * 90), *out = room(16 * 90);
+                run(forward, &o, NONE, 1, &scratch);
+                ops->noise->normal(z, o.job.perturbation.seed, o.job.weight.first, 150 * 90);
+                for (int l = 0; l < 2; l++) {
+                    zest_linear job = o.job;
+                    ops->fma_f32(w, o.job.weight.data, c.scale[l], z, 150 * 90);
+                    job.weight.data = w;
+                    job.a[0] = o.job.a[l];
+                    job.out[0] = out;
+                    job.perturbation = (zest_perturbation){.lanes = 1};
+                    assert_int_equal(forward->linear(&job, 1, &scratch), 0);
+                    same(out, o.out[l], 16 * 90, 0, zest_cpu_name((zest_cpu)level));
+                }
+                free(w);
+                free(z);
+                free(out);
+                free(scratch.data);
+                discard(&o);
+            }
+}
+
+/* A NaN must reach the loss, where it is seen. */
+static void a_nan_stays(void **state) {
+    (void)state;
+    for (int level = 0; level < levels(); level++)
+        for (int compute = 0; compute < 2; compute++)
+            for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
+                linear_case c = {"", 3, 40, 20, 0, F32, 0, NONE, 1, 0, 0, {0, 0}, (zest_activation)act, 0, 0};
+                zest_scratch scratch = {0};
+                operands o = make(&c, (zest_compute)compute);
+                ((float *)(uintptr_t)o.job.a[0])[40 + 7] = NAN;
+                run(zest_forward_for((zest_cpu)level), &o, NONE, 1, &scratch);
+                for (size_t n = 0; n < 20; n++) {
+                    assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][40 + n]));
+                    assert_true(isnan(o.out[0][20 + n]));
+                }
+                discard(&o);
+                free(scratch.data);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_level_equals_the_reference),
+        cmocka_unit_test(the_reference_is_right),
+        cmocka_unit_test(a_row_depends_on_nothing_else),
+        cmocka_unit_test(rows_in_turns_change_nothing),
+        cmocka_unit_test(perturbing_on_the_fly_equals_perturbing_before),
+        cmocka_unit_test(a_nan_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
