@@ -24,6 +24,7 @@
     } while (0)
 
 typedef struct {
+    zest_cpu cpu;
     const zest_forward *operations;
     zest_scratch scratch;
     int threads;
@@ -57,6 +58,8 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
                        .out = {out, out + s->rows * n},
                        .out_stride = n,
                        .compute = s->compute};
+    s->ceiling =
+        fmax(s->ceiling, zest_ceiling_measure(s->cpu, s->compute, s->threads)); /* as the clock is now */
     BEST_OF(alone, s->operations->linear(&job, s->threads, &s->scratch));
     job.perturbation = (zest_perturbation){.seed = 1, .scale = {1e-3f, -1e-3f}, .lanes = 2};
     BEST_OF(pair, s->operations->linear(&job, s->threads, &s->scratch));
@@ -81,7 +84,8 @@ static zest_status describe(const zest_options *options, zest_model_description 
 }
 
 static setting make_setting(const zest_options *options, zest_cpu cpu) {
-    setting s = {.operations = zest_forward_for(cpu),
+    setting s = {.cpu = cpu,
+                 .operations = zest_forward_for(cpu),
                  .threads = zest_bench_threads(options),
                  .compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
                  .results = json_array()};

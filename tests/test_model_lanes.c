@@ -30,10 +30,10 @@ static void perturb(zest_model *model, const zest_model_lane *lane) {
 }
 
 /* Losses of the lanes on a golden's objective. */
-static void lose(const zest_model *model, zest_cpu cpu, int threads, size_t live,
+static void lose(const zest_model *model, zest_cpu cpu, zest_compute compute, int threads, size_t live,
                  const zest_model_lane *lanes, size_t count, const zest_model_objective *objective,
                  double *losses) {
-    zest_model_runner *runner = test_runner(model, cpu, ZEST_COMPUTE_F32, threads, live);
+    zest_model_runner *runner = test_runner(model, cpu, compute, threads, live);
     double means[LANES];
     assert_done(zest_model_losses(runner, lanes, count, objective, losses, means, NULL, error));
     zest_model_runner_free(runner);
@@ -49,12 +49,12 @@ static void check_by_hand(const char *name, zest_model_storage storage) {
     make_lanes(model, lanes);
     for (size_t o = 0; o < (golden.causal ? 2u : 1u); o++) {
         double losses[LANES * ITEMS], alone[ITEMS];
-        lose(model, ZEST_CPU_PLAIN, 2, 2, lanes, LANES, both[o], losses);
+        lose(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 2, lanes, LANES, both[o], losses);
         for (size_t l = 0; l < LANES; l++) {
             zest_model *moved = test_model(name, ZEST_MODEL_F32);
             zest_model_lane itself = test_lane(moved, 0, 0);
             perturb(moved, &lanes[l]);
-            lose(moved, ZEST_CPU_PLAIN, 1, 0, &itself, 1, both[o], alone);
+            lose(moved, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0, &itself, 1, both[o], alone);
             assert_memory_equal(alone, losses + l * both[o]->items, both[o]->items * sizeof *alone);
             zest_model_free(moved);
         }
@@ -109,13 +109,14 @@ static void test_numbering(void **state) {
 
 /* One sequence of the golden alone: the same bits as among its mates, with any threads, lanes and live pairs.
  */
-static void check_alone(const zest_model *model, zest_cpu cpu, const test_golden *golden,
-                        const zest_model_objective *objective, const size_t *sequences) {
+static void check_alone(const zest_model *model, zest_cpu cpu, zest_compute compute,
+                        const test_golden *golden, const zest_model_objective *objective,
+                        const size_t *sequences) {
     zest_model_lane lanes[LANES];
     make_lanes(model, lanes);
     double all[LANES * ITEMS], one[LANES * ITEMS];
     size_t items = objective->items;
-    lose(model, cpu, 2, 0, lanes, LANES, objective, all);
+    lose(model, cpu, compute, 2, 0, lanes, LANES, objective, all);
     for (size_t i = 0; i < items; i++) {
         size_t s = sequences ? sequences[i] : i;
         uint32_t first = golden->batch.starts[s], starts[2] = {0, golden->batch.starts[s + 1] - first},
@@ -139,11 +140,11 @@ static void check_alone(const zest_model *model, zest_cpu cpu, const test_golden
         mine.items = 1;
         mine.rows = rows;
         for (size_t live = 1; live <= 3; live += 2) {
-            lose(model, cpu, (int)live, live, lanes, LANES, &mine, one);
+            lose(model, cpu, compute, (int)live, live, lanes, LANES, &mine, one);
             for (size_t l = 0; l < LANES; l++) assert_memory_equal(&one[l], &all[l * items + i], sizeof *one);
         }
         for (size_t l = 0; l < LANES; l++) { /* one lane at a time: no pairs */
-            lose(model, cpu, 1, 0, &lanes[l], 1, &mine, one);
+            lose(model, cpu, compute, 1, 0, &lanes[l], 1, &mine, one);
             assert_memory_equal(one, &all[l * items + i], sizeof *one);
         }
     }
@@ -158,8 +159,11 @@ static void test_independence(void **state) {
         test_golden golden = test_golden_open(test_models[i]);
         test_objectives objectives;
         test_objectives_make(&golden, &objectives);
-        check_alone(model, best, &golden, &objectives.words, NULL);
-        if (golden.causal) check_alone(model, best, &golden, &objectives.tokens, objectives.token_items);
+        for (zest_compute compute = ZEST_COMPUTE_F32; compute <= ZEST_COMPUTE_BF16; compute++) {
+            check_alone(model, best, compute, &golden, &objectives.words, NULL);
+            if (golden.causal)
+                check_alone(model, best, compute, &golden, &objectives.tokens, objectives.token_items);
+        }
         zest_model_free(model);
         zest_safetensors_close(golden.file);
     }
@@ -246,9 +250,9 @@ static void test_bad_numbers(void **state) {
     double losses[ITEMS];
     for (int i = 0; i < 2; i++) {
         *(float *)(uintptr_t)model->final_norm.bias.data = i ? INFINITY : NAN;
-        lose(model, ZEST_CPU_PLAIN, 1, 0, &itself, 1, &objectives.tokens, losses);
+        lose(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0, &itself, 1, &objectives.tokens, losses);
         for (size_t j = 0; j < objectives.tokens.items; j++) assert_false(isfinite(losses[j]));
-        lose(model, ZEST_CPU_PLAIN, 1, 0, &itself, 1, &objectives.words, losses);
+        lose(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0, &itself, 1, &objectives.words, losses);
         for (size_t j = 0; j < objectives.words.items; j++) assert_false(isfinite(losses[j]));
     }
     zest_model_free(model);

@@ -1,6 +1,5 @@
-/* What the files of the forward pass share: forward.c (batches and lanes), layers.c, head.c, losses.c and
- * generate.c.
- */
+/* What the files of the forward pass share: forward.c (batches, lanes), layers.c, head.c, losses.c,
+ * generate.c. */
 #ifndef ZEST_MODELS_FORWARD_INTERNAL_H
 #define ZEST_MODELS_FORWARD_INTERNAL_H
 

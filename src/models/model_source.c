@@ -159,20 +159,16 @@ zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dty
     float *room = malloc((size_t)threads * job.room * sizeof *room);
     if (!room)
         return zest_error_memory(error, "conversion of a tensor", (size_t)threads * job.room * sizeof *room);
-    zest_error first = {0};
-#pragma omp parallel num_threads(threads)
-    {
-        zest_error mine = {0};
-        float *here = room + (size_t)omp_get_thread_num() * job.room;
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < steps; i++)
-            if (!mine.status) mine.status = copy_step(&job, i, here, &mine);
-#pragma omp critical(zest_model_source)
-        if (mine.status) first = mine;
-    }
+    int64_t failed = -1; /* a step that failed */
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : failed)
+    for (int64_t i = 0; i < steps; i++)
+        if (copy_step(&job, i, room + (size_t)omp_get_thread_num() * job.room, NULL)) failed = i;
+    zest_status status = ZEST_OK;
+    if (failed >= 0 && found->plain)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "a tensor of type %s cannot become %s",
+                                zest_dtype_name(found->plain->dtype), zest_dtype_name(dtype));
+    else if (failed >= 0)
+        status = copy_step(&job, failed, room, error); /* once more, for its message */
     free(room);
-    if (first.status)
-        return zest_error_set(error, first.status, "%s",
-                              first.message[0] ? first.message : "a tensor has no such type");
-    return ZEST_OK;
+    return status;
 }

@@ -148,10 +148,13 @@ static void attend_task(const zest_attention *job, const attention_room *r, floa
 static int attention(const zest_attention *job, int threads, zest_scratch *scratch) {
     attention_room r = attention_measure(job);
     size_t longest = 0;
+    double products = 0;
     for (size_t s = 0; s < job->sequences; s++) {
         size_t queries = job->q_start[s + 1] - job->q_start[s];
         if (queries > longest) longest = queries;
+        products += (double)queries * (double)(job->kv_start[s + 1] - job->kv_start[s]);
     }
+    threads = useful_threads(threads, products * (double)(job->heads * job->head_size));
     if (zest_scratch_reserve(scratch, (size_t)threads * r.all * sizeof(float))) return -1;
     float *data = scratch->data;
     /* Long sequences are cut into runs; for short ones all but the first are empty. */

@@ -176,6 +176,8 @@ static void pack_block(const linear_plan *p, const linear_part *turn, size_t lan
 }
 
 static int linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+    threads = useful_threads(threads, (double)(job->rows + 8) * (double)job->weight.rows *
+                                          (double)job->weight.columns);
     linear_plan p = linear_make_plan(job, threads);
     size_t lanes = (size_t)p.lanes, a_room = zest_scratch_round(p.a_floats * sizeof(float)) / sizeof(float);
     p.thread_floats = zest_scratch_round(p.thread_floats * sizeof(float)) / sizeof(float);

@@ -17,4 +17,11 @@ static inline void store_some(float *p, size_t part, vec x) {
         v_store_part(p, part, x);
 }
 
+/* As many threads as there is work for, given as a rough number of operations: waking one and waiting for it
+ * costs as much as some hundred thousand. */
+static inline int useful_threads(int threads, double operations) {
+    double most = 1 + operations / 2e5;
+    return most < threads ? (int)most : threads;
+}
+
 #endif

@@ -52,6 +52,7 @@ static int norm(const zest_norm *job, int threads, zest_scratch *scratch) {
     if (job->gain.data) weight_values(&job->gain, p, 0, width, g);
     if (job->bias.data) weight_values(&job->bias, p, 0, width, b);
     size_t rows = (size_t)p->lanes * job->rows;
+    threads = useful_threads(threads, 4.0 * (double)rows * (double)width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < rows; i++) {
         size_t l = i / job->rows, m = i % job->rows;
@@ -66,6 +67,7 @@ static int norm(const zest_norm *job, int threads, zest_scratch *scratch) {
 static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads) {
     size_t half = head_size / 2;
+    threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_size));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t m = 0; m < rows; m++)
         for (size_t h = 0; h < heads; h++) {
@@ -92,6 +94,7 @@ static inline __attribute__((always_inline)) void gate_run(float *x, const float
 
 static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads) {
     enum { RUN = 4096 };
+    threads = useful_threads(threads, 16.0 * (double)count);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         size_t here = count - i < RUN ? count - i : RUN;
@@ -126,6 +129,7 @@ static void gather_row(const zest_weight *table, const zest_perturbation *p, siz
 
 static int gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
                   float *const out[2], int add, int threads) {
+    threads = useful_threads(threads, 32.0 * (double)count * (double)table->columns);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) gather_row(table, p, ids[i], out, i, add);
     return 0;
