@@ -14,7 +14,7 @@
 enum {
     TILE_ROWS = 32,
     LINEAR_OUTPUTS = 256,
-    LINEAR_CHUNK = 1024,
+    LINEAR_CHUNK = 2048,
     TILE = 256,     /* floats in the room of one: 16 rows of 64 bytes */
     RUN_LINES = 12, /* 24 KiB of activations */
     RUN_GROUPS = 8
