@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "models/forward_internal.h"
 
 /* ---- Operations ---- */
@@ -288,7 +289,7 @@ zest_status zest_model_room_for(zest_model_room *room, size_t count, zest_error 
     free(room->data);
     *room = (zest_model_room){0};
     count = (count + 31) / 32 * 32; /* both halves start on a cache line */
-    room->data = aligned_alloc(64, count * sizeof(float));
+    room->data = zest_memory_new(count * sizeof(float));
     if (!room->data) return zest_error_memory(error, "activations", count * sizeof(float));
     room->count = count;
     return ZEST_OK;

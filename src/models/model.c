@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "models/family.h"
 #include "models/model_source.h"
 
@@ -246,7 +247,7 @@ static size_t place(const zest_tensor *tensor, size_t *end) {
 static zest_status fill(loading *load) {
     zest_model *model = load->model;
     for (size_t i = 0; i < model->params.count; i++) place(&model->tensors[i], &model->arena_size);
-    model->arena = aligned_alloc(ALIGNMENT, model->arena_size);
+    model->arena = zest_memory_new(model->arena_size);
     if (!model->arena) return zest_error_memory(load->error, load->source->path, model->arena_size);
     int threads = load->options->threads > 0 ? load->options->threads : omp_get_max_threads();
     size_t end = 0;

@@ -41,7 +41,7 @@ static attention_room attention_measure(const zest_attention *job) {
     r.scores = r.q + TILE_ROWS * r.lines;
     r.weights = r.scores + TILE_ROWS * r.keys;
     r.out = r.weights + TILE_ROWS * r.keys;
-    r.all = whole(r.out + TILE_ROWS * r.sums, ZEST_SCRATCH_LINE / sizeof(float));
+    r.all = whole(r.out + TILE_ROWS * r.sums, ZEST_MEMORY_LINE / sizeof(float));
     return r;
 }
 

@@ -2,34 +2,21 @@
 #ifndef ZEST_BACKEND_CPU_SCRATCH_H
 #define ZEST_BACKEND_CPU_SCRATCH_H
 
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "backend/forward.h"
-
-enum { ZEST_SCRATCH_LINE = 64, ZEST_SCRATCH_PAGE = 2 << 20 };
+#include "base/memory.h"
 
 /* A piece never shares a cache line with the next one. */
 static inline size_t zest_scratch_round(size_t bytes) {
-    return (bytes + ZEST_SCRATCH_LINE - 1) / ZEST_SCRATCH_LINE * ZEST_SCRATCH_LINE;
+    return (bytes + ZEST_MEMORY_LINE - 1) / ZEST_MEMORY_LINE * ZEST_MEMORY_LINE;
 }
 
-/* 0 when `bytes` are there; what they held before is lost when they had to grow. Large rooms ask for huge
- * pages: packed operands are walked in many streams at once, and small pages would miss in the TLB. That is a
- * wish, so its failure does not matter. */
+/* 0 when `bytes` are there; what they held before is lost when they had to grow. */
 static inline int zest_scratch_reserve(zest_scratch *scratch, size_t bytes) {
     if (bytes <= scratch->size && scratch->data) return 0;
-    size_t unit = bytes >= ZEST_SCRATCH_PAGE ? ZEST_SCRATCH_PAGE : ZEST_SCRATCH_LINE;
-    size_t size = bytes ? (bytes + unit - 1) / unit * unit : unit;
     free(scratch->data);
-    scratch->size = 0;
-    scratch->data = aligned_alloc(unit, size);
-    if (!scratch->data) return -1;
-    scratch->size = size;
-#ifdef MADV_HUGEPAGE
-    if (unit == ZEST_SCRATCH_PAGE) (void)madvise(scratch->data, size, MADV_HUGEPAGE);
-#endif
-    return 0;
+    scratch->data = zest_memory_new(bytes);
+    scratch->size = scratch->data ? bytes : 0;
+    return scratch->data ? 0 : -1;
 }
 
 #endif
