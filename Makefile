@@ -50,6 +50,7 @@ LIB_SRC := $(wildcard src/*/*.c src/*/*/*.c)
 CLI_SRC := $(wildcard cli/*.c)
 TEST_SRC := $(wildcard tests/test_*.c)
 EXAMPLE_SRC := $(wildcard examples/*.c)
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -110,6 +111,9 @@ $(BUILD)/%.o: %.c Makefile
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
 
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 $(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -149,7 +153,7 @@ FUZZ_SECONDS ?= 30
 fuzz:
 	@sh tests/fuzz/run.sh $(FUZZ_SECONDS)
 
-bench: all
+bench: all $(BENCH_BIN)
 	@sh bench/run.sh
 
 docs/zest.1: zest

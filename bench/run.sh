@@ -8,3 +8,11 @@ echo
 ./zest bench noise
 ./zest bench update --threads 1
 ./zest bench update
+for compute in f32 bf16; do
+    echo
+    ./zest bench gemm --shape roberta-base --batch 64 --tokens 64 --compute $compute
+    ./zest bench gemm --shape opt-1.3b --batch 16 --tokens 64 --compute $compute
+done
+echo
+./zest bench attention --shape roberta-base --batch 64 --tokens 64
+./zest bench step --shape roberta-base --batch 64 --lengths sst2 -k 5 --compute bf16
