@@ -82,18 +82,7 @@ static zest_status generate(const zest_cli_model *m, const zest_options *options
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    zest_error error = {0};
-    zest_cli_lines lines = {0};
-    zest_cli_model m = {0};
-    json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
-    zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, ZEST_OPTION_PROMPT), &error);
-    if (!status) status = zest_cli_model_open(&m, words[0], options, &error);
-    if (!status) status = generate(&m, options, &lines, results, &error);
-    zest_cli_model_close(&m);
-    zest_cli_lines_free(&lines);
-    if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
-    json_decref(results);
-    return status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
+    return zest_cli_model_run(options, words[0], ZEST_OPTION_PROMPT, generate);
 }
 
 const zest_command zest_command_generate = {

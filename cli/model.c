@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/output.h"
 
 zest_model_options zest_cli_model_options(const zest_options *options) {
     return (zest_model_options){.storage =
@@ -82,4 +83,20 @@ void zest_cli_lines_free(zest_cli_lines *lines) {
     for (size_t i = 0; i < lines->count; i++) free(lines->text[i]);
     free(lines->text);
     *lines = (zest_cli_lines){0};
+}
+
+int zest_cli_model_run(const zest_options *options, const char *path, zest_option_id given,
+                       zest_cli_work *work) {
+    zest_error error = {0};
+    zest_cli_lines lines = {0};
+    zest_cli_model m = {0};
+    json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
+    zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, given), &error);
+    if (!status) status = zest_cli_model_open(&m, path, options, &error);
+    if (!status) status = work(&m, options, &lines, results, &error);
+    zest_cli_model_close(&m);
+    zest_cli_lines_free(&lines);
+    if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
+    json_decref(results);
+    return status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
 }

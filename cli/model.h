@@ -2,6 +2,8 @@
 #ifndef ZEST_CLI_MODEL_H
 #define ZEST_CLI_MODEL_H
 
+#include <jansson.h>
+
 #include "base/option.h"
 #include "models/forward.h"
 #include "text/tokenizer.h"
@@ -33,5 +35,13 @@ typedef struct {
 
 zest_status zest_cli_lines_read(zest_cli_lines *lines, const char *given, zest_error *error);
 void zest_cli_lines_free(zest_cli_lines *lines);
+
+/* A command that does `work` on texts with a model: reads the texts (option `given`, or standard input),
+ * opens the model, and prints what work put into results when --json asked for it (else results is NULL, and
+ * work prints). */
+typedef zest_status zest_cli_work(const zest_cli_model *m, const zest_options *options,
+                                  const zest_cli_lines *lines, json_t *results, zest_error *error);
+int zest_cli_model_run(const zest_options *options, const char *path, zest_option_id given,
+                       zest_cli_work *work);
 
 #endif

@@ -25,8 +25,9 @@ int zest_output_failf(zest_status status, const char *format, ...) {
 zest_ctx *zest_output_context(void) {
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx)
-        zest_output_fail(ZEST_ERROR_MEMORY,
-                         "no context: ZEST_CPU may be amx, avx512bf16, avx512, avx2 or plain, or memory is short");
+        zest_output_fail(
+            ZEST_ERROR_MEMORY,
+            "no context: ZEST_CPU may be amx, avx512bf16, avx512, avx2 or plain, or memory is short");
     return ctx;
 }
 

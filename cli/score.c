@@ -116,24 +116,21 @@ static void print_one(const answer *a, const char *text, json_t *results) {
         printf("%14.6f  %5zu tokens  perplexity %10.4f  %s\n", a->log_probability, a->tokens, each, text);
 }
 
+static zest_status score_all(const zest_cli_model *m, const zest_options *options,
+                             const zest_cli_lines *lines, json_t *results, zest_error *error) {
+    (void)options;
+    for (size_t i = 0; i < lines->count; i++) {
+        answer a;
+        zest_status status = score(m, lines->text[i], &a, error);
+        if (status) return status;
+        print_one(&a, lines->text[i], results);
+    }
+    return ZEST_OK;
+}
+
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    zest_error error = {0};
-    zest_cli_lines lines = {0};
-    zest_cli_model m = {0};
-    json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
-    zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, ZEST_OPTION_TEXT), &error);
-    if (!status) status = zest_cli_model_open(&m, words[0], options, &error);
-    for (size_t i = 0; i < lines.count && !status; i++) {
-        answer a;
-        status = score(&m, lines.text[i], &a, &error);
-        if (!status) print_one(&a, lines.text[i], results);
-    }
-    zest_cli_model_close(&m);
-    zest_cli_lines_free(&lines);
-    if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
-    json_decref(results);
-    return status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
+    return zest_cli_model_run(options, words[0], ZEST_OPTION_TEXT, score_all);
 }
 
 const zest_command zest_command_score = {

@@ -14,6 +14,6 @@ tr -c 'a-z0-9_A-Z' '\n' <include/zest.h | grep '^zest_' | sort -u >"$BUILD/decla
 extra=$(comm -23 "$BUILD/exported" "$BUILD/declared")
 [ -z "$extra" ] || { echo "exported but not in zest.h: $extra" >&2; exit 1; }
 grep -o 'ZEST_API [^;]*;' include/zest.h >/dev/null
-for name in $(tr '\n' ' ' <include/zest.h | grep -o 'ZEST_API [^(]*(' | sed 's/($//; s/.*[ *]//'); do
+for name in $(grep -v '^#define' include/zest.h | tr '\n' ' ' | grep -o 'ZEST_API [^(]*(' | sed 's/($//; s/.*[ *]//'); do
     grep -qx "$name" "$BUILD/exported" || { echo "zest.h declares $name, the library lacks it" >&2; exit 1; }
 done

@@ -116,6 +116,25 @@ static void every_instruction_set_gives_the_same_bits(void **state) {
             }
 }
 
+/* The same for the bits that rounding takes; half-words of Philox in order. */
+static void rounding_bits_are_the_same_everywhere(void **state) {
+    (void)state;
+    enum { ROOM = 600 };
+    uint16_t whole[ROOM + 8], slice[ROOM + 8];
+    zest_philox_block first = zest_philox_at(4, ZEST_STREAM_ROUND, 0);
+    level(0)->round(whole, 4, 0, 8);
+    for (int i = 0; i < 8; i++) assert_int_equal(whole[i], first.word[i / 2] >> 16 * (i % 2) & 0xffff);
+    for (int l = 0; l <= best_level(); l++)
+        for (uint64_t start = 0; start < 40; start += 3)
+            for (size_t count = 0; count < ROOM; count += 29) {
+                memset(slice, 0x55, sizeof slice);
+                level(0)->round(whole, 9, start, count);
+                level(l)->round(slice, 9, start, count);
+                assert_memory_equal(whole, slice, count * sizeof *whole);
+                assert_int_equal(slice[count], 0x5555);
+            }
+}
+
 static void a_large_run_gives_the_same_bits(void **state) {
     (void)state;
     size_t n = (1 << 22) / TEST_SLOW;
@@ -317,6 +336,7 @@ int main(void) {
         cmocka_unit_test(extreme_bits_give_finite_normals),
         cmocka_unit_test(normals_are_pinned),
         cmocka_unit_test(every_instruction_set_gives_the_same_bits),
+        cmocka_unit_test(rounding_bits_are_the_same_everywhere),
         cmocka_unit_test(a_large_run_gives_the_same_bits),
         cmocka_unit_test(normals_have_the_right_moments),
         cmocka_unit_test(normals_pass_kolmogorov_smirnov),

@@ -12,7 +12,17 @@ static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count)
     }
 }
 
-const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, zest_noise_round_fill};
+/* Sixteen random bits for every element: what stochastic rounding adds below the last place. */
+static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t count) {
+    for (size_t i = 0; i < count;) {
+        uint64_t element = first + i;
+        zest_philox_block bits = zest_philox_at(seed, ZEST_STREAM_ROUND, element / 8);
+        for (unsigned half = (unsigned)(element % 8); half < 8 && i < count; half++)
+            out[i++] = (uint16_t)(bits.word[half / 2] >> 16 * (half % 2));
+    }
+}
+
+const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, fill_round};
 
 const zest_noise *zest_noise_for(zest_cpu cpu) {
     switch (cpu) {

@@ -7,8 +7,6 @@
 #include "rng/noise_groups.h"
 #include "rng/noise_sign.h"
 
-enum { GROUP = 32 };
-
 typedef struct {
     __m256i word[4];
 } words;
@@ -17,11 +15,11 @@ static inline __m256i set32(uint32_t value) { return _mm256_set1_epi32((int32_t)
 static inline __m256 horner(__m256 a, __m256 b, float c) { return _mm256_fmadd_ps(a, b, _mm256_set1_ps(c)); }
 
 /* Four blocks, one per 64-bit lane, in the low halves (see noise_avx512.c). */
-static inline words philox4(__m256i position, uint64_t key) {
+static inline words philox4(__m256i position, uint32_t stream, uint64_t key) {
     const __m256i multiplier0 = set32(ZEST_PHILOX_MULTIPLIER_0),
                   multiplier1 = set32(ZEST_PHILOX_MULTIPLIER_1);
     __m256i c0 = position, c1 = _mm256_srli_epi64(position, 32);
-    __m256i c2 = set32(ZEST_STREAM_NORMAL), c3 = _mm256_setzero_si256();
+    __m256i c2 = set32(stream), c3 = _mm256_setzero_si256();
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < ZEST_PHILOX_ROUNDS; round++) {
         __m256i product0 = _mm256_mul_epu32(c0, multiplier0), product1 = _mm256_mul_epu32(c2, multiplier1);
@@ -82,30 +80,52 @@ static inline void turn(__m256i x, __m256 radius, __m256 *first, __m256 *second)
     *second = _mm256_mul_ps(radius, _mm256_xor_ps(sine, _mm256_castsi256_ps(sine_sign)));
 }
 
-/* The 32 normals of blocks position .. position+7, lanes chosen as in noise_avx512.c. */
-static inline void normal32(float *out, uint64_t key, uint64_t position) {
+/* Word w of blocks position .. position+7 in x[w], lanes chosen as in noise_avx512.c. */
+static inline void words8(uint32_t stream, uint64_t key, uint64_t position, __m256i x[4]) {
     __m256i base = _mm256_set1_epi64x((long long)position);
-    words even = philox4(_mm256_add_epi64(base, _mm256_setr_epi64x(0, 4, 1, 5)), key);
-    words odd = philox4(_mm256_add_epi64(base, _mm256_setr_epi64x(2, 6, 3, 7)), key);
-    __m256i x[4];
+    words even = philox4(_mm256_add_epi64(base, _mm256_setr_epi64x(0, 4, 1, 5)), stream, key);
+    words odd = philox4(_mm256_add_epi64(base, _mm256_setr_epi64x(2, 6, 3, 7)), stream, key);
     for (int w = 0; w < 4; w++)
         x[w] = _mm256_blend_epi32(even.word[w], _mm256_slli_epi64(odd.word[w], 32), 0xAA);
-    __m256 n0, n1, n2, n3;
-    turn(x[1], radius(x[0]), &n0, &n1);
-    turn(x[3], radius(x[2]), &n2, &n3);
-    __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(n0, n1)),
-            low23 = _mm256_castps_pd(_mm256_unpacklo_ps(n2, n3));
+}
+
+static inline void store_in_order(void *out, __m256 n0, __m256 n1, __m256 n2, __m256 n3) {
+    __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(n0, n1));
+    __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(n2, n3));
     __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(n0, n1));
     __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(n2, n3));
-    _mm256_storeu_ps(out, _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23)));
-    _mm256_storeu_ps(out + 8, _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23)));
-    _mm256_storeu_ps(out + 16, _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23)));
-    _mm256_storeu_ps(out + 24, _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23)));
+    float *to = out;
+    _mm256_storeu_ps(to, _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23)));
+    _mm256_storeu_ps(to + 8, _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23)));
+    _mm256_storeu_ps(to + 16, _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23)));
+    _mm256_storeu_ps(to + 24, _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23)));
+}
+
+/* The 32 normals of eight blocks. */
+static inline void normal32(void *out, uint64_t key, uint64_t position) {
+    __m256i x[4];
+    __m256 n0, n1, n2, n3;
+    words8(ZEST_STREAM_NORMAL, key, position, x);
+    turn(x[1], radius(x[0]), &n0, &n1);
+    turn(x[3], radius(x[2]), &n2, &n3);
+    store_in_order(out, n0, n1, n2, n3);
+}
+
+/* The 64 half-words of eight blocks. */
+static inline void round64(void *out, uint64_t key, uint64_t position) {
+    __m256i x[4];
+    words8(ZEST_STREAM_ROUND, key, position, x);
+    store_in_order(out, _mm256_castsi256_ps(x[0]), _mm256_castsi256_ps(x[1]), _mm256_castsi256_ps(x[2]),
+                   _mm256_castsi256_ps(x[3]));
 }
 
 static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count) {
-    zest_noise_groups(normal32, GROUP, out, seed, first, count);
+    zest_noise_groups((zest_noise_group){normal32, 32, 4, sizeof *out}, out, seed, first, count);
 }
 
-const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill, zest_noise_round_fill};
+static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t count) {
+    zest_noise_groups((zest_noise_group){round64, 64, 8, sizeof *out}, out, seed, first, count);
+}
+
+const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill, fill_round};
 #endif

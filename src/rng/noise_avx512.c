@@ -7,8 +7,6 @@
 #include "rng/noise_groups.h"
 #include "rng/noise_sign.h"
 
-enum { GROUP = 64 };
-
 typedef struct {
     __m512i word[4];
 } words;
@@ -19,11 +17,11 @@ static inline __m512i high_half(__m512i product) { return _mm512_shuffle_epi32(p
 
 /* Eight blocks, one per 64-bit lane. Only the low halves count: the multiplication ignores the high ones, so
  * what the xors leave there does no harm. */
-static inline words philox8(__m512i position, uint64_t key) {
+static inline words philox8(__m512i position, uint32_t stream, uint64_t key) {
     const __m512i multiplier0 = _mm512_set1_epi64(ZEST_PHILOX_MULTIPLIER_0);
     const __m512i multiplier1 = _mm512_set1_epi64(ZEST_PHILOX_MULTIPLIER_1);
     __m512i c0 = position, c1 = _mm512_srli_epi64(position, 32);
-    __m512i c2 = _mm512_set1_epi64(ZEST_STREAM_NORMAL), c3 = _mm512_setzero_si512();
+    __m512i c2 = _mm512_set1_epi64(stream), c3 = _mm512_setzero_si512();
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < ZEST_PHILOX_ROUNDS; round++) {
         __m512i product0 = _mm512_mul_epu32(c0, multiplier0), product1 = _mm512_mul_epu32(c2, multiplier1);
@@ -84,33 +82,55 @@ static inline void turn(__m512i x, __m512 radius, __m512 *first, __m512 *second)
     *second = _mm512_mul_ps(radius, _mm512_castsi512_ps(_mm512_xor_si512(sine, sine_sign)));
 }
 
-/* The 64 normals of blocks position .. position+15. Which block sits in which lane is chosen so that
- * four-by-four transpositions inside the 128-bit lanes leave the elements in order. */
-static inline void normal64(float *out, uint64_t key, uint64_t position) {
+/* Word w of blocks position .. position+15 in x[w]. Which block sits in which lane is chosen so that
+ * four-by-four transpositions inside the 128-bit lanes (store_in_order) leave the words in order. */
+static inline void words16(uint32_t stream, uint64_t key, uint64_t position, __m512i x[4]) {
     const __m512i even_lanes = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
     const __m512i odd_lanes = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     __m512i base = _mm512_set1_epi64((long long)position);
-    words even = philox8(_mm512_add_epi64(base, even_lanes), key);
-    words odd = philox8(_mm512_add_epi64(base, odd_lanes), key);
-    __m512i x[4];
+    words even = philox8(_mm512_add_epi64(base, even_lanes), stream, key);
+    words odd = philox8(_mm512_add_epi64(base, odd_lanes), stream, key);
     for (int w = 0; w < 4; w++)
         x[w] = _mm512_mask_shuffle_epi32(even.word[w], 0xAAAA, odd.word[w], _MM_PERM_CCAA);
-    __m512 n0, n1, n2, n3;
-    turn(x[1], radius(x[0]), &n0, &n1);
-    turn(x[3], radius(x[2]), &n2, &n3);
-    __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(n0, n1)),
-            low23 = _mm512_castps_pd(_mm512_unpacklo_ps(n2, n3));
+}
+
+static inline void store_in_order(void *out, __m512 n0, __m512 n1, __m512 n2, __m512 n3) {
+    __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(n0, n1));
+    __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(n2, n3));
     __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(n0, n1));
     __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(n2, n3));
-    _mm512_storeu_ps(out, _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23)));
-    _mm512_storeu_ps(out + 16, _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23)));
-    _mm512_storeu_ps(out + 32, _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23)));
-    _mm512_storeu_ps(out + 48, _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23)));
+    char *to = out;
+    _mm512_storeu_pd(to, _mm512_unpacklo_pd(low01, low23));
+    _mm512_storeu_pd(to + 64, _mm512_unpackhi_pd(low01, low23));
+    _mm512_storeu_pd(to + 128, _mm512_unpacklo_pd(high01, high23));
+    _mm512_storeu_pd(to + 192, _mm512_unpackhi_pd(high01, high23));
+}
+
+/* The 64 normals of sixteen blocks. */
+static inline void normal64(void *out, uint64_t key, uint64_t position) {
+    __m512i x[4];
+    __m512 n0, n1, n2, n3;
+    words16(ZEST_STREAM_NORMAL, key, position, x);
+    turn(x[1], radius(x[0]), &n0, &n1);
+    turn(x[3], radius(x[2]), &n2, &n3);
+    store_in_order(out, n0, n1, n2, n3);
+}
+
+/* The 128 half-words of sixteen blocks. */
+static inline void round128(void *out, uint64_t key, uint64_t position) {
+    __m512i x[4];
+    words16(ZEST_STREAM_ROUND, key, position, x);
+    store_in_order(out, _mm512_castsi512_ps(x[0]), _mm512_castsi512_ps(x[1]), _mm512_castsi512_ps(x[2]),
+                   _mm512_castsi512_ps(x[3]));
 }
 
 static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count) {
-    zest_noise_groups(normal64, GROUP, out, seed, first, count);
+    zest_noise_groups((zest_noise_group){normal64, 64, 4, sizeof *out}, out, seed, first, count);
 }
 
-const zest_noise zest_noise_avx512 = {fill_normal, zest_noise_sign_fill, zest_noise_round_fill};
+static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t count) {
+    zest_noise_groups((zest_noise_group){round128, 128, 8, sizeof *out}, out, seed, first, count);
+}
+
+const zest_noise zest_noise_avx512 = {fill_normal, zest_noise_sign_fill, fill_round};
 #endif

@@ -1,4 +1,4 @@
-/* Signs and rounding bits straight from Philox. One text for every instruction set: each noise file compiles
+/* Signs from bits. One text for every instruction set: each noise file compiles
  * it with its own flags. */
 #ifndef ZEST_RNG_NOISE_SIGN_H
 #define ZEST_RNG_NOISE_SIGN_H
@@ -26,16 +26,6 @@ static void zest_noise_sign_fill(float *out, uint64_t seed, uint64_t first, size
             for (unsigned b = from; b < 128 && i < count; b++)
                 out[i++] = zest_noise_sign_of(bits.word[b / 32], b % 32);
         }
-    }
-}
-
-/* Sixteen random bits for every element: what stochastic rounding adds below the last place. */
-static void zest_noise_round_fill(uint16_t *out, uint64_t seed, uint64_t first, size_t count) {
-    for (size_t i = 0; i < count;) {
-        uint64_t element = first + i;
-        zest_philox_block bits = zest_philox_at(seed, ZEST_STREAM_ROUND, element / 8);
-        for (unsigned half = (unsigned)(element % 8); half < 8 && i < count; half++)
-            out[i++] = (uint16_t)(bits.word[half / 2] >> 16 * (half % 2));
     }
 }
 
