@@ -34,10 +34,27 @@ static void tiles_begin(void) {
     _tile_loadconfig(&config);
 }
 
-/* 32 rows by two groups over `lines` lines. In passing, `fetch` cache lines from `ahead` on are brought to L2
- * with every line: tile loads alone do not wake the prefetcher for the next block of rows. */
+/* What is fetched in passing, so many cache lines with every line of a tile: the next block of rows to L2,
+ * since tile loads alone do not wake the prefetcher; and where the results will go to L1, since their stores
+ * would wait for it. */
+typedef struct {
+    const float *rows;
+    size_t rows_each;
+    const float *out; /* two cache lines in each of 32 rows */
+    size_t out_stride, out_at, out_each;
+} ahead;
+
+static inline void fetch_ahead(ahead *next) {
+    for (size_t i = 0; i < next->rows_each; i++)
+        _mm_prefetch((const char *)(next->rows + 16 * i), _MM_HINT_T1);
+    next->rows += 2 * TILE;
+    for (size_t i = 0; i < next->out_each; i++, next->out_at++)
+        __builtin_prefetch(next->out + next->out_at / 2 * next->out_stride + next->out_at % 2 * 16, 1, 3);
+}
+
+/* 32 rows by two groups over `lines` lines. */
 static void tile_pair(const float *a, const float *b, size_t group, size_t lines, int first, float *c,
-                      size_t stride, const float *ahead, size_t fetch) {
+                      size_t stride, ahead next) {
     __asm__ volatile("" : : : "memory");
     if (first) {
         _tile_zero(0);
@@ -50,7 +67,7 @@ static void tile_pair(const float *a, const float *b, size_t group, size_t lines
         _tile_loadd(2, c + 16 * stride, stride * sizeof *c);
         _tile_loadd(3, c + 16 * stride + 16, stride * sizeof *c);
     }
-    for (; lines; lines--, a += 2 * TILE, b += TILE, ahead += 2 * TILE) {
+    for (; lines; lines--, a += 2 * TILE, b += TILE) {
         _tile_stream_loadd(6, b, 64); /* streaming: it must not push the activations out of L1 */
         _tile_loadd(4, a, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -59,7 +76,7 @@ static void tile_pair(const float *a, const float *b, size_t group, size_t lines
         _tile_loadd(5, a + TILE, 64);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
-        for (size_t i = 0; i < fetch; i++) _mm_prefetch((const char *)(ahead + 16 * i), _MM_HINT_T1);
+        fetch_ahead(&next);
     }
     _tile_stored(0, c, stride * sizeof *c);
     _tile_stored(1, c + 16, stride * sizeof *c);
@@ -94,22 +111,28 @@ static void tile_half(const float *a, const float *b, size_t group, size_t lines
 /* As tile_block in tile.h. Rows beyond `rows` are whatever the packed block holds there; nobody reads their
  * sums. The next block of rows follows the whole of this one; each pair of groups fetches its share of it. */
 static void amx_block(int rows, size_t groups, const float *a, const float *b, size_t group, size_t steps,
-                      int first, float *c, size_t c_stride) {
-    size_t lines = (steps + LINE - 1) / LINE, pairs = groups / 2, fetch = (TILE_ROWS + pairs - 1) / pairs;
+                      int first, float *c, size_t c_stride, const float *out, size_t out_stride) {
+    size_t lines = (steps + LINE - 1) / LINE, pairs = groups / 2, share = (TILE_ROWS + pairs - 1) / pairs;
+    size_t out_each = out ? (2 * TILE_ROWS + lines - 1) / lines : 0;
     for (size_t g0 = 0; g0 < groups; g0 += RUN_GROUPS)
         for (size_t k = 0; k < lines; k += RUN_LINES)
             for (size_t g = g0; g < groups && g < g0 + RUN_GROUPS; g += 2) {
                 size_t run = lines - k < RUN_LINES ? lines - k : RUN_LINES;
                 const float *rows_at = a + k * 2 * TILE, *weights = b + g * group + k * TILE;
+                ahead next = {.rows = rows_at + lines * 2 * TILE + g / 2 * share * 16,
+                              .rows_each = share,
+                              .out = out ? out + g * WIDTH : NULL,
+                              .out_stride = out_stride,
+                              .out_at = k * out_each,
+                              .out_each = out_each};
                 if (rows > 16)
-                    tile_pair(rows_at, weights, group, run, first && !k, c + g * WIDTH, c_stride,
-                              rows_at + lines * 2 * TILE + g / 2 * fetch * 16, fetch);
+                    tile_pair(rows_at, weights, group, run, first && !k, c + g * WIDTH, c_stride, next);
                 else
                     tile_half(rows_at, weights, group, run, first && !k, c + g * WIDTH, c_stride);
             }
 }
 
-#define LINEAR_BLOCK amx_block
+#define LINEAR_BLOCK_FOR amx_block
 #define LINEAR_BEGIN tiles_begin()
 #define LINEAR_END _tile_release()
 #include "backend/cpu/linear.h"

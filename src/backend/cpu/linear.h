@@ -1,5 +1,7 @@
 /* out = act(a W^T + b) + residual over packed operands. Include pack.h first, and define what multiplies a
  * block: LINEAR_BLOCK(rows, groups, a, b, group, steps, first, c, c_stride)    as tile_block in tile.h
+ *   or LINEAR_BLOCK_FOR(..., out, out_stride), which is also told where the block's finished results will go
+ *   (NULL: they are not finished), so that it can fetch those lines while it multiplies
  *   LINEAR_BEGIN, LINEAR_END   statements around the blocks, where a thread has to prepare for them
  *   LINEAR_OUTPUTS       outputs of a panel (a multiple of two groups)
  *   LINEAR_CHUNK         inputs of a chunk (a multiple of NOISE_RUN)
@@ -120,8 +122,14 @@ static void multiply(const linear_plan *p, const linear_part *part, int lane, co
     for (size_t m = 0; m < part->rows; m += TILE_ROWS) {
         size_t rows = part->rows - m < TILE_ROWS ? part->rows - m : TILE_ROWS;
         float *c = sums + (waits ? m * p->panel : 0);
-        LINEAR_BLOCK((int)rows, groups, packed_rows(p, (size_t)lane, m, part->k, part->inputs), weights,
-                     group, steps, part->k == 0, c, p->panel);
+        const float *a = packed_rows(p, (size_t)lane, m, part->k, part->inputs);
+#ifdef LINEAR_BLOCK_FOR
+        float *out = p->job->out[lane] + (part->row + m) * p->job->out_stride + part->n;
+        LINEAR_BLOCK_FOR((int)rows, groups, a, weights, group, steps, part->k == 0, c, p->panel,
+                         last ? out : NULL, p->job->out_stride);
+#else
+        LINEAR_BLOCK((int)rows, groups, a, weights, group, steps, part->k == 0, c, p->panel);
+#endif
         if (last) finish(p, part, lane, m, rows, c, bias);
     }
     LINEAR_END;
