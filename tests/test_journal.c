@@ -27,6 +27,29 @@ static void start_at(double *x) {
     for (int i = 0; i < D; i++) x[i] = 0.1 * i - 1;
 }
 
+/* Every test has a context and a folder of its own. */
+typedef struct {
+    zest_ctx *ctx;
+    char folder[64], path[80];
+} place;
+
+static int arrive(void **state) {
+    place *here = calloc(1, sizeof *here);
+    assert_non_null(here);
+    here->ctx = test_context();
+    snprintf(here->path, sizeof here->path, "%s/journal", test_folder(here->folder));
+    *state = here;
+    return 0;
+}
+
+static int leave(void **state) {
+    place *here = *state;
+    test_remove(here->folder);
+    zest_ctx_free(here->ctx);
+    free(here);
+    return 0;
+}
+
 static const char *const settings[][8] = {
     {"method", "zest-bc", "k", "2", "lr", "0.01", "steps", "9"},
     {"distribution", "sphere", "denominator", "ball", "k", "2", "eval-every", "2"},
@@ -78,10 +101,9 @@ static void records_are_small(void **state) {
 }
 
 static void replay_reaches_every_step(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     for (int setting = 0; setting < 3; setting++) {
         double history[STEPS + 1][D], x[D];
         unlink(path);
@@ -109,17 +131,14 @@ static void replay_reaches_every_step(void **state) {
         }
         zest_journal_close(journal);
     }
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 static void wrong_starts_are_refused(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double history[STEPS + 1][D], x[D], shorter[D - 1] = {0};
     float narrow[D] = {0};
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     record_run(ctx, path, 0, history);
     start_at(x);
     x[17] = nextafter(x[17], 9); /* the least possible difference */
@@ -138,16 +157,13 @@ static void wrong_starts_are_refused(void **state) {
     assert_int_equal(zest_tuner_resume_journal(tuner, "/nonexistent/journal"), ZEST_ERROR_FILE);
     assert_int_equal(zest_tuner_start_journal(tuner, "/nonexistent/journal"), ZEST_ERROR_FILE);
     zest_tuner_free(tuner);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 static void two_writers_are_refused(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double x[D], y[D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     start_at(x);
     start_at(y);
     zest_tuner *first = new_tuner(ctx, x, 0), *second = new_tuner(ctx, y, -1);
@@ -157,17 +173,15 @@ static void two_writers_are_refused(void **state) {
     zest_tuner_free(first);
     assert_ok(ctx, zest_tuner_resume_journal(second, path));
     zest_tuner_free(second);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* A kill can leave any prefix of the file. */
 static void every_cut_resumes_or_says_why(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80], copy[80];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
-    snprintf(copy, sizeof copy, "%s/copy", folder);
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
+    char copy[80];
+    snprintf(copy, sizeof copy, "%s/copy", here->folder);
     for (int setting = 0; setting < 2; setting++) {
         double history[STEPS + 1][D];
         unlink(path);
@@ -185,18 +199,16 @@ static void every_cut_resumes_or_says_why(void **state) {
         }
         assert_true(resumed > STEPS * 50);
     }
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* One byte changed anywhere: an error, or (in the last record) a clean cut. Never another x. */
 static void every_changed_byte_is_noticed(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80], copy[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
+    char copy[80];
     double history[STEPS + 1][D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
-    snprintf(copy, sizeof copy, "%s/copy", folder);
+    snprintf(copy, sizeof copy, "%s/copy", here->folder);
     record_run(ctx, path, 0, history);
     size_t size = test_file_size(path), last = size - zest_journal_record_size(4), cuts = 0;
     for (size_t at = 0; at < size; at++)
@@ -216,17 +228,14 @@ static void every_changed_byte_is_noticed(void **state) {
         }
     assert_int_equal(cuts, 4 * zest_journal_record_size(4) -
                                zest_journal_record_size(4)); /* all three changes of each byte */
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* Power failure: the file has its length, but its last blocks were never written. */
 static void unwritten_blocks_are_cut_off(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double history[STEPS + 1][D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     record_run(ctx, path, 0, history);
     size_t size = test_file_size(path), record = zest_journal_record_size(4);
     assert_int_equal(truncate(path, (off_t)(size - 3 * record - 7)), 0);
@@ -237,17 +246,14 @@ static void unwritten_blocks_are_cut_off(void **state) {
     zest_journal_close(journal);
     assert_int_equal(finish_run(ctx, path, history[STEPS]), ZEST_OK);
     assert_int_equal(test_file_size(path), size);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* Two records exchanged, one left out, one twice: each is whole in itself, the chain is not. */
 static void records_cannot_change_places(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double history[STEPS + 1][D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     record_run(ctx, path, 0, history);
     size_t size = test_file_size(path), record = zest_journal_record_size(4), body = size - STEPS * record;
     char *bytes = malloc(size);
@@ -266,17 +272,14 @@ static void records_cannot_change_places(void **state) {
         assert_says(ctx, "damaged");
     }
     free(bytes);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* A full disk: the step fails, nothing is lost, and the same tuner goes on when there is room again. */
 static void a_full_disk_loses_nothing(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double history[STEPS + 1][D], x[D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     record_run(ctx, path, 0, history);
     size_t size = test_file_size(path);
     unlink(path);
@@ -299,8 +302,6 @@ static void a_full_disk_loses_nothing(void **state) {
     assert_memory_equal(x, history[STEPS], sizeof x);
     assert_int_equal(test_file_size(path), size);
     zest_tuner_free(tuner);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* Runs in a child until it is killed or done. Returns 1 when it was done. */
@@ -329,11 +330,10 @@ static int run_until_killed(const char *path, unsigned microseconds) {
 }
 
 static void sigkill_at_any_instant_is_survived(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double expected[D], x[D];
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     start_at(expected);
     assert_ok(ctx, zest_minimize_f64(ctx, bumpy, NULL, expected, D, "steps=60", NULL));
     int kills = 0;
@@ -346,18 +346,15 @@ static void sigkill_at_any_instant_is_survived(void **state) {
     assert_ok(ctx, zest_journal_replay_f64(journal, 60, x, D));
     assert_memory_equal(x, expected, sizeof x);
     zest_journal_close(journal);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
 
 /* What the stop criteria knew is rebuilt from the record: patience runs out in the same step. */
 static void patience_survives_a_resume(void **state) {
-    (void)state;
-    zest_ctx *ctx = test_context();
-    char folder[64], path[80];
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    const char *path = here->path;
     double x[D], y[D];
     zest_result whole, resumed;
-    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
     start_at(x);
     assert_ok(ctx, zest_minimize_f64(ctx, bumpy, NULL, x, D,
                                      "steps=100000 lr=0.02 patience=25 tolerance=0.01", &whole));
@@ -379,23 +376,18 @@ static void patience_survives_a_resume(void **state) {
     assert_true(resumed.evaluations == whole.evaluations && resumed.best_step == whole.best_step);
     assert_memory_equal(x, y, sizeof x);
     zest_tuner_free(tuner);
-    test_remove(folder);
-    zest_ctx_free(ctx);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, arrive, leave)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_are_small),
-        cmocka_unit_test(replay_reaches_every_step),
-        cmocka_unit_test(wrong_starts_are_refused),
-        cmocka_unit_test(two_writers_are_refused),
-        cmocka_unit_test(every_cut_resumes_or_says_why),
-        cmocka_unit_test(every_changed_byte_is_noticed),
-        cmocka_unit_test(unwritten_blocks_are_cut_off),
-        cmocka_unit_test(records_cannot_change_places),
-        cmocka_unit_test(a_full_disk_loses_nothing),
-        cmocka_unit_test(sigkill_at_any_instant_is_survived),
-        cmocka_unit_test(patience_survives_a_resume),
+        cmocka_unit_test(records_are_small), TEST(replay_reaches_every_step),
+        TEST(wrong_starts_are_refused),      TEST(two_writers_are_refused),
+        TEST(every_cut_resumes_or_says_why), TEST(every_changed_byte_is_noticed),
+        TEST(unwritten_blocks_are_cut_off),  TEST(records_cannot_change_places),
+        TEST(a_full_disk_loses_nothing),     TEST(sigkill_at_any_instant_is_survived),
+        TEST(patience_survives_a_resume),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

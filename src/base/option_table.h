@@ -23,9 +23,8 @@ enum {
 #define ZEST_FOR_RUNS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
 /* those that know language models */
 #define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO)
-#define ZEST_FOR_ALL_COMMANDS                                                                                          \
+#define ZEST_FOR_ALL_COMMANDS \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS)
-
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
