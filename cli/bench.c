@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "models/shapes.h"
 
 int zest_bench_threads(const zest_options *options) {
     int threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS);
@@ -25,6 +26,18 @@ void zest_bench_lengths(const zest_options *options, size_t count, uint32_t *sta
     for (size_t i = 0; i < count;
          i++) /* 37 and 64 have no common factor: all quantiles come by, in mixed order */
         starts[i + 1] = starts[i] + (real ? sst2[37 * i % 64] : tokens);
+}
+
+zest_status zest_bench_shape(const zest_options *options, const char **config, zest_error *error) {
+    const char *shape = zest_options_text(options, ZEST_OPTION_SHAPE);
+    char known[512] = "";
+    *config = zest_shapes_config(shape);
+    if (*config) return ZEST_OK;
+    for (int i = 0; zest_shapes_name(i); i++) {
+        strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
+        strncat(known, zest_shapes_name(i), sizeof known - strlen(known) - 1);
+    }
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no shape is called '%s'; there are %s", shape, known);
 }
 
 static const struct {

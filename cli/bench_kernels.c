@@ -9,7 +9,6 @@
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/output.h"
-#include "models/shapes.h"
 
 /* Seconds of a call, best of several within about a second. */
 #define BEST_OF(seconds, call)                                                                     \
@@ -76,11 +75,9 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
 }
 
 static zest_status describe(const zest_options *options, zest_model_description *is, zest_error *error) {
-    const char *shape = zest_options_text(options, ZEST_OPTION_SHAPE), *config = zest_shapes_config(shape);
-    if (!config)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no shape is called '%s' (see docs/models.md)",
-                              shape);
-    return zest_model_describe(config, is, error);
+    const char *config;
+    zest_status status = zest_bench_shape(options, &config, error);
+    return status ? status : zest_model_describe(config, is, error);
 }
 
 static setting make_setting(const zest_options *options, zest_cpu cpu) {

@@ -12,7 +12,6 @@
 #include "cli/output.h"
 #include "core/stepper.h"
 #include "models/losses.h"
-#include "models/shapes.h"
 
 /* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
  * benchmark. ---- */
@@ -210,18 +209,15 @@ static int report(const zest_options *options, const bench *b, const times *t, d
 
 static zest_status prepare(bench *b, const zest_options *options, const zest_forward *operations,
                            zest_cpu cpu, zest_error *error) {
-    const char *shape = zest_options_text(options, ZEST_OPTION_SHAPE), *config = zest_shapes_config(shape);
+    const char *config;
     zest_model_options load = zest_cli_model_options(options);
     zest_model_runner_options run = zest_cli_model_runner_options(options);
-    if (!config)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "no shape is called '%s'; roberta-base, opt-1.3b and others are (see "
-                              "docs/models.md)",
-                              shape);
     if (load.storage == ZEST_MODEL_AS_STORED)
         load.storage = run.compute == ZEST_COMPUTE_BF16 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32;
-    zest_status status =
-        zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
+    zest_status status = zest_bench_shape(options, &config, error);
+    if (!status)
+        status =
+            zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
     if (!status) status = zest_model_runner_new(b->model, operations, &run, &b->runner, error);
     if (!status) status = zest_stepper_init(&b->stepper, zest_ops_for(cpu), options, error);
     if (status) return status;

@@ -308,8 +308,6 @@ zest_status zest_model_runner_new(const zest_model *model, const zest_forward *o
     return ZEST_OK;
 }
 
-void zest_model_runner_set_live(zest_model_runner *runner, size_t live_pairs) { runner->live = live_pairs; }
-
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
     size_t floats = runner->x.count + runner->a.count + runner->work.count + runner->past.count +
                     runner->logits.count + runner->words.count + runner->cosines.count + runner->sines.count;

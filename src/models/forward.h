@@ -45,7 +45,6 @@ zest_status zest_model_runner_new(const zest_model *model, const zest_forward *o
                                   const zest_model_runner_options *options, zest_model_runner **runner,
                                   zest_error *error);
 void zest_model_runner_free(zest_model_runner *runner);
-void zest_model_runner_set_live(zest_model_runner *runner, size_t live_pairs);
 size_t zest_model_runner_memory(const zest_model_runner *runner); /* bytes held */
 
 /* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states
