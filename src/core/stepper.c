@@ -4,7 +4,6 @@
 
 #include "core/direction.h"
 #include "core/journal.h"
-#include "core/update.h"
 #include "rng/seed.h"
 
 /* The index, in a step, of the seed that rounding takes; no direction has it (k and the ball pairs end
@@ -61,16 +60,22 @@ void zest_stepper_tilt(zest_stepper *stepper, const double *losses, zest_tilt_re
     zest_tilt_compute(&stepper->tilt, losses, stepper->coefficients, report);
 }
 
+int zest_stepper_update(const zest_stepper *stepper, double lr, const zest_tilt_report *report,
+                        zest_update *update) {
+    *update = (zest_update){.directions = stepper->directions,
+                            .g = stepper->coefficients,
+                            .k = stepper->tilt.k,
+                            .lr = lr,
+                            .decay = stepper->decay,
+                            .rounding = stepper->rounding};
+    return report->dropped < stepper->tilt.k;
+}
+
 void zest_stepper_move(const zest_stepper *stepper, const zest_params *params, double lr,
                        const zest_tilt_report *report) {
-    if (report->dropped >= stepper->tilt.k) return;
-    zest_update update = {.directions = stepper->directions,
-                          .g = stepper->coefficients,
-                          .k = stepper->tilt.k,
-                          .lr = lr,
-                          .decay = stepper->decay,
-                          .rounding = stepper->rounding};
-    zest_update_apply(stepper->ops, stepper->threads, params, &update);
+    zest_update update;
+    if (zest_stepper_update(stepper, lr, report, &update))
+        zest_update_apply(stepper->ops, stepper->threads, params, &update);
 }
 
 zest_status zest_stepper_redo(zest_stepper *stepper, const zest_record *record, const zest_params *params,

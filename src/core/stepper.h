@@ -6,6 +6,7 @@
 #include "backend/ops.h"
 #include "base/option.h"
 #include "core/tilt.h"
+#include "core/update.h"
 #include "params/params.h"
 
 typedef struct {
@@ -29,6 +30,10 @@ zest_status zest_stepper_aim(zest_stepper *stepper, uint64_t index, uint64_t dim
                              zest_error *error);
 /* The coefficients that the losses give. */
 void zest_stepper_tilt(zest_stepper *stepper, const double *losses, zest_tilt_report *report);
+/* The update that the coefficients ask for, to be applied wherever the parameters are. 0: none, since every
+ * pair was dropped. */
+int zest_stepper_update(const zest_stepper *stepper, double lr, const zest_tilt_report *report,
+                        zest_update *update);
 /* Moves x along the directions. When every pair was dropped, x stays as it is. */
 void zest_stepper_move(const zest_stepper *stepper, const zest_params *params, double lr,
                        const zest_tilt_report *report);
