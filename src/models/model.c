@@ -115,7 +115,7 @@ static void take(loading *load, zest_weight *weight, const char *name, const zes
     model->shapes[n] = (zest_model_tensor_shape){rank, {rows ? rows : columns, rows ? columns : 0}};
     load->weights[n] = weight;
     load->found[n] = *found;
-    model->params.count++;
+    model->tensor_count = ++model->params.count;
     model->params.dimension += count;
 }
 
@@ -375,8 +375,9 @@ zest_status zest_model_random(const char *config, uint64_t seed, const zest_mode
 
 void zest_model_free(zest_model *model) {
     if (!model) return;
-    for (size_t i = 0; i < model->params.count; i++) free((void *)(uintptr_t)model->tensors[i].name);
+    for (size_t i = 0; i < model->tensor_count; i++) free((void *)(uintptr_t)model->tensors[i].name);
     free(model->layers);
+    free(model->trained);
     free(model->tensors);
     free(model->shapes);
     free(model->rotary);

@@ -73,9 +73,11 @@ typedef struct {
     zest_model_layer *layers;
     float *rotary; /* head_size/2 angles per position; NULL for learned positions */
 
-    zest_params params; /* every trainable tensor once, named as the family spells it, in the order above */
-    zest_tensor *tensors;
-    zest_model_tensor_shape *shapes; /* of the same tensors */
+    zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */
+    zest_model_tensor_shape *shapes;
+    size_t tensor_count;
+    zest_params params;   /* those that are trained: all of them, until freeze.h says otherwise */
+    zest_tensor *trained; /* what params lists when some are frozen; else NULL */
     void *arena;
     size_t arena_size;
 

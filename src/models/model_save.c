@@ -57,7 +57,7 @@ static zest_status write_config(const zest_model *model, const char *folder, zes
 }
 
 static zest_status write_weights(const zest_model *model, const char *folder, zest_error *error) {
-    size_t count = model->params.count;
+    size_t count = model->tensor_count;
     zest_safetensors_source *sources = calloc(count + 1, sizeof *sources);
     if (!sources) return zest_error_memory(error, folder, count * sizeof *sources);
     for (size_t i = 0; i < count; i++) {
