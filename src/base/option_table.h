@@ -18,13 +18,23 @@ enum {
     ZEST_FOR_INFO = 64,
     ZEST_FOR_GENERATE = 128,
     ZEST_FOR_SCORE = 256,
+    ZEST_FOR_TRAIN = 512,
+    ZEST_FOR_EVAL = 1024,
+    ZEST_FOR_PREDICT = 2048,
+    ZEST_FOR_REPORT = 4096,
 };
 
-#define ZEST_FOR_RUNS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
+/* those that minimise a function of a vector, and all that take steps */
+#define ZEST_FOR_VECTORS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
+#define ZEST_FOR_RUNS (ZEST_FOR_VECTORS | ZEST_FOR_TRAIN)
+/* those that know tasks */
+#define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
 /* those that know language models */
-#define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO)
-#define ZEST_FOR_ALL_COMMANDS \
-    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS)
+#define ZEST_FOR_MODELS \
+    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
+#define ZEST_FOR_ALL_COMMANDS                                                                     \
+    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
+     ZEST_FOR_REPORT)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
@@ -53,26 +63,62 @@ enum {
     "where linear and cosine end, as a fraction of lr")                                                                \
   X(WEIGHT_DECAY, "weight-decay", 0, REAL, "0", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS,                        \
     "x is multiplied by 1 - lr * weight-decay in every step")                                                          \
+  X(ROUNDING, "rounding", 0, CHOICE, "stochastic", CHOICES("stochastic|nearest"), "NAME", "Method", ZEST_FOR_RUNS,     \
+    "of 16-bit weights after an update; to the nearest, most small updates are lost")                                  \
   X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,                                                   \
     "seed of every random number of the run")                                                                          \
   X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS | ZEST_FOR_TOY,                \
     "steps to take at most")                                                                                           \
-  X(EVALS, "evals", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS,                                    \
+  X(EVALS, "evals", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_VECTORS,                                 \
     "stop before a step that would need more evaluations than this; 0 for no limit")                                   \
   X(SECONDS, "seconds", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Stopping", ZEST_FOR_RUNS,                               \
     "stop after the step in which this time passes, counted anew after a resume; 0 for no limit")                      \
-  X(TARGET, "target", 0, REAL, "-inf", NONE, "LOSS", "Stopping", ZEST_FOR_RUNS,                                        \
+  X(TARGET, "target", 0, REAL, "-inf", NONE, "LOSS", "Stopping", ZEST_FOR_VECTORS,                                     \
     "stop when the loss of a step is at most this")                                                                    \
   X(PATIENCE, "patience", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                              \
     "stop when the best loss has not improved by the tolerance for this many steps; 0 for no limit")                   \
-  X(TOLERANCE, "tolerance", 0, REAL, "0", AT_LEAST(0), "LOSS", "Stopping", ZEST_FOR_RUNS,                              \
+  X(TOLERANCE, "tolerance", 0, REAL, "0", AT_LEAST(0), "LOSS", "Stopping", ZEST_FOR_VECTORS,                           \
     "what counts as an improvement for --patience")                                                                    \
   X(EVAL_EVERY, "eval-every", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                          \
     "evaluate x itself every so many steps; target and patience then look at these losses alone; 0: they look at "     \
     "the mean loss of the perturbed points of every step")                                                             \
   X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_RUNS,                         \
     "give up after this many steps in a row without one finite pair of losses")                                        \
+  X(EPOCHS, "epochs", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_TRAIN,                                 \
+    "passes over the training examples, instead of --steps; 0 for --steps")                                            \
+  X(SELECT, "select", 0, CHOICE, "task", CHOICES("task|accuracy|f1|em|loss"), "NAME", "Stopping", ZEST_FOR_TRAIN,      \
+    "what is best on the dev examples, for the weights that are kept and for --patience; task: as the task says")      \
+  X(OBJECTIVE, "objective", 0, CHOICE, "loss", CHOICES("loss|accuracy|f1"), "NAME", "Method", ZEST_FOR_TRAIN,          \
+    "what training minimises: the loss, or 1 - accuracy or 1 - F1 of the batch, which have no gradient")               \
+  X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model", ZEST_FOR_TASKS | ZEST_FOR_REPLAY,                              \
+    "the model to start from, a Hugging Face folder or a GGUF file; of a run: where it is now, if it was moved")       \
+  X(TASK, "task", 0, TEXT, "", NONE, "NAME|FILE", "Data", ZEST_FOR_TASKS,                                              \
+    "a task by name (zest train --task list lists them), or a task file of your own")                                  \
+  X(DATA, "data", 0, TEXT, "", NONE, "DIR", "Data", ZEST_FOR_TASKS,                                                    \
+    "the folder with the task's original files; a task file says itself where its data are")                           \
+  X(SHOTS, "shots", 0, COUNT, "0", WITHIN(0, 1048576), "COUNT", "Data", ZEST_FOR_TASKS,                                \
+    "examples a class for training and as many for dev; 0: 512 for masked models, --train-size rows for causal ones")  \
+  X(TRAIN_SIZE, "train-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                    \
+    "training rows of a random sample, instead of --shots; 0: 1000")                                                   \
+  X(DEV_SIZE, "dev-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                        \
+    "dev rows of such a sample; 0: 500, or what the task says")                                                        \
+  X(TEST_SIZE, "test-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                      \
+    "test rows at most; 0: 1000")                                                                                      \
+  X(LABEL_NOISE, "label-noise", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Data", ZEST_FOR_TASKS,                        \
+    "fraction of the training labels that is switched to another class at random")                                     \
+  X(NOISY_DEV, "noisy-dev", 0, FLAG, "no", NONE, "", "Data", ZEST_FOR_TASKS,                                           \
+    "switch as many of the dev labels")                                                                                \
+  X(SPLIT, "split", 0, CHOICE, "test", CHOICES("train|dev|test"), "NAME", "Data", ZEST_FOR_EVAL | ZEST_FOR_PREDICT,    \
+    "the examples to answer")                                                                                          \
+  X(INPUT, "input", 'i', TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PREDICT,                                             \
+    "rows of your own to answer instead, in the format of the task's files; they need no label")                       \
+  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAIN,                                  \
+    "train the tensors whose names match; several patterns with commas, * for any characters")                         \
+  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAIN,                                          \
+    "leave the tensors whose names match as they are")                                                                 \
+  X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAIN,                                       \
+    "give a head that shares the embeddings a copy of its own, as MeZO's code does")                                   \
   X(PROMPT, "prompt", 'p', TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE,                                         \
     "what to continue; without it every line of standard input is a prompt")                                           \
   X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE,                                                  \
@@ -85,13 +131,14 @@ enum {
     "type of the weights in memory; stored: 16-bit ones as in the file, all others as f32")                            \
   X(SHAPE, "shape", 0, TEXT, "roberta-base", NONE, "NAME", "Model", ZEST_FOR_BENCH,                                    \
     "model whose shape is measured, with random weights")                                                              \
-  X(BATCH, "batch", 'b', COUNT, "16", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,            \
-    "sequences in a batch")                                                                                            \
+  X(BATCH, "batch", 'b', COUNT, "16", WITHIN(1, 1048576), "COUNT", "Model",                                            \
+    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN, "sequences or examples in a batch")                               \
   X(TOKENS, "tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,            \
     "tokens in a sequence")                                                                                            \
   X(LENGTHS, "lengths", 0, CHOICE, "equal", CHOICES("equal|sst2"), "NAME", "Model", ZEST_FOR_BENCH,                    \
     "lengths of the sequences: all --tokens, or as the prompts of SST-2 have them")                                    \
-  X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,                 \
+  X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model",                                                 \
+    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN,                                                                   \
     "pairs of lanes in memory at once; 0 for all k; results do not depend on it")                                      \
   X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
     ZEST_FOR_RUNS | ZEST_FOR_MODELS,                                                                                   \
@@ -131,14 +178,17 @@ enum {
     "copies of the program that work side by side")                                                                    \
   X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE,                          \
     "the longest that one evaluation may take; 0 for no limit")                                                        \
-  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE,                                          \
-    "go on with the run in this folder; its options come from its journal")                                            \
+  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TRAIN,                         \
+    "go on with the run in this folder; its options come from there")                                                  \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY,                                              \
-    "where results go: minimize makes this folder (start, journal, x), the others write this file")                    \
-  X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running", ZEST_FOR_REPLAY,                                           \
-    "the step to rebuild: a number from 0 (the start), or last")                                                       \
-  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TOY,                            \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAIN | ZEST_FOR_PREDICT |         \
+        ZEST_FOR_REPORT,                                                                                               \
+    "where results go: minimize and train make this folder, the others write this file (replay of a trained model: "   \
+    "a folder)")                                                                                                       \
+  X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
+    ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT,                                                                \
+    "the step of a run: a number from 0 (the start), last, or best")                                                   \
+  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAIN,           \
     "no progress on a terminal")                                                                                       \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print one JSON object as the last line")

@@ -19,6 +19,7 @@ zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const 
         .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
         .seed = zest_options_whole(options, ZEST_OPTION_SEED),
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
+        .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == 1,
     };
     zest_status status = zest_tilt_check(&stepper->tilt, error);
     if (status) return status;
@@ -67,7 +68,8 @@ int zest_stepper_update(const zest_stepper *stepper, double lr, const zest_tilt_
                             .k = stepper->tilt.k,
                             .lr = lr,
                             .decay = stepper->decay,
-                            .rounding = stepper->rounding};
+                            .rounding = stepper->rounding,
+                            .nearest = stepper->nearest};
     return report->dropped < stepper->tilt.k;
 }
 

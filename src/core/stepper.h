@@ -19,6 +19,7 @@ typedef struct {
     zest_direction *directions; /* k, then the ball pairs' */
     double *coefficients;       /* k */
     uint64_t rounding;          /* seed of the step's stochastic rounding */
+    int nearest;                /* no such rounding */
 } zest_stepper;
 
 zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,

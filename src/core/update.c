@@ -34,7 +34,10 @@ static void update_16(const zest_ops *ops, zest_dtype dtype, uint16_t *x, uint64
     int brain = dtype == ZEST_DTYPE_BF16;
     (brain ? ops->load_bf16 : ops->load_f16)(wide, x, count);
     update_f32(ops, wide, number, count, u);
-    ops->noise->round(random, u->rounding, number, count);
+    if (u->nearest) /* bits that stand for one half */
+        for (size_t i = 0; i < count; i++) random[i] = 0x8000;
+    else
+        ops->noise->round(random, u->rounding, number, count);
     (brain ? ops->store_bf16 : ops->store_f16)(x, wide, random, count);
 }
 

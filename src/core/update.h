@@ -11,6 +11,7 @@ typedef struct {
     size_t k;
     double lr, decay;
     uint64_t rounding; /* seed */
+    int nearest;       /* 16-bit weights to the nearest instead (ties away from zero) */
 } zest_update;
 
 /* x = (1 - lr decay) x - lr sum_i g_i v_i, element by element: first the decay, then for i in order
