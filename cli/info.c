@@ -6,7 +6,9 @@
 
 #include "cli/model.h"
 #include "cli/output.h"
-#include "cli/run_folder.h"
+#include "core/journal.h"
+#include "run/folder.h"
+#include "run/log.h"
 
 /* The mean loss of the perturbed points of a step. */
 static double loss_of(zest_journal *journal, uint64_t step, double *lr) {
@@ -36,23 +38,74 @@ static course follow(zest_journal *journal) {
     return c;
 }
 
-static int print_json(zest_journal *journal, const course *c) {
+/* ---- Runs ---- */
+
+static json_t *eval_json(const zest_log_eval *e) {
+    json_t *object = json_pack("{s:I, s:I}", "step", (json_int_t)e->step, "n", (json_int_t)e->n);
+    json_object_set_new(object, "value", zest_output_real(e->value));
+    json_object_set_new(object, "low", zest_output_real(e->low));
+    json_object_set_new(object, "high", zest_output_real(e->high));
+    return object;
+}
+
+/* The best dev evaluation so far; NULL: there is none. */
+static const zest_log_eval *best_eval(const zest_log *log) {
+    const zest_log_eval *best = NULL;
+    for (size_t i = 0; i < log->eval_count; i++)
+        if (log->evals[i].best) best = &log->evals[i];
+    return best;
+}
+
+static const char *state_of(const zest_log *log) { return log->end ? log->end->reason : "not finished"; }
+
+/* What the log of a training run adds. */
+static void add_training(json_t *object, const zest_log *log) {
+    const zest_log_start *start = &log->starts[log->start_count - 1];
+    const zest_log_eval *best = best_eval(log);
+    json_object_set_new(object, "state", json_string(state_of(log)));
+    json_object_set_new(object, "task", json_string(start->task.name ? start->task.name : ""));
+    json_object_set_new(object, "metric", json_string(start->task.metric ? start->task.metric : ""));
+    if (best) json_object_set_new(object, "dev", eval_json(best));
+    if (log->end && log->end->test.n) json_object_set_new(object, "test", eval_json(&log->end->test));
+}
+
+static int print_json(zest_journal *journal, const course *c, const zest_log *log) {
     zest_option option;
     json_t *options = json_object();
     for (size_t i = 0; zest_tuner_option(i, &option); i++)
         json_object_set_new(options, option.name, json_string(zest_journal_option(journal, option.name)));
-    return zest_output_json(json_pack(
+    json_t *object = json_pack(
         "{s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:I, s:o}", "steps", (json_int_t)zest_journal_steps(journal),
-        "dimension", (json_int_t)zest_journal_dimension(journal), "type",
-        zest_journal_is_f64(journal) ? "F64" : "F32", "torn_bytes", (json_int_t)zest_journal_torn(journal),
-        "first_loss", zest_output_real(c->first), "last_loss", zest_output_real(c->last), "best_loss",
-        zest_output_real(c->best), "best_step", (json_int_t)c->best_step, "options", options));
+        "dimension", (json_int_t)zest_journal_dimension(journal), "type", zest_dtype_name(journal->dtype),
+        "torn_bytes", (json_int_t)zest_journal_torn(journal), "first_loss", zest_output_real(c->first),
+        "last_loss", zest_output_real(c->last), "best_loss", zest_output_real(c->best), "best_step",
+        (json_int_t)c->best_step, "options", options);
+    if (object && log->start_count) add_training(object, log);
+    return zest_output_json(object);
 }
 
-static int print_text(zest_journal *journal, const course *c) {
+static void print_training(const zest_log *log) {
+    const zest_log_start *start = &log->starts[log->start_count - 1];
+    const zest_log_eval *best = best_eval(log);
+    printf("task       %s: %llu examples to train on, %llu dev, %llu test\n", start->task.name,
+           (unsigned long long)start->train, (unsigned long long)start->dev, (unsigned long long)start->test);
+    printf("model      %s, %llu parameters (%llu trained), %s\n", start->model.family,
+           (unsigned long long)start->model.parameters, (unsigned long long)start->model.trained,
+           start->model.weights);
+    printf("state      %s\n", state_of(log));
+    if (best)
+        printf("best dev   %s %.4f (%.4f to %.4f) at step %llu\n", start->task.metric, best->value, best->low,
+               best->high, (unsigned long long)best->step);
+    if (log->end && log->end->test.n)
+        printf("test       %s %.4f (%.4f to %.4f)\n", start->task.metric, log->end->test.value,
+               log->end->test.low, log->end->test.high);
+}
+
+static int print_text(zest_journal *journal, const course *c, const zest_log *log) {
     printf("steps      %llu\n", (unsigned long long)zest_journal_steps(journal));
     printf("dimension  %llu (%s)\n", (unsigned long long)zest_journal_dimension(journal),
-           zest_journal_is_f64(journal) ? "double" : "float");
+           zest_dtype_name(journal->dtype));
+    if (log->start_count) print_training(log);
     if (zest_journal_torn(journal))
         printf("torn       %llu bytes behind the last whole record; resuming cuts them off\n",
                (unsigned long long)zest_journal_torn(journal));
@@ -67,6 +120,30 @@ static int print_text(zest_journal *journal, const course *c) {
     printf("\n");
     return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
                           : ZEST_EXIT_OK;
+}
+
+static int run_run(const zest_options *options, const char *path) {
+    zest_error error = {0};
+    zest_folder folder;
+    zest_log log = {0};
+    zest_status status = zest_folder_of(path, &folder, &error);
+    if (status) return zest_output_fail(status, error.message);
+    zest_ctx *ctx = zest_output_context();
+    zest_journal *journal = ctx ? zest_journal_open(ctx, folder.journal) : NULL;
+    int code = ZEST_EXIT_FAILURE;
+    if (journal) {
+        course c = follow(journal);
+        if (zest_folder_is_training(&folder) && zest_log_read(folder.log, &log, NULL)) log = (zest_log){0};
+        code = zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c, &log)
+                                                             : print_text(journal, &c, &log);
+    } else if (ctx) {
+        code = zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));
+    }
+    zest_log_free(&log);
+    zest_journal_close(journal);
+    zest_ctx_free(ctx);
+    zest_folder_free(&folder);
+    return code;
 }
 
 /* ---- Models ---- */
@@ -127,26 +204,7 @@ static int run_model(const zest_options *options, const char *path) {
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    zest_error error = {0};
-    char *path, *start;
-    if (zest_cli_model_is(words[0])) return run_model(options, words[0]);
-    zest_status status = zest_run_folder_find(words[0], &path, &start, &error);
-    if (status) return zest_output_fail(status, error.message);
-    zest_ctx *ctx = zest_output_context();
-    zest_journal *journal = ctx ? zest_journal_open(ctx, path) : NULL;
-    int code = ZEST_EXIT_FAILURE;
-    if (journal) {
-        course c = follow(journal);
-        code =
-            zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c) : print_text(journal, &c);
-    } else if (ctx) {
-        code = zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));
-    }
-    zest_journal_close(journal);
-    zest_ctx_free(ctx);
-    free(path);
-    free(start);
-    return code;
+    return zest_cli_model_is(words[0]) ? run_model(options, words[0]) : run_run(options, words[0]);
 }
 
 const zest_command zest_command_info = {

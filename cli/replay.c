@@ -1,27 +1,14 @@
 /* zest replay: the point of a run at any of its steps, rebuilt from its start and its journal. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "cli/output.h"
-#include "cli/run_folder.h"
+#include "run/checkpoint.h"
+#include "run/rebuild.h"
 #include "run/vector_file.h"
 
-static zest_status which_step(const zest_options *options, const zest_journal *journal, uint64_t *step,
-                              zest_error *error) {
-    const char *text = zest_options_text(options, ZEST_OPTION_STEP);
-    char *end;
-    *step = zest_journal_steps(journal);
-    if (!strcmp(text, "last")) return ZEST_OK;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end || number > *step)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--step takes a number from 0 to %llu for this run, or 'last'",
-                              (unsigned long long)*step);
-    *step = number;
-    return ZEST_OK;
-}
+/* ---- Vectors: runs of zest minimize ---- */
 
 static int print(const zest_options *options, uint64_t step, const double *x, size_t n) {
     if (zest_options_whole(options, ZEST_OPTION_JSON)) {
@@ -34,19 +21,21 @@ static int print(const zest_options *options, uint64_t step, const double *x, si
                           : ZEST_EXIT_OK;
 }
 
-static int rebuild(zest_ctx *ctx, const zest_options *options, const char *path, const char *start) {
+static int rebuild(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
     zest_error error = {0};
     double *x = NULL;
     size_t n = 0;
     uint64_t step = 0;
     const char *out = zest_options_text(options, ZEST_OPTION_OUT);
-    zest_journal *journal = zest_journal_open(ctx, path);
+    zest_journal *journal = zest_journal_open(ctx, folder->journal);
     if (!journal) return zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));
-    zest_status status = which_step(options, journal, &step, &error);
-    if (!status && !start)
+    zest_status status =
+        zest_rebuild_step(folder, journal, zest_options_text(options, ZEST_OPTION_STEP), &step, &error);
+    if (!status && access(folder->start, R_OK))
         status = zest_error_set(&error, ZEST_ERROR_FILE,
-                                "%s: its starting point, a file called start beside it, is missing", path);
-    if (!status) status = zest_vector_file_read(start, &x, &n, &error);
+                                "%s: its starting point, a file called start beside it, is missing",
+                                folder->journal);
+    if (!status) status = zest_vector_file_read(folder->start, &x, &n, &error);
     if (!status) {
         status = zest_journal_replay_f64(journal, step, x, n);
         if (status) zest_error_set(&error, status, "%s", zest_ctx_error(ctx));
@@ -60,17 +49,55 @@ static int rebuild(zest_ctx *ctx, const zest_options *options, const char *path,
     return code;
 }
 
+/* ---- Models: runs of zest train ---- */
+
+static int print_model(const zest_options *options, const zest_model *model, uint64_t step) {
+    char print[32];
+    const char *out = zest_options_text(options, ZEST_OPTION_OUT);
+    snprintf(print, sizeof print, "%016llx", (unsigned long long)zest_params_fingerprint(&model->params));
+    if (zest_options_whole(options, ZEST_OPTION_JSON))
+        return zest_output_json(
+            json_pack("{s:I, s:s, s:s}", "step", (json_int_t)step, "fingerprint", print, "out", out));
+    printf("step %llu, fingerprint of the trained weights %s\n", (unsigned long long)step, print);
+    if (*out) printf("model in %s\n", out);
+    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
+                          : ZEST_EXIT_OK;
+}
+
+static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
+    zest_error error = {0};
+    zest_options run;
+    zest_loaded loaded = {0};
+    uint64_t step = 0;
+    const char *out = zest_options_text(options, ZEST_OPTION_OUT),
+               *model = zest_options_text(options, ZEST_OPTION_MODEL);
+    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAIN, &run, &error);
+    if (status) return zest_output_fail(status, error.message);
+    if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
+    if (!status)
+        status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &step,
+                                  &loaded, &error);
+    if (!status && *out) status = zest_checkpoint_write(out, loaded.model, step, &error);
+    int code = status ? zest_output_fail(status, error.message) : print_model(options, loaded.model, step);
+    zest_load_free(&loaded);
+    zest_options_free(&run);
+    return code;
+}
+
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    char *journal, *start;
-    zest_status status = zest_run_folder_find(words[0], &journal, &start, &error);
+    zest_folder folder;
+    zest_status status = zest_folder_of(words[0], &folder, &error);
     if (status) return zest_output_fail(status, error.message);
     zest_ctx *ctx = zest_output_context();
-    int code = ctx ? rebuild(ctx, options, journal, start) : ZEST_EXIT_FAILURE;
+    int code = ZEST_EXIT_FAILURE;
+    if (ctx && zest_folder_is_training(&folder))
+        code = rebuild_model(ctx, options, &folder);
+    else if (ctx)
+        code = rebuild(ctx, options, &folder);
     zest_ctx_free(ctx);
-    free(journal);
-    free(start);
+    zest_folder_free(&folder);
     return code;
 }
 
@@ -79,14 +106,16 @@ const zest_command zest_command_replay = {
     .words = "RUN",
     .least = 1,
     .most = 1,
-    .summary = "rebuild x at any step of a run, bit for bit",
+    .summary = "rebuild a run at any of its steps, bit for bit",
     .description =
-        "Reads the journal and the starting point of a run that `zest minimize --out RUN` kept, takes the "
-        "steps "
-        "again without evaluating anything, and prints x (or writes it with --out). Works on any machine and "
-        "gives the same bits.",
-    .examples =
-        "zest replay run1 --step 100\tx after 100 steps\nzest replay run1 --step 0\tthe starting point",
+        "Takes the steps of a run again from its journal, without evaluating anything, from its start or "
+        "from a "
+        "checkpoint before the step. Works on any machine and gives the same bits.\n\n"
+        "A run of `zest train` gives a model: --out DIR writes it as a Hugging Face folder; the fingerprint "
+        "tells whether two machines have the same. If the model that the run started from is elsewhere now, "
+        "--model says where. A run of `zest minimize` gives x, printed or written to --out.",
+    .examples = "zest replay run1 --step 100 --out model-100\tthe model after 100 steps\n"
+                "zest replay run1 --step 0\tundone: the starting point",
     .defaults = "",
     .users = ZEST_FOR_REPLAY,
     .run = run,

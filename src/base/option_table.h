@@ -66,7 +66,7 @@ enum {
   X(ROUNDING, "rounding", 0, CHOICE, "stochastic", CHOICES("stochastic|nearest"), "NAME", "Method", ZEST_FOR_RUNS,     \
     "of 16-bit weights after an update; to the nearest, most small updates are lost")                                  \
   X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
-    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,                                                   \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS,                                  \
     "seed of every random number of the run")                                                                          \
   X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS | ZEST_FOR_TOY,                \
     "steps to take at most")                                                                                           \

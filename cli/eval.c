@@ -1,0 +1,83 @@
+/* zest eval: how good a run or a model is at a task. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/metrics.h"
+#include "cli/output.h"
+#include "cli/subject.h"
+
+enum { BATCH_TOKENS = 16384 };
+
+static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data, zest_task_part part,
+                            zest_metrics *metrics, zest_error *error) {
+    zest_predictions predictions = {0};
+    const zest_examples *examples = &data->parts[part];
+    zest_status status = zest_load_data(data, &subject->options, &subject->loaded, 1u << part, error);
+    if (!status && !examples->count)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "task %s has no such examples; choose another --split", data->task.name);
+    if (!status)
+        status = zest_metric_predict(subject->loaded.runner, NULL, examples, subject->loaded.tokenizer,
+                                     BATCH_TOKENS, &predictions, error);
+    if (!status) zest_metric_sum(&data->task, examples, &predictions, metrics);
+    zest_predictions_free(&predictions);
+    return status;
+}
+
+static int report(const zest_options *options, const zest_subject *subject, const zest_task *task,
+                  const zest_metrics *m, double seconds) {
+    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
+    const char *split = zest_options_text(options, ZEST_OPTION_SPLIT);
+    if (zest_options_whole(options, ZEST_OPTION_JSON)) {
+        json_t *object = zest_metrics_json(m);
+        json_object_set_new(object, "task", json_string(task->name));
+        json_object_set_new(object, "split", json_string(split));
+        json_object_set_new(object, "metric", json_string(names[task->metric]));
+        if (subject->is_run) json_object_set_new(object, "step", json_integer((json_int_t)subject->step));
+        json_object_set_new(object, "seconds", json_real(seconds));
+        return zest_output_json(object);
+    }
+    if (subject->is_run) printf("%s, step %llu\n", task->name, (unsigned long long)subject->step);
+    zest_metrics_print(split, names[task->metric], m, stdout);
+    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
+                          : ZEST_EXIT_OK;
+}
+
+static int run(const zest_options *options, char **words, int count) {
+    (void)count;
+    zest_error error = {0};
+    zest_subject subject;
+    zest_loaded_data data = {0};
+    zest_metrics metrics;
+    zest_task_part part = (zest_task_part)zest_options_whole(options, ZEST_OPTION_SPLIT);
+    zest_status status = zest_subject_open(&subject, words[0], options, &error);
+    double began = zest_clock_now();
+    if (!status) status = evaluate(&subject, &data, part, &metrics, &error);
+    int code = status ? zest_output_fail(status, error.message)
+                      : report(options, &subject, &data.task, &metrics, zest_clock_now() - began);
+    zest_load_free_data(&data);
+    zest_subject_close(&subject);
+    return code;
+}
+
+const zest_command zest_command_eval = {
+    .name = "eval",
+    .words = "RUN|MODEL",
+    .least = 1,
+    .most = 1,
+    .summary = "how good a run or a model is at a task",
+    .description =
+        "Answers the examples of --split and prints accuracy, F1, exact match and loss as far as the task "
+        "has "
+        "them, with a 95 % interval (Wilson's for accuracy, a bootstrap for F1). Of equal scores the first "
+        "option counts as the answer.\n\n"
+        "A run brings its own task, data and split, and is taken at --step (best, last, or any number: the "
+        "weights are rebuilt from the journal). A model needs --task and --data; its splits are those that "
+        "training with the same --seed and --shots would use.",
+    .examples = "zest eval run1\tthe best weights on the test examples\n"
+                "zest eval run1 --step 0 --split dev --json\twhere it started\n"
+                "zest eval roberta-base --task SST-2 --data data\tzero-shot",
+    .defaults = "seed=42 step=best",
+    .users = ZEST_FOR_EVAL,
+    .run = run,
+};

@@ -1,0 +1,77 @@
+#include "run/folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { OPTIONS_LIMIT = 1 << 20 };
+
+static int is_file(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && !S_ISDIR(info.st_mode);
+}
+
+/* The folder that a path means: itself, or the one its file is in. */
+static char *folder_path(const char *path) {
+    if (!is_file(path)) return strdup(path);
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+}
+
+zest_status zest_folder_of(const char *path, zest_folder *folder, zest_error *error) {
+    *folder = (zest_folder){.path = folder_path(path)};
+    struct {
+        char **to;
+        const char *name;
+    } parts[] = {{&folder->options, "options"}, {&folder->journal, "journal"},
+                 {&folder->log, "log.jsonl"},   {&folder->best, "best"},
+                 {&folder->last, "last"},       {&folder->result, "result.json"},
+                 {&folder->start, "start"}};
+    int failed = !folder->path;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !failed; i++)
+        failed = !(*parts[i].to = zest_file_join(folder->path, parts[i].name));
+    if (!failed && is_file(path)) { /* a journal by another name */
+        free(folder->journal);
+        failed = !(folder->journal = strdup(path));
+    }
+    if (!failed) return ZEST_OK;
+    zest_folder_free(folder);
+    return zest_error_memory(error, path, strlen(path));
+}
+
+void zest_folder_free(zest_folder *folder) {
+    char *all[] = {folder->path, folder->options, folder->journal, folder->log,
+                   folder->best, folder->last,    folder->result,  folder->start};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    *folder = (zest_folder){0};
+}
+
+int zest_folder_is_training(const zest_folder *folder) {
+    return access(folder->journal, F_OK) == 0 && access(folder->options, F_OK) == 0 &&
+           access(folder->start, F_OK) != 0;
+}
+
+zest_status zest_folder_read_options(const zest_folder *folder, unsigned users, zest_options *options,
+                                     zest_error *error) {
+    zest_buffer text = {0};
+    zest_options_init(options);
+    zest_status status = zest_file_read(folder->options, OPTIONS_LIMIT, &text, error);
+    if (!status)
+        status = zest_options_set_all(options, users, text.data ? text.data : "", folder->options, error);
+    zest_buffer_free(&text);
+    if (status) zest_options_free(options);
+    return status;
+}
+
+zest_status zest_folder_write_options(const zest_folder *folder, unsigned users, const zest_options *options,
+                                      zest_error *error) {
+    zest_buffer text = {0};
+    zest_options_print(options, users, &text);
+    zest_status status = text.failed ? zest_error_memory(error, folder->options, text.size)
+                                     : zest_file_write(folder->options, text.data, text.size, error);
+    zest_buffer_free(&text);
+    return status;
+}

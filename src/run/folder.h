@@ -1,0 +1,24 @@
+/* A run is a folder: options, journal, log.jsonl, TensorBoard events, best/ and last/ (Hugging Face folders),
+ * and, when it is finished, result.json. A run of `zest minimize` has start and x instead of the models. */
+#ifndef ZEST_RUN_FOLDER_H
+#define ZEST_RUN_FOLDER_H
+
+#include "base/option.h"
+
+typedef struct {
+    char *path, *options, *journal, *log, *best, *last, *result, *start;
+} zest_folder;
+
+/* The names; nothing is touched. path may also be that of the journal inside. */
+zest_status zest_folder_of(const char *path, zest_folder *folder, zest_error *error);
+void zest_folder_free(zest_folder *folder);
+
+int zest_folder_is_training(const zest_folder *folder); /* a run of `zest train` */
+
+/* The options that a run was started with, as far as these users know them. */
+zest_status zest_folder_read_options(const zest_folder *folder, unsigned users, zest_options *options,
+                                     zest_error *error);
+zest_status zest_folder_write_options(const zest_folder *folder, unsigned users, const zest_options *options,
+                                      zest_error *error);
+
+#endif

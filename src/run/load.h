@@ -1,0 +1,43 @@
+/* What commands load: a model with its tokenizer and the memory to run it; a task with its examples. */
+#ifndef ZEST_RUN_LOAD_H
+#define ZEST_RUN_LOAD_H
+
+#include "base/option.h"
+#include "data/examples.h"
+#include "models/forward.h"
+#include "text/tokenizer.h"
+
+typedef struct {
+    zest_model *model;
+    zest_tokenizer *tokenizer;
+    zest_model_runner *runner;
+} zest_loaded;
+
+/* weights: a Hugging Face folder or a GGUF file; the tokenizer is found there too, or else at `home`, the
+ * model it was made from (NULL: there is none). Types, threads, live pairs and frozen tensors come from the
+ * options. Free it whatever this says. */
+zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char *home,
+                            const zest_options *options, zest_error *error);
+void zest_load_free(zest_loaded *loaded);
+
+/* Fills in what the options leave to the kind of model: shots, batch, lr, steps, eval-every. With --epochs,
+ * steps are theirs; examples: how many there are to train on. */
+zest_status zest_load_settle(zest_options *options, int causal, zest_error *error);
+zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_error *error);
+
+typedef struct {
+    zest_task task;
+    zest_examples parts[3]; /* by zest_task_part; those that were asked for */
+} zest_loaded_data;
+
+enum { ZEST_LOAD_TRAIN = 1, ZEST_LOAD_DEV = 2, ZEST_LOAD_TEST = 4 };
+
+zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
+                           unsigned parts, zest_error *error);
+/* The rows of a file in the task's format, which need no label. *labelled tells whether they have one. */
+zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_options *options,
+                           const zest_loaded *loaded, zest_rows *rows, zest_examples *examples, int *labelled,
+                           zest_error *error);
+void zest_load_free_data(zest_loaded_data *data);
+
+#endif

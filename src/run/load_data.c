@@ -1,0 +1,129 @@
+/* Tasks and examples, from the options. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/load.h"
+
+static zest_split_options split_options(const zest_options *options) {
+    uint64_t seed = zest_options_whole(options, ZEST_OPTION_SEED);
+    return (zest_split_options){.shots = (size_t)zest_options_whole(options, ZEST_OPTION_SHOTS),
+                                .train_size = (size_t)zest_options_whole(options, ZEST_OPTION_TRAIN_SIZE),
+                                .dev_size = (size_t)zest_options_whole(options, ZEST_OPTION_DEV_SIZE),
+                                .test_size = (size_t)zest_options_whole(options, ZEST_OPTION_TEST_SIZE),
+                                .seed = (uint32_t)seed,
+                                .label_noise = zest_options_number(options, ZEST_OPTION_LABEL_NOISE),
+                                .noise_seed = (uint32_t)seed,
+                                .noisy_dev = (int)zest_options_whole(options, ZEST_OPTION_NOISY_DEV)};
+}
+
+typedef struct {
+    zest_loaded_data *data;
+    const zest_options *options;
+    const zest_loaded *loaded;
+    zest_split_options how;
+    zest_error *error;
+} loading;
+
+static zest_status read_part(const loading *l, zest_task_part part, zest_rows *rows) {
+    return zest_task_read(&l->data->task, zest_options_text(l->options, ZEST_OPTION_DATA),
+                          l->loaded->model->is.causal, part, rows, l->error);
+}
+
+static zest_status encode(const loading *l, zest_task_part part, const zest_rows *rows,
+                          const zest_split *split) {
+    return zest_examples_make(&l->data->task, rows, split, l->loaded->tokenizer, &l->loaded->model->is,
+                              &l->data->parts[part], l->error);
+}
+
+/* The part has a file of its own. */
+static zest_status load_whole(const loading *l, zest_task_part part, const zest_rows *rows) {
+    zest_split split = {0};
+    zest_status status = zest_split_test(&l->data->task, rows, &l->how, &split, l->error);
+    if (!status) status = encode(l, part, rows, &split);
+    zest_split_free(&split);
+    return status;
+}
+
+static zest_status load_training(const loading *l, unsigned parts) {
+    zest_rows train = {0}, dev = {0};
+    zest_split first = {0}, second = {0};
+    zest_status status = read_part(l, ZEST_PART_TRAIN, &train);
+    if (!status && parts & ZEST_LOAD_DEV) status = read_part(l, ZEST_PART_DEV, &dev);
+    if (!status && !train.count)
+        status =
+            zest_error_set(l->error, ZEST_ERROR_ARGUMENT, "task %s has no training rows", l->data->task.name);
+    if (!status) status = zest_split_train(&l->data->task, &train, &l->how, &first, &second, l->error);
+    if (!status && parts & ZEST_LOAD_TRAIN) status = encode(l, ZEST_PART_TRAIN, &train, &first);
+    if (!status && parts & ZEST_LOAD_DEV)
+        status = dev.count ? load_whole(l, ZEST_PART_DEV, &dev) : encode(l, ZEST_PART_DEV, &train, &second);
+    zest_split_free(&first);
+    zest_split_free(&second);
+    zest_rows_free(&train);
+    zest_rows_free(&dev);
+    return status;
+}
+
+static zest_status load_test(const loading *l) {
+    zest_rows rows = {0};
+    zest_status status = read_part(l, ZEST_PART_TEST, &rows);
+    if (!status && rows.count) status = load_whole(l, ZEST_PART_TEST, &rows);
+    zest_rows_free(&rows);
+    return status;
+}
+
+static zest_status open_task(zest_loaded_data *data, const zest_options *options, zest_error *error) {
+    const char *name = zest_options_text(options, ZEST_OPTION_TASK);
+    *data = (zest_loaded_data){0};
+    if (*name) return zest_task_open(name, &data->task, error);
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "say what to learn: --task NAME --data DIR, or --task FILE for data of your own");
+}
+
+zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
+                           unsigned parts, zest_error *error) {
+    loading l = {data, options, loaded, split_options(options), error};
+    zest_status status = open_task(data, options, error);
+    if (!status && parts & (ZEST_LOAD_TRAIN | ZEST_LOAD_DEV)) status = load_training(&l, parts);
+    if (!status && parts & ZEST_LOAD_TEST) status = load_test(&l);
+    return status;
+}
+
+/* Every row, in order, with its label where there is one. */
+static zest_status split_all(const zest_task *task, const zest_rows *rows, int labelled, zest_split *split,
+                             zest_error *error) {
+    *split = (zest_split){.rows = malloc((rows->count + 1) * sizeof *split->rows),
+                          .answers = calloc(rows->count + 1, sizeof *split->answers),
+                          .count = rows->count};
+    if (!split->rows || !split->answers)
+        return zest_error_memory(error, rows->path, rows->count * sizeof *split->rows);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < rows->count && !status; i++) {
+        split->rows[i] = (uint32_t)i;
+        if (labelled && task->kind == ZEST_TASK_CLASSES)
+            status = zest_task_class_of(task, rows, i, &split->answers[i], error);
+    }
+    return status;
+}
+
+zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_options *options,
+                           const zest_loaded *loaded, zest_rows *rows, zest_examples *examples, int *labelled,
+                           zest_error *error) {
+    zest_split split = {0};
+    *rows = (zest_rows){0};
+    *examples = (zest_examples){0};
+    zest_status status = open_task(data, options, error);
+    if (!status) status = zest_rows_read(path, &data->task.sources[0].layout, rows, error);
+    if (status) return status;
+    *labelled = zest_rows_field(rows, data->task.label) >= 0;
+    status = split_all(&data->task, rows, *labelled, &split, error);
+    if (!status)
+        status = zest_examples_make(&data->task, rows, &split, loaded->tokenizer, &loaded->model->is,
+                                    examples, error);
+    zest_split_free(&split);
+    return status;
+}
+
+void zest_load_free_data(zest_loaded_data *data) {
+    for (size_t i = 0; i < 3; i++) zest_examples_free(&data->parts[i]);
+    zest_task_free(&data->task);
+}

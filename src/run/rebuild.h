@@ -1,0 +1,35 @@
+/* The model of a run at any of its steps: from a checkpoint before it, or from the start, by taking the steps
+ * on record again. The same bits on every machine. */
+#ifndef ZEST_RUN_REBUILD_H
+#define ZEST_RUN_REBUILD_H
+
+#include "core/journal.h"
+#include "core/stepper.h"
+#include "run/folder.h"
+#include "run/load.h"
+
+/* What a rebuilding tells while it goes; may be NULL. */
+typedef void (*zest_rebuild_watch)(uint64_t step, uint64_t wanted, void *user);
+
+typedef struct {
+    const zest_folder *folder;
+    const zest_options *options; /* of the run; --model says where it started from */
+    zest_journal *journal;
+    zest_stepper *stepper;
+    zest_rebuild_watch watch;
+    void *user;
+} zest_rebuild_job;
+
+/* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
+zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
+
+/* A step as text: a number, "last", or "best" (the step that best/ holds). */
+zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *journal, const char *text,
+                              uint64_t *step, zest_error *error);
+
+/* The model of the run in a folder, for commands that only read it: opens journal and stepper by themselves.
+ * ctx is where the journal reports. */
+zest_status zest_rebuild_run(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
+                             const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error);
+
+#endif

@@ -1,0 +1,198 @@
+/* The page: its sections, and what stands around them. To add a section, write a function that adds HTML to
+ * page->body and a row to the list. */
+#include "run/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "run/report_page.h"
+
+typedef struct {
+    const char *id, *heading;
+    void (*write)(zest_report_page *page); /* adds nothing when the runs have nothing to say about it */
+} section;
+
+static const section sections[] = {
+    {"runs", "Runs", zest_report_runs},
+    {"settings", "Mean over seeds", zest_report_settings},
+    {"loss", "Training loss", zest_report_losses},
+    {"dev", "Development set", zest_report_dev},
+    {"sensitivity", "Sensitivity to t", zest_report_sensitivity},
+    {"tilt", "Tilt", zest_report_tilt},
+    {"speed", "Speed", zest_report_speed},
+    {"details", "Each run", zest_report_details},
+};
+enum { SECTIONS = sizeof sections / sizeof sections[0], LEGEND_BEFORE = 2 };
+
+/* ---- Head ---- */
+
+/* A fact that all runs share, or NULL. */
+static const char *shared(const zest_report *report, const char *(*fact)(const zest_report_run *)) {
+    const char *first = report->count ? fact(&report->runs[0]) : NULL;
+    for (size_t i = 1; first && i < report->count; i++) {
+        const char *other = fact(&report->runs[i]);
+        if (!other || strcmp(first, other)) return NULL;
+    }
+    return first && *first ? first : NULL;
+}
+
+static const zest_log_start *session(const zest_report_run *run) {
+    return &run->log.starts[run->log.start_count - 1];
+}
+static const char *task_of(const zest_report_run *run) { return session(run)->task.name; }
+static const char *family_of(const zest_report_run *run) { return session(run)->model.family; }
+static const char *device_of(const zest_report_run *run) { return session(run)->model.device; }
+
+static void write_title(const zest_report *report, zest_buffer *out) {
+    const char *task = shared(report, task_of);
+    if (report->count == 1)
+        zest_report_escape(out, report->runs[0].name);
+    else
+        zest_buffer_format(out, "%zu runs", report->count);
+    if (!task) return;
+    zest_buffer_text(out, report->count == 1 ? ": " : " on ");
+    zest_report_escape(out, task);
+}
+
+static void write_header(const zest_report *report, zest_buffer *out) {
+    const char *family = shared(report, family_of), *device = shared(report, device_of);
+    const zest_log_start *start = report->count ? session(&report->runs[0]) : NULL;
+    zest_buffer_text(out, "<header>\n<h1>");
+    write_title(report, out);
+    zest_buffer_text(out, "</h1>\n<p>");
+    if (family) {
+        zest_report_escape(out, family);
+        zest_buffer_text(out, ", ");
+        zest_report_count(out, start->model.parameters);
+        zest_buffer_text(out, " parameters");
+        if (device) zest_buffer_text(out, " on "), zest_report_escape(out, device);
+        zest_buffer_text(out, ". ");
+    }
+    if (start && start->train) {
+        zest_buffer_text(out, "Examples: ");
+        zest_report_count(out, start->train);
+        zest_buffer_text(out, " to train, ");
+        zest_report_count(out, start->dev);
+        zest_buffer_text(out, " dev, ");
+        zest_report_count(out, start->test);
+        zest_buffer_text(out, " test.");
+    }
+    zest_buffer_text(out, "</p>\n</header>\n");
+}
+
+/* ---- Legend: one box a colour ---- */
+
+static void write_label(const zest_report *report, int colour, zest_buffer *out) {
+    const zest_report_run *first = NULL;
+    size_t sharing = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->runs[i].colour != colour) continue;
+        if (!sharing++) first = &report->runs[i];
+    }
+    if (sharing == 1) {
+        zest_report_escape(out, first->name);
+        return;
+    }
+    zest_report_escape(out, first->method);
+    zest_buffer_text(out, ", t = ");
+    zest_report_escape(out, first->t);
+    zest_buffer_format(out, " (%zu runs)", sharing);
+}
+
+static int is_used(const zest_report *report, int colour) {
+    for (size_t i = 0; i < report->count; i++)
+        if (report->runs[i].colour == colour) return 1;
+    return 0;
+}
+
+static void write_legend(const zest_report *report, zest_buffer *out) {
+    if (report->count < 2) return;
+    zest_buffer_text(out, "<fieldset class=\"legend\"><legend>Runs shown in the figures</legend>\n");
+    for (int colour = 1; colour < ZEST_PLOT_COLOURS; colour++) {
+        if (!is_used(report, colour)) continue;
+        zest_buffer_format(out, "<label><input type=\"checkbox\" id=\"show-%d\" checked>", colour);
+        zest_report_chip(out, colour);
+        zest_buffer_text(out, "<span>");
+        write_label(report, colour, out);
+        zest_buffer_text(out, "</span></label>\n");
+    }
+    zest_buffer_text(out, "</fieldset>\n");
+}
+
+/* Without script: an empty box takes its colour out of the figures. */
+static void write_toggles(zest_buffer *out) {
+    for (int c = 1; c < ZEST_PLOT_COLOURS; c++)
+        zest_buffer_format(out, "body:has(#show-%d:not(:checked)) figure>svg :is(.s%d,.f%d){display:none}\n", c, c,
+                           c);
+}
+
+/* ---- Page ---- */
+
+static void write_sections(zest_report_page *page) {
+    for (size_t i = 0; i < SECTIONS && !page->status; i++) {
+        if (i == LEGEND_BEFORE) write_legend(page->report, &page->body);
+        size_t const before = page->body.size;
+        zest_buffer_format(&page->body, "<section aria-labelledby=\"%s\">\n<h2 id=\"%s\">%s</h2>\n",
+                           sections[i].id, sections[i].id, sections[i].heading);
+        size_t const opened = page->body.size;
+        sections[i].write(page);
+        if (page->body.size == opened)
+            page->body.size = before;
+        else
+            zest_buffer_text(&page->body, "</section>\n");
+    }
+}
+
+static void assemble(zest_report_page *page, zest_buffer *out) {
+    zest_buffer_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+    write_title(page->report, out);
+    zest_buffer_text(out, " \xc2\xb7 zest report</title>\n");
+    zest_buffer_add(out, page->style.data, page->style.size);
+    zest_buffer_text(out, "<style>\n");
+    zest_buffer_text(out, zest_report_css);
+    write_toggles(out);
+    zest_buffer_text(out, "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#runs\">To the results</a>\n");
+    write_header(page->report, out);
+    zest_buffer_text(out, "<main>\n");
+    zest_buffer_add(out, page->body.data, page->body.size);
+    zest_buffer_text(out, "</main>\n<footer>Made by zest " ZEST_VERSION ", ");
+    zest_report_time(out, page->report->now);
+    zest_buffer_text(out, ".</footer>\n<script>\n");
+    zest_buffer_text(out, zest_report_js);
+    zest_buffer_text(out, "</script>\n</body>\n</html>\n");
+}
+
+/* The colours of the chips, even on a page without a figure. */
+static void take_style(zest_report_page *page) {
+    zest_buffer svg = {0};
+    zest_plot *plot = zest_plot_new(1, 1, 100, 100);
+    if (zest_plot_svg(plot, &svg)) {
+        page->status = zest_error_memory(&page->error, "the report", 0);
+    } else {
+        const char *from = strstr(svg.data, "<style>"), *to = strstr(svg.data, "</style>");
+        if (from && to) zest_buffer_add(&page->style, from, (size_t)(to - from) + strlen("</style>\n"));
+    }
+    zest_plot_free(plot);
+    zest_buffer_free(&svg);
+}
+
+zest_status zest_report_write(const zest_report *report, const char *path, const char *figures,
+                              zest_error *error) {
+    zest_report_page page = {.report = report, .figures = figures};
+    zest_buffer out = {0};
+    if (figures) page.status = zest_file_make_folder(figures, &page.error);
+    if (!page.status) take_style(&page);
+    if (!page.status) write_sections(&page);
+    if (!page.status) assemble(&page, &out);
+    if (!page.status && (out.failed || page.body.failed || page.style.failed))
+        page.status = zest_error_memory(&page.error, path, out.size);
+    if (!page.status) page.status = zest_file_write(path, out.data, out.size, &page.error);
+    if (page.status) zest_error_set(error, page.status, "%s", page.error.message);
+    zest_buffer_free(&page.body);
+    zest_buffer_free(&page.style);
+    zest_buffer_free(&out);
+    return page.status;
+}

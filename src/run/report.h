@@ -1,0 +1,55 @@
+/* The report: what some runs of zest train did, as one HTML page that needs nothing but a browser.
+ *
+ *     zest_report report;
+ *     status = zest_report_load(paths, count, &report, &error);
+ *     status = zest_report_write(&report, "report.html", NULL, &error);
+ *     zest_report_free(&report); */
+#ifndef ZEST_RUN_REPORT_H
+#define ZEST_RUN_REPORT_H
+
+#include "base/buffer.h"
+#include "run/log.h"
+
+typedef enum {
+    ZEST_REPORT_FINISHED, /* the log says how it ended */
+    ZEST_REPORT_STOPPED,  /* on request; it can go on */
+    ZEST_REPORT_RUNNING,  /* no end yet, and the log was written to lately */
+    ZEST_REPORT_BROKEN,   /* no end, and nothing came for long: killed, most likely */
+} zest_report_state;
+
+/* What the table shows of a run. Texts are "" when the log does not say. */
+typedef struct {
+    char *name; /* the folder's, longer where two would be the same */
+    char *path;
+    zest_log log;
+    zest_report_state state;
+    const char *method, *t, *lr, *seed;
+    double tilt; /* t as a number; NaN: not known. MeZO's is 0 */
+    uint64_t steps, best_step;
+    zest_log_eval dev, test; /* at the best step; part "" when there is none */
+    double seconds;
+    uint64_t peak_bytes; /* 0: not known */
+    int colour;          /* in all figures, 1 .. */
+} zest_report_run;
+
+typedef struct {
+    zest_report_run *runs;
+    size_t count;
+    const char *defaults; /* what `zest train` changes in the option table, "name=value ..."; NULL: nothing */
+    double now;           /* seconds since 1970, when it was loaded */
+} zest_report;
+
+/* paths: run folders, or log.jsonl files in them. */
+zest_status zest_report_load(char *const *paths, size_t count, zest_report *report, zest_error *error);
+void zest_report_free(zest_report *report); /* accepts one that is {0} */
+/* figures: a folder (made when it is not there) that gets each figure as an SVG file; NULL for none. */
+zest_status zest_report_write(const zest_report *report, const char *path, const char *figures,
+                              zest_error *error);
+
+const char *zest_report_state_name(zest_report_state state);
+/* The metric by which the run was judged: "accuracy", "f1", ...; "" when the log does not say. */
+const char *zest_report_metric(const zest_report_run *run);
+/* The `zest train` line that makes such a run again, behind what *out holds. */
+void zest_report_command(const zest_report *report, const zest_report_run *run, zest_buffer *out);
+
+#endif

@@ -1,0 +1,185 @@
+/* From folders to the rows of the table. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "run/report_page.h"
+
+enum { COLOURS = ZEST_PLOT_COLOURS - 1 }; /* all but the ink */
+
+/* A run is alive when its log grew within this many of its longest silences so far, and at least so many
+ * seconds. */
+static const double SILENCES = 3, SILENCE_LEAST = 120;
+
+const char *zest_report_state_name(zest_report_state state) {
+    static const char *const names[] = {"finished", "stopped", "running", "broken off"};
+    return names[state];
+}
+
+const char *zest_report_metric(const zest_report_run *run) {
+    const char *metric = run->log.start_count ? run->log.starts[run->log.start_count - 1].task.metric : NULL;
+    return metric ? metric : "";
+}
+
+/* ---- What the log says ---- */
+
+static const char *option(const zest_log *log, const char *name) {
+    const char *text = zest_log_find_option(log, name);
+    return text ? text : "";
+}
+
+/* The best evaluation of a part, or the last when none says it is the best. */
+static zest_log_eval best_eval(const zest_log *log, const char *part) {
+    zest_log_eval found = zest_log_eval_none();
+    int best = 0;
+    for (size_t i = 0; i < log->eval_count; i++) {
+        const zest_log_eval *e = &log->evals[i];
+        if (strcmp(e->part, part) || (best && !e->best)) continue;
+        found = *e;
+        best = e->best;
+    }
+    return found;
+}
+
+static void summarise(zest_report_run *run) {
+    const zest_log *log = &run->log;
+    char *rest;
+    run->method = option(log, "method");
+    run->t = option(log, "t");
+    if (!strcmp(run->method, "mezo")) run->t = "0";
+    run->tilt = strtod(run->t, &rest);
+    if (!*run->t || *rest || !isfinite(run->tilt)) run->tilt = NAN;
+    run->lr = option(log, "lr");
+    run->seed = option(log, "seed");
+    run->dev = log->end && *log->end->dev.part ? log->end->dev : best_eval(log, "dev");
+    run->test = log->end && *log->end->test.part ? log->end->test : best_eval(log, "test");
+    run->steps = log->step_count ? log->steps[log->step_count - 1].step : 0;
+    run->seconds = log->step_count ? log->steps[log->step_count - 1].seconds : NAN;
+    run->best_step = *run->dev.part ? run->dev.step : 0;
+    if (!log->end) return;
+    run->steps = log->end->step;
+    run->best_step = log->end->best_step;
+    run->peak_bytes = log->end->peak_bytes;
+    if (isfinite(log->end->seconds)) run->seconds = log->end->seconds;
+}
+
+static zest_report_state find_state(const zest_log *log, double silent) {
+    if (log->end) {
+        const char *reason = log->end->reason ? log->end->reason : "";
+        int const asked = strstr(reason, "request") || strstr(reason, "interrupt") || !strcmp(reason, "stopped");
+        return asked ? ZEST_REPORT_STOPPED : ZEST_REPORT_FINISHED;
+    }
+    double longest = 0;
+    for (size_t i = 1; i < log->step_count; i++)
+        longest = fmax(longest, log->steps[i].seconds - log->steps[i - 1].seconds);
+    return silent <= fmax(SILENCES * longest, SILENCE_LEAST) ? ZEST_REPORT_RUNNING : ZEST_REPORT_BROKEN;
+}
+
+/* ---- Folders and names ---- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* The folder of a path that may name its log.jsonl. *log is the log's path. Both to be freed. */
+static zest_status find_log(const char *path, char **folder, char **log, double *modified,
+                            zest_error *error) {
+    struct stat info;
+    if (stat(path, &info)) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    *folder = strdup(path);
+    if (*folder) {
+        size_t length = strlen(*folder);
+        while (length > 1 && (*folder)[length - 1] == '/') (*folder)[--length] = '\0';
+        *log = S_ISDIR(info.st_mode) ? zest_file_join(*folder, "log.jsonl") : strdup(path);
+    }
+    if (!*folder || !*log) return zest_error_memory(error, path, strlen(path));
+    if (!S_ISDIR(info.st_mode)) {
+        char *slash = strrchr(*folder, '/');
+        if (slash)
+            slash[slash == *folder] = '\0';
+        else
+            strcpy(*folder, "."); /* stat found it, so it has at least one character */
+    }
+    if (stat(*log, &info))
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: not a run of zest train: there is no log.jsonl in it", path);
+    *modified = (double)info.st_mtime;
+    return ZEST_OK;
+}
+
+static zest_status load_run(const char *path, double now, zest_report_run *run, zest_error *error) {
+    char *log = NULL;
+    double modified = 0;
+    zest_status status = find_log(path, &run->path, &log, &modified, error);
+    if (!status) status = zest_log_read(log, &run->log, error);
+    if (!status) {
+        char *real = realpath(run->path, NULL);
+        run->name = zest_report_clean(last_part(real ? real : run->path));
+        free(real);
+        if (!run->name) status = zest_error_memory(error, path, strlen(path));
+    }
+    if (!status) {
+        summarise(run);
+        run->state = find_state(&run->log, now - modified);
+    }
+    free(log);
+    return status;
+}
+
+/* Two runs of one name are shown by their paths. */
+static zest_status tell_apart(zest_report *report, zest_error *error) {
+    for (size_t i = 0; i < report->count; i++) {
+        int twice = 0;
+        for (size_t j = 0; j < report->count; j++)
+            twice |= j != i && !strcmp(last_part(report->runs[j].name), last_part(report->runs[i].name));
+        char *path = twice ? zest_report_clean(report->runs[i].path) : NULL;
+        if (twice && !path) return zest_error_memory(error, report->runs[i].path, 0);
+        if (path) free(report->runs[i].name), report->runs[i].name = path;
+    }
+    return ZEST_OK;
+}
+
+/* Every run has a colour of its own while there are enough; beyond that runs of the same method and t share
+ * one. */
+static void choose_colours(zest_report *report) {
+    int used = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        zest_report_run *run = &report->runs[i];
+        for (size_t j = 0; j < i && report->count > COLOURS && !run->colour; j++)
+            if (!strcmp(report->runs[j].method, run->method) && !strcmp(report->runs[j].t, run->t))
+                run->colour = report->runs[j].colour;
+        if (!run->colour) run->colour = 1 + used++ % COLOURS;
+    }
+}
+
+zest_status zest_report_load(char *const *paths, size_t count, zest_report *report, zest_error *error) {
+    *report = (zest_report){.now = (double)time(NULL)};
+    report->runs = calloc(count ? count : 1, sizeof *report->runs);
+    if (!report->runs) return zest_error_memory(error, "the runs", count * sizeof *report->runs);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        report->count++; /* counted before it is whole: free knows what to do */
+        status = load_run(paths[i], report->now, &report->runs[i], error);
+    }
+    if (!status) status = tell_apart(report, error);
+    if (status)
+        zest_report_free(report);
+    else
+        choose_colours(report);
+    return status;
+}
+
+void zest_report_free(zest_report *report) {
+    for (size_t i = 0; i < report->count; i++) {
+        free(report->runs[i].name);
+        free(report->runs[i].path);
+        zest_log_free(&report->runs[i].log);
+    }
+    free(report->runs);
+    *report = (zest_report){0};
+}

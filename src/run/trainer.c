@@ -1,0 +1,325 @@
+#include "run/trainer.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "models/move.h"
+#include "run/checkpoint.h"
+#include "run/rebuild.h"
+#include "run/trainer_internal.h"
+
+const char *zest_trainer_reason(zest_trained_reason reason) {
+    static const char *const names[] = {"steps done", "no progress", "time is up", "interrupted"};
+    return names[reason];
+}
+
+double zest_trainer_seconds(const zest_trainer *t) { return t->before + zest_clock_now() - t->began; }
+
+/* ---- Getting ready ---- */
+
+static zest_status load_examples(zest_trainer *t) {
+    zest_status status = zest_load_data(&t->data, t->options, &t->loaded,
+                                        ZEST_LOAD_TRAIN | ZEST_LOAD_DEV | ZEST_LOAD_TEST, t->error);
+    const zest_examples *train = &t->data.parts[ZEST_PART_TRAIN];
+    if (!status && !train->count)
+        status = zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "the split has no training examples");
+    if (!status) status = zest_load_settle_steps(t->options, train->count, t->error);
+    if (status) return status;
+    t->order = malloc(train->count * sizeof *t->order);
+    t->epoch = UINT64_MAX;
+    return t->order ? ZEST_OK : zest_error_memory(t->error, "the order of the examples", train->count * 4);
+}
+
+static zest_status make_stepper(zest_trainer *t) {
+    zest_status status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, t->error);
+    if (status) return status;
+    size_t lanes = 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
+    t->lanes = malloc(lanes * sizeof *t->lanes);
+    t->means = malloc(lanes * sizeof *t->means);
+    return t->lanes && t->means ? ZEST_OK : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
+}
+
+static zest_status open_logs(zest_trainer *t) {
+    zest_status status = zest_log_open(t->folder.log, &t->log, t->error);
+    return status ? status : zest_events_open(t->folder.path, &t->events, t->error);
+}
+
+/* Paths that still mean the same from another folder. */
+static zest_status make_absolute(zest_options *options, zest_option_id id, zest_error *error) {
+    const char *path = zest_options_text(options, id);
+    if (!*path || (id == ZEST_OPTION_TASK && !strchr(path, '/') && access(path, F_OK))) return ZEST_OK;
+    char *whole = realpath(path, NULL);
+    zest_status status = whole ? zest_options_set_id(options, id, whole, error) : ZEST_OK;
+    free(whole);
+    return status;
+}
+
+/* A new folder: everything is on disk before the first step. */
+static zest_status make_folder(zest_trainer *t) {
+    static const zest_option_id paths[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK};
+    zest_status status = zest_folder_of(zest_options_text(t->options, ZEST_OPTION_OUT), &t->folder, t->error);
+    for (size_t i = 0; i < 3 && !status; i++) status = make_absolute(t->options, paths[i], t->error);
+    if (!status) status = zest_file_make_folder(t->folder.path, t->error);
+    if (!status)
+        status = zest_journal_create(&t->journal, t->folder.journal, t->options, &t->loaded.model->params,
+                                     t->error);
+    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
+    if (!status) status = open_logs(t);
+    return status;
+}
+
+static zest_status begin(zest_trainer *t) {
+    const char *model = zest_options_text(t->options, ZEST_OPTION_MODEL);
+    if (!*model)
+        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
+                              "say which model to train: --model DIR (a Hugging Face folder or a GGUF file)");
+    zest_status status = zest_load_model(&t->loaded, model, NULL, t->options, t->error);
+    if (!status) status = zest_load_settle(t->options, t->loaded.model->is.causal, t->error);
+    if (!status) status = load_examples(t);
+    if (!status) status = make_stepper(t);
+    if (!status && t->kept) status = make_folder(t);
+    return status ? status : zest_trainer_tell_start(t, 0);
+}
+
+/* ---- Resuming ---- */
+
+/* How long to go on, and where things are: all else stays as it was. */
+static int may_change(zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_STEPS:
+    case ZEST_OPTION_EPOCHS:
+    case ZEST_OPTION_SECONDS:
+    case ZEST_OPTION_PATIENCE:
+    case ZEST_OPTION_THREADS:
+    case ZEST_OPTION_LIVE:
+    case ZEST_OPTION_MODEL:
+    case ZEST_OPTION_DATA:
+    case ZEST_OPTION_TASK:
+    case ZEST_OPTION_RESUME:
+    case ZEST_OPTION_QUIET:
+    case ZEST_OPTION_JSON: return 1;
+    default: return 0;
+    }
+}
+
+static zest_status merge_given(zest_options *options, const zest_options *given, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (!zest_options_given(given, id)) continue;
+        if (!may_change(id) && strcmp(zest_options_text(given, id), zest_options_text(options, id)))
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                    "--%s is '%s' in this run and cannot change any more; start a new run",
+                                    zest_option_row_at(id)->name, zest_options_text(options, id));
+        else
+            status = zest_options_set_id(options, id, zest_options_text(given, id), error);
+    }
+    return status;
+}
+
+static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
+    const zest_trainer *t = user;
+    if (t->hooks->rebuild) t->hooks->rebuild(step, wanted, t->hooks->user);
+}
+
+/* Weights, state and log as they were behind the journal's last step. */
+static zest_status catch_up(zest_trainer *t) {
+    zest_journal *journal = zest_journal_open(t->ctx, t->folder.journal);
+    if (!journal) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
+    zest_rebuild_job job = {.folder = &t->folder,
+                            .options = t->options,
+                            .journal = journal,
+                            .stepper = &t->stepper,
+                            .watch = on_rebuild,
+                            .user = t};
+    zest_status status = zest_journal_continue(&t->journal, journal, t->error); /* takes the lock */
+    if (!status) status = make_stepper(t);
+    t->step = zest_journal_steps(journal);
+    if (!status) status = zest_rebuild(&job, t->step, &t->loaded, t->error);
+    zest_journal_close(journal);
+    if (!status) status = zest_log_continue(t->folder.log, t->step, &t->before, t->error);
+    return status;
+}
+
+static zest_status begin_again(zest_trainer *t) {
+    zest_status status = catch_up(t);
+    if (!status) status = load_examples(t);
+    if (!status) status = zest_trainer_recall(t);
+    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
+    if (!status) status = open_logs(t);
+    return status ? status : zest_trainer_tell_start(t, 1);
+}
+
+/* ---- Running ---- */
+
+static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
+    uint64_t patience = zest_options_whole(t->options, ZEST_OPTION_PATIENCE);
+    double limit = zest_options_number(t->options, ZEST_OPTION_SECONDS);
+    if (t->hooks->stop && *t->hooks->stop) return *reason = ZEST_TRAINED_INTERRUPTED, 1;
+    if (t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS)) return *reason = ZEST_TRAINED_STEPS, 1;
+    if (patience && t->any_dev && t->dev_step >= t->best_step + patience)
+        return *reason = ZEST_TRAINED_PATIENCE, 1;
+    if (limit > 0 && zest_clock_now() - t->began >= limit) return *reason = ZEST_TRAINED_TIME, 1;
+    return 0;
+}
+
+static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
+    zest_status status = zest_trainer_dev_due(t) ? zest_trainer_check_dev(t) : ZEST_OK;
+    while (!status && !why_stop(t, reason)) {
+        zest_tilt_report report;
+        double lr, seconds;
+        status = zest_trainer_step(t, &report, &lr, &seconds);
+        if (!status) status = zest_trainer_tell_step(t, &report, lr, seconds);
+        if (!status && zest_trainer_dev_due(t)) status = zest_trainer_check_dev(t);
+    }
+    return status;
+}
+
+/* The best weights, evaluated on what was never looked at. With a folder the model in memory is let go of
+ * first: there is never a second one. */
+static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
+    zest_loaded best = {0};
+    const zest_loaded *judged = &t->loaded;
+    int other = t->kept && t->any_dev && t->best_step != t->step;
+    zest_status status = ZEST_OK;
+    if (other) {
+        zest_load_free(&t->loaded);
+        status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
+        judged = &best;
+    }
+    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_DEV, &r->dev);
+    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_TEST, &r->test);
+    zest_load_free(&best);
+    return status;
+}
+
+static zest_status save_last(zest_trainer *t) {
+    if (!t->kept) return ZEST_OK;
+    zest_status status = zest_model_fetch(t->loaded.runner, t->error);
+    return status ? status : zest_checkpoint_write(t->folder.last, t->loaded.model, t->step, t->error);
+}
+
+static json_t *metrics_json(const zest_metrics *m) {
+    json_t *out = json_object();
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {{"loss", m->loss},   {"accuracy", m->accuracy}, {"f1", m->f1},    {"em", m->em},
+               {"value", m->value}, {"low", m->low},           {"high", m->high}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (isfinite(all[i].value)) json_object_set_new(out, all[i].name, json_real(all[i].value));
+    json_object_set_new(out, "n", json_integer((json_int_t)m->n));
+    return out;
+}
+
+static zest_status write_result(const zest_trainer *t, const zest_trainer_result *r) {
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:s, s:o, s:o, s:f, s:I}", "reason", zest_trainer_reason(r->reason),
+                  "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric,
+                  "dev", metrics_json(&r->dev), "test", metrics_json(&r->test), "seconds", r->seconds,
+                  "peak_bytes", (json_int_t)r->peak_bytes);
+    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(object);
+    if (!text) return zest_error_memory(t->error, t->folder.result, 0);
+    zest_status status = zest_file_write(t->folder.result, text, strlen(text), t->error);
+    free(text);
+    return status;
+}
+
+static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
+    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
+    struct rusage usage;
+    r->step = t->step;
+    r->best_step = t->any_dev ? t->best_step : t->step;
+    r->start = t->start;
+    r->dropped_pairs = t->dropped;
+    r->train = t->data.parts[ZEST_PART_TRAIN].count;
+    r->dev_count = t->data.parts[ZEST_PART_DEV].count;
+    r->test_count = t->data.parts[ZEST_PART_TEST].count;
+    for (int i = 0; i < 3; i++) r->cut += t->data.parts[i].cut;
+    strncpy(r->metric, names[t->data.task.metric], sizeof r->metric - 1);
+    zest_status status = save_last(t);
+    if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = judge_best(t, r);
+    r->seconds = zest_trainer_seconds(t);
+    r->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+    if (!status) status = zest_trainer_tell_end(t, r);
+    if (!status && t->kept && r->reason != ZEST_TRAINED_INTERRUPTED) status = write_result(t, r);
+    return status;
+}
+
+static zest_status close_all(zest_trainer *t, zest_status status) {
+    zest_error late = {0};
+    zest_status closing = zest_log_close(t->log, &late);
+    zest_status events = zest_events_close(t->events, closing ? NULL : &late);
+    zest_journal_finish(&t->journal);
+    zest_batch_free(&t->batch);
+    zest_load_free_data(&t->data);
+    zest_load_free(&t->loaded);
+    zest_stepper_free(&t->stepper);
+    zest_folder_free(&t->folder);
+    free(t->order);
+    free(t->lanes);
+    free(t->means);
+    free(t->losses);
+    free(t->scores);
+    if (!closing) closing = events;
+    if (!status && closing) return zest_error_set(t->error, closing, "%s", late.message);
+    return status;
+}
+
+static zest_status go(zest_trainer *t, zest_status status, zest_trainer_result *result) {
+    *result = (zest_trainer_result){0};
+    if (!status) status = loop(t, &result->reason);
+    if (!status) status = finish(t, result);
+    result->step = t->step;
+    return close_all(t, status);
+}
+
+static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
+                                zest_error *error) {
+    return (zest_trainer){.ctx = ctx,
+                          .options = options,
+                          .hooks = hooks,
+                          .error = error,
+                          .journal = {.descriptor = -1},
+                          .best = NAN,
+                          .began = zest_clock_now(),
+                          .saved = zest_clock_now()};
+}
+
+zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
+                             zest_trainer_result *result, zest_error *error) {
+    zest_trainer t = new_trainer(ctx, options, hooks, error);
+    t.kept = *zest_options_text(options, ZEST_OPTION_OUT) != '\0';
+    return go(&t, begin(&t), result);
+}
+
+zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_options *given,
+                                const zest_trainer_hooks *hooks, zest_trainer_result *result,
+                                zest_error *error) {
+    zest_options options;
+    zest_trainer t = new_trainer(ctx, &options, hooks, error);
+    t.kept = 1;
+    *result = (zest_trainer_result){0};
+    zest_status status = zest_folder_of(folder, &t.folder, error);
+    if (!status && !zest_folder_is_training(&t.folder))
+        status = zest_error_set(error, ZEST_ERROR_FILE,
+                                "%s: is no run of zest train (a folder with options and a journal)", folder);
+    if (!status) status = zest_folder_read_options(&t.folder, ZEST_FOR_TRAIN, &options, error);
+    if (status) {
+        zest_folder_free(&t.folder);
+        return status;
+    }
+    status = merge_given(&options, given, error);
+    if (!status) status = begin_again(&t);
+    status = go(&t, status, result);
+    zest_options_free(&options);
+    return status;
+}

@@ -1,0 +1,62 @@
+/* Training: the loop around steps, evaluations, the best weights, and what is written down on the way.
+ *
+ *     step:  batch -> losses of 2k lanes -> tilt -> journal -> move -> log
+ *
+ * Everything that decides the run is a function of its options and of the step's number (batches, directions)
+ * or is on record (losses in the journal, evaluations in the log). So a run that is killed and resumed makes
+ * the same steps, finds the same best weights and stops at the same place as one that was not. */
+#ifndef ZEST_RUN_TRAINER_H
+#define ZEST_RUN_TRAINER_H
+
+#include <signal.h>
+
+#include "data/metric.h"
+#include "run/folder.h"
+
+typedef enum {
+    ZEST_TRAINED_STEPS,       /* all steps are done */
+    ZEST_TRAINED_PATIENCE,    /* the dev examples got no better */
+    ZEST_TRAINED_TIME,        /* --seconds are over */
+    ZEST_TRAINED_INTERRUPTED, /* *stop was set */
+} zest_trained_reason;
+
+const char *zest_trainer_reason(zest_trained_reason reason);
+
+/* Where a run stands, told after every step (dev is the latest evaluation) and every evaluation. */
+typedef struct {
+    uint64_t step, steps;
+    double loss, lr, effective, spread, tokens_per_second, seconds;
+    zest_metrics dev;
+    uint64_t dev_step;
+    int evaluated; /* told for an evaluation */
+    int best;      /* which is the best so far */
+} zest_trainer_news;
+
+typedef struct {
+    void (*tell)(const zest_trainer_news *news, void *user);     /* or NULL */
+    void (*rebuild)(uint64_t step, uint64_t wanted, void *user); /* a resumed run catches up; or NULL */
+    void *user;
+    volatile sig_atomic_t *stop; /* set by a signal handler; or NULL */
+} zest_trainer_hooks;
+
+typedef struct {
+    zest_trained_reason reason;
+    uint64_t step, best_step;
+    zest_metrics start, dev, test; /* dev and test with the best weights; n = 0 when not evaluated */
+    double seconds;
+    uint64_t peak_bytes, dropped_pairs;
+    size_t train, dev_count, test_count; /* examples */
+    size_t cut;                          /* texts that were too long and were shortened */
+    char metric[16];                     /* the task's: "accuracy" */
+} zest_trainer_result;
+
+/* A new run in options' --out, or in no folder: then nothing is kept. */
+zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
+                             zest_trainer_result *result, zest_error *error);
+/* Goes on with a run; of `given` only what was given counts, and only what may change: how long to go on, and
+ * where model and data are now. */
+zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_options *given,
+                                const zest_trainer_hooks *hooks, zest_trainer_result *result,
+                                zest_error *error);
+
+#endif

@@ -1,0 +1,113 @@
+/* Evaluations, and the weights that did best. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "models/move.h"
+#include "run/checkpoint.h"
+#include "run/trainer_internal.h"
+
+/* At least this long between checkpoints of the last weights: they only save time on resume. */
+static const double seconds_between_saves = 60;
+
+zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
+                                  zest_metrics *metrics) {
+    const zest_examples *examples = &t->data.parts[part];
+    zest_predictions predictions = {0};
+    *metrics = (zest_metrics){0};
+    if (!examples->count) return ZEST_OK;
+    zest_status status = zest_metric_predict(loaded->runner, NULL, examples, loaded->tokenizer,
+                                             ZEST_TRAINER_EVAL_TOKENS, &predictions, t->error);
+    if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
+    zest_predictions_free(&predictions);
+    return status;
+}
+
+/* ---- What is best ---- */
+
+static zest_metric selection(const zest_trainer *t) {
+    uint64_t choice = zest_options_whole(t->options, ZEST_OPTION_SELECT);
+    return choice ? (zest_metric)(choice - 1) : t->data.task.select;
+}
+
+/* The number to be maximised. A metric that the task does not have falls back on the loss. */
+static double worth(const zest_trainer *t, const zest_metrics *m) {
+    double value = NAN;
+    switch (selection(t)) {
+    case ZEST_METRIC_ACCURACY: value = m->accuracy; break;
+    case ZEST_METRIC_F1: value = m->f1; break;
+    case ZEST_METRIC_EM: value = m->em; break;
+    case ZEST_METRIC_LOSS: break;
+    }
+    return isnan(value) ? -m->loss : value;
+}
+
+static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
+    double value = worth(t, m);
+    if (!t->any_dev && step == 0) t->start = *m;
+    t->any_dev = 1;
+    t->dev = *m;
+    t->dev_step = step;
+    if (!isnan(t->best) && !(value > t->best)) return 0;
+    t->best = value;
+    t->best_step = step;
+    return 1;
+}
+
+/* ---- Evaluating on the way ---- */
+
+int zest_trainer_dev_due(const zest_trainer *t) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
+    if (!t->data.parts[ZEST_PART_DEV].count || (t->any_dev && t->dev_step == t->step)) return 0;
+    return t->step == 0 || (every && t->step % every == 0) ||
+           t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS);
+}
+
+static zest_status save(zest_trainer *t, int best) {
+    if (!t->kept) return ZEST_OK;
+    int due = zest_clock_now() - t->saved > seconds_between_saves;
+    if (!best && !due) return ZEST_OK;
+    zest_status status = zest_model_fetch(t->loaded.runner, t->error);
+    if (!status && best) status = zest_checkpoint_write(t->folder.best, t->loaded.model, t->step, t->error);
+    if (!status && due && !best)
+        status = zest_checkpoint_write(t->folder.last, t->loaded.model, t->step, t->error);
+    t->saved = zest_clock_now();
+    return status;
+}
+
+zest_status zest_trainer_check_dev(zest_trainer *t) {
+    zest_metrics metrics;
+    zest_status status = zest_trainer_evaluate(t, &t->loaded, ZEST_PART_DEV, &metrics);
+    if (status) return status;
+    int best = note(t, t->step, &metrics);
+    /* the weights first: an evaluation that is in the log has its weights on disk */
+    status = save(t, best);
+    return status ? status : zest_trainer_tell_eval(t, &metrics, best);
+}
+
+/* ---- Resuming ---- */
+
+static zest_metrics from_log(const zest_log_eval *e) {
+    return (zest_metrics){.n = (size_t)e->n,
+                          .loss = e->loss,
+                          .accuracy = e->accuracy,
+                          .f1 = e->f1,
+                          .em = e->em,
+                          .low = e->low,
+                          .high = e->high,
+                          .value = e->value};
+}
+
+zest_status zest_trainer_recall(zest_trainer *t) {
+    zest_log log;
+    zest_status status = zest_log_read(t->folder.log, &log, t->error);
+    if (status) return status;
+    for (size_t i = 0; i < log.eval_count; i++) {
+        const zest_log_eval *e = &log.evals[i];
+        zest_metrics m = from_log(e);
+        if (!strcmp(e->part, "dev") && e->step <= t->step) note(t, e->step, &m);
+    }
+    zest_log_free(&log);
+    return ZEST_OK;
+}

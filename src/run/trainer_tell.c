@@ -1,0 +1,152 @@
+/* What a run writes down for people: log.jsonl and TensorBoard's events; and what it tells its caller. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "run/trainer_internal.h"
+
+static double wall_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static zest_status scalar(zest_trainer *t, const char *tag, double value) {
+    if (isnan(value)) return ZEST_OK;
+    return zest_events_scalar(t->events, tag, t->step, wall_time(), value, t->error);
+}
+
+static const char *metric_name(zest_metric metric) {
+    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
+    return names[metric];
+}
+
+/* ---- Start ---- */
+
+zest_status zest_trainer_tell_start(zest_trainer *t, int resumed) {
+    zest_log_option options[ZEST_OPTION_COUNT];
+    size_t count = 0;
+    if (!t->kept) return ZEST_OK;
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (zest_option_row_at((zest_option_id)id)->users & ZEST_FOR_TRAIN)
+            options[count++] = (zest_log_option){zest_option_row_at((zest_option_id)id)->name,
+                                                 zest_options_text(t->options, (zest_option_id)id)};
+    const zest_model *model = t->loaded.model;
+    uint64_t parameters = 0;
+    for (size_t i = 0; i < model->tensor_count; i++) parameters += model->tensors[i].count;
+    zest_log_start start = {.time = wall_time(),
+                            .version = ZEST_VERSION,
+                            .options = options,
+                            .option_count = count,
+                            .model = {.family = model->is.family,
+                                      .weights = zest_dtype_name(model->tensors[0].dtype),
+                                      .compute = zest_options_text(t->options, ZEST_OPTION_COMPUTE),
+                                      .device = "cpu",
+                                      .parameters = parameters,
+                                      .trained = model->params.dimension},
+                            .task = {.name = t->data.task.name,
+                                     .metric = metric_name(t->data.task.metric),
+                                     .classes = t->data.task.class_count},
+                            .train = t->data.parts[ZEST_PART_TRAIN].count,
+                            .dev = t->data.parts[ZEST_PART_DEV].count,
+                            .test = t->data.parts[ZEST_PART_TEST].count,
+                            .resumed = resumed,
+                            .resumed_at = t->step};
+    return zest_log_write_start(t->log, &start, t->error);
+}
+
+/* ---- Steps and evaluations ---- */
+
+static void tell(zest_trainer *t, const zest_trainer_news *news) {
+    if (t->hooks->tell) t->hooks->tell(news, t->hooks->user);
+}
+
+static zest_trainer_news news_of(const zest_trainer *t) {
+    return (zest_trainer_news){.step = t->step,
+                               .steps = zest_options_whole(t->options, ZEST_OPTION_STEPS),
+                               .seconds = zest_trainer_seconds(t),
+                               .dev = t->dev,
+                               .dev_step = t->dev_step};
+}
+
+zest_status zest_trainer_tell_step(zest_trainer *t, const zest_tilt_report *report, double lr,
+                                   double seconds) {
+    uint32_t tokens = t->batch.batch.starts[t->batch.batch.sequences];
+    double passes = 2.0 * (double)(t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
+    zest_trainer_news news = news_of(t);
+    news.loss = report->mean;
+    news.lr = lr;
+    news.effective = report->effective;
+    news.spread = report->spread;
+    news.tokens_per_second = (double)tokens * passes / seconds;
+    zest_status status = ZEST_OK;
+    if (t->kept) {
+        zest_log_step line = {.step = t->step,
+                              .loss = report->mean,
+                              .lr = lr,
+                              .ess = report->effective,
+                              .spread = report->spread,
+                              .dropped = report->dropped,
+                              .seconds = zest_trainer_seconds(t),
+                              .tokens = tokens};
+        status = zest_log_write_step(t->log, &line, t->error);
+        if (!status) status = scalar(t, "train/loss", report->mean);
+        if (!status) status = scalar(t, "train/lr", lr);
+        if (!status) status = scalar(t, "train/effective_sample_size", report->effective);
+        if (!status) status = scalar(t, "train/loss_spread", report->spread);
+        if (!status) status = scalar(t, "speed/tokens_per_second", news.tokens_per_second);
+    }
+    tell(t, &news);
+    return status;
+}
+
+static zest_log_eval eval_line(const zest_trainer *t, const char *part, uint64_t step,
+                               const zest_metrics *m) {
+    zest_log_eval line = zest_log_eval_none();
+    if (!m->n) return line;
+    line.step = step;
+    strncpy(line.part, part, sizeof line.part - 1);
+    line.loss = m->loss;
+    line.accuracy = m->accuracy;
+    line.f1 = m->f1;
+    line.em = m->em;
+    line.value = m->value;
+    line.low = m->low;
+    line.high = m->high;
+    line.n = m->n;
+    line.seconds = zest_trainer_seconds(t);
+    return line;
+}
+
+zest_status zest_trainer_tell_eval(zest_trainer *t, const zest_metrics *metrics, int best) {
+    zest_trainer_news news = news_of(t);
+    zest_status status = ZEST_OK;
+    news.evaluated = 1;
+    news.best = best;
+    news.loss = NAN;
+    if (t->kept) {
+        zest_log_eval line = eval_line(t, "dev", t->step, metrics);
+        line.best = best;
+        status = zest_log_write_eval(t->log, &line, t->error);
+        if (!status) status = scalar(t, "dev/loss", metrics->loss);
+        if (!status) status = scalar(t, "dev/accuracy", metrics->accuracy);
+        if (!status) status = scalar(t, "dev/f1", metrics->f1);
+        if (!status) status = scalar(t, "dev/em", metrics->em);
+        if (!status) status = zest_events_flush(t->events, t->error);
+    }
+    tell(t, &news);
+    return status;
+}
+
+zest_status zest_trainer_tell_end(zest_trainer *t, const zest_trainer_result *result) {
+    if (!t->kept) return ZEST_OK;
+    zest_log_end end = {.reason = zest_trainer_reason(result->reason),
+                        .step = result->step,
+                        .best_step = result->best_step,
+                        .dev = eval_line(t, "dev", result->best_step, &result->dev),
+                        .test = eval_line(t, "test", result->best_step, &result->test),
+                        .seconds = result->seconds,
+                        .peak_bytes = result->peak_bytes};
+    return zest_log_write_end(t->log, &end, t->error);
+}
