@@ -60,9 +60,9 @@ static void splitters_follow_their_patterns(void **state) {
     static const char *const patterns[] = {"\\p{L}",
                                            "\\p{N}",
                                            "\\s",
-                                           ZEST_SPLIT_GPT2_PATTERN,
-                                           ZEST_SPLIT_CL100K_PATTERN(""),
-                                           ZEST_SPLIT_CL100K_PATTERN("{1,3}")};
+                                           ZEST_PRESPLIT_GPT2_PATTERN,
+                                           ZEST_PRESPLIT_CL100K_PATTERN(""),
+                                           ZEST_PRESPLIT_CL100K_PATTERN("{1,3}")};
     zest_regex *regex[6];
     for (int i = 0; i < 6; i++)
         assert_non_null(regex[i] = zest_regex_new(patterns[i], strlen(patterns[i]), "test", &error));
@@ -77,8 +77,8 @@ static void splitters_follow_their_patterns(void **state) {
                 int found;
                 assert_int_equal(zest_regex_next(&walk, &found, &start, &end, &error), ZEST_OK);
                 assert_true(found && start == at && end > start);
-                size_t length = kind ? zest_split_cl100k(text.data + at, text.size - at, kind == 1 ? 1 : 3)
-                                     : zest_split_gpt2(text.data + at, text.size - at);
+                size_t length = kind ? zest_presplit_cl100k(text.data + at, text.size - at, kind == 1 ? 1 : 3)
+                                     : zest_presplit_gpt2(text.data + at, text.size - at);
                 if (length != end - start)
                     fail_msg("pattern %d, byte %zu of '%s': %zu for %zu", kind, at, text.data, length,
                              end - start);
@@ -178,48 +178,48 @@ static zest_status gather_piece(void *user, const char *piece, size_t size) {
     return ZEST_OK;
 }
 
-static void expect_pieces(zest_split_step step, const char *text, const char *wanted) {
-    zest_split split = {.step = {step}, .count = 1};
-    zest_split_scratch scratch = {0};
+static void expect_pieces(zest_presplit_step step, const char *text, const char *wanted) {
+    zest_presplit split = {.step = {step}, .count = 1};
+    zest_presplit_scratch scratch = {0};
     zest_buffer out = {0};
     zest_buffer_add(&out, "", 0);
-    assert_int_equal(zest_split_run(&split, &scratch, text, strlen(text), 1, gather_piece, &out, &error),
+    assert_int_equal(zest_presplit_run(&split, &scratch, text, strlen(text), 1, gather_piece, &out, &error),
                      ZEST_OK);
     assert_string_equal(out.data, wanted);
     zest_buffer_free(&out);
-    zest_split_scratch_free(&scratch);
+    zest_presplit_scratch_free(&scratch);
 }
 
 static void matches_become_pieces(void **state) {
     (void)state;
     char dash[] = "-", bar[] = "_";
-    zest_split_step step = {.kind = ZEST_SPLIT_LITERAL, .mark = dash, .mark_size = 1};
+    zest_presplit_step step = {.kind = ZEST_PRESPLIT_LITERAL, .mark = dash, .mark_size = 1};
     static const struct {
-        zest_split_behaviour behaviour;
+        zest_presplit_behaviour behaviour;
         int invert;
         const char *wanted;
     } cases[] = {
-        {ZEST_SPLIT_ISOLATED, 0, "(-)(a)(-)(-)(b)(-)"}, {ZEST_SPLIT_REMOVED, 0, "(a)(b)"},
-        {ZEST_SPLIT_REMOVED, 1, "(-)(-)(-)(-)"},        {ZEST_SPLIT_PREVIOUS, 0, "(-)(a-)(-)(b-)"},
-        {ZEST_SPLIT_NEXT, 0, "(-a)(-)(-b)(-)"},         {ZEST_SPLIT_CONTIGUOUS, 0, "(-)(a)(--)(b)(-)"},
-        {ZEST_SPLIT_PREVIOUS, 1, "(-a)(-)(-b)(-)"},     {ZEST_SPLIT_NEXT, 1, "(-)(a-)(-)(b-)"},
+        {ZEST_PRESPLIT_ISOLATED, 0, "(-)(a)(-)(-)(b)(-)"}, {ZEST_PRESPLIT_REMOVED, 0, "(a)(b)"},
+        {ZEST_PRESPLIT_REMOVED, 1, "(-)(-)(-)(-)"},        {ZEST_PRESPLIT_PREVIOUS, 0, "(-)(a-)(-)(b-)"},
+        {ZEST_PRESPLIT_NEXT, 0, "(-a)(-)(-b)(-)"},         {ZEST_PRESPLIT_CONTIGUOUS, 0, "(-)(a)(--)(b)(-)"},
+        {ZEST_PRESPLIT_PREVIOUS, 1, "(-a)(-)(-b)(-)"},     {ZEST_PRESPLIT_NEXT, 1, "(-)(a-)(-)(b-)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         step.behaviour = cases[i].behaviour;
         step.invert = cases[i].invert;
         expect_pieces(step, "-a--b-", cases[i].wanted);
     }
-    expect_pieces((zest_split_step){.kind = ZEST_SPLIT_DIGITS}, "a12b", "(a)(1)(2)(b)");
-    expect_pieces((zest_split_step){.kind = ZEST_SPLIT_DIGITS, .behaviour = ZEST_SPLIT_CONTIGUOUS}, "a12b",
-                  "(a)(12)(b)");
-    expect_pieces((zest_split_step){.kind = ZEST_SPLIT_PREFIX}, "a b", "( a b)");
-    expect_pieces((zest_split_step){.kind = ZEST_SPLIT_PREFIX}, " a", "( a)");
-    expect_pieces((zest_split_step){.kind = ZEST_SPLIT_PREFIX}, "", "");
-    zest_split_step marks = {
-        .kind = ZEST_SPLIT_METASPACE, .mark = bar, .mark_size = 1, .behaviour = ZEST_SPLIT_NEXT};
-    marks.prepend = ZEST_SPLIT_ALWAYS;
+    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_DIGITS}, "a12b", "(a)(1)(2)(b)");
+    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_DIGITS, .behaviour = ZEST_PRESPLIT_CONTIGUOUS},
+                  "a12b", "(a)(12)(b)");
+    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, "a b", "( a b)");
+    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, " a", "( a)");
+    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, "", "");
+    zest_presplit_step marks = {
+        .kind = ZEST_PRESPLIT_METASPACE, .mark = bar, .mark_size = 1, .behaviour = ZEST_PRESPLIT_NEXT};
+    marks.prepend = ZEST_PRESPLIT_ALWAYS;
     expect_pieces(marks, "a  b", "(_a)(_)(_b)");
-    marks.prepend = ZEST_SPLIT_NEVER;
+    marks.prepend = ZEST_PRESPLIT_NEVER;
     expect_pieces(marks, "a b ", "(a)(_b)(_)");
 }
 

@@ -70,15 +70,20 @@ static void extremes_stay_finite_or_what_they_were(void **state) {
 }
 
 /* n weights around 0.02, `steps` sweeps with one direction of signs and a tiny coefficient. */
-static void sweep(zest_cpu cpu, int threads, zest_dtype dtype, void *data, size_t n, int steps, double c) {
+static void sweep_rounding(zest_cpu cpu, int threads, zest_dtype dtype, void *data, size_t n, int steps,
+                           double c, int nearest) {
     zest_tensor tensor = {"w", dtype, 3, n, data};
     zest_params params = {&tensor, 1, n};
     for (int s = 0; s < steps; s++) {
         zest_direction direction = {7, n, 1, ZEST_RADEMACHER};
         double g = -1;
-        zest_update update = {&direction, &g, 1, c, 0, zest_seed(5, (uint64_t)s, 9)};
+        zest_update update = {&direction, &g, 1, c, 0, zest_seed(5, (uint64_t)s, 9), nearest};
         zest_update_apply(zest_ops_for(cpu), threads, &params, &update);
     }
+}
+
+static void sweep(zest_cpu cpu, int threads, zest_dtype dtype, void *data, size_t n, int steps, double c) {
+    sweep_rounding(cpu, threads, dtype, data, n, steps, c, 0);
 }
 
 static void threads_and_instructions_change_nothing(void **state) {
@@ -128,6 +133,34 @@ static void small_updates_do_not_vanish(void **state) {
     }
 }
 
+/* The other choice: every weight goes to the nearest 16-bit number, so that the small updates of the test
+ * above leave everything as it was, and large ones arrive as the conversion rounds them. */
+static void nearest_is_nearest(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    for (int brain = 0; brain < 2; brain++) {
+        zest_dtype dtype = brain ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16;
+        uint16_t w[N], start[N];
+        float sign[N];
+        for (size_t i = 0; i < N; i++) {
+            float x = 0.02f * (float)sin(0.1 + (double)i);
+            start[i] = w[i] = brain ? zest_dtype_to_bf16(x) : zest_dtype_to_f16(x);
+        }
+        zest_noise_plain.sign(sign, 7, 3, N);
+        sweep_rounding((zest_cpu)best_level(), 0, dtype, w, N, 1, 0.3, 1);
+        for (size_t i = 0; i < N; i++) {
+            float x = fmaf(0.3f, sign[i], widen(brain, start[i]));
+            double gap = fabs((double)widen(brain, w[i]) - (double)x);
+            double up = fabs((double)widen(brain, (uint16_t)(w[i] + 1)) - (double)x),
+                   down = fabs((double)widen(brain, (uint16_t)(w[i] - 1)) - (double)x);
+            assert_true(gap <= up && gap <= down);
+        }
+        for (size_t i = 0; i < N; i++) w[i] = start[0];
+        sweep_rounding((zest_cpu)best_level(), 0, dtype, w, N, 50, 1e-8, 1);
+        for (size_t i = 0; i < N; i++) assert_int_equal(w[i], start[0]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(representable_numbers_stay),
@@ -135,6 +168,7 @@ int main(void) {
         cmocka_unit_test(extremes_stay_finite_or_what_they_were),
         cmocka_unit_test(threads_and_instructions_change_nothing),
         cmocka_unit_test(small_updates_do_not_vanish),
+        cmocka_unit_test(nearest_is_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

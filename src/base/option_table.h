@@ -185,6 +185,8 @@ enum {
         ZEST_FOR_REPORT,                                                                                               \
     "where results go: minimize and train make this folder, the others write this file (replay of a trained model: "   \
     "a folder)")                                                                                                       \
+  X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT,                                          \
+    "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT,                                                                \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \

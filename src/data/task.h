@@ -24,6 +24,8 @@ typedef struct {
     const char *folder, *train, *dev, *test; /* dev NULL: drawn from train; test NULL: there is none */
 } zest_task_source;
 
+/* A task file has one source, without a folder: its paths start from the task file's own folder. */
+
 enum { ZEST_TASK_CLASSES_MOST = 64, ZEST_TASK_SOURCES = 3 };
 
 /* Templates: text with {field}, {mask} (for masked models) or {answer} (for causal ones), \n for a newline,
@@ -35,16 +37,18 @@ typedef struct {
     zest_task_kind kind;
     zest_task_source sources[ZEST_TASK_SOURCES]; /* alternatives, the first that is there is read */
     size_t source_count;
-    const char *masked, *causal;                     /* templates; NULL: no such model can do it */
-    const char *label;                               /* field with the label (CLASSES), the number of the right option from 0 or
-                                                      * its text (CHOICE), or the right texts (TEXT) */
-    const char *options;                             /* CHOICE: "choice1 choice2" or one field with several texts */
-    const char *option_form;                         /* CHOICE: a template around {option}, or NULL */
+    const char *masked, *causal; /* templates; NULL: no such model can do it */
+    const char *label;           /* field with the label (CLASSES), the number of the right option from 0 or
+                                  * its text (CHOICE; several: each is right), or the right texts (TEXT) */
+    const char *options;         /* CHOICE: "choice1 choice2" or one field with several texts */
+    const char *option_form;     /* CHOICE: a template around {option}, or NULL */
     zest_task_class classes[ZEST_TASK_CLASSES_MOST]; /* in the order of their indices */
     size_t class_count;
     zest_task_class causal_classes[8]; /* words for causal models where they differ; NULL label ends */
-    size_t max_length;                 /* tokens; 0: what the model has room for */
-    size_t first_limit, other_limit;   /* tokens of the first field, and of each other one; 0: no limit */
+    size_t max_length;                 /* tokens, for masked models; 0: what the model has room for */
+    size_t causal_length;              /* the same for causal models */
+    size_t first_limit, other_limit;   /* tokens of the first field, and of each other one, for masked models;
+                                        * 0: no limit */
     zest_metric metric, select;        /* what is reported first; what chooses between checkpoints */
     size_t dev_size;                   /* of the sampled split; 0: 500 */
     int train_as_text;                 /* CHOICE: trained by the likelihood of the right option alone */
@@ -54,17 +58,22 @@ typedef struct {
     char *path; /* of the task file; NULL: built in */
 } zest_task;
 
-/* A task by name, or from a file. Free it in either case. */
+/* A task by name (without regard to case), or from a file when there is a '/' in it or it ends in ".task";
+ * see task_file.c for the format. Free it in either case. */
 zest_status zest_task_open(const char *name_or_file, zest_task *task, zest_error *error);
 void zest_task_free(zest_task *task);
 /* The built-in tasks, in the order of the table; NULL behind the last. */
 const zest_task *zest_task_at(size_t index);
 
 /* Reads a part's rows. data: the folder given by --data; of a task file, its own folder when data is empty.
- * *rows is empty and the status OK when the task has no such part. *source tells which layout was found. */
+ * *rows is empty and the status OK when the task has no such part. Of several layouts causal models take
+ * JSONL first, masked ones the others. */
 typedef enum { ZEST_PART_TRAIN, ZEST_PART_DEV, ZEST_PART_TEST } zest_task_part;
 zest_status zest_task_read(const zest_task *task, const char *data, int causal, zest_task_part part,
                            zest_rows *rows, zest_error *error);
+
+/* Is this part in a file of its own? */
+int zest_task_has_part(const zest_task *task, zest_task_part part);
 
 /* The class of a row; refuses a label that the task does not have, with file and line. */
 zest_status zest_task_class_of(const zest_task *task, const zest_rows *rows, size_t row, uint32_t *answer,

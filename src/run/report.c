@@ -123,8 +123,8 @@ static void write_legend(const zest_report *report, zest_buffer *out) {
 /* Without script: an empty box takes its colour out of the figures. */
 static void write_toggles(zest_buffer *out) {
     for (int c = 1; c < ZEST_PLOT_COLOURS; c++)
-        zest_buffer_format(out, "body:has(#show-%d:not(:checked)) figure>svg :is(.s%d,.f%d){display:none}\n", c, c,
-                           c);
+        zest_buffer_format(out, "body:has(#show-%d:not(:checked)) figure>svg :is(.s%d,.f%d){display:none}\n",
+                           c, c, c);
 }
 
 /* ---- Page ---- */

@@ -70,7 +70,8 @@ static void summarise(zest_report_run *run) {
 static zest_report_state find_state(const zest_log *log, double silent) {
     if (log->end) {
         const char *reason = log->end->reason ? log->end->reason : "";
-        int const asked = strstr(reason, "request") || strstr(reason, "interrupt") || !strcmp(reason, "stopped");
+        int const asked =
+            strstr(reason, "request") || strstr(reason, "interrupt") || !strcmp(reason, "stopped");
         return asked ? ZEST_REPORT_STOPPED : ZEST_REPORT_FINISHED;
     }
     double longest = 0;

@@ -26,11 +26,11 @@ void zest_report_escape(zest_buffer *out, const char *text);
 char *zest_report_clean(const char *text);
 /* Is it a share of 1, to be shown in per cent? */
 int zest_report_is_share(const char *metric);
-void zest_report_value(zest_buffer *out, const char *metric, double value);         /* "91.3" or "0.2184" */
+void zest_report_value(zest_buffer *out, const char *metric, double value);          /* "91.3" or "0.2184" */
 void zest_report_interval(zest_buffer *out, const char *metric, zest_log_eval eval); /* with a span */
-void zest_report_count(zest_buffer *out, uint64_t count);     /* 12 345 */
-void zest_report_duration(zest_buffer *out, double seconds);  /* 1 h 23 min */
-void zest_report_bytes(zest_buffer *out, uint64_t bytes);     /* 1.9 GiB */
+void zest_report_count(zest_buffer *out, uint64_t count);                            /* 12 345 */
+void zest_report_duration(zest_buffer *out, double seconds);                         /* 1 h 23 min */
+void zest_report_bytes(zest_buffer *out, uint64_t bytes);                            /* 1.9 GiB */
 void zest_report_time(zest_buffer *out, double seconds_since_1970);
 /* <svg> of a square in the colour of a run. */
 void zest_report_chip(zest_buffer *out, int colour);
@@ -42,16 +42,16 @@ typedef struct {
     size_t run; /* its position in the report */
     size_t count;
     double *x, *y;
-    double *low, *high;    /* an interval around y, or NULL */
-    size_t raw_count;      /* a thin line behind, or 0 */
+    double *low, *high; /* an interval around y, or NULL */
+    size_t raw_count;   /* a thin line behind, or 0 */
     double *raw_x, *raw_y;
     size_t best; /* the point to mark; count: none */
 } zest_report_curve;
 
 typedef struct {
     const char *id, *title, *description;
-    const char *x, *y; /* labels */
-    const char *metric; /* how values are shown; "" for plain numbers */
+    const char *x, *y;        /* labels */
+    const char *metric;       /* how values are shown; "" for plain numbers */
     const char *const *names; /* along x instead of numbers, or NULL */
     size_t name_count;
     int wide;  /* over the whole page */
@@ -73,13 +73,13 @@ int zest_report_figure_end(zest_report_page *page, zest_report_figure *figure);
 
 /* ---- The sections ---- */
 
-void zest_report_runs(zest_report_page *page);      /* report_table.c */
-void zest_report_settings(zest_report_page *page);  /* report_table.c: mean over seeds */
-void zest_report_losses(zest_report_page *page);    /* report_curves.c */
-void zest_report_dev(zest_report_page *page);       /* report_evals.c */
-void zest_report_tilt(zest_report_page *page);      /* report_curves.c */
-void zest_report_speed(zest_report_page *page);     /* report_curves.c */
+void zest_report_runs(zest_report_page *page);        /* report_table.c */
+void zest_report_settings(zest_report_page *page);    /* report_table.c: mean over seeds */
+void zest_report_losses(zest_report_page *page);      /* report_curves.c */
+void zest_report_dev(zest_report_page *page);         /* report_evals.c */
+void zest_report_tilt(zest_report_page *page);        /* report_curves.c */
+void zest_report_speed(zest_report_page *page);       /* report_curves.c */
 void zest_report_sensitivity(zest_report_page *page); /* report_evals.c */
-void zest_report_details(zest_report_page *page);   /* report_details.c */
+void zest_report_details(zest_report_page *page);     /* report_details.c */
 
 #endif

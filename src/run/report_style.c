@@ -48,7 +48,8 @@ const char zest_report_css[] =
     /* figures: drawn twice, for wide pages and for phones */
     ".figures{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1.6rem 24px;margin-top:1rem}\n"
     "figure{margin:0;position:relative;min-width:0}figure.wide{grid-column:1/-1}\n"
-    "figure h3{margin:0 0 .1rem}figure>svg{display:block;width:100%;height:auto}figure>.narrow{display:none}\n"
+    "figure h3{margin:0 0 "
+    ".1rem}figure>svg{display:block;width:100%;height:auto}figure>.narrow{display:none}\n"
     "figcaption{font-size:.88rem;line-height:1.45;margin:.2rem 0 .3rem;max-width:46rem}\n"
     "details{margin:.3rem 0}summary{cursor:pointer;width:fit-content}figure summary{font-size:.85rem;"
     "color:var(--soft)}figure .scroll{max-height:22rem;overflow:auto;font-size:.85rem}"
@@ -82,8 +83,8 @@ const char zest_report_css[] =
     ".runs th:first-child{position:static;white-space:normal}.figures{grid-template-columns:repeat(2,"
     "minmax(0,1fr))}figure>.plot{display:block}figure>.narrow{display:none}h2{margin-top:1.6rem}}\n";
 
-/* Reads the table under a figure and shows the row nearest to the pointer; adds buttons that copy commands. The
- * figure says where its axes begin and end. Text is only ever set as text. */
+/* Reads the table under a figure and shows the row nearest to the pointer; adds buttons that copy commands.
+ * The figure says where its axes begin and end. Text is only ever set as text. */
 const char zest_report_js[] =
     "'use strict';\n"
     "const el=(name,into,cls)=>{const e=document.createElement(name);if(cls)e.className=cls;"

@@ -125,13 +125,13 @@ static zest_status build_llama(zest_tokenizer *tokenizer, const zest_tokenizer_a
 static zest_status build_gpt2(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
     static const struct {
         const char *name;
-        zest_split_kind kind;
+        zest_presplit_kind kind;
         int digits, apart, compose, whole_first;
-    } known[] = {{"gpt-2", ZEST_SPLIT_GPT2, 0, 0, 0, 0},
-                 {"default", ZEST_SPLIT_GPT2, 0, 0, 0, 0},
-                 {"smollm", ZEST_SPLIT_GPT2, 0, 1, 0, 0},
-                 {"qwen2", ZEST_SPLIT_CL100K, 1, 0, 1, 0},
-                 {"llama-bpe", ZEST_SPLIT_CL100K, 3, 0, 0, 1}};
+    } known[] = {{"gpt-2", ZEST_PRESPLIT_GPT2, 0, 0, 0, 0},
+                 {"default", ZEST_PRESPLIT_GPT2, 0, 0, 0, 0},
+                 {"smollm", ZEST_PRESPLIT_GPT2, 0, 1, 0, 0},
+                 {"qwen2", ZEST_PRESPLIT_CL100K, 1, 0, 1, 0},
+                 {"llama-bpe", ZEST_PRESPLIT_CL100K, 3, 0, 0, 1}};
     const char *pre = a->pre ? a->pre : "default";
     size_t i = 0, count = sizeof known / sizeof *known;
     while (i < count && strcmp(pre, known[i].name)) i++;
@@ -141,12 +141,12 @@ static zest_status build_gpt2(zest_tokenizer *tokenizer, const zest_tokenizer_ar
             "%s: the pre-tokenizer \"%.60s\" is not known to zest, which has gpt-2, smollm, qwen2 and "
             "llama-bpe; use the model's tokenizer.json instead",
             tokenizer->name, pre);
-    zest_split_step *step;
+    zest_presplit_step *step;
     tokenizer->bpe.byte_level = 1;
     tokenizer->bpe.whole_first = known[i].whole_first;
     if (known[i].compose && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZE_COMPOSE, error))
         return error->status;
-    if (known[i].apart && !zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_DIGITS, error))
+    if (known[i].apart && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_DIGITS, error))
         return error->status;
     if (!(step = zest_tokenizer_split_step(tokenizer, known[i].kind, error))) return error->status;
     step->count = known[i].digits;

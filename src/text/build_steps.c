@@ -60,17 +60,17 @@ zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *compo
 
 /* Cut by hand: the pattern must be one that is known to the letter and must leave nothing between its
  * matches. */
-static int known_pattern(const json_t *component, zest_split_step *step) {
+static int known_pattern(const json_t *component, zest_presplit_step *step) {
     static const struct {
         const char *pattern;
-        zest_split_kind kind;
+        zest_presplit_kind kind;
         int digits;
-    } known[] = {{ZEST_SPLIT_GPT2_PATTERN, ZEST_SPLIT_GPT2, 0},
-                 {ZEST_SPLIT_CL100K_PATTERN(""), ZEST_SPLIT_CL100K, 1},
-                 {ZEST_SPLIT_CL100K_PATTERN("{1,3}"), ZEST_SPLIT_CL100K, 3}};
+    } known[] = {{ZEST_PRESPLIT_GPT2_PATTERN, ZEST_PRESPLIT_GPT2, 0},
+                 {ZEST_PRESPLIT_CL100K_PATTERN(""), ZEST_PRESPLIT_CL100K, 1},
+                 {ZEST_PRESPLIT_CL100K_PATTERN("{1,3}"), ZEST_PRESPLIT_CL100K, 3}};
     const char *pattern = json_string_value(json_object_get(json_object_get(component, "pattern"), "Regex"));
-    int whole = (step->behaviour == ZEST_SPLIT_ISOLATED && !step->invert) ||
-                (step->behaviour == ZEST_SPLIT_REMOVED && step->invert);
+    int whole = (step->behaviour == ZEST_PRESPLIT_ISOLATED && !step->invert) ||
+                (step->behaviour == ZEST_PRESPLIT_REMOVED && step->invert);
     for (size_t i = 0; pattern && whole && i < sizeof known / sizeof *known; i++) {
         if (strcmp(pattern, known[i].pattern)) continue;
         step->kind = known[i].kind;
@@ -83,7 +83,7 @@ static int known_pattern(const json_t *component, zest_split_step *step) {
 static zest_status build_split(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
                                         "Contiguous"};
-    zest_split_step *step = zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_REGEX, error);
+    zest_presplit_step *step = zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_REGEX, error);
     if (!step) return error->status;
     const char *behaviour = json_string_value(json_object_get(component, "behavior"));
     size_t i = 0;
@@ -94,13 +94,13 @@ static zest_status build_split(zest_tokenizer *tokenizer, const json_t *componen
             "\"behavior\" must be Isolated, Removed, MergedWithPrevious, MergedWithNext or "
             "Contiguous",
             error);
-    step->behaviour = (zest_split_behaviour)i;
+    step->behaviour = (zest_presplit_behaviour)i;
     zest_status status =
         zest_build_flag(tokenizer, component, "pre_tokenizer Split", "invert", 0, &step->invert, error);
     if (status || known_pattern(component, step)) return status;
     status = zest_build_pattern(tokenizer, component, "pre_tokenizer Split", &step->mark, &step->mark_size,
                                 &step->regex, error);
-    if (!status && !step->regex) step->kind = ZEST_SPLIT_LITERAL;
+    if (!status && !step->regex) step->kind = ZEST_PRESPLIT_LITERAL;
     return status;
 }
 
@@ -112,25 +112,25 @@ static zest_status build_byte_level(zest_tokenizer *tokenizer, const json_t *com
         status =
             zest_build_flag(tokenizer, component, "pre_tokenizer ByteLevel", "use_regex", 1, &cut, error);
     if (status) return status;
-    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_PREFIX, error)) return error->status;
-    if (cut && !zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_GPT2, error)) return error->status;
+    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_PREFIX, error)) return error->status;
+    if (cut && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_GPT2, error)) return error->status;
     tokenizer->bpe.byte_level = 1;
     return ZEST_OK;
 }
 
 /* When a mark is put in front. Old files say it by add_prefix_space, new ones by prepend_scheme. */
 static zest_status read_prepend(const zest_tokenizer *tokenizer, const json_t *component, const char *where,
-                                zest_split_prepend *prepend, zest_error *error) {
+                                zest_presplit_prepend *prepend, zest_error *error) {
     int prefix;
     zest_status status = zest_build_flag(tokenizer, component, where, "add_prefix_space", 1, &prefix, error);
     const json_t *scheme = zest_build_member(component, "prepend_scheme");
     const char *name = scheme ? json_string_value(scheme) : "always";
     if (status) return status;
-    *prepend = ZEST_SPLIT_NEVER;
+    *prepend = ZEST_PRESPLIT_NEVER;
     if (name && !strcmp(name, "always"))
-        *prepend = prefix ? ZEST_SPLIT_ALWAYS : ZEST_SPLIT_NEVER;
+        *prepend = prefix ? ZEST_PRESPLIT_ALWAYS : ZEST_PRESPLIT_NEVER;
     else if (name && !strcmp(name, "first"))
-        *prepend = prefix ? ZEST_SPLIT_FIRST : ZEST_SPLIT_NEVER;
+        *prepend = prefix ? ZEST_PRESPLIT_FIRST : ZEST_PRESPLIT_NEVER;
     else if (!name || strcmp(name, "never"))
         return zest_build_refuse(tokenizer, where, "\"prepend_scheme\" must be always, first or never",
                                  error);
@@ -139,10 +139,10 @@ static zest_status read_prepend(const zest_tokenizer *tokenizer, const json_t *c
 
 static zest_status build_metaspace(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
     const char *where = "pre_tokenizer Metaspace";
-    zest_split_step *step = zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_METASPACE, error);
+    zest_presplit_step *step = zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_METASPACE, error);
     if (!step) return error->status;
     int cut;
-    step->behaviour = ZEST_SPLIT_NEXT;
+    step->behaviour = ZEST_PRESPLIT_NEXT;
     zest_status status =
         zest_build_text(tokenizer, component, where, "replacement", &step->mark, &step->mark_size, error);
     if (!status) status = read_prepend(tokenizer, component, where, &step->prepend, error);
@@ -157,9 +157,9 @@ static zest_status build_digits(zest_tokenizer *tokenizer, const json_t *compone
     zest_status status = zest_build_flag(tokenizer, component, "pre_tokenizer Digits", "individual_digits",
                                          -1, &single, error);
     if (status) return status;
-    zest_split_step *step = zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_DIGITS, error);
+    zest_presplit_step *step = zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_DIGITS, error);
     if (!step) return error->status;
-    step->behaviour = single ? ZEST_SPLIT_ISOLATED : ZEST_SPLIT_CONTIGUOUS;
+    step->behaviour = single ? ZEST_PRESPLIT_ISOLATED : ZEST_PRESPLIT_CONTIGUOUS;
     return ZEST_OK;
 }
 
@@ -216,12 +216,12 @@ static zest_status build_replace(zest_tokenizer *tokenizer, const json_t *compon
 static zest_status build_joined_marks(zest_tokenizer *tokenizer, const json_t *component,
                                       zest_decode_step *step, zest_error *error) {
     const char *where = "decoder Metaspace";
-    zest_split_prepend prepend;
+    zest_presplit_prepend prepend;
     zest_status status =
         zest_build_text(tokenizer, component, where, "replacement", &step->mark, &step->mark_size, error);
     if (!status) status = read_prepend(tokenizer, component, where, &prepend, error);
     if (status) return status;
-    step->prepended = prepend != ZEST_SPLIT_NEVER;
+    step->prepended = prepend != ZEST_PRESPLIT_NEVER;
     return step->mark_size ? ZEST_OK : zest_build_refuse(tokenizer, where, "\"replacement\" is empty", error);
 }
 

@@ -75,12 +75,13 @@ static zest_status find_family(const zest_tokenizer *tokenizer, const zest_build
 }
 
 static zest_status add_steps(zest_tokenizer *tokenizer, family kind, int prefix, zest_error *error) {
-    zest_split_step *step;
+    zest_presplit_step *step;
     tokenizer->bpe.byte_level = 1;
     if (kind == QWEN2 && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZE_COMPOSE, error))
         return error->status;
-    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_SPLIT_PREFIX, error)) return error->status;
-    step = zest_tokenizer_split_step(tokenizer, kind == QWEN2 ? ZEST_SPLIT_CL100K : ZEST_SPLIT_GPT2, error);
+    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_PREFIX, error)) return error->status;
+    step = zest_tokenizer_split_step(tokenizer, kind == QWEN2 ? ZEST_PRESPLIT_CL100K : ZEST_PRESPLIT_GPT2,
+                                     error);
     if (!step || !zest_tokenizer_decode_step(tokenizer, ZEST_DECODE_BYTE_LEVEL, error)) return error->status;
     step->count = 1;
     return ZEST_OK;

@@ -102,11 +102,11 @@ static int has_room(const zest_tokenizer *tokenizer, const char *what, size_t co
     return 0;
 }
 
-zest_split_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_split_kind kind,
-                                           zest_error *error) {
-    zest_split *chain = &tokenizer->split;
-    if (!has_room(tokenizer, "pre_tokenizer", chain->count, ZEST_SPLIT_STEPS, error)) return NULL;
-    chain->step[chain->count] = (zest_split_step){.kind = kind};
+zest_presplit_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_presplit_kind kind,
+                                              zest_error *error) {
+    zest_presplit *chain = &tokenizer->split;
+    if (!has_room(tokenizer, "pre_tokenizer", chain->count, ZEST_PRESPLIT_STEPS, error)) return NULL;
+    chain->step[chain->count] = (zest_presplit_step){.kind = kind};
     return &chain->step[chain->count++];
 }
 

@@ -6,7 +6,7 @@
 #include "text/bpe.h"
 #include "text/decode.h"
 #include "text/normalize.h"
-#include "text/split.h"
+#include "text/presplit.h"
 #include "text/tokenizer.h"
 
 enum {
@@ -18,7 +18,7 @@ struct zest_tokenizer {
     zest_added early; /* looked for in the text as it comes */
     zest_normalize normalize;
     zest_added late; /* looked for in the normalised text */
-    zest_split split;
+    zest_presplit split;
     zest_bpe bpe;
     zest_decode decode;
     zest_ids before, after; /* the template: what stands around the text */
@@ -49,8 +49,8 @@ zest_status zest_tokenizer_add_merge_line(zest_tokenizer *tokenizer, const char 
                                           size_t place, zest_error *error);
 
 /* Steps. Texts are copied. A chain that is full already is an error. */
-zest_split_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_split_kind kind,
-                                           zest_error *error);
+zest_presplit_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_presplit_kind kind,
+                                              zest_error *error);
 zest_normalize_step *zest_tokenizer_normalize_step(zest_tokenizer *tokenizer, zest_normalize_kind kind,
                                                    zest_error *error);
 zest_decode_step *zest_tokenizer_decode_step(zest_tokenizer *tokenizer, zest_decode_kind kind,

@@ -24,7 +24,7 @@ typedef struct {
     zest_ids *out;
     zest_error *error;
     zest_normalize_scratch normalize;
-    zest_split_scratch split;
+    zest_presplit_scratch split;
     zest_bpe_scratch bpe;
     seen *cache; /* NULL: the text is too short for one to pay */
     size_t mask;
@@ -65,8 +65,8 @@ static zest_status encode_words(void *user, const char *piece, size_t size) {
 
 static zest_status encode_pieces(work *w, const char *text, size_t size, int first) {
     const zest_tokenizer *t = w->tokenizer;
-    zest_split_sink sink = t->bpe.words_apart ? encode_words : encode_piece;
-    return zest_split_run(&t->split, &w->split, text, size, first, sink, w, w->error);
+    zest_presplit_sink sink = t->bpe.words_apart ? encode_words : encode_piece;
+    return zest_presplit_run(&t->split, &w->split, text, size, first, sink, w, w->error);
 }
 
 typedef zest_status (*section)(work *w, const char *text, size_t size, int first);
@@ -115,7 +115,7 @@ static zest_status encode_text(work *w, const char *text, size_t size) {
     free(w->cache);
     zest_buffer_free(&repaired);
     zest_normalize_scratch_free(&w->normalize);
-    zest_split_scratch_free(&w->split);
+    zest_presplit_scratch_free(&w->split);
     zest_bpe_scratch_free(&w->bpe);
     return status;
 }
@@ -207,7 +207,7 @@ void zest_tokenizer_free(zest_tokenizer *tokenizer) {
     zest_added_free(&tokenizer->early);
     zest_added_free(&tokenizer->late);
     zest_normalize_free(&tokenizer->normalize);
-    zest_split_free(&tokenizer->split);
+    zest_presplit_free(&tokenizer->split);
     zest_bpe_free(&tokenizer->bpe);
     zest_decode_free(&tokenizer->decode);
     zest_ids_free(&tokenizer->before);

@@ -1,4 +1,4 @@
-#include "text/split.h"
+#include "text/presplit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 
 /* One walk over a text: the steps nest, each handing its pieces to the next. */
 typedef struct {
-    const zest_split *split;
-    zest_split_scratch *scratch;
-    zest_split_sink sink;
+    const zest_presplit *split;
+    zest_presplit_scratch *scratch;
+    zest_presplit_sink sink;
     void *user;
     zest_error *error;
 } walk;
@@ -23,11 +23,12 @@ typedef struct {
 static zest_status run_step(const walk *w, size_t k, piece p);
 
 static zest_status cut_by_hand(const walk *w, size_t k, piece p) {
-    const zest_split_step *step = &w->split->step[k];
+    const zest_presplit_step *step = &w->split->step[k];
     for (size_t at = 0; at < p.size;) {
         const char *text = p.text + at;
-        size_t length = step->kind == ZEST_SPLIT_GPT2 ? zest_split_gpt2(text, p.size - at)
-                                                      : zest_split_cl100k(text, p.size - at, step->count);
+        size_t length = step->kind == ZEST_PRESPLIT_GPT2
+                            ? zest_presplit_gpt2(text, p.size - at)
+                            : zest_presplit_cl100k(text, p.size - at, step->count);
         zest_status status = run_step(w, k + 1, (piece){text, length, p.first && at == 0});
         if (status) return status;
         at += length;
@@ -38,37 +39,38 @@ static zest_status cut_by_hand(const walk *w, size_t k, piece p) {
 /* ---- Matches, then what to do with them
  * -------------------------------------------------------------------- */
 
-static int add_span(zest_split_room *room, size_t start, size_t end, int match) {
+static int add_span(zest_presplit_room *room, size_t start, size_t end, int match) {
     if (room->count == room->capacity) {
         size_t capacity = room->capacity ? 2 * room->capacity : 64;
-        zest_split_span *spans = realloc(room->spans, capacity * sizeof *spans);
+        zest_presplit_span *spans = realloc(room->spans, capacity * sizeof *spans);
         if (!spans) return 0;
         room->spans = spans;
         room->capacity = capacity;
     }
-    room->spans[room->count++] = (zest_split_span){start, end, match};
+    room->spans[room->count++] = (zest_presplit_span){start, end, match};
     return 1;
 }
 
 /* A match, and what was skipped before it. */
-static int add_match(zest_split_room *room, size_t *done, size_t start, size_t end) {
+static int add_match(zest_presplit_room *room, size_t *done, size_t start, size_t end) {
     if (*done < start && !add_span(room, *done, start, 0)) return 0;
     *done = end;
     return add_span(room, start, end, 1);
 }
 
-static zest_status find_matches(const walk *w, const zest_split_step *step, zest_split_room *room, piece p) {
+static zest_status find_matches(const walk *w, const zest_presplit_step *step, zest_presplit_room *room,
+                                piece p) {
     size_t done = 0, start, end;
     int ok = 1, found = 1;
     room->count = 0;
-    if (step->kind == ZEST_SPLIT_REGEX) {
+    if (step->kind == ZEST_PRESPLIT_REGEX) {
         zest_status status = zest_regex_begin(&room->walk, step->regex, p.text, p.size, w->error);
         while (!status && ok && found) {
             status = zest_regex_next(&room->walk, &found, &start, &end, w->error);
             if (!status && found) ok = add_match(room, &done, start, end);
         }
         if (status) return status;
-    } else if (step->kind == ZEST_SPLIT_DIGITS) {
+    } else if (step->kind == ZEST_PRESPLIT_DIGITS) {
         uint32_t code;
         for (size_t at = 0, length; at < p.size && ok; at += length) {
             length = zest_unicode_read(p.text + at, &code);
@@ -86,7 +88,7 @@ static zest_status find_matches(const walk *w, const zest_split_step *step, zest
               : zest_error_memory(w->error, "pieces of a text", room->capacity * sizeof *room->spans);
 }
 
-static void merge_contiguous(zest_split_room *room) {
+static void merge_contiguous(zest_presplit_room *room) {
     size_t kept = 0;
     for (size_t i = 0; i < room->count; i++) {
         if (kept && room->spans[kept - 1].match == room->spans[i].match)
@@ -98,11 +100,11 @@ static void merge_contiguous(zest_split_room *room) {
 }
 
 /* The first match of a row joins the piece before it; the others stand alone. */
-static void merge_with_previous(zest_split_room *room) {
+static void merge_with_previous(zest_presplit_room *room) {
     size_t kept = 0;
     int after_match = 0;
     for (size_t i = 0; i < room->count; i++) {
-        zest_split_span span = room->spans[i];
+        zest_presplit_span span = room->spans[i];
         if (span.match && !after_match && kept)
             room->spans[kept - 1].end = span.end;
         else
@@ -112,11 +114,11 @@ static void merge_with_previous(zest_split_room *room) {
     room->count = kept;
 }
 
-static void merge_with_next(zest_split_room *room) {
+static void merge_with_next(zest_presplit_room *room) {
     size_t kept = room->count;
     int after_match = 0;
     for (size_t i = room->count; i-- > 0;) {
-        zest_split_span span = room->spans[i];
+        zest_presplit_span span = room->spans[i];
         if (span.match && !after_match && kept < room->count)
             room->spans[kept].start = span.start;
         else
@@ -128,18 +130,18 @@ static void merge_with_next(zest_split_room *room) {
 }
 
 static zest_status cut_at_matches(const walk *w, size_t k, piece p) {
-    const zest_split_step *step = &w->split->step[k];
-    zest_split_room *room = &w->scratch->room[k];
+    const zest_presplit_step *step = &w->split->step[k];
+    zest_presplit_room *room = &w->scratch->room[k];
     zest_status status = find_matches(w, step, room, p);
     if (status) return status;
     if (step->invert)
         for (size_t i = 0; i < room->count; i++) room->spans[i].match = !room->spans[i].match;
-    if (step->behaviour == ZEST_SPLIT_CONTIGUOUS) merge_contiguous(room);
-    if (step->behaviour == ZEST_SPLIT_PREVIOUS) merge_with_previous(room);
-    if (step->behaviour == ZEST_SPLIT_NEXT) merge_with_next(room);
+    if (step->behaviour == ZEST_PRESPLIT_CONTIGUOUS) merge_contiguous(room);
+    if (step->behaviour == ZEST_PRESPLIT_PREVIOUS) merge_with_previous(room);
+    if (step->behaviour == ZEST_PRESPLIT_NEXT) merge_with_next(room);
     for (size_t i = 0; i < room->count && !status; i++) {
-        zest_split_span span = room->spans[i];
-        if (span.start == span.end || (step->behaviour == ZEST_SPLIT_REMOVED && span.match)) continue;
+        zest_presplit_span span = room->spans[i];
+        if (span.start == span.end || (step->behaviour == ZEST_PRESPLIT_REMOVED && span.match)) continue;
         piece part = {p.text + span.start, span.end - span.start, p.first && span.start == 0};
         status = run_step(w, k + 1, part);
     }
@@ -160,12 +162,13 @@ static zest_status prefix_space(const walk *w, size_t k, piece p) {
 }
 
 static zest_status metaspace(const walk *w, size_t k, piece p) {
-    const zest_split_step *step = &w->split->step[k];
+    const zest_presplit_step *step = &w->split->step[k];
     zest_buffer *text = &w->scratch->room[k].text;
     text->size = 0;
     int marked =
         p.text[0] == ' ' || (p.size >= step->mark_size && !memcmp(p.text, step->mark, step->mark_size));
-    if (!marked && (step->prepend == ZEST_SPLIT_ALWAYS || (step->prepend == ZEST_SPLIT_FIRST && p.first)))
+    if (!marked &&
+        (step->prepend == ZEST_PRESPLIT_ALWAYS || (step->prepend == ZEST_PRESPLIT_FIRST && p.first)))
         zest_buffer_add(text, step->mark, step->mark_size);
     const char *at = p.text, *stop = p.text + p.size, *space;
     while ((space = memchr(at, ' ', (size_t)(stop - at)))) {
@@ -182,33 +185,34 @@ static zest_status metaspace(const walk *w, size_t k, piece p) {
 static zest_status run_step(const walk *w, size_t k, piece p) {
     if (k == w->split->count) return w->sink(w->user, p.text, p.size);
     switch (w->split->step[k].kind) {
-    case ZEST_SPLIT_PREFIX: return prefix_space(w, k, p);
-    case ZEST_SPLIT_GPT2:
-    case ZEST_SPLIT_CL100K: return cut_by_hand(w, k, p);
-    case ZEST_SPLIT_METASPACE: return metaspace(w, k, p);
-    case ZEST_SPLIT_DIGITS:
-    case ZEST_SPLIT_REGEX:
-    case ZEST_SPLIT_LITERAL: return cut_at_matches(w, k, p);
+    case ZEST_PRESPLIT_PREFIX: return prefix_space(w, k, p);
+    case ZEST_PRESPLIT_GPT2:
+    case ZEST_PRESPLIT_CL100K: return cut_by_hand(w, k, p);
+    case ZEST_PRESPLIT_METASPACE: return metaspace(w, k, p);
+    case ZEST_PRESPLIT_DIGITS:
+    case ZEST_PRESPLIT_REGEX:
+    case ZEST_PRESPLIT_LITERAL: return cut_at_matches(w, k, p);
     }
     return ZEST_OK;
 }
 
-zest_status zest_split_run(const zest_split *split, zest_split_scratch *scratch, const char *text,
-                           size_t size, int first, zest_split_sink sink, void *user, zest_error *error) {
+zest_status zest_presplit_run(const zest_presplit *split, zest_presplit_scratch *scratch, const char *text,
+                              size_t size, int first, zest_presplit_sink sink, void *user,
+                              zest_error *error) {
     walk w = {split, scratch, sink, user, error};
     return size ? run_step(&w, 0, (piece){text, size, first}) : ZEST_OK;
 }
 
-void zest_split_scratch_free(zest_split_scratch *scratch) {
-    for (size_t k = 0; k < ZEST_SPLIT_STEPS; k++) {
+void zest_presplit_scratch_free(zest_presplit_scratch *scratch) {
+    for (size_t k = 0; k < ZEST_PRESPLIT_STEPS; k++) {
         zest_buffer_free(&scratch->room[k].text);
         free(scratch->room[k].spans);
         zest_regex_walk_free(&scratch->room[k].walk);
     }
-    *scratch = (zest_split_scratch){0};
+    *scratch = (zest_presplit_scratch){0};
 }
 
-void zest_split_free(zest_split *split) {
+void zest_presplit_free(zest_presplit *split) {
     for (size_t k = 0; k < split->count; k++) {
         zest_regex_free(split->step[k].regex);
         free(split->step[k].mark);

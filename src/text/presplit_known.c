@@ -1,5 +1,5 @@
 /* The well-known patterns by hand. Every alternative of the pattern is a branch below, in the same order. */
-#include "text/split.h"
+#include "text/presplit.h"
 
 #include "text/unicode.h"
 
@@ -46,7 +46,7 @@ static size_t spaces(const char *text, size_t size, size_t *run) {
     return at == size || last == 0 ? at : last;
 }
 
-size_t zest_split_gpt2(const char *text, size_t size) {
+size_t zest_presplit_gpt2(const char *text, size_t size) {
     size_t length, next, run;
     if (text[0] == '\'' && (length = contraction(text, size)) > 0) return length;
     unsigned kind = kind_at(text, &length);
@@ -62,7 +62,7 @@ static size_t newlines(const char *text, size_t size, size_t at) {
     return at;
 }
 
-size_t zest_split_cl100k(const char *text, size_t size, int digits) {
+size_t zest_presplit_cl100k(const char *text, size_t size, int digits) {
     size_t length, next = 0, run;
     if (text[0] == '\'' && (length = contraction_any_case(text, size)) > 0) return length;
     unsigned kind = kind_at(text, &length);

@@ -1,0 +1,197 @@
+/* What every step tells: loss, effective sample size, spread, speed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/report_page.h"
+
+enum { POINTS = 240, BINS = 500, WINDOWS = 50, SPEED_POINTS = 60 };
+
+typedef double (*read_step)(const zest_log_step *step);
+
+static double loss_of(const zest_log_step *s) { return s->loss; }
+static double ess_of(const zest_log_step *s) { return s->ess; }
+static double spread_of(const zest_log_step *s) { return s->spread; }
+
+/* ---- From a million steps to a curve ---- */
+
+/* Of each bin the lowest and the highest, in the order in which they came. */
+static int thin_raw(zest_report_page *page, zest_report_curve *c, const zest_log *log, read_step read) {
+    size_t const n = log->step_count, bins = n < BINS ? n : BINS;
+    c->raw_x = malloc((4 * bins + 1) * sizeof *c->raw_x);
+    if (!c->raw_x) return page->status = zest_error_memory(&page->error, "a curve", bins), 0;
+    c->raw_y = c->raw_x + 2 * bins;
+    for (size_t b = 0; b < bins; b++) {
+        size_t low = n, high = n;
+        for (size_t i = b * n / bins; i < (b + 1) * n / bins; i++) {
+            double const y = read(&log->steps[i]);
+            if (!isfinite(y)) continue;
+            if (low == n || y < read(&log->steps[low])) low = i;
+            if (high == n || y > read(&log->steps[high])) high = i;
+        }
+        if (low == n) continue;
+        size_t const order[2] = {low < high ? low : high, low < high ? high : low};
+        for (int k = 0; k < (low == high ? 1 : 2); k++) {
+            c->raw_x[c->raw_count] = (double)log->steps[order[k]].step;
+            c->raw_y[c->raw_count++] = read(&log->steps[order[k]]);
+        }
+    }
+    return 1;
+}
+
+/* The mean over a window around each of some evenly spread steps. */
+static int smooth(zest_report_page *page, zest_report_curve *c, const zest_log *log, read_step read,
+                  size_t window) {
+    size_t const n = log->step_count, points = n < POINTS ? n : POINTS;
+    if (!n || !zest_report_curve_room(page, c, points, 0)) return 0;
+    for (size_t p = 0; p < points; p++) {
+        size_t const middle = points > 1 ? p * (n - 1) / (points - 1) : 0;
+        size_t const first = middle > window / 2 ? middle - window / 2 : 0;
+        size_t const end = middle + window / 2 + 1 < n ? middle + window / 2 + 1 : n;
+        double sum = 0; /* anew each time: what a spike leaves in a running sum would never go away */
+        size_t finite = 0;
+        for (size_t i = first; i < end; i++)
+            if (isfinite(read(&log->steps[i]))) sum += read(&log->steps[i]), finite++;
+        c->x[p] = (double)log->steps[middle].step;
+        c->y[p] = finite ? sum / (double)finite : NAN;
+    }
+    return 1;
+}
+
+static size_t window_of(const zest_report *report) {
+    size_t longest = 0;
+    for (size_t i = 0; i < report->count; i++)
+        if (report->runs[i].log.step_count > longest) longest = report->runs[i].log.step_count;
+    return longest / WINDOWS > 1 ? longest / WINDOWS : 1;
+}
+
+/* A figure of one number of every step. */
+static int step_figure(zest_report_page *page, zest_report_figure *f, read_step read) {
+    size_t const window = window_of(page->report);
+    f->x = "step";
+    f->metric = "";
+    if (!zest_report_figure_begin(page, f)) return zest_report_figure_end(page, f);
+    for (size_t i = 0; i < f->count && !page->status; i++) {
+        const zest_log *log = &page->report->runs[i].log;
+        if (!log->step_count) continue;
+        if (window > 1) thin_raw(page, &f->curves[i], log, read);
+        if (!page->status) smooth(page, &f->curves[i], log, read, window);
+    }
+    if (window > 1) zest_buffer_format(&f->caption, " Thin: every step; thick: mean over %zu steps.", window);
+    return zest_report_figure_end(page, f);
+}
+
+static void open_figures(zest_report_page *page) {
+    zest_buffer_text(&page->body, "<div class=\"figures\">\n");
+}
+
+/* Closes what open_figures began, or takes it back when there was no figure. */
+static void close_figures(zest_report_page *page, size_t before, int any) {
+    if (any)
+        zest_buffer_text(&page->body, "</div>\n");
+    else
+        page->body.size = before;
+}
+
+/* ---- Sections ---- */
+
+void zest_report_losses(zest_report_page *page) {
+    size_t const before = page->body.size;
+    zest_report_figure f = {.id = "loss",
+                            .title = "Loss of the perturbed points",
+                            .description = "Training loss against the step, one curve a run.",
+                            .y = "loss",
+                            .wide = 1,
+                            .guide = NAN};
+    open_figures(page);
+    zest_buffer_text(&f.caption, "Mean of the 2<i>k</i> losses of a step.");
+    close_figures(page, before, step_figure(page, &f, loss_of));
+}
+
+/* 2k when all runs have the same k; NaN otherwise. */
+static double most_samples(const zest_report *report) {
+    double most = NAN;
+    for (size_t i = 0; i < report->count; i++) {
+        const char *k = zest_log_find_option(&report->runs[i].log, "k");
+        double const here = k ? 2 * strtod(k, NULL) : NAN;
+        if (!(here > 0) || (i && here != most)) return NAN;
+        most = here;
+    }
+    return most;
+}
+
+void zest_report_tilt(zest_report_page *page) {
+    size_t const before = page->body.size;
+    double const most = most_samples(page->report);
+    zest_report_figure ess = {.id = "ess",
+                              .title = "Effective sample size",
+                              .description = "Effective sample size of the tilt weights against the step.",
+                              .y = "effective samples",
+                              .from_zero = 1,
+                              .guide = most,
+                              .guide_text = "2k"};
+    zest_report_figure spread = {.id = "spread",
+                                 .title = "Spread of the losses",
+                                 .description =
+                                     "Standard deviation of the losses of a step against the step.",
+                                 .y = "standard deviation",
+                                 .guide = NAN};
+    zest_buffer_text(&ess.caption, "How many of the 2<i>k</i> losses carry the weight of a step: all of them "
+                                   "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
+                                   "0, one when <i>t</i> is too large.");
+    if (isfinite(most))
+        zest_buffer_format(&ess.caption, " Dashed: 2<i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
+    zest_buffer_text(&spread.caption, "Standard deviation of the 2<i>k</i> losses of a step: <i>t</i> times "
+                                      "this is what the tilt feels.");
+    open_figures(page);
+    int any = step_figure(page, &ess, ess_of);
+    if (!page->status) any |= step_figure(page, &spread, spread_of);
+    zest_buffer_free(&spread.caption);
+    close_figures(page, before, any);
+}
+
+/* Work done between two evenly spread steps over the time it took. */
+static int speed_curve(zest_report_page *page, zest_report_curve *c, const zest_log *log, int tokens) {
+    size_t const n = log->step_count, points = n - 1 < SPEED_POINTS ? n - 1 : SPEED_POINTS;
+    if (n < 2 || !zest_report_curve_room(page, c, points, 0)) return 0;
+    for (size_t p = 0; p < points; p++) {
+        size_t const from = p * (n - 1) / points, to = (p + 1) * (n - 1) / points;
+        double work = 0, time = log->steps[to].seconds - log->steps[from].seconds;
+        for (size_t i = from + 1; i <= to; i++) work += tokens ? (double)log->steps[i].tokens : 1;
+        c->x[p] = (double)log->steps[to].step;
+        c->y[p] = time > 0 && work > 0 ? work / time : NAN;
+    }
+    return 1;
+}
+
+static int speed_figure(zest_report_page *page, zest_report_figure *f, int tokens) {
+    f->x = "step";
+    f->metric = "";
+    f->from_zero = 1;
+    f->guide = NAN;
+    if (!zest_report_figure_begin(page, f)) return zest_report_figure_end(page, f);
+    for (size_t i = 0; i < f->count && !page->status; i++)
+        speed_curve(page, &f->curves[i], &page->report->runs[i].log, tokens);
+    return zest_report_figure_end(page, f);
+}
+
+void zest_report_speed(zest_report_page *page) {
+    size_t const before = page->body.size;
+    zest_report_figure steps = {.id = "steps-per-second",
+                                .title = "Steps a second",
+                                .description = "Steps a second against the step.",
+                                .y = "steps / s"};
+    zest_report_figure tokens = {.id = "tokens-per-second",
+                                 .title = "Tokens a second",
+                                 .description = "Tokens of the batches a second against the step.",
+                                 .y = "tokens / s"};
+    zest_buffer_text(&steps.caption, "Evaluations in between count as time.");
+    zest_buffer_text(&tokens.caption,
+                     "Tokens of the batch, each of which goes through the model 2<i>k</i> times.");
+    open_figures(page);
+    int any = speed_figure(page, &steps, 0);
+    if (!page->status) any |= speed_figure(page, &tokens, 1);
+    zest_buffer_free(&tokens.caption);
+    close_figures(page, before, any);
+}

@@ -1,0 +1,335 @@
+/* A figure of the report: drawn for wide pages and again for phones, with its numbers as a table below. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "run/report_page.h"
+
+enum { ROWS = 60, SAMPLED = 4096 }; /* rows of the table; raw values that help to choose the axis */
+enum { WIDE = 1032, HALF = 508, PHONE = 358 };
+
+int zest_report_figure_begin(zest_report_page *page, zest_report_figure *figure) {
+    figure->count = page->report->count;
+    figure->curves = calloc(figure->count ? figure->count : 1, sizeof *figure->curves);
+    if (!figure->curves) page->status = zest_error_memory(&page->error, "a figure", figure->count);
+    for (size_t i = 0; figure->curves && i < figure->count; i++) figure->curves[i].run = i;
+    return figure->curves != NULL;
+}
+
+int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, size_t count, int intervals) {
+    curve->x = calloc(count + 1, 4 * sizeof *curve->x); /* one block, x owns it */
+    if (!curve->x) {
+        page->status = zest_error_memory(&page->error, "a curve", 4 * count * sizeof *curve->x);
+        return 0;
+    }
+    curve->count = curve->best = count;
+    curve->y = curve->x + count;
+    curve->low = intervals ? curve->y + count : NULL;
+    curve->high = intervals ? curve->low + count : NULL;
+    return 1;
+}
+
+/* ---- Axes: chosen here, not by the plot, since the page's script has to know them ---- */
+
+typedef struct {
+    double x0, x1, y0, y1;
+    zest_plot_scale scale;
+    int cut; /* some raw values lie outside */
+} axes;
+
+static void widen(double value, double *low, double *high) {
+    if (!isfinite(value)) return;
+    if (!(value >= *low)) *low = value;
+    if (!(value <= *high)) *high = value;
+}
+
+static int ascending(const void *a, const void *b) {
+    double const x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* All but the wildest hundredth of the raw values at either end: one spike must not flatten the rest. */
+static void widen_by_raw(const zest_report_curve *c, axes *a) {
+    double sample[SAMPLED];
+    size_t used = 0, stride = c->raw_count / SAMPLED + 1;
+    for (size_t i = 0; i < c->raw_count; i += stride)
+        if (isfinite(c->raw_y[i])) sample[used++] = c->raw_y[i];
+    if (!used) return;
+    qsort(sample, used, sizeof *sample, ascending);
+    widen(sample[used / 100], &a->y0, &a->y1);
+    widen(sample[used - 1 - used / 100], &a->y0, &a->y1);
+}
+
+static void find_cut(const zest_report_figure *f, axes *a) {
+    for (size_t i = 0; i < f->count; i++)
+        for (size_t j = 0; j < f->curves[i].raw_count; j++) {
+            double const y = f->curves[i].raw_y[j];
+            a->cut |= isfinite(y) && (y < a->y0 || y > a->y1);
+        }
+}
+
+static void add_air(double *low, double *high, double share) {
+    if (!isfinite(*low) || !isfinite(*high)) *low = 0, *high = 1;
+    double air = share * (*high - *low);
+    if (!(air > 1e-12 * fabs(*high))) air = *high != 0 ? 0.1 * fabs(*high) : 0.5;
+    *low -= air;
+    *high += air;
+}
+
+static axes find_axes(const zest_report_figure *f) {
+    axes a = {.x0 = NAN, .x1 = NAN, .y0 = NAN, .y1 = NAN};
+    for (size_t i = 0; i < f->count; i++) {
+        const zest_report_curve *c = &f->curves[i];
+        for (size_t j = 0; j < c->count; j++) {
+            if (!isfinite(c->y[j])) continue;
+            widen(c->x[j], &a.x0, &a.x1);
+            widen(c->y[j], &a.y0, &a.y1);
+            if (c->low) widen(c->low[j], &a.y0, &a.y1), widen(c->high[j], &a.y0, &a.y1);
+        }
+        widen_by_raw(c, &a);
+    }
+    widen(f->guide, &a.y0, &a.y1);
+    if (f->names) a.x0 = -0.6, a.x1 = (double)f->name_count - 0.4;
+    if (!f->names) add_air(&a.x0, &a.x1, 0.02);
+    if (!f->from_zero && a.y0 > 0 && a.y1 > 30 * a.y0) {
+        a.scale = ZEST_PLOT_LOG;
+        a.y0 /= 1.2, a.y1 *= 1.2;
+    } else {
+        add_air(&a.y0, &a.y1, 0.05);
+        if (f->from_zero || (a.y0 < 0 && !zest_report_is_share(f->metric) && a.y0 > -0.06 * a.y1)) a.y0 = 0;
+    }
+    if (zest_report_is_share(f->metric)) a.y0 = fmax(a.y0, 0), a.y1 = fmin(a.y1, 1);
+    find_cut(f, &a);
+    return a;
+}
+
+/* ---- Drawing ---- */
+
+static void draw_curve(zest_plot_panel *panel, const zest_report_figure *f, const zest_report_curve *c,
+                       const zest_report *report, double factor) {
+    static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
+                                           ZEST_PLOT_TRIANGLE};
+    const zest_report_run *run = &report->runs[c->run];
+    zest_plot_style style = {.colour = run->colour, .width = 2};
+    double *scaled = malloc((3 * c->count + 1) * sizeof *scaled);
+    if (!scaled) return; /* the figure goes without */
+    for (size_t i = 0; i < c->count; i++) {
+        scaled[i] = factor * c->y[i];
+        scaled[c->count + i] = c->low ? factor * c->low[i] : NAN;
+        scaled[2 * c->count + i] = c->high ? factor * c->high[i] : NAN;
+    }
+    if (f->marks) {
+        style.mark = marks[(run->colour - 1) % 4];
+        style.size = f->names ? 9 : c->count > 60 ? 3 : 5;
+        if (f->names) style.dash = ZEST_PLOT_NO_LINE;
+    }
+    if (c->low && f->names)
+        zest_plot_whiskers(panel, c->count, c->x, scaled + c->count, scaled + 2 * c->count, style);
+    else if (c->low && report->count <= 2)
+        zest_plot_band(panel, c->count, c->x, scaled + c->count, scaled + 2 * c->count,
+                       (zest_plot_style){.colour = run->colour, .opacity = 0.13}, NULL);
+    zest_plot_line(panel, c->count, c->x, scaled, style, run->name);
+    if (c->best < c->count) {
+        zest_plot_style const star = {
+            .colour = run->colour, .mark = ZEST_PLOT_STAR, .size = 15, .dash = ZEST_PLOT_NO_LINE};
+        if (c->low && report->count > 2)
+            zest_plot_whiskers(panel, 1, c->x + c->best, scaled + c->count + c->best,
+                               scaled + 2 * c->count + c->best, style);
+        zest_plot_line(panel, 1, c->x + c->best, scaled + c->best, star, NULL);
+    }
+    free(scaled);
+}
+
+static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_report *report, int width,
+                       int height, int alone) {
+    double const factor = zest_report_is_share(f->metric) ? 100 : 1;
+    zest_plot *plot = zest_plot_new(1, 1, width, height);
+    zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
+    zest_plot_title(plot, alone ? f->title : NULL, f->description);
+    zest_plot_axis_x(panel, f->x, ZEST_PLOT_LINEAR);
+    zest_plot_axis_y(panel, f->y, a->scale);
+    zest_plot_range_y(panel, factor * a->y0, factor * a->y1);
+    if (f->names)
+        zest_plot_names_x(panel, f->name_count, f->names);
+    else
+        zest_plot_range_x(panel, a->x0, a->x1);
+    if (!alone) zest_plot_legend(panel, ZEST_PLOT_LEGEND_NONE);
+    if (isfinite(f->guide))
+        zest_plot_guide_y(panel, factor * f->guide,
+                          (zest_plot_style){.dash = ZEST_PLOT_DASHED, .width = 1.2, .opacity = 0.6},
+                          f->guide_text);
+    for (size_t i = 0; i < f->count; i++) {
+        const zest_report_curve *c = &f->curves[i];
+        zest_plot_style const thin = {
+            .colour = report->runs[c->run].colour, .width = 1, .opacity = report->count > 3 ? 0.2 : 0.3};
+        if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, thin, NULL);
+    }
+    for (size_t i = 0; i < f->count; i++)
+        if (f->curves[i].count) draw_curve(panel, f, &f->curves[i], report, factor);
+    return plot;
+}
+
+/* The SVG as HTML takes it: no namespace, no style of its own (the page has it), a name to be read aloud. */
+static void add_inline(zest_report_page *page, const zest_report_figure *f, const zest_plot *plot,
+                       const char *class_name) {
+    zest_buffer svg = {0};
+    if (zest_plot_svg(plot, &svg)) {
+        page->status = zest_error_memory(&page->error, f->title, svg.size);
+        zest_buffer_free(&svg);
+        return;
+    }
+    const char *open = strstr(svg.data, " role="), *inside = strchr(svg.data, '>'),
+               *style = strstr(svg.data, "<style>"), *rest = strstr(svg.data, "</style>\n");
+    if (open && inside && style && rest && open < inside) {
+        zest_buffer_format(&page->body, "<svg class=\"%s\"", class_name);
+        zest_buffer_add(&page->body, open, (size_t)(inside - open) + 1);
+        zest_buffer_text(&page->body, "\n<title>");
+        zest_report_escape(&page->body, f->title);
+        zest_buffer_text(&page->body, "</title>");
+        zest_buffer_add(&page->body, inside + 1, (size_t)(style - inside) - 1);
+        rest += strlen("</style>\n");
+        if ((size_t)(rest - style) > page->style.size) { /* the fullest one serves all */
+            page->style.size = 0;
+            zest_buffer_add(&page->style, style, (size_t)(rest - style));
+        }
+        zest_buffer_add(&page->body, rest, svg.size - (size_t)(rest - svg.data));
+    } else {
+        page->status =
+            zest_error_set(&page->error, ZEST_ERROR_STATE, "the figure '%s' is not as expected", f->title);
+    }
+    zest_buffer_free(&svg);
+}
+
+/* ---- The table ---- */
+
+/* The place of a point among the rows: points beside a name belong to it. */
+static double key(const zest_report_figure *f, double x) { return f->names ? floor(x + 0.5) : x; }
+
+static size_t find_rows(const zest_report_figure *f, double **rows) {
+    size_t all = 0, used = 0;
+    for (size_t i = 0; i < f->count; i++) all += f->curves[i].count;
+    *rows = malloc((all + 1) * sizeof **rows);
+    if (!*rows) return 0;
+    for (size_t i = 0; i < f->count; i++)
+        for (size_t j = 0; j < f->curves[i].count; j++) (*rows)[used++] = key(f, f->curves[i].x[j]);
+    qsort(*rows, used, sizeof **rows, ascending);
+    size_t unique = 0;
+    for (size_t i = 0; i < used; i++)
+        if (!unique || (*rows)[i] != (*rows)[unique - 1]) (*rows)[unique++] = (*rows)[i];
+    if (unique <= ROWS) return unique;
+    for (size_t i = 0; i < ROWS; i++) (*rows)[i] = (*rows)[i * (unique - 1) / (ROWS - 1)];
+    return ROWS;
+}
+
+/* NaN where the curve says nothing. *next: where to go on looking, since rows ascend. */
+static double value_at(const zest_report_figure *f, const zest_report_curve *c, double x, size_t *next) {
+    while (*next < c->count && key(f, c->x[*next]) < x) ++*next;
+    if (*next == c->count) return NAN;
+    if (key(f, c->x[*next]) == x) return c->y[*next];
+    if (f->marks || !*next) return NAN;
+    double const x0 = c->x[*next - 1], part = (x - x0) / (c->x[*next] - x0);
+    return c->y[*next - 1] + part * (c->y[*next] - c->y[*next - 1]);
+}
+
+static void add_table_head(zest_report_page *page, const zest_report_figure *f) {
+    zest_buffer *out = &page->body;
+    zest_buffer_text(
+        out, "<details><summary>Numbers</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+             "aria-label=\"Numbers: ");
+    zest_report_escape(out, f->title);
+    zest_buffer_text(out, "\"><table>\n<thead><tr><th scope=\"col\">");
+    zest_report_escape(out, f->x);
+    zest_buffer_text(out, "</th>");
+    for (size_t i = 0; i < f->count; i++) {
+        const zest_report_run *run = &page->report->runs[f->curves[i].run];
+        if (!f->curves[i].count) continue;
+        zest_buffer_format(out, "<th scope=\"col\" class=\"n\" data-colour=\"%d\">", run->colour);
+        zest_report_chip(out, run->colour);
+        zest_report_escape(out, run->name);
+        zest_buffer_text(out, "</th>");
+    }
+    zest_buffer_text(out, "</tr></thead>\n<tbody>\n");
+}
+
+static void add_table(zest_report_page *page, const zest_report_figure *f) {
+    zest_buffer *out = &page->body;
+    double *rows;
+    size_t const count = find_rows(f, &rows);
+    size_t *next = calloc(f->count + 1, sizeof *next);
+    if (!rows || !next) page->status = zest_error_memory(&page->error, f->title, count);
+    if (!page->status) add_table_head(page, f);
+    for (size_t r = 0; r < count && !page->status; r++) {
+        zest_buffer_format(out, "<tr data-x=\"%.10g\"><th scope=\"row\">", rows[r]);
+        if (f->names)
+            zest_report_escape(out, f->names[(size_t)rows[r]]);
+        else
+            zest_report_count(out, (uint64_t)rows[r]);
+        zest_buffer_text(out, "</th>");
+        for (size_t i = 0; i < f->count; i++) {
+            if (!f->curves[i].count) continue;
+            double const value = value_at(f, &f->curves[i], rows[r], &next[i]);
+            zest_buffer_text(out, "<td class=\"n\">");
+            if (isfinite(value)) zest_report_value(out, f->metric, value);
+            zest_buffer_text(out, "</td>");
+        }
+        zest_buffer_text(out, "</tr>\n");
+    }
+    if (!page->status) zest_buffer_text(out, "</tbody></table></div></details>\n");
+    free(rows);
+    free(next);
+}
+
+/* ---- All together ---- */
+
+static void save(zest_report_page *page, const zest_report_figure *f, const axes *a) {
+    char name[80];
+    snprintf(name, sizeof name, "%s.svg", f->id);
+    char *path = zest_file_join(page->figures, name);
+    zest_plot *plot = draw(f, a, page->report, 900, 440, 1);
+    page->status =
+        path ? zest_plot_write(plot, path, &page->error) : zest_error_memory(&page->error, name, sizeof name);
+    zest_plot_free(plot);
+    free(path);
+}
+
+static void write_figure(zest_report_page *page, const zest_report_figure *f) {
+    zest_buffer *out = &page->body;
+    axes const a = find_axes(f);
+    zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 300, 0);
+    zest_buffer_format(out, "<figure id=\"figure-%s\"%s data-x=\"%.17g %.17g\">\n<h3>", f->id,
+                       f->wide ? " class=\"wide\"" : "", a.x0, a.x1);
+    zest_report_escape(out, f->title);
+    zest_buffer_text(out, "</h3>\n");
+    add_inline(page, f, plot, "plot");
+    zest_plot_free(plot);
+    plot = draw(f, &a, page->report, PHONE, 270, 0);
+    if (!page->status) add_inline(page, f, plot, "narrow");
+    zest_plot_free(plot);
+    zest_buffer_text(out, "<figcaption>");
+    if (f->caption.size) zest_buffer_add(out, f->caption.data, f->caption.size);
+    if (a.cut) zest_buffer_text(out, " Spikes beyond the frame are cut off.");
+    zest_buffer_text(out, "</figcaption>\n");
+    if (!page->status) add_table(page, f);
+    zest_buffer_text(out, "</figure>\n");
+    if (!page->status && page->figures) save(page, f, &a);
+    page->figure_count++;
+}
+
+int zest_report_figure_end(zest_report_page *page, zest_report_figure *figure) {
+    int any = 0;
+    for (size_t i = 0; figure->curves && i < figure->count; i++) {
+        for (size_t j = 0; j < figure->curves[i].count && !any; j++) any = isfinite(figure->curves[i].y[j]);
+    }
+    if (figure->caption.failed) page->status = zest_error_memory(&page->error, figure->title, 0);
+    if (any && !page->status) write_figure(page, figure);
+    for (size_t i = 0; figure->curves && i < figure->count; i++) {
+        free(figure->curves[i].x);
+        free(figure->curves[i].raw_x);
+    }
+    free(figure->curves);
+    zest_buffer_free(&figure->caption);
+    figure->curves = NULL;
+    return any && !page->status;
+}

@@ -1,0 +1,380 @@
+/* Training runs on the demo's model and data: what is kept, what a kill costs, what resuming gives. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "run/checkpoint.h"
+#include "run/log.h"
+#include "run/rebuild.h"
+#include "run/trainer.h"
+#include "tests/support.h"
+
+#define BASE                                                                                              \
+    "model=examples/roberta-tiny task=examples/reviews/reviews.task shots=24 batch=16 lr=1e-4 rho=0.002 " \
+    "k=2 seed=13 steps=10 eval-every=3 t=1 threads=2 "
+
+static char place[64]; /* a folder for one test */
+
+static int make_place(void **state) {
+    (void)state;
+    return test_folder(place) == NULL;
+}
+
+static int remove_place(void **state) {
+    (void)state;
+    test_remove(place);
+    return 0;
+}
+
+static const char *in_place(const char *name) {
+    static char room[4][256];
+    static int next;
+    char *out = room[next++ % 4];
+    snprintf(out, 256, "%s/%s", place, name);
+    return out;
+}
+
+/* Stops a run from its own news, as Ctrl-C would. */
+typedef struct {
+    volatile sig_atomic_t stop;
+    uint64_t at;
+} stopper;
+
+static void stop_at(const zest_trainer_news *news, void *user) {
+    stopper *s = user;
+    if (s->at && !news->evaluated && news->step >= s->at) s->stop = 1;
+}
+
+static zest_status train(const char *options, const char *out, uint64_t stop, zest_trainer_result *result,
+                         zest_error *error) {
+    zest_options o;
+    zest_options_init(&o);
+    stopper s = {.at = stop};
+    zest_trainer_hooks hooks = {.tell = stop_at, .user = &s, .stop = &s.stop};
+    zest_ctx *ctx = zest_ctx_new();
+    zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAIN, options, "test", error);
+    if (!status && out) status = zest_options_set_id(&o, ZEST_OPTION_OUT, out, error);
+    if (!status) status = zest_trainer_run(ctx, &o, &hooks, result, error);
+    zest_options_free(&o);
+    zest_ctx_free(ctx);
+    return status;
+}
+
+static zest_status resume(const char *folder, const char *given, uint64_t stop, zest_trainer_result *result,
+                          zest_error *error) {
+    zest_options o;
+    zest_options_init(&o);
+    stopper s = {.at = stop};
+    zest_trainer_hooks hooks = {.tell = stop_at, .user = &s, .stop = &s.stop};
+    zest_ctx *ctx = zest_ctx_new();
+    zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAIN, given, "test", error);
+    if (!status) status = zest_trainer_resume(ctx, folder, &o, &hooks, result, error);
+    zest_options_free(&o);
+    zest_ctx_free(ctx);
+    return status;
+}
+
+#define assert_fine(call)                                    \
+    do {                                                     \
+        zest_error error_ = {0};                             \
+        zest_error *const error = &error_;                   \
+        if (call) fail_msg("%s: %s", #call, error_.message); \
+    } while (0)
+
+static void same_file(const char *a, const char *b) {
+    zest_buffer x = {0}, y = {0};
+    assert_fine(zest_file_read(a, (size_t)1 << 30, &x, error));
+    assert_fine(zest_file_read(b, (size_t)1 << 30, &y, error));
+    if (x.size != y.size || memcmp(x.data, y.data, x.size)) fail_msg("%s and %s differ", a, b);
+    zest_buffer_free(&x);
+    zest_buffer_free(&y);
+}
+
+/* Journals, weights and results of two runs are the same, bit for bit. */
+static void same_run(const char *a, const char *b) {
+    static const char *const files[] = {"journal", "best/model.safetensors", "last/model.safetensors",
+                                        "best/zest.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char x[300], y[300];
+        snprintf(x, sizeof x, "%s/%s", a, files[i]);
+        snprintf(y, sizeof y, "%s/%s", b, files[i]);
+        same_file(x, y);
+    }
+}
+
+static void same_metrics(const zest_metrics *a, const zest_metrics *b) {
+    assert_int_equal(a->n, b->n);
+    assert_true(a->loss == b->loss && a->accuracy == b->accuracy && a->low == b->low && a->high == b->high);
+}
+
+static void same_result(const zest_trainer_result *a, const zest_trainer_result *b) {
+    assert_int_equal(a->best_step, b->best_step);
+    assert_int_equal(a->step, b->step);
+    same_metrics(&a->dev, &b->dev);
+    same_metrics(&a->test, &b->test);
+}
+
+/* ---- Whole runs ---- */
+
+static void a_run_keeps_everything(void **state) {
+    (void)state;
+    zest_trainer_result result;
+    const char *run = in_place("run");
+    assert_fine(train(BASE, run, 0, &result, error));
+    assert_int_equal(result.step, 10);
+    assert_int_equal(result.reason, ZEST_TRAINED_STEPS);
+    assert_int_equal(result.train, 48);
+    assert_int_equal(result.dev_count, 48);
+    assert_int_equal(result.test.n, 240);
+    zest_log log;
+    char path[300];
+    snprintf(path, sizeof path, "%s/log.jsonl", run);
+    assert_fine(zest_log_read(path, &log, error));
+    assert_int_equal(log.step_count, 10);
+    assert_int_equal(log.eval_count, 5); /* 0, 3, 6, 9, 10 */
+    assert_non_null(log.end);
+    assert_int_equal(log.end->best_step, result.best_step);
+    /* the best is the best: no evaluation is better, and no earlier one as good */
+    double best = -1;
+    uint64_t step = 99;
+    for (size_t i = 0; i < log.eval_count; i++)
+        if (log.evals[i].accuracy > best) best = log.evals[i].accuracy, step = log.evals[i].step;
+    assert_int_equal(step, result.best_step);
+    assert_true(best == result.dev.accuracy);
+    zest_log_free(&log);
+}
+
+static void threads_and_live_pairs_change_nothing(void **state) {
+    (void)state;
+    zest_trainer_result a, b;
+    assert_fine(train(BASE, in_place("a"), 0, &a, error));
+    assert_fine(train(BASE " threads=1 live=1", in_place("b"), 0, &b, error));
+    same_file(in_place("a/best/model.safetensors"), in_place("b/best/model.safetensors"));
+    same_file(in_place("a/last/model.safetensors"), in_place("b/last/model.safetensors"));
+    same_result(&a, &b);
+}
+
+/* ---- Stopping and going on ---- */
+
+static void an_interrupted_run_goes_on_as_if_nothing_happened(void **state) {
+    (void)state;
+    zest_trainer_result whole, first, rest;
+    assert_fine(train(BASE, in_place("whole"), 0, &whole, error));
+    for (uint64_t at = 1; at < 10; at += 2) {
+        char name[32];
+        snprintf(name, sizeof name, "cut%d", (int)at);
+        const char *run = in_place(name);
+        assert_fine(train(BASE, run, at, &first, error));
+        assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
+        assert_int_equal(first.step, at);
+        assert_fine(resume(run, "", 0, &rest, error));
+        same_run(in_place("whole"), run);
+        same_result(&whole, &rest);
+    }
+}
+
+static void cut_file(const char *path, long less) {
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(truncate(path, info.st_size - less), 0);
+}
+
+/* What a kill or a power failure leaves: a torn record, a torn log, no last weights, or weights that are not
+ * what their note says. Only time is lost. */
+static void a_kill_loses_the_step_in_flight_at_most(void **state) {
+    (void)state;
+    zest_trainer_result whole, first, rest;
+    assert_fine(train(BASE, in_place("whole"), 0, &whole, error));
+    for (int damage = 0; damage < 5; damage++) {
+        char name[32], path[300];
+        snprintf(name, sizeof name, "damage%d", damage);
+        const char *run = in_place(name);
+        assert_fine(train(BASE, run, 7, &first, error));
+        snprintf(path, sizeof path, "%s/%s", run,
+                 damage == 0 || damage == 4 ? "journal"
+                 : damage == 1              ? "log.jsonl"
+                                            : "last/zest.json");
+        if (damage == 0) cut_file(path, 5); /* a torn record: step 7 is taken again */
+        if (damage == 1) cut_file(path, 700);
+        if (damage == 2) assert_int_equal(unlink(path), 0);
+        if (damage == 3) { /* a note of other weights */
+            zest_error error = {0};
+            const char *text = "{\"step\": 5, \"fingerprint\": \"0000000000000001\"}";
+            assert_int_equal(zest_file_write(path, text, strlen(text), &error), ZEST_OK);
+        }
+        if (damage == 4) { /* only two steps were on the disk, and the best weights are newer */
+            cut_file(path, 5 * (long)(20 + 8 * 4));
+            snprintf(path, sizeof path, "%s/last", run);
+        }
+        assert_fine(resume(run, "", 0, &rest, error));
+        same_run(in_place("whole"), run);
+        same_result(&whole, &rest);
+    }
+}
+
+static void further_than_planned(void **state) {
+    (void)state;
+    zest_trainer_result whole, first, rest;
+    assert_fine(train(BASE " steps=13", in_place("whole"), 0, &whole, error));
+    assert_fine(train(BASE, in_place("run"), 0, &first, error));
+    assert_fine(resume(in_place("run"), "steps=13", 0, &rest, error));
+    same_file(in_place("whole/last/model.safetensors"), in_place("run/last/model.safetensors"));
+    assert_int_equal(rest.step, 13);
+}
+
+static void what_may_not_change_does_not(void **state) {
+    (void)state;
+    zest_trainer_result result;
+    zest_error error = {0};
+    assert_fine(train(BASE, in_place("run"), 2, &result, error));
+    assert_int_equal(resume(in_place("run"), "lr=1", 0, &result, &error), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "--lr is '1e-4'"));
+    assert_int_equal(resume(in_place("nowhere"), "", 0, &result, &error), ZEST_ERROR_FILE);
+    assert_int_equal(train(BASE, in_place("run"), 0, &result, &error), ZEST_ERROR_FILE);
+    assert_non_null(strstr(error.message, "resume"));
+}
+
+static void patience_ends_a_run(void **state) {
+    (void)state;
+    zest_trainer_result result, again;
+    /* a rate of 0: nothing ever gets better */
+    assert_fine(train(BASE " lr=0 patience=6 steps=100", in_place("run"), 0, &result, error));
+    assert_int_equal(result.reason, ZEST_TRAINED_PATIENCE);
+    assert_int_equal(result.best_step, 0);
+    assert_int_equal(result.step, 6);
+    same_metrics(&result.dev, &result.start);
+    assert_fine(resume(in_place("run"), "", 0, &again, error)); /* and stays ended */
+    assert_int_equal(again.step, 6);
+}
+
+/* ---- Replay ---- */
+
+static uint64_t print_at(const char *run, const char *step, const char *out) {
+    zest_folder folder;
+    zest_options options;
+    zest_loaded loaded;
+    uint64_t at, print;
+    zest_ctx *ctx = zest_ctx_new();
+    assert_fine(zest_folder_of(run, &folder, error));
+    assert_fine(zest_folder_read_options(&folder, ZEST_FOR_TRAIN, &options, error));
+    assert_fine(zest_rebuild_run(ctx, &folder, &options, step, &at, &loaded, error));
+    print = zest_params_fingerprint(&loaded.model->params);
+    if (out) assert_fine(zest_model_save(loaded.model, out, error));
+    zest_load_free(&loaded);
+    zest_options_free(&options);
+    zest_folder_free(&folder);
+    zest_ctx_free(ctx);
+    return print;
+}
+
+static void any_step_can_be_rebuilt(void **state) {
+    (void)state;
+    zest_trainer_result result, other;
+    uint64_t prints[11];
+    const char *run = in_place("run");
+    assert_fine(train(BASE, run, 0, &result, error));
+    for (int s = 0; s <= 10; s++) {
+        char text[8], path[300];
+        snprintf(text, sizeof text, "%d", s);
+        prints[s] = print_at(run, text, s == 4 ? in_place("four") : NULL);
+        for (int before = 0; before < s; before++) assert_true(prints[s] != prints[before]);
+        snprintf(path, sizeof path, "%s/last/zest.json", run);
+        if (s == 5) assert_int_equal(unlink(path), 0); /* from here on from the start or from best/ */
+    }
+    assert_true(print_at(run, "last", NULL) == prints[10]);
+    char best[8];
+    snprintf(best, sizeof best, "%d", (int)result.best_step);
+    assert_true(print_at(run, "best", NULL) == prints[result.best_step]);
+    /* the same weights as a run that ended there */
+    assert_fine(train(BASE " steps=4", in_place("short"), 0, &other, error));
+    same_file(in_place("four/model.safetensors"), in_place("short/last/model.safetensors"));
+}
+
+/* ---- Kinds of runs ---- */
+
+static void frozen_tensors_stay(void **state) {
+    (void)state;
+    zest_trainer_result result;
+    zest_model *start, *end;
+    assert_fine(train(BASE " freeze=*embeddings*", in_place("run"), 0, &result, error));
+    assert_fine(zest_model_load("examples/roberta-tiny", NULL, &start, error));
+    assert_fine(zest_model_load(in_place("run/last"), NULL, &end, error));
+    for (size_t i = 0; i < start->tensor_count; i++) {
+        const zest_tensor *a = &start->tensors[i], *b = &end->tensors[i];
+        size_t size = (size_t)a->count * zest_dtype_size(a->dtype);
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(!memcmp(a->data, b->data, size), strstr(a->name, "embeddings") != NULL);
+    }
+    zest_model_free(start);
+    zest_model_free(end);
+}
+
+/* 1 - accuracy of a batch is a multiple of 1/16, and pairs often tie: then the step along that direction is
+ * none, not a random one. */
+static void accuracy_can_be_the_objective(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"accuracy", "f1"};
+    for (int i = 0; i < 2; i++) {
+        zest_trainer_result result;
+        char options[400];
+        snprintf(options, sizeof options, "%s objective=%s rho=0.02", BASE, kinds[i]);
+        assert_fine(train(options, in_place(kinds[i]), 0, &result, error));
+        zest_ctx *ctx = zest_ctx_new();
+        char path[300];
+        snprintf(path, sizeof path, "%s/journal", in_place(kinds[i]));
+        zest_journal *journal = zest_journal_open(ctx, path);
+        assert_non_null(journal);
+        size_t differ = 0;
+        for (uint64_t s = 1; s <= zest_journal_steps(journal); s++) {
+            zest_record record;
+            assert_int_equal(zest_journal_read(journal, s, &record), ZEST_OK);
+            for (size_t l = 0; l < record.count; l++) {
+                double sixteenths = 16 * record.losses[l];
+                assert_true(record.losses[l] >= 0 && record.losses[l] <= 1);
+                if (i == 0) assert_true(sixteenths == (double)(int)sixteenths);
+                differ += record.losses[l] != record.losses[0];
+            }
+        }
+        assert_true(differ > 0);
+        zest_journal_close(journal);
+        zest_ctx_free(ctx);
+    }
+}
+
+static void epochs_are_steps(void **state) {
+    (void)state;
+    zest_trainer_result result; /* 48 examples in batches of 20: three steps, the last with 8 */
+    assert_fine(train(BASE " batch=20 epochs=2", NULL, 0, &result, error));
+    assert_int_equal(result.step, 6);
+}
+
+/* The same run learns: what two dozen steps with a large rate do to the training loss is no accident. */
+static void a_run_learns(void **state) {
+    (void)state;
+    zest_trainer_result result;
+    assert_fine(train(BASE " shots=100 batch=64 k=5 lr=2e-4 rho=0.005 steps=150 eval-every=150 weights=f32",
+                      NULL, 0, &result, error));
+    assert_true(result.dev.loss < result.start.loss - 0.05);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
+        IN_PLACE(a_run_keeps_everything),
+        IN_PLACE(threads_and_live_pairs_change_nothing),
+        IN_PLACE(an_interrupted_run_goes_on_as_if_nothing_happened),
+        IN_PLACE(a_kill_loses_the_step_in_flight_at_most),
+        IN_PLACE(further_than_planned),
+        IN_PLACE(what_may_not_change_does_not),
+        IN_PLACE(patience_ends_a_run),
+        IN_PLACE(any_step_can_be_rebuilt),
+        IN_PLACE(frozen_tensors_stay),
+        IN_PLACE(accuracy_can_be_the_objective),
+        cmocka_unit_test(epochs_are_steps),
+        cmocka_unit_test(a_run_learns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
