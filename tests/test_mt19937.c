@@ -1,5 +1,5 @@
 /* NumPy's legacy generator: the goldens are NumPy's own. */
-#include "support.h"
+#include "tests/support.h"
 
 #include "rng/mt19937.h"
 

@@ -1,5 +1,5 @@
 /* Data files: the layouts as they should be, and everything that can be wrong with them. */
-#include "support.h"
+#include "tests/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "tests/support.h"
 
 #define BASE                                                                                              \
-    "model=examples/roberta-tiny task=examples/reviews/reviews.task shots=24 batch=16 lr=1e-4 rho=0.002 " \
+    "model=examples/roberta-tiny task=examples/reviews/reviews.task shots=16 batch=16 lr=1e-4 rho=0.002 " \
     "k=2 seed=13 steps=10 eval-every=3 t=1 threads=2 "
 
 static char place[64]; /* a folder for one test */
@@ -126,8 +126,8 @@ static void a_run_keeps_everything(void **state) {
     assert_fine(train(BASE, run, 0, &result, error));
     assert_int_equal(result.step, 10);
     assert_int_equal(result.reason, ZEST_TRAINED_STEPS);
-    assert_int_equal(result.train, 48);
-    assert_int_equal(result.dev_count, 48);
+    assert_int_equal(result.train, 32);
+    assert_int_equal(result.dev_count, 32);
     assert_int_equal(result.test.n, 240);
     zest_log log;
     char path[300];
@@ -228,8 +228,8 @@ static void further_than_planned(void **state) {
 static void what_may_not_change_does_not(void **state) {
     (void)state;
     zest_trainer_result result;
-    zest_error error = {0};
     assert_fine(train(BASE, in_place("run"), 2, &result, error));
+    zest_error error = {0};
     assert_int_equal(resume(in_place("run"), "lr=1", 0, &result, &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "--lr is '1e-4'"));
     assert_int_equal(resume(in_place("nowhere"), "", 0, &result, &error), ZEST_ERROR_FILE);
@@ -346,8 +346,8 @@ static void accuracy_can_be_the_objective(void **state) {
 
 static void epochs_are_steps(void **state) {
     (void)state;
-    zest_trainer_result result; /* 48 examples in batches of 20: three steps, the last with 8 */
-    assert_fine(train(BASE " batch=20 epochs=2", NULL, 0, &result, error));
+    zest_trainer_result result; /* 32 examples in batches of 13: three steps, the last with 6 */
+    assert_fine(train(BASE " batch=13 epochs=2", NULL, 0, &result, error));
     assert_int_equal(result.step, 6);
 }
 
@@ -355,7 +355,7 @@ static void epochs_are_steps(void **state) {
 static void a_run_learns(void **state) {
     (void)state;
     zest_trainer_result result;
-    assert_fine(train(BASE " shots=100 batch=64 k=5 lr=2e-4 rho=0.005 steps=150 eval-every=150 weights=f32",
+    assert_fine(train(BASE " shots=32 batch=32 k=5 lr=3e-4 rho=0.005 steps=60 eval-every=60 weights=f32",
                       NULL, 0, &result, error));
     assert_true(result.dev.loss < result.start.loss - 0.05);
 }

@@ -43,14 +43,15 @@
 
 enum { FILE_LIMIT = 1 << 20 };
 
-#define KEYS(X)                                                                                              \
-    X(NAME, "name")                                                                                          \
-    X(ABOUT, "about") X(TRAIN, "train") X(DEV, "dev") X(TEST, "test") X(FORMAT, "format")                    \
-        X(HEADER, "header") X(FIELDS, "fields") X(KIND, "kind") X(LABEL, "label") X(WORDS, "words")          \
-            X(OPTIONS, "options") X(FORM, "option-form") X(MASKED, "masked-template")                        \
-                X(CAUSAL, "causal-template") X(TEMPLATE, "template") X(METRIC, "metric") X(SELECT, "select") \
-                    X(LENGTH, "max-length") X(FIRST, "first-limit") X(OTHER, "other-limit")                  \
-                        X(TOKENS, "max-tokens") X(DEV_SIZE, "dev-size")
+#define KEYS(X)                                                                                         \
+    X(NAME, "name")                                                                                     \
+    X(ABOUT, "about")                                                                                   \
+    X(TRAIN, "train") X(DEV, "dev") X(TEST, "test") X(FORMAT, "format") X(HEADER, "header")             \
+        X(FIELDS, "fields") X(KIND, "kind") X(LABEL, "label") X(WORDS, "words") X(OPTIONS, "options")   \
+            X(FORM, "option-form") X(MASKED, "masked-template") X(CAUSAL, "causal-template")            \
+                X(TEMPLATE, "template") X(METRIC, "metric") X(SELECT, "select") X(LENGTH, "max-length") \
+                    X(FIRST, "first-limit") X(OTHER, "other-limit") X(TOKENS, "max-tokens")             \
+                        X(DEV_SIZE, "dev-size")
 #define KEY_ID(id, name) KEY_##id,
 typedef enum { KEYS(KEY_ID) KEY_COUNT } key;
 #define KEY_NAME(id, name) name,
@@ -173,7 +174,7 @@ static zest_status add_class(const parser *p, char *piece) {
     char room[64], *colon = strchr(piece, ':');
     if (!colon)
         return refuse(p, line, "words: '%s' should read label:word, as in 0:terrible, 1:great",
-                      zest_rows_show(piece, room));
+                      zest_rows_show(trim(piece), room));
     *colon = '\0';
     zest_task_class one = {trim(piece), trim(colon + 1)};
     if (!*one.label || !*one.word)
@@ -198,17 +199,25 @@ static zest_status take_words(const parser *p) {
 
 /* ---- Templates ---- */
 
-static zest_status check_template(const parser *p, key id, const char *piece) {
-    if (!p->value[id] || strstr(p->value[id], piece)) return ZEST_OK;
-    return refuse(p, p->line[id], "%s: needs %s where the model answers", key_names[id], piece);
+/* Has it the piece {name}, or {name|...}? */
+static int has_piece(const char *text, const char *name) {
+    size_t size = strlen(name);
+    for (const char *at = text; (at = strchr(at, '{')); at++)
+        if (!strncmp(at + 1, name, size) && (at[1 + size] == '}' || at[1 + size] == '|')) return 1;
+    return 0;
+}
+
+static zest_status check_template(const parser *p, key id, const char *piece, const char *where) {
+    if (!p->value[id] || has_piece(p->value[id], piece)) return ZEST_OK;
+    return refuse(p, p->line[id], "%s: needs {%s} where %s", key_names[id], piece, where);
 }
 
 static zest_status take_templates(parser *p) {
     zest_task *task = p->task;
     char *either = p->value[KEY_TEMPLATE];
     if (either) {
-        key id = strstr(either, "{mask}") ? KEY_MASKED : KEY_CAUSAL;
-        if (id == KEY_CAUSAL && !strstr(either, "{answer}"))
+        key id = has_piece(either, "mask") ? KEY_MASKED : KEY_CAUSAL;
+        if (id == KEY_CAUSAL && !has_piece(either, "answer"))
             return refuse(p, p->line[KEY_TEMPLATE],
                           "template: needs {mask} (masked models) or {answer} (causal ones) where the model "
                           "answers");
@@ -225,9 +234,9 @@ static zest_status take_templates(parser *p) {
         return refuse(p, p->line[KEY_MASKED],
                       "a masked model answers with one word for each class; this kind of task needs a "
                       "template with {answer}");
-    zest_status status = check_template(p, KEY_MASKED, "{mask}");
-    if (!status) status = check_template(p, KEY_CAUSAL, "{answer}");
-    if (!status) status = check_template(p, KEY_FORM, "{option}");
+    zest_status status = check_template(p, KEY_MASKED, "mask", "the model answers");
+    if (!status) status = check_template(p, KEY_CAUSAL, "answer", "the model answers");
+    if (!status) status = check_template(p, KEY_FORM, "option", "the option is to stand");
     task->masked = p->value[KEY_MASKED];
     task->causal = p->value[KEY_CAUSAL];
     task->option_form = p->value[KEY_FORM];

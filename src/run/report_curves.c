@@ -6,7 +6,7 @@
 
 #include "run/report_page.h"
 
-enum { POINTS = 240, BINS = 500, WINDOWS = 50, SPEED_POINTS = 60 };
+enum { POINTS = 240, BINS = 500, WINDOWS = 50, SPEED_POINTS = 40 };
 
 typedef double (*read_step)(const zest_log_step *step);
 
@@ -151,18 +151,38 @@ void zest_report_tilt(zest_report_page *page) {
     close_figures(page, before, any);
 }
 
-/* Work done between two evenly spread steps over the time it took. */
-static int speed_curve(zest_report_page *page, zest_report_curve *c, const zest_log *log, int tokens) {
+static int ascending(const void *a, const void *b) {
+    double const x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The middle one of the times of the steps behind `from`, up to `to`: an evaluation in between does not
+ * change it. room: as many numbers. */
+static double step_time(const zest_log *log, size_t from, size_t to, double *room) {
+    size_t used = 0;
+    for (size_t i = from + 1; i <= to; i++) {
+        double const time = (log->steps[i].seconds - log->steps[i - 1].seconds) /
+                            (double)(log->steps[i].step - log->steps[i - 1].step);
+        if (isfinite(time)) room[used++] = time;
+    }
+    qsort(room, used, sizeof *room, ascending);
+    return used ? room[used / 2] : NAN;
+}
+
+static void speed_curve(zest_report_page *page, zest_report_curve *c, const zest_log *log, int tokens) {
     size_t const n = log->step_count, points = n - 1 < SPEED_POINTS ? n - 1 : SPEED_POINTS;
-    if (n < 2 || !zest_report_curve_room(page, c, points, 0)) return 0;
-    for (size_t p = 0; p < points; p++) {
+    if (n < 2 || !zest_report_curve_room(page, c, points, 0)) return;
+    double *room = malloc(n * sizeof *room);
+    if (!room) page->status = zest_error_memory(&page->error, "a curve", n * sizeof *room);
+    for (size_t p = 0; room && p < points; p++) {
         size_t const from = p * (n - 1) / points, to = (p + 1) * (n - 1) / points;
-        double work = 0, time = log->steps[to].seconds - log->steps[from].seconds;
+        double const time = step_time(log, from, to, room);
+        double work = 0;
         for (size_t i = from + 1; i <= to; i++) work += tokens ? (double)log->steps[i].tokens : 1;
         c->x[p] = (double)log->steps[to].step;
-        c->y[p] = time > 0 && work > 0 ? work / time : NAN;
+        c->y[p] = time > 0 && work > 0 ? work / (double)(to - from) / time : NAN;
     }
-    return 1;
+    free(room);
 }
 
 static int speed_figure(zest_report_page *page, zest_report_figure *f, int tokens) {
@@ -186,7 +206,7 @@ void zest_report_speed(zest_report_page *page) {
                                  .title = "Tokens a second",
                                  .description = "Tokens of the batches a second against the step.",
                                  .y = "tokens / s"};
-    zest_buffer_text(&steps.caption, "Evaluations in between count as time.");
+    zest_buffer_text(&steps.caption, "By the median time of a step; the time of evaluations does not count.");
     zest_buffer_text(&tokens.caption,
                      "Tokens of the batch, each of which goes through the model 2<i>k</i> times.");
     open_figures(page);

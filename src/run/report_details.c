@@ -5,6 +5,8 @@
 #include "base/option.h"
 #include "run/report_page.h"
 
+enum { COMMAND_WIDTH = 96 };
+
 /* ---- The command ---- */
 
 /* A word for the shell. */
@@ -40,30 +42,47 @@ static void take_defaults(const zest_report *report, zest_options *defaults) {
     if (report->defaults) zest_options_preset(defaults, report->defaults, NULL);
 }
 
-void zest_report_command(const zest_report *report, const zest_report_run *run, zest_buffer *out) {
+/* "--name value" as the shell wants it. */
+static void add_option(zest_buffer *out, const zest_log_option *option) {
+    zest_option_id const id = zest_option_find(option->name, ZEST_FOR_TRAIN);
+    int const flag = id != ZEST_OPTION_COUNT && zest_option_row_at(id)->kind == ZEST_KIND_FLAG;
+    zest_buffer name = {0};
+    zest_buffer_format(&name, "--%s%s", flag && !strcmp(option->value, "no") ? "no-" : "", option->name);
+    add_word(out, name.data ? name.data : "");
+    out->failed |= name.failed;
+    zest_buffer_free(&name);
+    if (flag) return;
+    zest_buffer_text(out, " ");
+    add_word(out, option->value);
+}
+
+/* In lines of about so many characters, continued by a backslash. */
+static void add_command(const zest_report *report, const zest_report_run *run, size_t width,
+                        zest_buffer *out) {
     const zest_log_start *start = &run->log.starts[run->log.start_count - 1];
+    size_t line = out->size;
     zest_options defaults;
     take_defaults(report, &defaults);
     zest_buffer_text(out, "zest train");
     for (size_t i = 0; i < start->option_count; i++) {
-        const zest_log_option *option = &start->options[i];
-        zest_option_id const id = zest_option_find(option->name, ZEST_FOR_TRAIN);
-        if (!is_changed(&defaults, option) || !strcmp(option->name, "resume")) continue;
+        zest_buffer words = {0};
+        if (!is_changed(&defaults, &start->options[i]) || !strcmp(start->options[i].name, "resume")) continue;
+        add_option(&words, &start->options[i]);
         zest_buffer_text(out, " ");
-        if (id != ZEST_OPTION_COUNT && zest_option_row_at(id)->kind == ZEST_KIND_FLAG) {
-            zest_buffer_format(out, "--%s%s", strcmp(option->value, "no") ? "" : "no-",
-                               zest_option_row_at(id)->name);
-            continue;
+        if (out->size - line + words.size > width) {
+            zest_buffer_text(out, "\\\n");
+            line = out->size;
+            zest_buffer_text(out, "  ");
         }
-        zest_buffer word = {0};
-        zest_buffer_format(&word, "--%s", option->name);
-        add_word(out, word.data ? word.data : "");
-        out->failed |= word.failed;
-        zest_buffer_free(&word);
-        zest_buffer_text(out, " ");
-        add_word(out, option->value);
+        zest_buffer_add(out, words.data, words.size);
+        out->failed |= words.failed;
+        zest_buffer_free(&words);
     }
     zest_options_free(&defaults);
+}
+
+void zest_report_command(const zest_report *report, const zest_report_run *run, zest_buffer *out) {
+    add_command(report, run, SIZE_MAX, out);
 }
 
 /* ---- Facts ---- */
@@ -111,9 +130,17 @@ static void course_facts(zest_buffer *out, const zest_report_run *run) {
     zest_buffer_text(out, "</dd>\n");
     fact(out, "zest", log->starts[log->start_count - 1].version);
     if (log->end) fact(out, "ended because", log->end->reason);
-    if (dropped) count_fact(out, "pairs left out, with a loss that is not finite", dropped);
-    if (log->bad) count_fact(out, "lines of the log that cannot be read", log->bad);
-    if (log->torn) fact(out, "log", "its last line is torn, as after a kill");
+    if (dropped) {
+        zest_buffer_text(out, "<dt>left out</dt><dd>");
+        zest_report_count(out, dropped);
+        zest_buffer_format(out, " pair%s with a loss that is not finite</dd>\n", dropped > 1 ? "s" : "");
+    }
+    if (log->bad) {
+        zest_buffer_text(out, "<dt>log</dt><dd>");
+        zest_report_count(out, log->bad);
+        zest_buffer_format(out, " line%s cannot be read</dd>\n", log->bad > 1 ? "s" : "");
+    }
+    if (log->torn) fact(out, "log", "the last line is torn, as after a kill");
 }
 
 static void add_options(zest_buffer *out, const zest_options *defaults, const zest_log_start *start) {
@@ -130,11 +157,17 @@ static void add_options(zest_buffer *out, const zest_options *defaults, const ze
     zest_buffer_text(out, "</ul>\n<p class=\"note\">In bold what differs from the defaults.</p>\n");
 }
 
-static void add_command(zest_report_page *page, const zest_report_run *run) {
+/* zest_report_escape leaves line breaks out; here they are wanted. */
+static void write_command(zest_report_page *page, const zest_report_run *run) {
     zest_buffer command = {0};
-    zest_report_command(page->report, run, &command);
+    add_command(page->report, run, COMMAND_WIDTH, &command);
     zest_buffer_text(&page->body, "<h3>To run it again</h3>\n<pre><code>");
-    zest_report_escape(&page->body, command.data ? command.data : "");
+    for (char *line = command.data, *end; line; line = end ? end + 1 : NULL) {
+        end = strchr(line, '\n');
+        if (end) *end = '\0';
+        zest_report_escape(&page->body, line);
+        if (end) zest_buffer_text(&page->body, "\n");
+    }
     zest_buffer_text(&page->body, "</code></pre>\n");
     page->body.failed |= command.failed;
     zest_buffer_free(&command);
@@ -160,7 +193,7 @@ void zest_report_details(zest_report_page *page) {
         course_facts(out, run);
         model_facts(out, start);
         zest_buffer_text(out, "</dl>\n");
-        add_command(page, run);
+        write_command(page, run);
         add_options(out, &defaults, start);
         zest_buffer_text(out, "</details>\n");
     }

@@ -14,7 +14,7 @@ static const char *shared_metric(const zest_report *report) {
     return first;
 }
 
-/* Both to be freed; "accuracy (%)" and "accuracy". */
+/* "accuracy (%)" */
 static void label_of(const char *metric, char *room, size_t size) {
     char *clean = zest_report_clean(metric);
     snprintf(room, size, "%s%s", clean && *clean ? clean : "value of the metric",
@@ -102,14 +102,23 @@ void zest_report_dev(zest_report_page *page) {
 
 enum { TILTS_MOST = 24 };
 
+/* The result of a run on one part. */
+static const zest_log_eval *result(const zest_report_run *run, int test) {
+    return test ? &run->test : &run->dev;
+}
+
+static int counts(const zest_report_run *run, int test) {
+    return isfinite(run->tilt) && isfinite(result(run, test)->value);
+}
+
 /* The values of t, ascending, as text; 0 when there are too many for a figure or only one. */
 static size_t find_tilts(const zest_report *report, const char **names) {
-    double tilts[TILTS_MOST];
+    double tilts[TILTS_MOST + 1];
     size_t count = 0;
     for (size_t i = 0; i < report->count; i++) {
         const zest_report_run *run = &report->runs[i];
         size_t at = 0;
-        if (!isfinite(run->tilt) || !isfinite(run->test.value)) continue;
+        if (!counts(run, 0) && !counts(run, 1)) continue;
         while (at < count && tilts[at] < run->tilt) at++;
         if (at < count && tilts[at] == run->tilt) continue;
         if (count == TILTS_MOST) return 0;
@@ -122,31 +131,40 @@ static size_t find_tilts(const zest_report *report, const char **names) {
     return count > 1 ? count : 0;
 }
 
-static size_t place_of(const zest_report_run *run, const char *const *names, size_t count) {
-    size_t at = 0;
-    while (at < count && strtod(names[at], NULL) != run->tilt) at++;
-    return at;
-}
-
 /* Runs of the same t stand side by side. */
-static void place_run(zest_report_page *page, zest_report_figure *f, size_t i) {
-    const zest_report_run *run = &page->report->runs[i];
-    size_t before = 0, sharing = 0;
-    size_t const at = isfinite(run->tilt) ? place_of(run, f->names, f->name_count) : f->name_count;
-    if (at == f->name_count || !isfinite(run->test.value)) return;
+static void place_run(zest_report_page *page, zest_report_figure *f, size_t index, int test) {
+    const zest_report_run *run = &page->report->runs[index];
+    size_t before = 0, sharing = 0, at = 0;
+    if (!counts(run, test)) return;
+    while (at + 1 < f->name_count && strtod(f->names[at], NULL) != run->tilt) at++;
     for (size_t j = 0; j < page->report->count; j++) {
         const zest_report_run *other = &page->report->runs[j];
-        if (!isfinite(other->test.value) || other->tilt != run->tilt) continue;
-        before += j < i;
+        if (!counts(other, test) || other->tilt != run->tilt) continue;
+        before += j < index;
         sharing++;
     }
-    zest_report_curve *c = &f->curves[i];
+    zest_report_curve *c = &f->curves[index];
     if (!zest_report_curve_room(page, c, 1, 1)) return;
-    double const gap = fmin(0.09, 0.7 / (double)sharing);
+    double const gap = fmin(0.12, 0.7 / (double)sharing);
     c->x[0] = (double)at + gap * ((double)before - 0.5 * (double)(sharing - 1));
-    c->y[0] = run->test.value;
-    c->low[0] = run->test.low;
-    c->high[0] = run->test.high;
+    c->y[0] = result(run, test)->value;
+    c->low[0] = result(run, test)->low;
+    c->high[0] = result(run, test)->high;
+}
+
+static int tilt_figure(zest_report_page *page, zest_report_figure *f, int test) {
+    f->x = "t";
+    f->marks = 1;
+    f->guide = NAN;
+    zest_buffer_format(
+        &f->caption,
+        "%s set at the best step of each run, with 95\xe2\x80\xaf%% intervals for the choice of "
+        "its examples; <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
+        "0 is MeZO.",
+        test ? "Test" : "Dev");
+    if (zest_report_figure_begin(page, f))
+        for (size_t i = 0; i < f->count && !page->status; i++) place_run(page, f, i, test);
+    return zest_report_figure_end(page, f);
 }
 
 void zest_report_sensitivity(zest_report_page *page) {
@@ -156,26 +174,22 @@ void zest_report_sensitivity(zest_report_page *page) {
     char label[80];
     if (!count) return;
     label_of(metric, label, sizeof label);
-    zest_report_figure f = {.id = "t",
-                            .title = "Metric on the test set against t",
-                            .description =
-                                "Metric on the test set of each run against its t, with intervals.",
-                            .x = "t",
-                            .y = label,
-                            .metric = metric,
-                            .names = names,
-                            .name_count = count,
-                            .wide = 1,
-                            .marks = 1,
-                            .guide = NAN};
-    zest_buffer_text(&f.caption,
-                     "Test set at the best step of each run, with 95\xe2\x80\xaf% intervals for the "
-                     "choice of test examples; <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
-                     "0 is MeZO.");
+    zest_report_figure test = {.id = "t-test",
+                               .title = "Metric on the test set against t",
+                               .description =
+                                   "Metric on the test set of each run against its t, with intervals.",
+                               .y = label,
+                               .metric = metric,
+                               .names = names,
+                               .name_count = count};
+    zest_report_figure dev = test;
+    dev.id = "t-dev";
+    dev.title = "Metric on the dev set against t";
+    dev.description = "Metric on the dev set of each run against its t, with intervals.";
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
-    if (zest_report_figure_begin(page, &f))
-        for (size_t i = 0; i < f.count && !page->status; i++) place_run(page, &f, i);
-    if (zest_report_figure_end(page, &f))
+    int any = tilt_figure(page, &test, 1);
+    if (!page->status) any |= tilt_figure(page, &dev, 0);
+    if (any)
         zest_buffer_text(&page->body, "</div>\n");
     else
         page->body.size = before;

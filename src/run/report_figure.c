@@ -36,7 +36,8 @@ int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, siz
 typedef struct {
     double x0, x1, y0, y1;
     zest_plot_scale scale;
-    int cut; /* some raw values lie outside */
+    int cut;   /* some raw values lie outside */
+    int below; /* so do some points */
 } axes;
 
 static void widen(double value, double *low, double *high) {
@@ -50,7 +51,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* All but the wildest hundredth of the raw values at either end: one spike must not flatten the rest. */
+/* All but the wildest twentieth of the raw values at either end (they are extremes of bins already): spikes
+ * must not flatten the rest. */
 static void widen_by_raw(const zest_report_curve *c, axes *a) {
     double sample[SAMPLED];
     size_t used = 0, stride = c->raw_count / SAMPLED + 1;
@@ -58,11 +60,27 @@ static void widen_by_raw(const zest_report_curve *c, axes *a) {
         if (isfinite(c->raw_y[i])) sample[used++] = c->raw_y[i];
     if (!used) return;
     qsort(sample, used, sizeof *sample, ascending);
-    widen(sample[used / 100], &a->y0, &a->y1);
-    widen(sample[used - 1 - used / 100], &a->y0, &a->y1);
+    widen(sample[used / 20], &a->y0, &a->y1);
+    widen(sample[used - 1 - used / 20], &a->y0, &a->y1);
+}
+
+/* Runs begin far below where they end, and the end is what is to be compared: a share keeps the upper part,
+ * four times as tall as the upper half of its points. */
+static void leave_beginning(const zest_report_figure *f, axes *a) {
+    double sample[SAMPLED];
+    size_t used = 0;
+    for (size_t i = 0; i < f->count; i++)
+        for (size_t j = 0; j < f->curves[i].count && used < SAMPLED; j++)
+            if (isfinite(f->curves[i].y[j])) sample[used++] = f->curves[i].y[j];
+    if (used < 8) return;
+    qsort(sample, used, sizeof *sample, ascending);
+    double const top = sample[used - 1], floor_of_rest = top - 4 * (top - sample[used / 2]);
+    if (floor_of_rest < top) a->y0 = fmax(a->y0, floor_of_rest);
 }
 
 static void find_cut(const zest_report_figure *f, axes *a) {
+    for (size_t i = 0; i < f->count; i++)
+        for (size_t j = 0; f->marks && j < f->curves[i].count; j++) a->below |= f->curves[i].y[j] < a->y0;
     for (size_t i = 0; i < f->count; i++)
         for (size_t j = 0; j < f->curves[i].raw_count; j++) {
             double const y = f->curves[i].raw_y[j];
@@ -90,7 +108,9 @@ static axes find_axes(const zest_report_figure *f) {
         }
         widen_by_raw(c, &a);
     }
+    if (f->marks && !f->names && zest_report_is_share(f->metric)) leave_beginning(f, &a);
     widen(f->guide, &a.y0, &a.y1);
+    if (f->from_zero) widen(0, &a.y0, &a.y1);
     if (f->names) a.x0 = -0.6, a.x1 = (double)f->name_count - 0.4;
     if (!f->names) add_air(&a.x0, &a.x1, 0.02);
     if (!f->from_zero && a.y0 > 0 && a.y1 > 30 * a.y0) {
@@ -133,7 +153,7 @@ static void draw_curve(zest_plot_panel *panel, const zest_report_figure *f, cons
     zest_plot_line(panel, c->count, c->x, scaled, style, run->name);
     if (c->best < c->count) {
         zest_plot_style const star = {
-            .colour = run->colour, .mark = ZEST_PLOT_STAR, .size = 15, .dash = ZEST_PLOT_NO_LINE};
+            .colour = run->colour, .mark = ZEST_PLOT_STAR, .size = 13, .dash = ZEST_PLOT_NO_LINE};
         if (c->low && report->count > 2)
             zest_plot_whiskers(panel, 1, c->x + c->best, scaled + c->count + c->best,
                                scaled + 2 * c->count + c->best, style);
@@ -162,8 +182,10 @@ static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_re
                           f->guide_text);
     for (size_t i = 0; i < f->count; i++) {
         const zest_report_curve *c = &f->curves[i];
-        zest_plot_style const thin = {
-            .colour = report->runs[c->run].colour, .width = 1, .opacity = report->count > 3 ? 0.2 : 0.3};
+        zest_plot_style const thin = {.colour = report->runs[c->run].colour,
+                                      .width = 0.8,
+                                      .opacity =
+                                          fmax(0.1, 0.35 / (double)report->count) * (width < HALF ? 0.6 : 1)};
         if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, thin, NULL);
     }
     for (size_t i = 0; i < f->count; i++)
@@ -297,7 +319,7 @@ static void save(zest_report_page *page, const zest_report_figure *f, const axes
 static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer *out = &page->body;
     axes const a = find_axes(f);
-    zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 300, 0);
+    zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 310, 0);
     zest_buffer_format(out, "<figure id=\"figure-%s\"%s data-x=\"%.17g %.17g\">\n<h3>", f->id,
                        f->wide ? " class=\"wide\"" : "", a.x0, a.x1);
     zest_report_escape(out, f->title);
@@ -310,6 +332,7 @@ static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer_text(out, "<figcaption>");
     if (f->caption.size) zest_buffer_add(out, f->caption.data, f->caption.size);
     if (a.cut) zest_buffer_text(out, " Spikes beyond the frame are cut off.");
+    if (a.below) zest_buffer_text(out, " Points below the frame are left out.");
     zest_buffer_text(out, "</figcaption>\n");
     if (!page->status) add_table(page, f);
     zest_buffer_text(out, "</figure>\n");

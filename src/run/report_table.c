@@ -69,8 +69,7 @@ static void run_row(zest_buffer *out, const zest_report *report, size_t index, c
     zest_buffer_format(out, "<tr><th scope=\"row\"><a href=\"#run-%zu\">", index + 1);
     zest_report_chip(out, run->colour);
     zest_report_escape(out, run->name);
-    zest_buffer_format(out, "</a></th><td class=\"state-%.*s\">%s</td>", (int)strcspn(state, " "), state,
-                       state);
+    zest_buffer_text(out, "</a></th>");
     text_cell(out, "", run->method);
     text_cell(out, " class=\"n\"", run->t);
     text_cell(out, " class=\"n\"", run->lr);
@@ -91,7 +90,8 @@ static void run_row(zest_buffer *out, const zest_report *report, size_t index, c
     zest_report_duration(out, run->seconds);
     zest_buffer_text(out, "</td><td class=\"n\">");
     zest_report_bytes(out, run->peak_bytes);
-    zest_buffer_text(out, "</td></tr>\n");
+    zest_buffer_format(out, "</td><td class=\"state-%.*s\">%s</td></tr>\n", (int)strcspn(state, " "), state,
+                       state);
 }
 
 static void metric_heading(zest_buffer *out, const char *part, const char *metric) {
@@ -115,7 +115,7 @@ void zest_report_runs(zest_report_page *page) {
     size_t const extra_count = find_extra(report, extra);
     zest_buffer_text(
         out, "<div class=\"scroll runs\" tabindex=\"0\" role=\"region\" aria-labelledby=\"runs\"><table>\n"
-             "<thead><tr><th scope=\"col\">run</th><th scope=\"col\">state</th>"
+             "<thead><tr><th scope=\"col\">run</th>"
              "<th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
              "<th scope=\"col\" class=\"n\">lr</th><th scope=\"col\" class=\"n\">seed</th>");
     for (size_t i = 0; i < extra_count; i++) {
@@ -129,6 +129,7 @@ void zest_report_runs(zest_report_page *page) {
     metric_heading(out, "test", metric);
     zest_buffer_text(out,
                      "<th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">peak memory</th>"
+                     "<th scope=\"col\">state</th>"
                      "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < report->count; i++) run_row(out, report, i, extra, extra_count);
     zest_buffer_text(

@@ -60,8 +60,11 @@ void zest_report_value(zest_buffer *out, const char *metric, double value) {
     }
     if (zest_report_is_share(metric))
         snprintf(room, sizeof room, "%.1f", 100 * value);
-    else
-        snprintf(room, sizeof room, "%.4g", value);
+    else if (value != 0 && (fabs(value) < 1e-4 || fabs(value) >= 1e6))
+        snprintf(room, sizeof room, "%.3g", value);
+    else /* four digits, zeros at the end as well: columns line up */
+        snprintf(room, sizeof room, "%.*f", value == 0 ? 0 : (int)fmax(0, 3 - floor(log10(fabs(value)))),
+                 value);
     zest_buffer_text(out, room);
 }
 

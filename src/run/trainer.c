@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "models/move.h"
 #include "run/checkpoint.h"
-#include "run/rebuild.h"
 #include "run/trainer_internal.h"
 
 const char *zest_trainer_reason(zest_trained_reason reason) {
@@ -129,10 +128,16 @@ static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
     if (t->hooks->rebuild) t->hooks->rebuild(step, wanted, t->hooks->user);
 }
 
-/* Weights, state and log as they were behind the journal's last step. */
-static zest_status catch_up(zest_trainer *t) {
-    zest_journal *journal = zest_journal_open(t->ctx, t->folder.journal);
-    if (!journal) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
+static zest_status read_log(zest_trainer *t, zest_log *log) {
+    zest_status status = zest_log_continue(t->folder.log, t->step, &t->before, t->error);
+    if (!status && access(t->folder.log, F_OK) == 0 && zest_log_read(t->folder.log, log, NULL))
+        *log = (zest_log){0}; /* not even its first line is left */
+    return status;
+}
+
+/* Weights, examples and state as they were behind the journal's last step. */
+static zest_status catch_up(zest_trainer *t, zest_journal *journal) {
+    zest_log log = {0};
     zest_rebuild_job job = {.folder = &t->folder,
                             .options = t->options,
                             .journal = journal,
@@ -143,18 +148,22 @@ static zest_status catch_up(zest_trainer *t) {
     if (!status) status = make_stepper(t);
     t->step = zest_journal_steps(journal);
     if (!status) status = zest_rebuild(&job, t->step, &t->loaded, t->error);
-    zest_journal_close(journal);
-    if (!status) status = zest_log_continue(t->folder.log, t->step, &t->before, t->error);
+    if (!status) status = load_examples(t);
+    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
+    if (!status) status = read_log(t, &log);
+    if (!status) status = open_logs(t);
+    if (!status) status = zest_trainer_tell_start(t, 1);
+    if (!status) status = zest_trainer_recall(t, &job, &log);
+    zest_log_free(&log);
     return status;
 }
 
 static zest_status begin_again(zest_trainer *t) {
-    zest_status status = catch_up(t);
-    if (!status) status = load_examples(t);
-    if (!status) status = zest_trainer_recall(t);
-    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
-    if (!status) status = open_logs(t);
-    return status ? status : zest_trainer_tell_start(t, 1);
+    zest_journal *journal = zest_journal_open(t->ctx, t->folder.journal);
+    if (!journal) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
+    zest_status status = catch_up(t, journal);
+    zest_journal_close(journal);
+    return status;
 }
 
 /* ---- Running ---- */

@@ -99,15 +99,40 @@ static zest_metrics from_log(const zest_log_eval *e) {
                           .value = e->value};
 }
 
-zest_status zest_trainer_recall(zest_trainer *t) {
-    zest_log log;
-    zest_status status = zest_log_read(t->folder.log, &log, t->error);
-    if (status) return status;
-    for (size_t i = 0; i < log.eval_count; i++) {
-        const zest_log_eval *e = &log.evals[i];
-        zest_metrics m = from_log(e);
-        if (!strcmp(e->part, "dev") && e->step <= t->step) note(t, e->step, &m);
+static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
+    for (size_t i = 0; i < log->eval_count; i++)
+        if (log->evals[i].step == step && !strcmp(log->evals[i].part, "dev")) return &log->evals[i];
+    return NULL;
+}
+
+/* An evaluation that should be in the log and is not (it was lost with the end of the file): made again, with
+ * the weights of its step. */
+static zest_status make_again(zest_trainer *t, const zest_rebuild_job *job, uint64_t step) {
+    uint64_t now = t->step;
+    zest_load_free(&t->loaded);
+    zest_status status = zest_rebuild(job, step, &t->loaded, t->error);
+    t->step = step;
+    if (!status) status = zest_trainer_check_dev(t);
+    t->step = now;
+    return status;
+}
+
+zest_status zest_trainer_recall(zest_trainer *t, const zest_rebuild_job *job, const zest_log *log) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
+    zest_status status = ZEST_OK;
+    int missed = 0;
+    if (!t->data.parts[ZEST_PART_DEV].count) return ZEST_OK;
+    for (uint64_t step = 0; step <= t->step && !status; step++) {
+        const zest_log_eval *e = find_eval(log, step);
+        if (e) {
+            zest_metrics m = from_log(e);
+            note(t, step, &m);
+        } else if (step < t->step && (step == 0 || (every && step % every == 0))) {
+            missed = 1;
+            status = make_again(t, job, step);
+        }
     }
-    zest_log_free(&log);
-    return ZEST_OK;
+    if (!missed || status) return status;
+    zest_load_free(&t->loaded);
+    return zest_rebuild(job, t->step, &t->loaded, t->error);
 }

@@ -4,11 +4,10 @@
 #define ZEST_RUN_TRAINER_INTERNAL_H
 
 #include "core/context.h"
-#include "core/journal.h"
-#include "core/stepper.h"
 #include "run/events.h"
 #include "run/load.h"
 #include "run/log.h"
+#include "run/rebuild.h"
 #include "run/trainer.h"
 
 enum { ZEST_TRAINER_EVAL_TOKENS = 16384 }; /* in a batch of an evaluation */
@@ -61,8 +60,8 @@ zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, ze
 zest_status zest_trainer_check_dev(zest_trainer *t);
 /* Is it time? At the start, every --eval-every steps and behind the last one. */
 int zest_trainer_dev_due(const zest_trainer *t);
-/* What the log of a resumed run says about evaluations up to t->step. */
-zest_status zest_trainer_recall(zest_trainer *t);
+/* What the log of a resumed run says about evaluations up to t->step; those that it lost are made again. */
+zest_status zest_trainer_recall(zest_trainer *t, const zest_rebuild_job *job, const zest_log *log);
 
 /* ---- trainer_tell.c ---- */
 zest_status zest_trainer_tell_start(zest_trainer *t, int resumed);

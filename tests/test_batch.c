@@ -1,0 +1,257 @@
+/* Batches: packed and with shared prompts, an example's loss has the bits that it has alone and written out.
+ */
+#include "data/batch.h"
+#include "tests/model.h"
+
+static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2"};
+enum { CAUSAL = sizeof causal / sizeof *causal, EXAMPLES = 7, TEXTS = 17 };
+
+/* Texts as examples have them: tokens, and from where on they are the answer. Example by example:
+ * three options of one token; options of several tokens, of which one ends within what all share; one option;
+ * two that differ from the first token on; two that are the same; one that is the beginning of the other; and
+ * options that share a part of the answer. */
+static const struct {
+    size_t example, asked;
+    uint32_t tokens[12];
+} texts[TEXTS] = {
+    {0, 5, {2, 9, 33, 12, 7, 61}},
+    {0, 5, {2, 9, 33, 12, 7, 62}},
+    {0, 5, {2, 9, 33, 12, 7, 63}},
+    {1, 3, {2, 8, 4, 70, 71, 72}},
+    {1, 3, {2, 8, 4, 70}},
+    {1, 3, {2, 8, 4, 70, 73}},
+    {2, 2, {2, 31, 32, 33}},
+    {3, 1, {5, 6, 7}},
+    {3, 2, {8, 6, 7, 9}},
+    {4, 2, {2, 14, 15}},
+    {4, 2, {2, 14, 15}},
+    {5, 2, {2, 20, 21, 22, 23, 24}},
+    {5, 2, {2, 20, 21}},
+    {6, 3, {2, 40, 41, 42, 43, 44}},
+    {6, 3, {2, 40, 41, 42, 43, 45}},
+    {6, 3, {2, 40, 41, 42, 46, 44}},
+    {6, 2, {2, 40, 50, 51, 52}},
+};
+static const uint32_t right[EXAMPLES] = {2, 0, 0, 1, 1, 0, 3};
+
+typedef struct {
+    zest_examples e;
+    uint32_t tokens[TEXTS * 12], starts[EXAMPLES + 1], answers[EXAMPLES];
+    zest_example_text texts[TEXTS];
+} hand_made;
+
+static void make_examples(hand_made *h, zest_task_kind kind, int as_text) {
+    *h = (hand_made){0};
+    uint32_t used = 0;
+    for (size_t i = 0; i < TEXTS; i++) {
+        uint32_t length = 0;
+        while (length < 12 && texts[i].tokens[length])
+            h->tokens[used + length] = texts[i].tokens[length], length++;
+        h->texts[i] = (zest_example_text){used, length, (uint32_t)texts[i].asked};
+        h->starts[texts[i].example + 1] = (uint32_t)i + 1;
+        used += length;
+    }
+    memcpy(h->answers, right, sizeof right);
+    h->e = (zest_examples){.kind = kind,
+                           .as_text = as_text,
+                           .tokens = h->tokens,
+                           .token_count = used,
+                           .texts = h->texts,
+                           .text_starts = h->starts,
+                           .answers = h->answers,
+                           .count = EXAMPLES};
+}
+
+/* One text as a batch of its own, written out with its last token: minus the log-likelihood of its answer. */
+static double alone(zest_model_runner *runner, const zest_model_lane *lane, const hand_made *h, size_t text) {
+    const zest_example_text *t = &h->texts[text];
+    uint32_t starts[2] = {0, t->length}, items[2] = {0, t->length - t->asked}, rows[12];
+    for (uint32_t i = 0; i < items[1]; i++) rows[i] = t->asked + i - 1;
+    zest_model_batch batch = {.tokens = h->tokens + t->first, .starts = starts, .sequences = 1};
+    zest_model_objective o = {.kind = ZEST_MODEL_TOKENS,
+                              .batch = &batch,
+                              .items = 1,
+                              .item_starts = items,
+                              .rows = rows,
+                              .targets = h->tokens + t->first + t->asked};
+    double loss;
+    assert_done(zest_model_losses(runner, lane, 1, &o, &loss, NULL, NULL, error));
+    return loss;
+}
+
+/* What the engine asks of a batch, and what it should cost. */
+static void check_form(const zest_batch *b, size_t tokens) {
+    const zest_model_batch *m = &b->batch;
+    assert_int_equal(m->starts[m->sequences], tokens);
+    for (size_t s = 0; s < m->sequences; s++) {
+        assert_true(m->starts[s] < m->starts[s + 1]);
+        uint32_t parent = m->parents ? m->parents[s] : ZEST_MODEL_NO_PARENT;
+        if (parent == ZEST_MODEL_NO_PARENT) continue;
+        assert_true(parent < s && m->parents[parent] == ZEST_MODEL_NO_PARENT);
+    }
+}
+
+static const uint32_t orders[][EXAMPLES] = {{0, 1, 2, 3, 4, 5, 6}, {6, 2, 4, 0, 5, 1, 3}, {3}, {1}, {6}};
+static const size_t counts[] = {EXAMPLES, EXAMPLES, 1, 1, 1};
+enum { ORDERS = sizeof counts / sizeof *counts };
+
+static void check_options(zest_model_runner *runner, const zest_model_lane *lane, const hand_made *h,
+                          zest_batch *b, size_t o) {
+    double losses[EXAMPLES], scores[TEXTS];
+    size_t tokens = 0, item = 0;
+    assert_done(zest_batch_make(b, &h->e, orders[o], counts[o], ZEST_BATCH_SCORE, error));
+    assert_int_equal(b->objective.kind, ZEST_MODEL_OPTIONS);
+    assert_true(b->objective.batch == &b->batch && b->count == counts[o]);
+    assert_done(zest_model_losses(runner, lane, 1, &b->objective, losses, NULL, scores, error));
+    for (size_t i = 0; i < counts[o]; i++) {
+        uint32_t which = orders[o][i], first = h->starts[which], end = h->starts[which + 1];
+        double sum = 0;
+        tokens += zest_batch_tokens(&h->e, which, ZEST_BATCH_SCORE);
+        size_t base = item;
+        for (uint32_t t = first; t < end; t++, item++) {
+            double wanted = -alone(runner, lane, h, t) / (double)(h->texts[t].length - h->texts[t].asked);
+            assert_memory_equal(&scores[item], &wanted, sizeof wanted); /* bit for bit */
+            sum += exp(wanted);
+        }
+        assert_close(losses[i], log(sum) - scores[base + right[which]], 1e-12);
+    }
+    assert_int_equal(item, b->objective.items);
+    check_form(b, tokens);
+}
+
+static void check_tokens(zest_model_runner *runner, const zest_model_lane *lane, const hand_made *h,
+                         zest_batch *b, size_t o) {
+    double losses[EXAMPLES], mean, sum = 0, answer = 0;
+    size_t tokens = 0;
+    assert_done(zest_batch_make(b, &h->e, orders[o], counts[o], ZEST_BATCH_TRAIN, error));
+    assert_int_equal(b->objective.kind, ZEST_MODEL_TOKENS);
+    assert_null(b->batch.parents);
+    assert_done(zest_model_losses(runner, lane, 1, &b->objective, losses, &mean, NULL, error));
+    for (size_t i = 0; i < counts[o]; i++) {
+        uint32_t which = orders[o][i];
+        size_t text = h->starts[which] + right[which];
+        double wanted = alone(runner, lane, h, text);
+        assert_memory_equal(&losses[i], &wanted, sizeof wanted);
+        sum += losses[i];
+        answer += (double)(h->texts[text].length - h->texts[text].asked);
+        tokens += h->texts[text].length - 1;
+        assert_int_equal(zest_batch_tokens(&h->e, which, ZEST_BATCH_TRAIN), h->texts[text].length - 1);
+    }
+    assert_close(mean, sum / answer, 1e-15);
+    check_form(b, tokens);
+}
+
+static void sharing(void **state) {
+    (void)state;
+    zest_cpu best;
+    assert_true(zest_cpu_detect(&best));
+    hand_made choice, as_text;
+    make_examples(&choice, ZEST_TASK_CHOICE, 0);
+    make_examples(&as_text, ZEST_TASK_CHOICE, 1);
+    zest_batch batch = {0}; /* one for all: it is used again */
+    for (size_t m = 0; m < CAUSAL; m++) {
+        zest_model *model = test_model(causal[m], ZEST_MODEL_AS_STORED);
+        zest_model_lane lanes[2] = {test_lane(model, 3, 0), test_lane(model, 3, 0.01)};
+        for (int c = 0; c < 2; c++) {
+            zest_model_runner *runner = test_runner(model, c ? best : ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+            for (size_t o = 0; o < ORDERS; o++) {
+                check_options(runner, &lanes[c], &choice, &batch, o);
+                check_options(runner, &lanes[c], &as_text, &batch, o);
+                check_tokens(runner, &lanes[c], &as_text, &batch, o);
+            }
+            zest_model_runner_free(runner);
+        }
+        zest_model_free(model);
+    }
+    zest_batch_free(&batch);
+}
+
+/* What is shared is shared: tokens and sequences by hand. */
+static void cost(void **state) {
+    (void)state;
+    static const size_t tokens[EXAMPLES] = {5, 5, 3, 5, 2, 5, 8}, sequences[EXAMPLES] = {1, 3, 1, 2, 1, 2, 5};
+    hand_made h;
+    make_examples(&h, ZEST_TASK_CLASSES, 0);
+    zest_batch b = {0};
+    for (uint32_t i = 0; i < EXAMPLES; i++) {
+        assert_done(zest_batch_make(&b, &h.e, &i, 1, ZEST_BATCH_TRAIN, error));
+        assert_int_equal(b.objective.kind, ZEST_MODEL_OPTIONS);
+        assert_int_equal(zest_batch_tokens(&h.e, i, ZEST_BATCH_TRAIN), tokens[i]);
+        assert_int_equal(b.batch.starts[b.batch.sequences], tokens[i]);
+        assert_int_equal(b.batch.sequences, sequences[i]);
+        assert_int_equal(b.which[0], i);
+    }
+    zest_batch_free(&b);
+}
+
+/* Masks of a batch and of examples alone. */
+static void masked(void **state) {
+    (void)state;
+    hand_made h;
+    make_examples(&h, ZEST_TASK_CLASSES, 0);
+    for (size_t i = 0; i < TEXTS; i++)
+        h.starts[i < EXAMPLES ? i + 1 : EXAMPLES] = i < EXAMPLES ? (uint32_t)i + 1 : EXAMPLES;
+    h.e.masked = 1;
+    h.e.word_count = 4;
+    static const uint32_t words[4] = {90, 7, 33, 12};
+    memcpy(h.e.words, words, sizeof words);
+    for (size_t m = 0; m < 3; m++) {
+        zest_model *model = test_model(test_models[m], ZEST_MODEL_AS_STORED);
+        zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+        zest_model_lane lane = test_lane(model, 5, 0.02);
+        zest_batch b = {0};
+        double losses[EXAMPLES], scores[4 * EXAMPLES], loss, score[4];
+        for (int purpose = 0; purpose < 2; purpose++) {
+            assert_done(zest_batch_make(&b, &h.e, orders[1], EXAMPLES, (zest_batch_purpose)purpose, error));
+            assert_int_equal(b.objective.kind, ZEST_MODEL_WORDS);
+            assert_null(b.batch.parents);
+            assert_done(zest_model_losses(runner, &lane, 1, &b.objective, losses, NULL, scores, error));
+            for (size_t i = 0; i < EXAMPLES; i++) {
+                uint32_t which = orders[1][i], starts[2] = {0, h.texts[which].length};
+                float logits[96];
+                double sum = 0;
+                zest_model_batch one = {
+                    .tokens = h.tokens + h.texts[which].first, .starts = starts, .sequences = 1};
+                assert_done(zest_model_logits(runner, &lane, &one, &h.texts[which].asked, 1, logits, error));
+                for (size_t w = 0; w < 4; w++) {
+                    assert_true(scores[4 * i + w] == (double)logits[words[w]]);
+                    sum += exp((double)logits[words[w]]);
+                }
+                assert_close(losses[i], log(sum) - scores[4 * i + right[which]], 1e-12);
+                assert_int_equal(zest_batch_tokens(&h.e, which, ZEST_BATCH_SCORE), h.texts[which].length);
+            }
+            for (size_t i = 0; i < EXAMPLES; i++) {
+                assert_done(zest_batch_make(&b, &h.e, &orders[1][i], 1, (zest_batch_purpose)purpose, error));
+                assert_done(zest_model_losses(runner, &lane, 1, &b.objective, &loss, NULL, score, error));
+                assert_memory_equal(&loss, &losses[i], sizeof loss);
+                assert_memory_equal(score, scores + 4 * i, sizeof score);
+            }
+        }
+        zest_batch_free(&b);
+        zest_model_runner_free(runner);
+        zest_model_free(model);
+    }
+}
+
+static void refused(void **state) {
+    (void)state;
+    hand_made h;
+    make_examples(&h, ZEST_TASK_CLASSES, 0);
+    zest_batch b = {0};
+    zest_error error = {0};
+    uint32_t beyond = EXAMPLES;
+    assert_int_equal(zest_batch_make(&b, &h.e, &beyond, 1, ZEST_BATCH_TRAIN, &error), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "example 7 of 7"));
+    assert_int_equal(zest_batch_make(&b, &h.e, &beyond, 0, ZEST_BATCH_TRAIN, &error), ZEST_ERROR_ARGUMENT);
+    zest_batch_free(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sharing),
+        cmocka_unit_test(cost),
+        cmocka_unit_test(masked),
+        cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,612 @@
+/* Rows as tokens: published encodings, what gives way when a text is too long, what is refused; and the order
+ * of an epoch. ZEST_SHARED (default ../shared) is where RoBERTa's vocabulary may lie; what needs it is left
+ * out when it is not there. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/examples.h"
+#include "tests/support.h"
+
+#define COUNT(...) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+#define IDS(...) (const uint32_t[]){__VA_ARGS__}, COUNT(__VA_ARGS__)
+
+static zest_error error;
+
+static void expect_message(const char *words) {
+    if (!strstr(error.message, words)) fail_msg("'%s' does not say '%s'", error.message, words);
+}
+
+static zest_rows rows_of(const char *jsonl) {
+    zest_rows rows;
+    zest_rows_layout layout = {.format = ZEST_ROWS_JSONL};
+    if (zest_rows_parse(jsonl, strlen(jsonl), "rows.jsonl", &layout, &rows, &error))
+        fail_msg("%s", error.message);
+    return rows;
+}
+
+static zest_tokenizer *opened(const char *path) {
+    zest_tokenizer *t = zest_tokenizer_open(path, &error);
+    if (!t) fail_msg("%s", error.message);
+    return t;
+}
+
+/* RoBERTa's vocabulary, which is also OPT's; NULL: not here. */
+static zest_tokenizer *roberta(void) {
+    const char *folder = getenv("ZEST_SHARED");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/models/roberta-small", folder ? folder : "../shared");
+    return access(path, R_OK) ? NULL : opened(path);
+}
+
+static zest_tokenizer *small(void) { return opened("tests/data/tokenizers/gpt2.json"); }
+
+static const zest_model_description masked_model = {
+    .family = "roberta", .vocabulary = 50265, .positions = 512, .causal = 0};
+static const zest_model_description causal_model = {
+    .family = "opt", .vocabulary = 50272, .positions = 2048, .causal = 1};
+
+/* All rows in their order, as class 0. */
+static zest_status make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
+                        const zest_model_description *model, const zest_examples_options *options,
+                        zest_examples *out) {
+    zest_split split = {.rows = calloc(rows->count + 1, sizeof(uint32_t)),
+                        .answers = calloc(rows->count + 1, sizeof(uint32_t)),
+                        .count = rows->count};
+    for (size_t i = 0; i < rows->count; i++) split.rows[i] = (uint32_t)i;
+    zest_status status = zest_examples_make_with(task, rows, &split, tokenizer, model, options, out, &error);
+    free(split.rows);
+    free(split.answers);
+    return status;
+}
+
+static void must_make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
+                      const zest_model_description *model, const zest_examples_options *options,
+                      zest_examples *out) {
+    if (make(task, rows, tokenizer, model, options, out)) fail_msg("%s", error.message);
+}
+
+static void expect_text(const zest_examples *e, size_t text, const uint32_t *ids, size_t count,
+                        uint32_t asked) {
+    const zest_example_text *t = &e->texts[text];
+    assert_int_equal(t->length, count);
+    assert_memory_equal(e->tokens + t->first, ids, count * sizeof *ids);
+    assert_int_equal(t->asked, asked);
+}
+
+/* ---- Published encodings ---- */
+
+static void masked_golden(const zest_tokenizer *t, const char *template, const char *jsonl,
+                          const uint32_t *ids, size_t count, uint32_t mask) {
+    zest_task task = {.name = "T",
+                      .kind = ZEST_TASK_CLASSES,
+                      .masked = template,
+                      .classes = {{"0", "terrible"}, {"1", "great"}},
+                      .class_count = 2,
+                      .max_length = 128};
+    zest_rows rows = rows_of(jsonl);
+    zest_examples e;
+    must_make(&task, &rows, t, &masked_model, NULL, &e);
+    assert_true(e.masked && !e.as_text && e.count == 1 && !e.cut && e.text_starts[1] == 1);
+    expect_text(&e, 0, ids, count, mask);
+    assert_int_equal(e.words[0], 6587);
+    assert_int_equal(e.words[1], 372);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+}
+
+static void masked_goldens(void **state) {
+    (void)state;
+    zest_tokenizer *t = roberta();
+    if (!t) skip();
+    masked_golden(t, "{a} It was{mask}.", "{\"a\":\"hide new secretions from the parental units \"}\n",
+                  IDS(0, 37265, 92, 3556, 2485, 31, 5, 20536, 2833, 1437, 85, 21, 50264, 4, 2), 12);
+    masked_golden(
+        t, "{a} It was{mask}.", "{\"a\":\"no movement , no yuks , not much of anything .\"}\n",
+        IDS(0, 2362, 2079, 2156, 117, 1423, 257, 2258, 2156, 45, 203, 9, 932, 479, 85, 21, 50264, 4, 2), 16);
+    masked_golden(t, "{a}{mask}, {b|lower-first}",
+                  "{\"a\":\"How do I learn C?\",\"b\":\"What is the best way to learn C?\"}\n",
+                  IDS(0, 6179, 109, 38, 1532, 230, 116, 50264, 6, 99, 16, 5, 275, 169, 7, 1532, 230, 116, 2),
+                  7);
+    masked_golden(t, "{a|drop-last}?{mask}, {b|lower-first}",
+                  "{\"a\":\"A man plays a guitar.\",\"b\":\"The man is outside.\"}\n",
+                  IDS(0, 250, 313, 1974, 10, 8669, 116, 50264, 6, 5, 313, 16, 751, 4, 2), 7);
+    masked_golden(t, "{mask}: {a}", "{\"a\":\"How did serfdom develop in and then leave Russia ?\"}\n",
+                  IDS(0, 50264, 35, 1336, 222, 6821, 506, 12623, 2179, 11, 8, 172, 989, 798, 17487, 2), 1);
+    zest_tokenizer_free(t);
+}
+
+static void word_goldens(void **state) {
+    (void)state;
+    static const struct {
+        const char *word;
+        uint32_t token;
+    } words[] = {{"terrible", 6587},     {"great", 372},    {"bad", 1099},         {"okay", 8578},
+                 {"good", 205},          {"No", 440},       {"Yes", 3216},         {"Maybe", 5359},
+                 {"Description", 33425}, {"Entity", 46718}, {"Expression", 43819}, {"Human", 3861},
+                 {"Location", 16287},    {"Number", 12270}};
+    enum { WORDS = sizeof words / sizeof *words };
+    zest_tokenizer *t = roberta();
+    if (!t) skip();
+    zest_task task = {.name = "T", .kind = ZEST_TASK_CLASSES, .masked = "{a}{mask}", .class_count = WORDS};
+    for (size_t i = 0; i < WORDS; i++) task.classes[i] = (zest_task_class){words[i].word, words[i].word};
+    zest_rows rows = rows_of("{\"a\":\"x\"}\n");
+    zest_examples e;
+    must_make(&task, &rows, t, &masked_model, NULL, &e);
+    assert_int_equal(e.word_count, WORDS);
+    for (size_t i = 0; i < WORDS; i++) assert_int_equal(e.words[i], words[i].token);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* With MeZO's start token. */
+static void causal_goldens(void **state) {
+    (void)state;
+    zest_tokenizer *t = roberta();
+    if (!t) skip();
+    zest_examples_options mezo = {.start_given = 1, .start = 0};
+    zest_examples e;
+    zest_rows rows = rows_of("{\"premise\":\"My body cast a shadow over the grass.\",\"question\":\"cause\","
+                             "\"choice1\":\"The sun was rising.\",\"choice2\":\"I ran.\",\"label\":\"0\"}\n");
+    zest_task copa = {.name = "COPA",
+                      .kind = ZEST_TASK_CHOICE,
+                      .causal = "{premise|strip-end|drop-dot} {question|effect=>so|cause=>because} {answer}",
+                      .label = "label",
+                      .options = "choice1 choice2",
+                      .option_form = "{option|lower-word}",
+                      .train_as_text = 1};
+    must_make(&copa, &rows, t, &causal_model, &mezo, &e);
+    assert_true(!e.masked && e.as_text && e.text_starts[1] == 2 && e.answers[0] == 0);
+    assert_true(e.right[0][0] == 1 && e.right[0][1] == 0);
+    expect_text(&e, 0, IDS(0, 2387, 809, 2471, 10, 9099, 81, 5, 6964, 142, 5, 3778, 21, 2227, 4), 10);
+    assert_int_equal(e.texts[1].asked, 10);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+
+    rows = rows_of("{\"title\":\"X\",\"context\":\"Y is Z.\",\"question\":\" What is Y?\","
+                   "\"answers\":[\"Z\",\"the Z\"]}\n");
+    zest_task squad = {
+        .name = "SQuAD",
+        .kind = ZEST_TASK_TEXT,
+        .causal = "Title: {title}\\nContext: {context}\\nQuestion: {question|strip}\\nAnswer: {answer}",
+        .label = "answers"};
+    must_make(&squad, &rows, t, &causal_model, &mezo, &e);
+    expect_text(&e, 0,
+                IDS(0, 46525, 35, 1577, 50118, 48522, 35, 854, 16, 525, 4, 50118, 45641, 35, 653, 16, 854,
+                    116, 50118, 33683, 35, 525, 50118),
+                21);
+    assert_true(e.as_text && e.max_tokens == 50 && e.prompts[0].first == 0 && e.prompts[0].length == 21);
+    assert_string_equal(e.gold[0][0], "Z");
+    assert_string_equal(e.gold[0][1], "the Z");
+    assert_null(e.gold[0][2]);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+
+    rows =
+        rows_of("{\"passage\":\"Some passage text.\",\"options\":[\"The dog sat on Bob.\",\"The cat sat on "
+                "Bob.\",\"Nobody sat.\"],\"label\":[\"The cat sat on Bob.\",\"The dog sat on Bob.\"]}\n");
+    zest_task record = {.name = "ReCoRD",
+                        .kind = ZEST_TASK_CHOICE,
+                        .causal = "{passage}\\n- {answer}",
+                        .label = "label",
+                        .options = "options"};
+    must_make(&record, &rows, t, &causal_model, &mezo, &e);
+    expect_text(&e, 1, IDS(0, 6323, 9078, 2788, 4, 50118, 12, 20, 4758, 4005, 15, 3045, 4), 7);
+    assert_true(e.answers[0] == 1 && e.right[0][0] == 2 && e.right[0][1] == 1 && e.right[0][2] == 0);
+    assert_true(!e.as_text);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+
+    rows = rows_of("{\"p\":\"P\",\"h\":\"H\"}\n");
+    zest_task rte = {.name = "RTE",
+                     .kind = ZEST_TASK_CLASSES,
+                     .causal = "{p}\\nDoes this mean that \"{h}\" is true? Yes or No?\\n{answer}",
+                     .classes = {{"a", "x"}, {"b", "y"}, {"c", "Maybe"}},
+                     .causal_classes = {{"b", "No"}, {"a", "Yes"}},
+                     .class_count = 3};
+    must_make(&rte, &rows, t, &causal_model, &mezo, &e);
+    static const uint32_t words[3] = {9904, 3084, 14541};
+    for (size_t i = 0; i < 3; i++) {
+        const zest_example_text *text = &e.texts[i];
+        const uint32_t *tokens = e.tokens + text->first;
+        assert_true(text->asked + 1 == text->length && tokens[0] == 0);
+        assert_int_equal(tokens[text->length - 3], 116);
+        assert_int_equal(tokens[text->length - 2], 50118);
+        assert_int_equal(tokens[text->length - 1], words[i]);
+    }
+    zest_examples_free(&e);
+    mezo.start = -1; /* no start token at all */
+    must_make(&rte, &rows, t, &causal_model, &mezo, &e);
+    assert_true(e.tokens[0] != 0);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* ---- Too long ---- */
+
+static const char long_rows[] =
+    "{\"a\":\"the rain had been on for hours and hours, and we had no pain before\",\"b\":\"that was "
+    "better\"}\n"
+    "{\"a\":\"no\",\"b\":\"the rain had been on for hours and hours, and we had no pain before\"}\n";
+
+static zest_task masked_task(const char *template, size_t length) {
+    return (zest_task){.name = "T",
+                       .kind = ZEST_TASK_CLASSES,
+                       .masked = template,
+                       .classes = {{"0", "rain"}, {"1", "better"}},
+                       .class_count = 2,
+                       .max_length = length};
+}
+
+/* Whatever the length, the mask is there; what fits is what the whole text has; nothing is cut needlessly. */
+static void mask_survives(void **state) {
+    (void)state;
+    static const char *const templates[] = {"{a} It was{mask}.", "{a}{mask}, {b}", "{a} {b} is{mask}!",
+                                            "{mask}: {a}"};
+    zest_tokenizer *t = small();
+    uint32_t mask = (uint32_t)zest_tokenizer_special(t, ZEST_TOKEN_MASK);
+    zest_rows rows = rows_of(long_rows);
+    for (size_t k = 0; k < sizeof templates / sizeof *templates; k++) {
+        zest_task task = masked_task(templates[k], 0);
+        zest_examples whole, e;
+        must_make(&task, &rows, t, &masked_model, NULL, &whole);
+        assert_int_equal(whole.cut, 0);
+        for (task.max_length = 8; task.max_length < 80; task.max_length++) {
+            must_make(&task, &rows, t, &masked_model, NULL, &e);
+            size_t cut = 0;
+            for (size_t i = 0; i < e.count; i++) {
+                const zest_example_text *w = &whole.texts[i], *s = &e.texts[i];
+                size_t length = w->length < task.max_length ? w->length : task.max_length;
+                cut += w->length > task.max_length;
+                assert_int_equal(s->length, length);
+                assert_true(s->asked < s->length && e.tokens[s->first + s->asked] == mask);
+                assert_int_equal(e.tokens[s->first], 0); /* <s> */
+                /* the published cut wherever it leaves the mask: the end goes */
+                if (w->asked < task.max_length)
+                    assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, length * 4);
+                else if (k != 1) /* else the template's end and </s> are kept */
+                    assert_memory_equal(e.tokens + s->first + s->asked, whole.tokens + w->first + w->asked,
+                                        (w->length - w->asked) * 4);
+            }
+            assert_int_equal(e.cut, cut);
+            zest_examples_free(&e);
+        }
+        zest_examples_free(&whole);
+    }
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+static void field_limits(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of(long_rows);
+    zest_task task = masked_task("{a}{mask}{b}", 0);
+    zest_examples whole, e;
+    must_make(&task, &rows, t, &masked_model, NULL, &whole);
+    task.first_limit = 5;
+    task.other_limit = 2;
+    must_make(&task, &rows, t, &masked_model, NULL, &e);
+    assert_int_equal(e.cut, 2);
+    const zest_example_text *w = &whole.texts[0], *s = &e.texts[0];
+    assert_int_equal(s->length, 1 + 5 + 1 + 2 + 1);
+    assert_int_equal(s->asked, 6);
+    assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, 6 * 4);
+    assert_memory_equal(e.tokens + s->first + 6, whole.tokens + w->first + w->asked, 3 * 4);
+    assert_int_equal(e.tokens[s->first + 9], 1); /* </s> */
+    zest_examples_free(&whole);
+    zest_examples_free(&e);
+    /* the model has less room than the task allows */
+    zest_model_description tight = masked_model;
+    tight.positions = 9;
+    task.max_length = 100;
+    must_make(&task, &rows, t, &tight, NULL, &e);
+    for (size_t i = 0; i < e.count; i++) assert_true(e.texts[i].length <= 9);
+    zest_examples_free(&e);
+    tight.positions = 4;
+    task.masked = "It was long ago:{mask} {a}";
+    assert_int_equal(make(&task, &rows, t, &tight, NULL, &e), ZEST_ERROR_FORMAT);
+    expect_message("rows.jsonl:1: the template's own text leaves no room for the mask in 4 tokens");
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* The start token and the last tokens stay; the answer is what stood behind the prompt. */
+static void causal_cut(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of(long_rows);
+    zest_task task = {.name = "T",
+                      .kind = ZEST_TASK_CLASSES,
+                      .causal = "{a}\\n{b} {answer}",
+                      .classes = {{"0", "it was the rain that was before"}, {"1", "better"}},
+                      .class_count = 2};
+    zest_examples whole, e;
+    must_make(&task, &rows, t, &causal_model, NULL, &whole);
+    assert_int_equal(whole.cut, 0);
+    for (size_t length = 2; length < 60; length++) {
+        task.causal_length = length;
+        must_make(&task, &rows, t, &causal_model, NULL, &e);
+        size_t cut = 0;
+        for (size_t i = 0; i < 4; i++) {
+            const zest_example_text *w = &whole.texts[i], *s = &e.texts[i];
+            size_t kept = w->length < length ? w->length : length, answer = w->length - w->asked;
+            cut += w->length > length;
+            assert_int_equal(s->length, kept);
+            assert_int_equal(e.tokens[s->first], 0);
+            assert_memory_equal(e.tokens + s->first + 1, whole.tokens + w->first + w->length - (kept - 1),
+                                (kept - 1) * 4);
+            assert_int_equal(s->length - s->asked, answer < kept - 1 ? answer : kept - 1);
+        }
+        assert_int_equal(e.cut, cut);
+        zest_examples_free(&e);
+    }
+    zest_examples_free(&whole);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* A prompt that was cut keeps more than the full text has of it, as generation does not need the answer's
+ * room. */
+static void text_cut(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of("{\"a\":\"the rain had been on for hours and hours, and we had no pain before\","
+                             "\"answers\":\"that was better\"}\n");
+    zest_task task = {.name = "T",
+                      .kind = ZEST_TASK_TEXT,
+                      .causal = "{a}: {answer}",
+                      .label = "answers",
+                      .max_tokens = 10,
+                      .causal_length = 24};
+    zest_examples e;
+    must_make(&task, &rows, t, &causal_model, NULL, &e);
+    assert_int_equal(e.max_tokens, 10);
+    assert_int_equal(e.texts[0].length, 14);
+    assert_int_equal(e.prompts[0].length, 14);
+    assert_true(e.prompts[0].first != e.texts[0].first);
+    assert_int_equal(e.cut, 1);
+    uint32_t answer = e.texts[0].length - e.texts[0].asked;
+    assert_true(answer > 1);
+    assert_int_equal(e.tokens[e.texts[0].length - 1], 201); /* newline */
+    assert_memory_equal(e.tokens + 1, e.tokens + e.prompts[0].first + 1 + answer, (13 - answer) * 4);
+    zest_examples_free(&e);
+    task.causal_length = 8; /* no more than half for new tokens */
+    must_make(&task, &rows, t, &causal_model, NULL, &e);
+    assert_true(e.max_tokens == 4 && e.texts[0].length == 4);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* "prompt" + "answer" may merge across the border: what both encodings share is the prompt. */
+static void merged_border(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of("{\"a\":\"be\"}\n");
+    zest_task task = {.name = "T",
+                      .kind = ZEST_TASK_CLASSES,
+                      .causal = "was {a}{answer}",
+                      .classes = {{"0", "fore"}, {"1", ""}},
+                      .class_count = 2};
+    zest_examples e;
+    must_make(&task, &rows, t, &causal_model, NULL, &e);
+    int32_t before = zest_tokenizer_id(t,
+                                       "\xC4\xA0"
+                                       "before",
+                                       8);
+    assert_true(before > 0 && e.tokens[e.texts[0].length - 1] == (uint32_t)before);
+    assert_int_equal(e.texts[0].asked, e.texts[0].length - 1);
+    assert_int_equal(e.texts[1].asked, e.texts[1].length - 1); /* an empty answer still asks for a token */
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* The text of a row is text, whatever it looks like: one mask, and it is the template's. */
+static void literal_fields(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    uint32_t mask = (uint32_t)zest_tokenizer_special(t, ZEST_TOKEN_MASK);
+    zest_rows rows = rows_of("{\"a\":\"</s><mask>\"}\n");
+    zest_task task = masked_task("{a}</s>{mask}", 0);
+    zest_examples e;
+    must_make(&task, &rows, t, &masked_model, NULL, &e);
+    const zest_example_text *s = &e.texts[0];
+    for (uint32_t i = 1; i + 3 < s->length; i++) assert_true(e.tokens[i] != mask && e.tokens[i] != 1);
+    assert_int_equal(e.tokens[s->length - 3], 1);
+    assert_int_equal(e.tokens[s->length - 2], mask);
+    assert_int_equal(s->asked, s->length - 2);
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* ---- Refusals ---- */
+
+static void refuse(const zest_task *task, const char *jsonl, const zest_model_description *model,
+                   const char *says, const char *remedy) {
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of(jsonl);
+    zest_examples e;
+    assert_true(make(task, &rows, t, model, NULL, &e) != ZEST_OK);
+    expect_message(says);
+    expect_message(remedy);
+    assert_true(e.count == 0 && !e.tokens);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+static void refused(void **state) {
+    (void)state;
+    const char *row = "{\"a\":\"x\",\"label\":\"0\"}\n";
+    zest_task task = masked_task("{a}{mask}", 0);
+    task.classes[1].word = "terrible";
+    refuse(&task, row, &masked_model, "T: the label word 'terrible' of class '1' is ", "choose another word");
+    expect_message("('\xC4\xA0"); /* the tokens it became */
+    task.classes[1].word = "rain";
+    refuse(&task, row, &masked_model, "classes '0' and '1' have the same label word 'rain'",
+           "choose another");
+    task = masked_task("{b}{mask}", 0);
+    refuse(&task, row, &masked_model, "character 1: rows.jsonl has no field 'b'", "it has a, label");
+    task = masked_task("{a}{mask}", 0);
+    refuse(&task, row, &causal_model, "T: the task needs a masked model", "opt is a causal one");
+    zest_model_description few = masked_model;
+    few.vocabulary = 500;
+    refuse(&task, row, &few, "but the model knows 500", "belong together");
+    zest_task choice = {
+        .name = "C", .kind = ZEST_TASK_CHOICE, .causal = "{a} {answer}", .label = "label", .options = "o"};
+    refuse(&choice, row, &masked_model, "C: the task needs a causal model", "roberta is a masked one");
+    refuse(&choice, row, &causal_model, "has no field 'o' for the options", "it has a, label");
+    refuse(&choice,
+           "{\"a\":\"x\",\"o\":[\"y\"],\"label\":\"0\"}\n{\"a\":\"x\",\"o\":[\"y\",\"z\"],\"label\":\"2\"}\n",
+           &causal_model, "rows.jsonl:2: the label '2' is neither", "take the row out");
+    refuse(&choice, "{\"a\":\"x\",\"o\":[\"1\",\"z\"],\"label\":\"1\"}\n", &causal_model,
+           "rows.jsonl:1: the label '1' is the text of option 0 and the number of option 1", "in words");
+    refuse(&choice, "{\"a\":\"x\",\"o\":[],\"label\":\"1\"}\n", &causal_model, "rows.jsonl:1", "no options");
+    choice.option_form = "{a}";
+    refuse(&choice, "{\"a\":\"x\",\"o\":[\"1\",\"z\"],\"label\":\"0\"}\n", &causal_model, "C: template '{a}'",
+           "needs {option}");
+    zest_task text = {.name = "X", .kind = ZEST_TASK_TEXT, .causal = "{a}{answer}", .label = "label"};
+    refuse(&text, "{\"a\":\"x\",\"label\":[]}\n", &causal_model, "rows.jsonl:1: the row has no answer",
+           "take it out");
+}
+
+/* Nothing predicts the first token of a model without a start token. */
+static void refused_empty(void **state) {
+    (void)state;
+    zest_tokenizer *t = small();
+    zest_rows rows = rows_of("{\"a\":\"\"}\n");
+    zest_task task = {.name = "T",
+                      .kind = ZEST_TASK_CLASSES,
+                      .causal = "{a}{answer}",
+                      .classes = {{"0", "a"}, {"1", "b"}},
+                      .class_count = 2};
+    zest_examples_options bare = {.start_given = 1, .start = -1};
+    zest_examples e;
+    assert_int_equal(make(&task, &rows, t, &causal_model, &bare, &e), ZEST_ERROR_FORMAT);
+    expect_message("rows.jsonl:1: the prompt is empty");
+    must_make(&task, &rows, t, &causal_model, NULL, &e); /* with one it is fine */
+    zest_examples_free(&e);
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
+/* ---- Threads ---- */
+
+/* The same examples, and the error of the first bad row, for any number of threads. */
+static void threads(void **state) {
+    (void)state;
+    enum { ROWS = 700 };
+    zest_tokenizer *t = small();
+    zest_buffer good = {0}, bad = {0};
+    for (int i = 0; i < ROWS; i++) {
+        zest_buffer_format(&good, "{\"a\":\"it was %d hours\",\"o\":[\"no\",\"all %d\"],\"label\":%d}\n",
+                           i * i, i, i & 1);
+        zest_buffer_format(&bad, "{\"a\":\"it was %d hours\",\"o\":[\"no\",\"all\"],\"label\":%d}\n", i,
+                           i % 100 == 99 ? 7 : 0);
+    }
+    zest_task task = {
+        .name = "C", .kind = ZEST_TASK_CHOICE, .causal = "{a} {answer}", .label = "label", .options = "o"};
+    zest_rows rows = rows_of(good.data), wrong = rows_of(bad.data);
+    zest_examples one, many;
+    for (int n = 2; n < 9; n += 3) {
+        must_make(&task, &rows, t, &causal_model, &(zest_examples_options){.threads = 1}, &one);
+        must_make(&task, &rows, t, &causal_model, &(zest_examples_options){.threads = n}, &many);
+        assert_int_equal(one.token_count, many.token_count);
+        assert_memory_equal(one.tokens, many.tokens, one.token_count * 4);
+        assert_memory_equal(one.texts, many.texts, one.text_starts[ROWS] * sizeof *one.texts);
+        assert_memory_equal(one.answers, many.answers, ROWS * 4);
+        zest_examples_free(&one);
+        zest_examples_free(&many);
+        assert_int_equal(make(&task, &wrong, t, &causal_model, &(zest_examples_options){.threads = n}, &many),
+                         ZEST_ERROR_FORMAT);
+        expect_message("rows.jsonl:100: ");
+    }
+    zest_rows_free(&rows);
+    zest_rows_free(&wrong);
+    zest_buffer_free(&good);
+    zest_buffer_free(&bad);
+    zest_tokenizer_free(t);
+}
+
+/* ---- Order ---- */
+
+static void order(void **state) {
+    (void)state;
+    enum { COUNT_MOST = 100 };
+    uint32_t first[COUNT_MOST], again[COUNT_MOST];
+    for (size_t count = 0; count <= COUNT_MOST; count++) {
+        zest_examples e = {.count = count};
+        unsigned char seen[COUNT_MOST] = {0};
+        zest_examples_order(&e, 7, 3, first);
+        zest_examples_order(&e, 7, 3, again);
+        for (size_t i = 0; i < count; i++) {
+            assert_true(first[i] < count && !seen[first[i]]++);
+            assert_int_equal(first[i], again[i]);
+        }
+        if (count < 50) continue;
+        zest_examples_order(&e, 7, 4, again);
+        assert_memory_not_equal(first, again, count * sizeof *first);
+        zest_examples_order(&e, 8, 3, again);
+        assert_memory_not_equal(first, again, count * sizeof *first);
+        zest_examples_order(&e, 7, 3 + (1ull << 32), again);
+        assert_memory_not_equal(first, again, count * sizeof *first);
+    }
+}
+
+/* The order of a run is part of what it can be repeated from: these may never change. */
+static void order_golden(void **state) {
+    (void)state;
+    zest_examples e = {.count = 10};
+    uint32_t got[10];
+    zest_examples_order(&e, 42, 0, got);
+    static const uint32_t wanted[10] = {1, 8, 9, 0, 5, 4, 3, 2, 6, 7};
+    assert_memory_equal(got, wanted, sizeof got);
+}
+
+/* Where each of 7 elements goes, over epochs: 49 cells, 36 degrees of freedom. A fair shuffle exceeds 73.0 in
+ * one of 3,000 cases; the seed is fixed. And all 120 orders of 5, 119 degrees: exceeds 179 in one of 3,000.
+ */
+static void order_uniform(void **state) {
+    (void)state;
+    enum { DRAWS = 21000 };
+    double cells[7][7] = {{0}}, orders[120] = {0}, places = 0, all = 0;
+    uint32_t got[7];
+    for (uint64_t epoch = 0; epoch < DRAWS; epoch++) {
+        zest_examples_order(&(zest_examples){.count = 7}, 1, epoch, got);
+        for (size_t i = 0; i < 7; i++) cells[got[i]][i]++;
+        zest_examples_order(&(zest_examples){.count = 5}, 2, epoch, got);
+        size_t code = 0;
+        for (size_t i = 0; i < 5; i++) {
+            size_t less = 0;
+            for (size_t j = i + 1; j < 5; j++) less += got[j] < got[i];
+            code = code * (5 - i) + less;
+        }
+        orders[code]++;
+    }
+    for (size_t i = 0; i < 49; i++) {
+        double d = cells[i / 7][i % 7] - DRAWS / 7.0;
+        places += d * d / (DRAWS / 7.0);
+    }
+    for (size_t i = 0; i < 120; i++) {
+        double d = orders[i] - DRAWS / 120.0;
+        all += d * d / (DRAWS / 120.0);
+    }
+    if (places > 73.0 || all > 179) fail_msg("chi-square %g and %g", places, all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masked_goldens), cmocka_unit_test(word_goldens),  cmocka_unit_test(causal_goldens),
+        cmocka_unit_test(mask_survives),  cmocka_unit_test(field_limits),  cmocka_unit_test(causal_cut),
+        cmocka_unit_test(text_cut),       cmocka_unit_test(merged_border), cmocka_unit_test(literal_fields),
+        cmocka_unit_test(refused),        cmocka_unit_test(refused_empty), cmocka_unit_test(threads),
+        cmocka_unit_test(order),          cmocka_unit_test(order_golden),  cmocka_unit_test(order_uniform),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

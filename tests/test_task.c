@@ -1,0 +1,480 @@
+/* Tasks: the table, the files of the built-in ones where they are, and task files good and bad. */
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "data/task.h"
+
+/* ---- Help ---- */
+
+static const char *shared_data(void) {
+    static char path[512];
+    const char *shared = getenv("ZEST_SHARED");
+    struct stat info;
+    snprintf(path, sizeof path, "%s/data", shared ? shared : "../shared");
+    return stat(path, &info) ? NULL : path;
+}
+
+static zest_task open_task(const char *name) {
+    zest_task task;
+    zest_error error = {0};
+    if (zest_task_open(name, &task, &error)) fail_msg("%s", error.message);
+    return task;
+}
+
+static zest_rows read_part(const zest_task *task, const char *data, int causal, zest_task_part part) {
+    zest_rows rows;
+    zest_error error = {0};
+    if (zest_task_read(task, data, causal, part, &rows, &error)) fail_msg("%s", error.message);
+    return rows;
+}
+
+static void assert_message(const zest_error *error, const char *words) {
+    if (!strstr(error->message, words)) fail_msg("'%s' does not say '%s'", error->message, words);
+}
+
+static void refuses_name(const char *name, const char *words) {
+    zest_task task, empty;
+    zest_error error = {0};
+    memset(&empty, 0, sizeof empty);
+    assert_int_not_equal(zest_task_open(name, &task, &error), ZEST_OK);
+    assert_message(&error, words);
+    assert_null(task.memory);
+    assert_null(task.path);
+}
+
+/* ---- The table ---- */
+
+static void test_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"SST-2",   "sst-5", "QQP",    "MRPC",  "TREC", "MNLI",
+                                        "SNLI",    "RTE",   "CB",     "BoolQ", "WSC",  "WIC",
+                                        "MultiRC", "COPA",  "ReCoRD", "SQuAD", "DROP"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        zest_task task = open_task(names[i]);
+        assert_string_equal(task.name, names[i]);
+        assert_ptr_equal(zest_task_at(i)->name, task.name);
+        zest_task_free(&task);
+        zest_task_free(&task);
+    }
+    assert_null(zest_task_at(sizeof names / sizeof names[0]));
+    static const char *const others[][2] = {{"sst2", "SST-2"}, {"SST-5", "sst-5"}, {"sst5", "sst-5"},
+                                            {"trec", "TREC"},  {"WiC", "WIC"},     {"copa", "COPA"},
+                                            {"squad", "SQuAD"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        zest_task task = open_task(others[i][0]);
+        assert_string_equal(task.name, others[i][1]);
+    }
+    refuses_name("SST", "no task is called 'SST'");
+    refuses_name("MNLA", "did you mean 'MNLI'?");
+    refuses_name("multirk", "did you mean 'MultiRC'?");
+    refuses_name("imagenet", "built in are SST-2, sst-5");
+    refuses_name("", "no task is called ''");
+    refuses_name("nowhere.task", "cannot be opened");
+    refuses_name("a/b", "cannot be opened");
+}
+
+/* What every row of the table must have. */
+static void test_table(void **state) {
+    (void)state;
+    const zest_task *task;
+    for (size_t i = 0; (task = zest_task_at(i)); i++) {
+        assert_true(task->masked || task->causal);
+        assert_non_null(task->about);
+        assert_true(task->source_count >= 1 && task->source_count <= ZEST_TASK_SOURCES);
+        assert_non_null(task->label);
+        assert_true(!task->masked || (strstr(task->masked, "{mask}") && task->kind == ZEST_TASK_CLASSES));
+        assert_true(!task->masked || !strstr(task->masked, " {mask}"));
+        assert_true(!task->causal || strstr(task->causal, "{answer}"));
+        assert_int_equal(task->class_count > 0, task->kind == ZEST_TASK_CLASSES);
+        assert_int_equal(task->options != NULL, task->kind == ZEST_TASK_CHOICE);
+        for (size_t j = 0; j < task->class_count; j++) {
+            assert_true(task->classes[j].label && task->classes[j].word[0] != ' ');
+            for (size_t k = 0; k < j; k++) {
+                assert_string_not_equal(task->classes[j].label, task->classes[k].label);
+                assert_string_not_equal(task->classes[j].word, task->classes[k].word);
+            }
+        }
+        assert_null(task->classes[task->class_count].label);
+        for (size_t j = 0; j < task->source_count; j++) {
+            assert_non_null(task->sources[j].folder);
+            assert_non_null(task->sources[j].train);
+            assert_non_null(task->sources[j].test);
+            assert_null(task->sources[j].dev);
+        }
+    }
+}
+
+/* The published facts once more, as the specification lists them. */
+static void test_published(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *words, *masked;
+        size_t max_length, first_limit, other_limit;
+        zest_metric select;
+    } facts[] = {
+        {"SST-2", "0:terrible 1:great ", "{sentence} It was{mask}.", 128, 0, 0, ZEST_METRIC_ACCURACY},
+        {"sst-5", "0:terrible 1:bad 2:okay 3:good 4:great ", "{sentence} It was{mask}.", 128, 110, 20,
+         ZEST_METRIC_ACCURACY},
+        {"QQP", "0:No 1:Yes ", "{text_a}{mask}, {text_b|lower-first}", 128, 0, 0, ZEST_METRIC_F1},
+        {"MRPC", "0:No 1:Yes ", "{text_a}{mask}, {text_b|lower-first}", 128, 0, 0, ZEST_METRIC_F1},
+        {"TREC", "0:Description 1:Entity 2:Expression 3:Human 4:Location 5:Number ", "{mask}: {question}",
+         128, 110, 0, ZEST_METRIC_ACCURACY},
+        {"MNLI", "contradiction:No entailment:Yes neutral:Maybe ",
+         "{premise|drop-last}?{mask}, {hypothesis|lower-first}", 256, 240, 0, ZEST_METRIC_ACCURACY},
+        {"SNLI", "contradiction:No entailment:Yes neutral:Maybe ",
+         "{premise|drop-last}?{mask}, {hypothesis|lower-first}", 256, 0, 0, ZEST_METRIC_ACCURACY},
+        {"RTE", "entailment:Yes not_entailment:No ", "{premise|drop-last}?{mask}, {hypothesis|lower-first}",
+         256, 240, 0, ZEST_METRIC_ACCURACY}};
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        zest_task task = open_task(facts[i].name);
+        zest_buffer words = {0};
+        for (size_t c = 0; c < task.class_count; c++)
+            zest_buffer_format(&words, "%s:%s ", task.classes[c].label, task.classes[c].word);
+        assert_string_equal(words.data, facts[i].words);
+        assert_string_equal(task.masked, facts[i].masked);
+        assert_int_equal(task.max_length, facts[i].max_length);
+        assert_int_equal(task.first_limit, facts[i].first_limit);
+        assert_int_equal(task.other_limit, facts[i].other_limit);
+        assert_int_equal(task.metric, ZEST_METRIC_ACCURACY);
+        assert_int_equal(task.select, facts[i].select);
+        zest_buffer_free(&words);
+    }
+    static const char *const only_causal[] = {"COPA", "ReCoRD", "SQuAD", "DROP"};
+    for (int i = 0; i < 4; i++) {
+        zest_task task = open_task(only_causal[i]);
+        assert_null(task.masked);
+        assert_int_equal(task.train_as_text, i < 2);
+        assert_int_equal(task.metric, i < 2 ? ZEST_METRIC_ACCURACY : ZEST_METRIC_F1);
+    }
+    assert_int_equal(open_task("CB").dev_size, 100);
+    assert_int_equal(open_task("COPA").dev_size, 100);
+    assert_string_equal(open_task("BoolQ").classes[0].word, "Yes"); /* MeZO's order of candidates */
+    assert_string_equal(open_task("CB").classes[1].word, "No");
+}
+
+/* ---- The data ---- */
+
+typedef struct {
+    const char *name;
+    int causal;
+    zest_task_part part;
+    size_t count, labels[6]; /* in the order of the task's classes */
+} size_row;
+
+static const size_row sizes[] = {
+    {"SST-2", 0, ZEST_PART_TRAIN, 67349, {29780, 37569}},
+    {"SST-2", 0, ZEST_PART_TEST, 872, {428, 444}},
+    {"MRPC", 0, ZEST_PART_TRAIN, 3668, {1194, 2474}},
+    {"MRPC", 0, ZEST_PART_TEST, 408, {129, 279}},
+    {"RTE", 0, ZEST_PART_TRAIN, 2490, {1249, 1241}},
+    {"RTE", 0, ZEST_PART_TEST, 277, {146, 131}},
+    {"RTE", 1, ZEST_PART_TRAIN, 2490, {1249, 1241}},
+    {"RTE", 1, ZEST_PART_TEST, 277, {146, 131}},
+    {"sst-5", 0, ZEST_PART_TRAIN, 8544, {1092, 2218, 1624, 2322, 1288}},
+    {"sst-5", 0, ZEST_PART_TEST, 2210, {279, 633, 389, 510, 399}},
+    {"TREC", 0, ZEST_PART_TRAIN, 5452, {1162, 1250, 86, 1223, 835, 896}},
+    {"TREC", 0, ZEST_PART_TEST, 500, {138, 94, 9, 65, 81, 113}},
+    {"MNLI", 0, ZEST_PART_TRAIN, 10048, {3413, 3288, 3347}},
+    {"MNLI", 0, ZEST_PART_TEST, 9815, {3213, 3479, 3123}},
+    {"SNLI", 0, ZEST_PART_TRAIN, 30000, {10000, 10000, 10000}},
+    {"SNLI", 0, ZEST_PART_TEST, 9842, {3278, 3329, 3235}},
+    {"QQP", 0, ZEST_PART_TRAIN, 8652, {5370, 3282}},
+    {"QQP", 0, ZEST_PART_TEST, 7599, {4871, 2728}},
+    {"CB", 1, ZEST_PART_TRAIN, 250, {115, 119, 16}},
+    {"CB", 1, ZEST_PART_TEST, 56, {23, 28, 5}},
+    {"WSC", 1, ZEST_PART_TRAIN, 554, {295, 259}},
+    {"WSC", 1, ZEST_PART_TEST, 104, {66, 38}},
+    {"WIC", 1, ZEST_PART_TRAIN, 5428, {2714, 2714}},
+    {"WIC", 1, ZEST_PART_TEST, 638, {319, 319}},
+    {"MultiRC", 1, ZEST_PART_TRAIN, 27243, {15218, 12025}},
+    {"MultiRC", 1, ZEST_PART_TEST, 4848, {2773, 2075}},
+    {"BoolQ", 1, ZEST_PART_TRAIN, 2000, {1241, 759}},
+    {"BoolQ", 1, ZEST_PART_TEST, 3270, {2033, 1237}},
+    {"COPA", 1, ZEST_PART_TRAIN, 400, {0}},
+    {"COPA", 1, ZEST_PART_TEST, 100, {0}},
+    {"ReCoRD", 1, ZEST_PART_TRAIN, 160, {0}},
+    {"ReCoRD", 1, ZEST_PART_TEST, 64, {0}},
+    {"SQuAD", 1, ZEST_PART_TRAIN, 7938, {0}},
+    {"SQuAD", 1, ZEST_PART_TEST, 1190, {0}},
+    {"DROP", 1, ZEST_PART_TRAIN, 6201, {0}},
+    {"DROP", 1, ZEST_PART_TEST, 3335, {0}},
+};
+
+static void test_sizes(void **state) {
+    (void)state;
+    const char *data = shared_data();
+    if (!data) skip();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_row *row = &sizes[i];
+        zest_task task = open_task(row->name);
+        zest_rows rows = read_part(&task, data, row->causal, row->part);
+        size_t counts[ZEST_TASK_CLASSES_MOST] = {0};
+        if (rows.count != row->count) fail_msg("%s: %zu rows", rows.path, rows.count);
+        for (size_t r = 0; task.kind == ZEST_TASK_CLASSES && r < rows.count; r++) {
+            uint32_t answer;
+            zest_error error = {0};
+            if (zest_task_class_of(&task, &rows, r, &answer, &error)) fail_msg("%s", error.message);
+            counts[answer]++;
+        }
+        for (size_t c = 0; c < task.class_count; c++)
+            if (counts[c] != row->labels[c]) fail_msg("%s: class %zu has %zu", rows.path, c, counts[c]);
+        zest_rows_free(&rows);
+    }
+}
+
+/* All spans of WSC are in their texts once they are repaired; every right option of ReCoRD is there. */
+static void test_special_data(void **state) {
+    (void)state;
+    const char *data = shared_data();
+    if (!data) skip();
+    zest_task task = open_task("WSC");
+    size_t count;
+    for (int part = 0; part < 3; part += 2) {
+        zest_rows rows = read_part(&task, data, 1, (zest_task_part)part);
+        for (size_t r = 0; r < rows.count; r++)
+            for (int span = 1; span <= 2; span++)
+                assert_non_null(
+                    strstr(*zest_rows_get(&rows, r, 0, &count), *zest_rows_get(&rows, r, span, &count)));
+        zest_rows_free(&rows);
+    }
+    task = open_task("ReCoRD");
+    zest_rows rows = read_part(&task, data, 1, ZEST_PART_TEST);
+    size_t options, right;
+    for (size_t r = 0; r < rows.count; r++) {
+        const char *const *labels = zest_rows_get(&rows, r, zest_rows_field(&rows, "label"), &right);
+        zest_rows_get(&rows, r, zest_rows_field(&rows, "options"), &options);
+        assert_true(right > 0 && options > 0);
+        for (size_t i = 0; i < right; i++) assert_true(strtoul(labels[i], NULL, 10) < options);
+        assert_null(strstr(*zest_rows_get(&rows, r, 0, &count), "@highlight"));
+    }
+    zest_rows_free(&rows);
+}
+
+/* ---- Where data is looked for ---- */
+
+static void put(const char *folder, const char *name, const char *text) {
+    char path[300];
+    zest_error error = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (zest_file_write(path, text, strlen(text), &error)) fail_msg("%s", error.message);
+}
+
+static void test_places(void **state) {
+    (void)state;
+    char room[64], path[300];
+    const char *folder = test_folder(room);
+    zest_error error = {0};
+    zest_rows rows;
+    zest_task task = open_task("RTE");
+    assert_int_equal(zest_task_read(&task, folder, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_FILE);
+    assert_message(&error, "RTE: its train data was not found; give the folder that holds it with --data");
+    assert_message(&error, "/RTE/train.tsv");
+    assert_message(&error, "/superglue/RTE/train.jsonl");
+    assert_message(&error, "/rte/train.tsv");
+    /* from the last place to the first, each hides those before */
+    put(folder, "train.jsonl",
+        "{\"premise\": \"itself\", \"hypothesis\": \"\", \"label\": \"entailment\"}\n");
+    static const char *const places[] = {"rte", "superglue", "superglue/RTE", "RTE"};
+    for (int i = -1; i < 4; i++) {
+        if (i >= 0) {
+            snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+            assert_int_equal(zest_file_make_folder(path, &error), ZEST_OK);
+            if (i == 1) continue;
+            char text[200];
+            snprintf(text, sizeof text,
+                     "{\"premise\": \"%s\", \"hypothesis\": \"\", \"label\": \"entailment\"}\n", places[i]);
+            put(path, "train.jsonl", text);
+        }
+        for (int causal = 0; causal < 2; causal++) {
+            rows = read_part(&task, folder, causal, ZEST_PART_TRAIN);
+            assert_string_equal(rows.texts[0], i < 0 ? "itself" : places[i]);
+            zest_rows_free(&rows);
+        }
+    }
+    /* both layouts: each kind of model has its own */
+    snprintf(path, sizeof path, "%s/RTE", folder);
+    put(path, "train.tsv", "i\ta\tb\tlabel\n0\ttsv\t\tentailment\n");
+    rows = read_part(&task, folder, 0, ZEST_PART_TRAIN);
+    assert_string_equal(rows.texts[0], "tsv");
+    zest_rows_free(&rows);
+    rows = read_part(&task, folder, 1, ZEST_PART_TRAIN);
+    assert_string_equal(rows.texts[0], "RTE");
+    zest_rows_free(&rows);
+    rows = read_part(&task, folder, 1, ZEST_PART_DEV); /* there is none, which is no error */
+    assert_int_equal(rows.count, 0);
+    assert_int_equal(zest_task_read(&task, folder, 1, ZEST_PART_TEST, &rows, &error), ZEST_ERROR_FILE);
+    assert_message(&error, "its test data was not found");
+    test_remove(folder);
+}
+
+static void test_labels(void **state) {
+    (void)state;
+    char room[64];
+    const char *folder = test_folder(room);
+    zest_task task = open_task("MRPC");
+    zest_error error = {0};
+    uint32_t answer;
+    put(folder, "train.tsv", "q\ta\tb\tc\td\n1\t\t\tx\ty\n2\x1b\t\t\tx\ty\n");
+    zest_rows rows = read_part(&task, folder, 0, ZEST_PART_TRAIN);
+    assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_OK);
+    assert_int_equal(answer, 1);
+    assert_int_equal(zest_task_class_of(&task, &rows, 1, &answer, &error), ZEST_ERROR_FORMAT);
+    assert_message(&error, "train.tsv, line 3: the label is '2?', but the task MRPC has only 0, 1");
+    task.label = "nothing";
+    assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_ERROR_ARGUMENT);
+    zest_rows_free(&rows);
+    test_remove(folder);
+}
+
+/* ---- Task files ---- */
+
+static void test_task_file(void **state) {
+    (void)state;
+    zest_task task = open_task("tests/data/tasks/reviews.task");
+    assert_string_equal(task.name, "reviews");
+    assert_string_equal(task.about, "is a review kind?");
+    assert_string_equal(task.masked, "{review} It was{mask}. "); /* the quotes kept the space */
+    assert_string_equal(task.causal, "{review|strip}\\nIt was {answer}");
+    assert_int_equal(task.class_count, 2);
+    assert_string_equal(task.classes[0].label, "bad");
+    assert_string_equal(task.classes[1].word, "great");
+    assert_int_equal(task.metric, ZEST_METRIC_F1);
+    assert_int_equal(task.select, ZEST_METRIC_LOSS);
+    assert_int_equal(task.max_length, 64);
+    assert_int_equal(task.causal_length, 64);
+    assert_int_equal(task.first_limit, 50);
+    assert_int_equal(task.other_limit, 10);
+    assert_int_equal(task.dev_size, 2);
+    static const size_t counts[] = {4, 2, 1};
+    for (int part = 0; part < 3; part++) { /* three formats, by their endings */
+        assert_true(zest_task_has_part(&task, (zest_task_part)part));
+        zest_rows rows = read_part(&task, part == 1 ? "nowhere" : "", 0, (zest_task_part)part);
+        uint32_t answer;
+        assert_int_equal(rows.count, counts[part]);
+        assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, NULL), ZEST_OK);
+        assert_int_equal(answer, 1);
+        zest_rows_free(&rows);
+    }
+    zest_task_free(&task);
+    task = open_task("tests/data/tasks/pairs.task");
+    assert_string_equal(task.name, "pairs.task");
+    assert_int_equal(task.kind, ZEST_TASK_CHOICE);
+    assert_null(task.masked);
+    assert_string_equal(task.option_form, "{option|lower-word}");
+    assert_int_equal(task.metric, ZEST_METRIC_ACCURACY);
+    assert_false(zest_task_has_part(&task, ZEST_PART_TEST));
+    zest_rows rows = read_part(&task, NULL, 1, ZEST_PART_TRAIN);
+    size_t count;
+    zest_rows_get(&rows, 1, zest_rows_field(&rows, "options"), &count);
+    assert_int_equal(count, 3);
+    zest_rows_free(&rows);
+    zest_task_free(&task);
+}
+
+#define GOOD "train = t.jsonl\nlabel = l\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n"
+
+static void test_bad_task_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"", "is empty"},
+        {"\xFF", "no UTF-8"},
+        {GOOD "tran = x\n", "t.task, line 5: no key is called 'tran'; did you mean 'train'?"},
+        {GOOD "# fine\n\n  zzzzzz = x\n", "line 7: no key is called 'zzzzzz'"},
+        {GOOD "hello\n", "line 5: 'hello' should read key = value"},
+        {GOOD "label = m\n", "line 5: 'label' was given in line 2 already"},
+        {GOOD "name =\n", "line 5: 'name' has no value"},
+        {GOOD "name = \"\"\n", "'name' has no value"},
+        {"label = l\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n",
+         "'train' is missing; add a line like   train = "},
+        {"train = t\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n", "'label' is missing"},
+        {"train = t\nlabel = l\ntemplate = {x}{mask}\n",
+         "'words' is missing; add a line like   words = 0:terrible, 1:great"},
+        {"train = t\nlabel = l\nwords = 0:a, 1:b\n", "'template' is missing"},
+        {"train = t\nlabel = l\nwords = 0:a, 1:b\ntemplate = {x}\n", "line 4: template: needs {mask}"},
+        {"train = t\nlabel = l\nwords = 0:a, 1:b\nmasked-template = {answer}\n", "needs {mask} where"},
+        {GOOD "masked-template = {mask}\n", "is a second masked-template, beside line 5"},
+        {"train = t\nlabel = l\nwords = 0:a, 1b\ntemplate = {mask}\n", "'1b' should read label:word"},
+        {"train = t\nlabel = l\nwords = 0:a, :b\ntemplate = {mask}\n", "is empty"},
+        {"train = t\nlabel = l\nwords = 0:a,\ntemplate = {mask}\n", "should read label:word"},
+        {"train = t\nlabel = l\nwords = 0:a, 0:b\ntemplate = {mask}\n", "repeats a label or a word"},
+        {"train = t\nlabel = l\nwords = 0:a, 1:a\ntemplate = {mask}\n", "repeats a label or a word"},
+        {"train = t\nlabel = l\nwords = 0:a\ntemplate = {mask}\n", "one class leaves nothing"},
+        {"train = t\nlabel = l\nkind = choice\ntemplate = {answer}\n", "'options' is missing"},
+        {"train = t\nlabel = l\nkind = text\ntemplate = {mask}\n", "this kind of task needs"},
+        {"train = t\nlabel = l\nkind = text\nwords = 0:a, 1:b\ntemplate = {answer}\n", "only a task of kind"},
+        {"train = t\nlabel = l\nkind = text\nmetric = accuracy\ntemplate = {answer}\n", "no accuracy"},
+        {GOOD "metric = em\n", "em is for kind = text"},
+        {"train = t\nlabel = l\nwords = 0:a, 1:b, 2:c\nmetric = f1\ntemplate = {mask}\n", "f1 is for two"},
+        {"train = t\nlabel = l\nkind = choice\noptions = o\noption-form = {opt}\ntemplate = {answer}\n",
+         "line 5: option-form: needs {option}"},
+        {GOOD "kind = picture\n", "line 5: kind = picture: must be one of classes|choice|text"},
+        {GOOD "format = xls\n", "must be one of jsonl|csv|tsv"},
+        {GOOD "header = maybe\n", "must be one of yes|no"},
+        {GOOD "max-length = 0\n", "max-length = 0: must be a whole number"},
+        {GOOD "max-length = -5\n", "must be a whole number"},
+        {GOOD "max-length = 5x\n", "must be a whole number"},
+        {GOOD "max-length = 99999999999999999999999\n", "must be a whole number"},
+    };
+    char room[64], path[300];
+    const char *folder = test_folder(room);
+    snprintf(path, sizeof path, "%s/t.task", folder);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put(folder, "t.task", bad[i].text);
+        refuses_name(path, bad[i].words);
+    }
+    zest_buffer many = {0};
+    zest_buffer_text(&many, "words = ");
+    for (int i = 0; i < 65; i++) zest_buffer_format(&many, "%s%d:w%d", i ? ", " : "", i, i);
+    zest_buffer_text(&many, "\ntrain = t\nlabel = l\ntemplate = {mask}\n");
+    put(folder, "t.task", many.data);
+    refuses_name(path, "more than 64 classes");
+    zest_buffer_free(&many);
+    test_remove(folder);
+}
+
+/* A good task file whose data does not fit. */
+static void test_bad_own_data(void **state) {
+    (void)state;
+    char room[64], path[300];
+    const char *folder = test_folder(room);
+    zest_error error = {0};
+    zest_rows rows;
+    snprintf(path, sizeof path, "%s/t.task", folder);
+    put(folder, "t.task", "\xEF\xBB\xBF" GOOD);
+    zest_task task = open_task(path);
+    assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_FILE);
+    assert_message(&error, "paths in a task file start from its own folder");
+    assert_message(&error, "/t.jsonl");
+    put(folder, "t.jsonl", "{\"x\": \"a\", \"lab\": 0}\n");
+    assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_ARGUMENT);
+    assert_message(&error,
+                   "has no field 'l', which the task t.task names as its label; the fields are x, lab");
+    assert_null(rows.texts);
+    put(folder, "t.jsonl", "{\"x\": \"a\", \"l\": [0, 1]}\n");
+    rows = read_part(&task, NULL, 0, ZEST_PART_TRAIN);
+    uint32_t answer;
+    assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_ERROR_FORMAT);
+    assert_message(&error, "line 1: has 2 labels instead of one");
+    zest_rows_free(&rows);
+    zest_task_free(&task);
+    test_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_table),
+        cmocka_unit_test(test_published),      cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_special_data),   cmocka_unit_test(test_places),
+        cmocka_unit_test(test_labels),         cmocka_unit_test(test_task_file),
+        cmocka_unit_test(test_bad_task_files), cmocka_unit_test(test_bad_own_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
