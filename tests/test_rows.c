@@ -97,6 +97,11 @@ static void test_tsv_names(void **state) {
     zest_rows rows = parse("#1 ID\tlabel\na\tb\n", TSV(NULL)); /* the header's own names */
     assert_field(rows, 0, "#1 ID", "a");
     zest_rows_free(&rows);
+    rows = parse("\xEF\xBB\xBF"
+                 "id\tx\na\tb\n",
+                 TSV(NULL)); /* the byte order mark is no part of them */
+    assert_field(rows, 0, "id", "a");
+    zest_rows_free(&rows);
     rows = parse("s1\tgold\na\tb\n", TSV("premise=s1, gold")); /* by name */
     assert_field(rows, 0, "premise", "a");
     assert_field(rows, 0, "gold", "b");

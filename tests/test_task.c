@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "data/task.h"
+#include "data/template.h"
 
 /* ---- Help ---- */
 
@@ -156,6 +157,33 @@ static void test_published(void **state) {
     assert_int_equal(open_task("COPA").dev_size, 100);
     assert_string_equal(open_task("BoolQ").classes[0].word, "Yes"); /* MeZO's order of candidates */
     assert_string_equal(open_task("CB").classes[1].word, "No");
+}
+
+/* Every template of the table can be understood, and (where the data is) has its fields. */
+static void check_use(const zest_task *task, const char *text, zest_template_use use) {
+    zest_template *template = NULL;
+    zest_error error = {0};
+    zest_rows rows = {0};
+    if (!text) return;
+    if (zest_template_parse(text, task->name, &template, &error) ||
+        zest_template_expect(template, use, &error))
+        fail_msg("%s", error.message);
+    if (shared_data()) {
+        rows = read_part(task, shared_data(), use != ZEST_TEMPLATE_MASKED, ZEST_PART_TEST);
+        if (zest_template_check(template, &rows, &error)) fail_msg("%s", error.message);
+    }
+    zest_template_free(template);
+    zest_rows_free(&rows);
+}
+
+static void test_templates(void **state) {
+    (void)state;
+    const zest_task *task;
+    for (size_t i = 0; (task = zest_task_at(i)); i++) {
+        check_use(task, task->masked, ZEST_TEMPLATE_MASKED);
+        check_use(task, task->causal, ZEST_TEMPLATE_CAUSAL);
+        check_use(task, task->option_form, ZEST_TEMPLATE_OPTION);
+    }
 }
 
 /* ---- The data ---- */
@@ -310,6 +338,27 @@ static void test_places(void **state) {
     assert_int_equal(rows.count, 0);
     assert_int_equal(zest_task_read(&task, folder, 1, ZEST_PART_TEST, &rows, &error), ZEST_ERROR_FILE);
     assert_message(&error, "its test data was not found");
+    test_remove(folder);
+}
+
+/* DROP trains on the first answer and accepts every annotator's in tests. */
+static void test_drop_answers(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"p\": {\"passage\": \"P\", \"qa_pairs\": [{\"question\": \"Q\", \"answer\": {\"number\": \"1\"}, "
+        "\"validated_answers\": [{\"number\": \"1\"}, {\"spans\": [\"one\", \"two\"]}]}]}}";
+    char room[64];
+    const char *folder = test_folder(room);
+    zest_task task = open_task("DROP");
+    put(folder, "drop_dataset_train.json", text);
+    put(folder, "drop_dataset_dev.json", text);
+    for (int part = 0; part < 3; part += 2) {
+        zest_rows rows = read_part(&task, folder, 1, (zest_task_part)part);
+        size_t count;
+        zest_rows_get(&rows, 0, zest_rows_field(&rows, "answers"), &count);
+        assert_int_equal(count, part ? 3 : 1);
+        zest_rows_free(&rows);
+    }
     test_remove(folder);
 }
 
@@ -471,9 +520,10 @@ static void test_bad_own_data(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),          cmocka_unit_test(test_table),
-        cmocka_unit_test(test_published),      cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_special_data),   cmocka_unit_test(test_places),
-        cmocka_unit_test(test_labels),         cmocka_unit_test(test_task_file),
+        cmocka_unit_test(test_published),      cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_special_data),
+        cmocka_unit_test(test_places),         cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_drop_answers),   cmocka_unit_test(test_task_file),
         cmocka_unit_test(test_bad_task_files), cmocka_unit_test(test_bad_own_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

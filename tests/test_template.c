@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/task.h"
 #include "data/template_internal.h"
 #include "tests/support.h"
 
@@ -225,10 +226,30 @@ static void refused_uses(void **state) {
     zest_rows_free(&rows);
 }
 
+/* Every built-in task's templates are what they are used for. */
+static void built_in(void **state) {
+    (void)state;
+    const zest_task *task;
+    size_t seen = 0;
+    for (size_t i = 0; (task = zest_task_at(i)); i++) {
+        const char *const texts[] = {task->masked, task->causal, task->option_form};
+        for (int use = 0; use < 3; use++) {
+            zest_template *t;
+            if (!texts[use]) continue;
+            if (zest_template_parse(texts[use], task->name, &t, &error)) fail_msg("%s", error.message);
+            if (zest_template_expect(t, (zest_template_use)use, &error)) fail_msg("%s", error.message);
+            zest_template_free(t);
+            seen++;
+        }
+    }
+    assert_true(seen > 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes), cmocka_unit_test(letters), cmocka_unit_test(prompts),
-        cmocka_unit_test(parts),   cmocka_unit_test(refused), cmocka_unit_test(refused_uses),
+        cmocka_unit_test(changes),  cmocka_unit_test(letters), cmocka_unit_test(prompts),
+        cmocka_unit_test(parts),    cmocka_unit_test(refused), cmocka_unit_test(refused_uses),
+        cmocka_unit_test(built_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,11 +34,10 @@ typedef struct {
     size_t cut;        /* texts that were too long and were shortened */
 } zest_examples;
 
-/* NULL or {0}: what suits the tokenizer and the machine. */
+/* NULL or {0}: what suits the tokenizer. */
 typedef struct {
     int start_given; /* causal texts begin with `start` instead of what the tokenizer puts there */
     int32_t start;   /* a token; -1: none. OPT's tokenizer puts 2, MeZO used 0 */
-    int threads;     /* 0: all cores. The examples are the same for any number */
 } zest_examples_options;
 
 /* Encodes the rows of a split. Checks that each label word is one token (masked) and says what to do

@@ -37,7 +37,7 @@ typedef struct {
     size_t cut;
 } zest_examples_made;
 
-/* What a thread keeps from row to row. */
+/* Room that is kept from row to row. */
 typedef struct {
     zest_template_parts parts;
     size_t *lengths, *places; /* of each part's tokens; one block of memory, lengths first */

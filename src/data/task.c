@@ -65,14 +65,14 @@ static zest_status refuse_name(const char *name, zest_error *error) {
                           nearest ? nearest : "", nearest ? "'?" : "", known);
 }
 
-static int is_file_name(const char *name) {
+int zest_task_is_file(const char *name) {
     size_t size = strlen(name);
     return strchr(name, '/') || (size >= 5 && !strcmp(name + size - 5, ".task"));
 }
 
 zest_status zest_task_open(const char *name_or_file, zest_task *task, zest_error *error) {
     *task = (zest_task){0};
-    if (is_file_name(name_or_file)) return zest_task_read_file(name_or_file, task, error);
+    if (zest_task_is_file(name_or_file)) return zest_task_read_file(name_or_file, task, error);
     for (size_t i = 0; i < TASKS; i++)
         if (is_called(&zest_task_table[i], name_or_file)) return *task = zest_task_table[i], ZEST_OK;
     return refuse_name(name_or_file, error);

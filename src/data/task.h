@@ -60,6 +60,7 @@ typedef struct {
 
 /* A task by name (without regard to case), or from a file when there is a '/' in it or it ends in ".task";
  * see task_file.c for the format. Free it in either case. */
+int zest_task_is_file(const char *name_or_file); /* it has a slash, or ends in .task */
 zest_status zest_task_open(const char *name_or_file, zest_task *task, zest_error *error);
 void zest_task_free(zest_task *task);
 /* The built-in tasks, in the order of the table; NULL behind the last. */

@@ -43,19 +43,58 @@
 
 enum { FILE_LIMIT = 1 << 20 };
 
-#define KEYS(X)                                                                                         \
-    X(NAME, "name")                                                                                     \
-    X(ABOUT, "about")                                                                                   \
-    X(TRAIN, "train") X(DEV, "dev") X(TEST, "test") X(FORMAT, "format") X(HEADER, "header")             \
-        X(FIELDS, "fields") X(KIND, "kind") X(LABEL, "label") X(WORDS, "words") X(OPTIONS, "options")   \
-            X(FORM, "option-form") X(MASKED, "masked-template") X(CAUSAL, "causal-template")            \
-                X(TEMPLATE, "template") X(METRIC, "metric") X(SELECT, "select") X(LENGTH, "max-length") \
-                    X(FIRST, "first-limit") X(OTHER, "other-limit") X(TOKENS, "max-tokens")             \
-                        X(DEV_SIZE, "dev-size")
-#define KEY_ID(id, name) KEY_##id,
-typedef enum { KEYS(KEY_ID) KEY_COUNT } key;
-#define KEY_NAME(id, name) name,
-static const char *const key_names[] = {KEYS(KEY_NAME)};
+typedef enum {
+    KEY_NAME,
+    KEY_ABOUT,
+    KEY_TRAIN,
+    KEY_DEV,
+    KEY_TEST,
+    KEY_FORMAT,
+    KEY_HEADER,
+    KEY_FIELDS,
+    KEY_KIND,
+    KEY_LABEL,
+    KEY_WORDS,
+    KEY_OPTIONS,
+    KEY_FORM,
+    KEY_MASKED,
+    KEY_CAUSAL,
+    KEY_TEMPLATE,
+    KEY_METRIC,
+    KEY_SELECT,
+    KEY_LENGTH,
+    KEY_FIRST,
+    KEY_OTHER,
+    KEY_TOKENS,
+    KEY_DEV_SIZE,
+    KEY_COUNT
+} key;
+
+static const char *const key_names[KEY_COUNT] = {
+    [KEY_NAME] = "name",
+    [KEY_ABOUT] = "about",
+    [KEY_TRAIN] = "train",
+    [KEY_DEV] = "dev",
+    [KEY_TEST] = "test",
+    [KEY_FORMAT] = "format",
+    [KEY_HEADER] = "header",
+    [KEY_FIELDS] = "fields",
+    [KEY_KIND] = "kind",
+    [KEY_LABEL] = "label",
+    [KEY_WORDS] = "words",
+    [KEY_OPTIONS] = "options",
+    [KEY_FORM] = "option-form",
+    [KEY_MASKED] = "masked-template",
+    [KEY_CAUSAL] = "causal-template",
+    [KEY_TEMPLATE] = "template",
+    [KEY_METRIC] = "metric",
+    [KEY_SELECT] = "select",
+    [KEY_LENGTH] = "max-length",
+    [KEY_FIRST] = "first-limit",
+    [KEY_OTHER] = "other-limit",
+    [KEY_TOKENS] = "max-tokens",
+    [KEY_DEV_SIZE] = "dev-size",
+};
 
 /* What the file says, before it is understood. */
 typedef struct {

@@ -83,8 +83,9 @@ zest_status zest_load_settle(zest_options *options, int causal, zest_error *erro
         if (!zest_options_given(options, settings[i].id))
             status = zest_options_set_id(options, settings[i].id,
                                          causal ? settings[i].causal : settings[i].masked, error);
-    int sampled = zest_options_whole(options, ZEST_OPTION_TRAIN_SIZE) > 0;
-    if (!status && !causal && !sampled && !zest_options_whole(options, ZEST_OPTION_SHOTS))
+    int sampled = zest_options_whole(options, ZEST_OPTION_TRAIN_SIZE) > 0,
+        own = zest_task_is_file(zest_options_text(options, ZEST_OPTION_TASK));
+    if (!status && !causal && !sampled && !own && !zest_options_whole(options, ZEST_OPTION_SHOTS))
         status = zest_options_set_id(options, ZEST_OPTION_SHOTS, "512", error);
     return status;
 }

@@ -35,23 +35,33 @@ static zest_status encode(const loading *l, zest_task_part part, const zest_rows
                               &l->data->parts[part], l->error);
 }
 
+/* Data of one's own are all used, unless a size says otherwise: without a dev file a fifth of them is dev. */
+static void use_all(loading *l, size_t rows) {
+    if (!l->data->task.path || l->how.shots || l->how.train_size) return;
+    if (!l->how.dev_size) l->how.dev_size = l->data->task.dev_size;
+    if (!l->how.dev_size) l->how.dev_size = rows / 5 ? rows / 5 : 1;
+    l->how.train_size = rows > l->how.dev_size ? rows - l->how.dev_size : 0;
+}
+
 /* The part has a file of its own. */
 static zest_status load_whole(const loading *l, zest_task_part part, const zest_rows *rows) {
     zest_split split = {0};
-    zest_status status = zest_split_test(&l->data->task, rows, &l->how, &split, l->error);
+    zest_status status = (part == ZEST_PART_DEV ? zest_split_dev : zest_split_test)(
+        &l->data->task, rows, &l->how, &split, l->error);
     if (!status) status = encode(l, part, rows, &split);
     zest_split_free(&split);
     return status;
 }
 
-static zest_status load_training(const loading *l, unsigned parts) {
+static zest_status load_training(loading *l, unsigned parts) {
     zest_rows train = {0}, dev = {0};
     zest_split first = {0}, second = {0};
     zest_status status = read_part(l, ZEST_PART_TRAIN, &train);
-    if (!status && parts & ZEST_LOAD_DEV) status = read_part(l, ZEST_PART_DEV, &dev);
+    if (!status) status = read_part(l, ZEST_PART_DEV, &dev);
     if (!status && !train.count)
         status =
             zest_error_set(l->error, ZEST_ERROR_ARGUMENT, "task %s has no training rows", l->data->task.name);
+    if (!status && !dev.count) use_all(l, train.count);
     if (!status) status = zest_split_train(&l->data->task, &train, &l->how, &first, &second, l->error);
     if (!status && parts & ZEST_LOAD_TRAIN) status = encode(l, ZEST_PART_TRAIN, &train, &first);
     if (!status && parts & ZEST_LOAD_DEV)

@@ -3,9 +3,9 @@
 
 const char zest_report_css[] =
     ":root{color-scheme:light dark;--page:#fff;--ink:#1f2328;--soft:#59636e;--line:#d8dde3;--ground:#f6f8fa;"
-    "--link:#0063a0;--good:#116b4f;--warn:#8a5300}\n"
+    "--link:#0063a0;--good:#116b4f;--warn:#8a5300;--shade:#1f232830}\n"
     "@media (prefers-color-scheme:dark){:root{--page:#0d1117;--ink:#e6edf3;--soft:#9ba5b0;--line:#30363d;"
-    "--ground:#161b22;--link:#6cb6ff;--good:#3fd0a4;--warn:#ffb347}}\n"
+    "--ground:#161b22;--link:#6cb6ff;--good:#3fd0a4;--warn:#ffb347;--shade:#e6edf328}}\n"
     "*{box-sizing:border-box}html{scroll-padding-top:4rem;-webkit-text-size-adjust:100%}\n"
     "body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,-apple-system,'Segoe UI',"
     "Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif}\n"
@@ -19,6 +19,9 @@ const char zest_report_css[] =
     ".skip{position:absolute;left:-999px;top:0;padding:.5rem 1rem;background:var(--page);z-index:9}"
     ".skip:focus{left:8px;top:8px}\n"
     /* tables */
+    /* a shade at the right edge while there is more to scroll to */
+    ".scroll{background:linear-gradient(90deg,transparent,var(--page) 70%) right/36px 100% no-repeat local,"
+    "linear-gradient(270deg,var(--shade),transparent) right/16px 100% no-repeat scroll}\n"
     ".scroll{overflow-x:auto;font-size:.92rem;margin:.8rem 0;border:1px solid "
     "var(--line);border-radius:8px}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\n"
@@ -81,9 +84,9 @@ const char zest_report_css[] =
     "@media (max-width:900px){.figures{grid-template-columns:minmax(0,1fr)}}\n"
     "@media (max-width:560px){header,main,footer{padding-left:16px;padding-right:16px}h1{font-size:1.5rem}"
     "header{padding-top:20px}h2{margin-top:2.2rem}figure>.plot{display:none}figure>.narrow{display:block}"
-    "th,td{padding:.45rem .6rem}.runs th:first-child{max-width:9.5rem}.legend{font-size:.82rem}"
+    "th,td{padding:.45rem .6rem}.runs "
+    "th:first-child{max-width:9.5rem}.legend{font-size:.82rem;max-height:5.4rem;overflow:auto}"
     "dl{grid-template-columns:1fr}dd{margin-bottom:.35rem}.run{padding:.2rem .8rem}}\n"
-    "@media (hover:none){.reading,.hair{display:none}}\n"
     "@media print{:root{color-scheme:light}body{font-size:10.5pt}header,main,footer{max-width:none;padding:0}"
     ".skip,figure details,.copy{display:none}.legend{position:static}figure,tr,.run{break-inside:avoid}"
     "h2,h3{break-after:avoid}.scroll{overflow:visible;border:0}th,td,.runs th,.runs td{padding:.25rem "
@@ -104,7 +107,8 @@ const char zest_report_js[] =
     " const box=el('div',figure,'reading');box.hidden=true;box.setAttribute('aria-hidden','true');\n"
     " for(const svg of figure.querySelectorAll(':scope>svg')){\n"
     "  const area=svg.querySelector('svg'),view=svg.viewBox.baseVal;if(!area)continue;\n"
-    "  const at=n=>area[n].baseVal.value;\n"
+    "  const at=n=>area[n].baseVal.value,name=svg.querySelector(':scope>title');\n"
+    "  if(name){svg.setAttribute('aria-label',name.textContent);name.remove()}\n"
     "  const hair=document.createElementNS(svg.namespaceURI,'line');hair.setAttribute('class','hair');\n"
     "  svg.append(hair);\n"
     "  const hide=()=>{box.hidden=true;hair.style.display='none'};hide();\n"
