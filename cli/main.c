@@ -6,8 +6,7 @@
 #include "cli/arguments.h"
 #include "cli/help.h"
 #include "cli/output.h"
-
-extern const zest_command zest_command_report;
+#include "cli/threads.h"
 
 static const zest_command *const commands[] = {
     &zest_command_train,
@@ -77,6 +76,7 @@ static int run(const zest_command *command, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    zest_threads_be_polite(argv);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
     const char *first = argc > 1 ? argv[1] : NULL;
     if (!first) {

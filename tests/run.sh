@@ -3,6 +3,7 @@
 set -u
 passed=0 failed=0 skipped=0
 export BUILD ZEST
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program sets it for itself: see cli/threads.h
 log="$BUILD/test.log"
 : >"$log"
 

@@ -109,6 +109,8 @@ enum {
     "fraction of the training labels that is switched to another class at random")                                     \
   X(NOISY_DEV, "noisy-dev", 0, FLAG, "no", NONE, "", "Data", ZEST_FOR_TASKS,                                           \
     "switch as many of the dev labels")                                                                                \
+  X(START_TOKEN, "start-token", 0, TEXT, "", NONE, "ID", "Data", ZEST_FOR_TASKS,                                       \
+    "token that causal prompts begin with, or none; empty: as the tokenizer has it. MeZO's code puts 0 before OPT")    \
   X(SPLIT, "split", 0, CHOICE, "test", CHOICES("train|dev|test"), "NAME", "Data", ZEST_FOR_EVAL | ZEST_FOR_PREDICT,    \
     "the examples to answer")                                                                                          \
   X(INPUT, "input", 'i', TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PREDICT,                                             \

@@ -21,8 +21,18 @@ typedef struct {
     const zest_options *options;
     const zest_loaded *loaded;
     zest_split_options how;
+    zest_examples_options form;
     zest_error *error;
 } loading;
+
+static zest_status read_form(const zest_options *options, zest_examples_options *form, zest_error *error) {
+    const char *text = zest_options_text(options, ZEST_OPTION_START_TOKEN);
+    char *end;
+    long id = strcmp(text, "none") ? strtol(text, &end, 10) : -1;
+    *form = (zest_examples_options){.start_given = *text != '\0', .start = (int32_t)id};
+    if (!*text || !strcmp(text, "none") || (!*end && id >= 0 && id <= INT32_MAX)) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--start-token takes the number of a token, or none");
+}
 
 static zest_status read_part(const loading *l, zest_task_part part, zest_rows *rows) {
     return zest_task_read(&l->data->task, zest_options_text(l->options, ZEST_OPTION_DATA),
@@ -31,8 +41,8 @@ static zest_status read_part(const loading *l, zest_task_part part, zest_rows *r
 
 static zest_status encode(const loading *l, zest_task_part part, const zest_rows *rows,
                           const zest_split *split) {
-    return zest_examples_make(&l->data->task, rows, split, l->loaded->tokenizer, &l->loaded->model->is,
-                              &l->data->parts[part], l->error);
+    return zest_examples_make_with(&l->data->task, rows, split, l->loaded->tokenizer, &l->loaded->model->is,
+                                   &l->form, &l->data->parts[part], l->error);
 }
 
 /* Data of one's own are all used, unless a size says otherwise: without a dev file a fifth of them is dev. */
@@ -91,8 +101,9 @@ static zest_status open_task(zest_loaded_data *data, const zest_options *options
 
 zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            unsigned parts, zest_error *error) {
-    loading l = {data, options, loaded, split_options(options), error};
+    loading l = {data, options, loaded, split_options(options), {0}, error};
     zest_status status = open_task(data, options, error);
+    if (!status) status = read_form(options, &l.form, error);
     if (!status && parts & (ZEST_LOAD_TRAIN | ZEST_LOAD_DEV)) status = load_training(&l, parts);
     if (!status && parts & ZEST_LOAD_TEST) status = load_test(&l);
     return status;
@@ -119,9 +130,11 @@ zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_
                            const zest_loaded *loaded, zest_rows *rows, zest_examples *examples, int *labelled,
                            zest_error *error) {
     zest_split split = {0};
+    zest_examples_options form;
     *rows = (zest_rows){0};
     *examples = (zest_examples){0};
     zest_status status = open_task(data, options, error);
+    if (!status) status = read_form(options, &form, error);
     if (!status) status = zest_rows_read(path, &data->task.sources[0].layout, rows, error);
     if (status) return status;
     *labelled = zest_rows_field(rows, data->task.label) >= 0;

@@ -203,8 +203,8 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
         status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
         judged = &best;
     }
-    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_DEV, &r->dev);
-    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_TEST, &r->test);
+    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
+    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_TEST, 1, &r->test);
     zest_load_free(&best);
     return status;
 }
@@ -246,7 +246,7 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     static const char *const names[] = {"accuracy", "f1", "em", "loss"};
     struct rusage usage;
     r->step = t->step;
-    r->best_step = t->any_dev ? t->best_step : t->step;
+    r->best_step = t->any_dev && t->kept ? t->best_step : t->step; /* without a folder: the last */
     r->start = t->start;
     r->dropped_pairs = t->dropped;
     r->train = t->data.parts[ZEST_PART_TRAIN].count;

@@ -12,13 +12,14 @@
 static const double seconds_between_saves = 60;
 
 zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
-                                  zest_metrics *metrics) {
+                                  int generate, zest_metrics *metrics) {
     const zest_examples *examples = &t->data.parts[part];
     zest_predictions predictions = {0};
     *metrics = (zest_metrics){0};
     if (!examples->count) return ZEST_OK;
-    zest_status status = zest_metric_predict(loaded->runner, NULL, examples, loaded->tokenizer,
-                                             ZEST_TRAINER_EVAL_TOKENS, &predictions, t->error);
+    zest_status status =
+        zest_metric_predict(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
+                            ZEST_TRAINER_EVAL_TOKENS, &predictions, t->error);
     if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
     zest_predictions_free(&predictions);
     return status;
@@ -33,13 +34,8 @@ static zest_metric selection(const zest_trainer *t) {
 
 /* The number to be maximised. A metric that the task does not have falls back on the loss. */
 static double worth(const zest_trainer *t, const zest_metrics *m) {
-    double value = NAN;
-    switch (selection(t)) {
-    case ZEST_METRIC_ACCURACY: value = m->accuracy; break;
-    case ZEST_METRIC_F1: value = m->f1; break;
-    case ZEST_METRIC_EM: value = m->em; break;
-    case ZEST_METRIC_LOSS: break;
-    }
+    zest_metric by = selection(t);
+    double value = by == ZEST_METRIC_LOSS ? NAN : zest_metric_value(m, by);
     return isnan(value) ? -m->loss : value;
 }
 
@@ -78,7 +74,8 @@ static zest_status save(zest_trainer *t, int best) {
 
 zest_status zest_trainer_check_dev(zest_trainer *t) {
     zest_metrics metrics;
-    zest_status status = zest_trainer_evaluate(t, &t->loaded, ZEST_PART_DEV, &metrics);
+    int generate = selection(t) != ZEST_METRIC_LOSS; /* free text costs far more than its loss */
+    zest_status status = zest_trainer_evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
     if (status) return status;
     int best = note(t, t->step, &metrics);
     /* the weights first: an evaluation that is in the log has its weights on disk */

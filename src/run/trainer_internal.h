@@ -54,8 +54,9 @@ double zest_trainer_seconds(const zest_trainer *t);
 zest_status zest_trainer_step(zest_trainer *t, zest_tilt_report *report, double *lr, double *seconds);
 
 /* ---- trainer_eval.c ---- */
+/* generate: answers of free text, too, not only their loss. */
 zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
-                                  zest_metrics *metrics);
+                                  int generate, zest_metrics *metrics);
 /* Evaluates the dev examples at t->step, keeps the weights if they are the best, and tells. */
 zest_status zest_trainer_check_dev(zest_trainer *t);
 /* Is it time? At the start, every --eval-every steps and behind the last one. */
