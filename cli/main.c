@@ -78,6 +78,7 @@ static int run(const zest_command *command, int argc, char **argv) {
 int main(int argc, char **argv) {
     zest_threads_be_polite(argv);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
     const char *first = argc > 1 ? argv[1] : NULL;
     if (!first) {
         help(NULL);

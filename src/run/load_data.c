@@ -91,18 +91,27 @@ static zest_status load_test(const loading *l) {
     return status;
 }
 
-static zest_status open_task(zest_loaded_data *data, const zest_options *options, zest_error *error) {
+static zest_status open_task(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
+                             zest_error *error) {
     const char *name = zest_options_text(options, ZEST_OPTION_TASK);
+    int causal = loaded->model->is.causal;
     *data = (zest_loaded_data){0};
-    if (*name) return zest_task_open(name, &data->task, error);
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "say what to learn: --task NAME --data DIR, or --task FILE for data of your own");
+    if (!*name)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "say which task: --task NAME --data DIR, or --task FILE for data of your own");
+    zest_status status = zest_task_open(name, &data->task, error);
+    if (!status && !(causal ? data->task.causal : data->task.masked))
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "%s has no template for %s models like this one (%s); it needs a %s one",
+                                data->task.name, causal ? "causal" : "masked", loaded->model->is.family,
+                                causal ? "masked" : "causal");
+    return status;
 }
 
 zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            unsigned parts, zest_error *error) {
     loading l = {data, options, loaded, split_options(options), {0}, error};
-    zest_status status = open_task(data, options, error);
+    zest_status status = open_task(data, options, loaded, error);
     if (!status) status = read_form(options, &l.form, error);
     if (!status && parts & (ZEST_LOAD_TRAIN | ZEST_LOAD_DEV)) status = load_training(&l, parts);
     if (!status && parts & ZEST_LOAD_TEST) status = load_test(&l);
@@ -133,7 +142,7 @@ zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_
     zest_examples_options form;
     *rows = (zest_rows){0};
     *examples = (zest_examples){0};
-    zest_status status = open_task(data, options, error);
+    zest_status status = open_task(data, options, loaded, error);
     if (!status) status = read_form(options, &form, error);
     if (!status) status = zest_rows_read(path, &data->task.sources[0].layout, rows, error);
     if (status) return status;

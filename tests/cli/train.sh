@@ -1,0 +1,121 @@
+# zest train, eval, predict, replay, info and report on the demo's model: as a person uses them, and as things go wrong.
+. tests/cli/lib.sh
+model=examples/roberta-tiny task=examples/reviews/reviews.task
+small="--model $model --task $task --shots 8 --batch 8 --k 2 --lr 1e-4 --eval-every 4 --seed 21 --test-size 20"
+
+# The whole way.
+run 0 train $small --steps 8 --out "$work/a"
+out_has "step      4"
+out_has "steps done after 8 steps"
+out_has "test  accuracy"
+for file in options journal log.jsonl result.json best/model.safetensors best/config.json best/vocab.json last/model.safetensors; do
+    [ -s "$work/a/$file" ] || fail "the run lacks $file"
+done
+ls "$work/a" | grep -q '^events.out.tfevents' || fail "no TensorBoard events"
+run 0 eval "$work/a" --json
+last_line_is_json
+for key in accuracy f1 loss n; do out_has "\"$key\":"; done
+cp "$work/out" "$work/eval"
+run 0 eval "$work/a/best" --task $task --test-size 20 --json
+accuracy() { sed 's/.*"accuracy": \([0-9.]*\).*/\1/' "$1"; }
+[ "$(accuracy "$work/out")" = "$(accuracy "$work/eval")" ] || fail "the best folder and the run's best differ"
+run 0 eval "$work/a" --split dev --step 0
+out_has "step 0"
+run 0 info "$work/a" --json
+last_line_is_json
+out_has '"task": "reviews"'
+run 0 info "$work/a"
+out_has "best dev"
+run 0 predict "$work/a" --split test
+[ "$(wc -l <"$work/out")" -eq 20 ] || fail "predict does not answer every example"
+out_has '"probabilities"'
+printf 'sentence\nA lovely day.\nNever again.\n' >"$work/new.tsv"
+run 0 predict "$work/a" --input "$work/new.tsv"
+[ "$(wc -l <"$work/out")" -eq 2 ] || fail "predict does not answer every row"
+grep -q label "$work/out" && fail "rows without labels have labels"
+run 0 report "$work/a" --out "$work/report.html"
+grep -q "<svg" "$work/report.html" || fail "the report has no figure"
+
+# Replay gives the same weights as a run that ended there; step 0 is the start.
+run 0 train $small --steps 5 --out "$work/b" --json
+last_line_is_json
+run 0 replay "$work/a" --step 5 --out "$work/five"
+same "$work/five/model.safetensors" "$work/b/last/model.safetensors"
+run 0 replay "$work/a" --step 0 --out "$work/zero" --json
+last_line_is_json
+same "$work/zero/model.safetensors" $model/model.safetensors
+# elsewhere: the run was copied and its model moved
+cp -r "$work/a" "$work/moved"
+rm -r "$work/moved/best" "$work/moved/last"
+sed -i "s|^model=.*|model=/nowhere|" "$work/moved/options"
+run 1 replay "$work/moved" --step 5
+run 0 replay "$work/moved" --step 5 --model $model --out "$work/five-again"
+same "$work/five/model.safetensors" "$work/five-again/model.safetensors"
+
+# A kill at any time: resumed, it ends as if nothing had happened.
+run 0 train $small --steps 40 --out "$work/whole"
+"$ZEST" train $small --steps 40 --out "$work/killed" >"$work/out" 2>"$work/err" &
+pid=$!
+wait_for_steps "$work/killed" 8
+kill -9 $pid
+wait $pid 2>/dev/null
+run 0 train --resume "$work/killed"
+same "$work/killed/journal" "$work/whole/journal"
+same "$work/killed/best/model.safetensors" "$work/whole/best/model.safetensors"
+same "$work/killed/last/model.safetensors" "$work/whole/last/model.safetensors"
+# Ctrl-C ends it cleanly
+"$ZEST" train $small --steps 4000 --out "$work/stopped" >"$work/out" 2>"$work/err" &
+pid=$!
+wait_for_steps "$work/stopped" 6
+kill -INT $pid
+wait $pid || fail "an interrupted run ended with $?"
+out_has "zest train --resume"
+# two at a time are refused
+"$ZEST" train --resume "$work/stopped" >/dev/null 2>&1 &
+pid=$!
+size=$(stat -c %s "$work/stopped/journal")
+tries=0
+while [ "$(stat -c %s "$work/stopped/journal")" -le "$size" ] && [ $tries -lt 400 ]; do tries=$((tries + 1)); sleep 0.05; done
+run 1 train --resume "$work/stopped"
+err_has "another process"
+kill -INT $pid
+wait $pid
+
+# Mistakes are explained.
+run 2 train --task $task
+err_has "--model"
+run 2 train --model $model
+err_has "--task"
+run 2 train --model $model --task SST-3
+err_has "did you mean"
+run 1 train --model $model --task SST-2 --data "$work"
+err_has "train.tsv"
+run 2 train --model $model --task COPA --data "$work"
+run 1 train $small --out "$work/a"
+err_has "resume"
+run 2 train --resume "$work/a" --lr 3
+err_has "cannot change"
+run 2 train $small --freeze 'no.such*'
+err_has "no.such*"
+run 1 train --resume "$work/nothing"
+run 2 eval $model
+err_has "--task"
+run 2 train $small --objective speed
+sed 's/^words.*/words = bad:unbelievable, good:good/' $task >"$work/x.task"
+cp examples/reviews/*.tsv "$work"
+run 2 train --model $model --task "$work/x.task"
+err_has "unbelievable"
+printf 'sentence\tlabel\nfine\tgood\nodd\tgreen\n' >"$work/train.tsv"
+cp $task "$work/y.task"
+run 1 train --model $model --task "$work/y.task"
+err_has "train.tsv, line 3"
+
+# A disk that fills up: the run ends with a message and can go on.
+(ulimit -f 40; "$ZEST" train $small --steps 8 --out "$work/full" >"$work/out" 2>"$work/err")
+[ $? -eq 1 ] || fail "a full disk went unnoticed"
+err_has "File too large"
+run 0 train --resume "$work/full"
+same "$work/full/journal" "$work/a/journal"
+same "$work/full/best/model.safetensors" "$work/a/best/model.safetensors"
+run 0 train --task list
+out_has "ReCoRD"
