@@ -102,7 +102,7 @@ enum {
   X(TRAIN_SIZE, "train-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                    \
     "training rows of a random sample, instead of --shots; 0: 1000")                                                   \
   X(DEV_SIZE, "dev-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                        \
-    "dev rows of such a sample; 0: 500, or what the task says")                                                        \
+    "dev rows of such a sample; 0: 500, what the task says, or a fifth of your own rows")                              \
   X(TEST_SIZE, "test-size", 0, COUNT, "0", WITHIN(0, 4294967295), "ROWS", "Data", ZEST_FOR_TASKS,                      \
     "test rows at most; 0: 1000")                                                                                      \
   X(LABEL_NOISE, "label-noise", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Data", ZEST_FOR_TASKS,                        \

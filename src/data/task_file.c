@@ -28,7 +28,7 @@
  *     max-length         tokens of the longest text; first-limit, other-limit: of the first field and of each
  *                        other one (masked models)
  *     max-tokens         text: how many may be generated (50)
- *     dev-size           how many rows of train are for dev when there is no file (500)
+ *     dev-size           how many rows of train are for dev when there is no file (a fifth)
  *     name, about        for messages and lists */
 #include <ctype.h>
 #include <errno.h>
