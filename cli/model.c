@@ -18,21 +18,19 @@ zest_model_runner_options zest_cli_model_runner_options(const zest_options *opti
     return (zest_model_runner_options){.compute =
                                            (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
                                        .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
-                                       .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE)};
+                                       .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE),
+                                       .device =
+                                           (zest_device_kind)zest_options_whole(options, ZEST_OPTION_DEVICE)};
 }
 
 zest_status zest_cli_model_open(zest_cli_model *m, const char *path, const zest_options *options,
                                 zest_error *error) {
     *m = (zest_cli_model){0};
-    zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
     zest_model_options load = zest_cli_model_options(options);
     zest_model_runner_options run = zest_cli_model_runner_options(options);
     zest_status status = zest_model_load(path, &load, &m->model, error);
     if (!status && !(m->tokenizer = zest_tokenizer_open(path, error))) status = error->status;
-    if (!status) status = zest_model_runner_new(m->model, zest_forward_for(cpu), &run, &m->runner, error);
+    if (!status) status = zest_model_open_runner(m->model, &run, &m->runner, error);
     return status;
 }
 

@@ -234,7 +234,7 @@ static void rotaries(void **state) {
             double angle = (double)(i / half) * pow(10000, -2.0 * (double)(i % half) / (double)size);
             c[i] = (float)cos(angle), n[i] = (float)sin(angle);
         }
-        zest_forward_plain.rotary(expected, 6, stride, 3, size, positions, c, n, 1);
+        zest_forward_plain.rotary(expected, 6, stride, 3, size, positions, c, n, 1, NULL);
         for (size_t m = 0; m < 6; m++)
             for (size_t h = 0; h < 3; h++)
                 for (size_t i = 0; i < half; i++) { /* a rotation of the plane, as a complex product */
@@ -245,7 +245,7 @@ static void rotaries(void **state) {
                 }
         for (int level = 0; level < levels(); level++) {
             float *got = normals(count, 1, 1);
-            zest_forward_for((zest_cpu)level)->rotary(got, 6, stride, 3, size, positions, c, n, 2);
+            zest_forward_for((zest_cpu)level)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
             same(got, expected, count, 0, zest_cpu_name((zest_cpu)level));
             free(got);
         }
@@ -261,7 +261,7 @@ static void activations(void **state) {
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 3e-3f, ones[i] = 1;
     for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
         memcpy(expected, x, N * sizeof *x);
-        zest_forward_plain.gate(expected, ones, N, (zest_activation)act, 1);
+        zest_forward_plain.gate(expected, ones, N, (zest_activation)act, 1, NULL);
         for (int i = 0; i < N; i++) {
             double v = x[i], y = v;
             if (act == ZEST_ACT_RELU) y = v > 0 ? v : 0;
@@ -273,12 +273,12 @@ static void activations(void **state) {
         }
         for (int level = 0; level < levels(); level++) {
             memcpy(got, x, N * sizeof *x);
-            zest_forward_for((zest_cpu)level)->gate(got, ones, N, (zest_activation)act, 2);
+            zest_forward_for((zest_cpu)level)->gate(got, ones, N, (zest_activation)act, 2, NULL);
             same(got, expected, N, 0, zest_cpu_name((zest_cpu)level));
         }
         for (int level = 0; level < levels(); level++) { /* far out, and NaN */
             float far[4] = {1e30f, -1e30f, NAN, 0}, up[4] = {2, 2, 2, 2};
-            zest_forward_for((zest_cpu)level)->gate(far, up, 4, (zest_activation)act, 1);
+            zest_forward_for((zest_cpu)level)->gate(far, up, 4, (zest_activation)act, 1, NULL);
             assert_true(far[0] == 2e30f && isnan(far[2]) && far[3] == 0);
             if (act) assert_close(far[1], 0, 1e-7);
         }
@@ -299,7 +299,7 @@ static void gathers(void **state) {
         float *before = normals(count, 1, 1), *expected[2] = {room(count), room(count)},
               *out[2] = {room(count), room(count)};
         for (int l = 0; l < 2; l++) memcpy(expected[l], before, count * sizeof(float));
-        assert_int_equal(zest_forward_plain.gather(&table, &p, ids, COUNT(ids), expected, add, 1), 0);
+        assert_int_equal(zest_forward_plain.gather(&table, &p, ids, COUNT(ids), expected, add, 1, NULL), 0);
         for (size_t i = 0; i < count * (size_t)lanes; i++) {
             size_t l = i / count, row = i % count / columns, c = i % columns, at = i % count;
             assert_close(expected[l][at],
@@ -308,7 +308,7 @@ static void gathers(void **state) {
         for (int level = 0; level < levels(); level++) {
             for (int l = 0; l < 2; l++) memcpy(out[l], before, count * sizeof(float));
             assert_int_equal(
-                zest_forward_for((zest_cpu)level)->gather(&table, &p, ids, COUNT(ids), out, add, 2), 0);
+                zest_forward_for((zest_cpu)level)->gather(&table, &p, ids, COUNT(ids), out, add, 2, NULL), 0);
             for (int l = 0; l < 2; l++) same(out[l], expected[l], count, 0, zest_cpu_name((zest_cpu)level));
         }
         free(before);
