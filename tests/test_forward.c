@@ -337,6 +337,7 @@ static void the_gpu_multiplies_as_the_reference(void **state) {
         for (size_t i = 0; i < COUNT(cases); i++) check_on_device(device, &cases[i], which);
         zest_device_close(device);
     }
+    device_verdict();
 }
 
 /* Several matrices in one product, as q, k and v are. */
@@ -388,6 +389,7 @@ static void the_gpu_stacks_matrices(void **state) {
         free(got), free(plain.data);
         zest_device_close(device);
     }
+    device_verdict();
 }
 
 static void a_nan_stays_on_the_gpu(void **state) {
@@ -408,11 +410,15 @@ static void a_nan_stays_on_the_gpu(void **state) {
             device_get_cells(device, job.out[0], o.out_floats, o.out[0]);
             for (size_t n = 0; n < 24; n++) {
                 assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][48 + n]));
-                if (!isnan(o.out[0][24 + n])) fail_msg("%s, activation %d loses a NaN", device_names[which], act);
+                if (isnan(o.out[0][24 + n])) continue;
+                printf("%s, activation %d loses a NaN\n", device_names[which], act);
+                device_complaints++;
+                break;
             }
             discard(&o);
             zest_device_close(device);
         }
+    device_verdict();
 }
 
 int main(void) {

@@ -384,6 +384,7 @@ static void the_gpu_attends_as_the_reference(void **state) {
         for (size_t i = 0; i < COUNT(more_attentions); i++) attend_on_device(device, &more_attentions[i], 1, which);
         zest_device_close(device);
     }
+    device_verdict();
 }
 
 static void norm_on_device(zest_device *device, size_t width, int kind, int which) {
@@ -426,6 +427,7 @@ static void the_gpu_norms_as_the_reference(void **state) {
             for (int kind = 0; kind < 16; kind++) norm_on_device(device, widths[w], kind, which);
         zest_device_close(device);
     }
+    device_verdict();
 }
 
 static void gather_on_device(zest_device *device, int kind, int which) {
@@ -485,6 +487,7 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
         device_fine(device, device->problem[0]);
         zest_device_close(device);
     }
+    device_verdict();
 }
 
 int main(void) {

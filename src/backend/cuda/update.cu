@@ -4,7 +4,7 @@
 
 #include "backend/cuda/cells.cuh"
 
-enum { THREADS = 256, EACH = 8 };
+enum { THREADS = 256, EACH = 8, FEW = 32 };
 
 struct update_tensor {
     void *data;
@@ -13,9 +13,11 @@ struct update_tensor {
     int dtype;
 };
 
+/* Few terms travel with the launch: seeds that all threads know to be the same cost no arithmetic of their own. */
 struct update_job {
     const update_tensor *tensors;
-    const zest_device_term *terms;
+    const zest_device_term *terms; /* when there are more than FEW */
+    zest_device_term few[FEW];
     unsigned tensor_count, term_count;
     float keep;
     uint64_t rounding;
@@ -43,18 +45,22 @@ static __device__ __forceinline__ uint16_t round_f16(float x, uint32_t random) {
     return (uint16_t)(sign | (half < 0x7bff ? half : 0x7bff));
 }
 
+static __device__ __forceinline__ void add_term(const zest_device_term &term, uint64_t number, float x[EACH]) {
+    float z[EACH];
+    noise4(term.seed, term.signs, number / 4, z);
+    noise4(term.seed, term.signs, number / 4 + 1, z + 4);
+#pragma unroll
+    for (int j = 0; j < EACH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
+}
+
 static __device__ __forceinline__ void move(const update_job &job, uint64_t number, float x[EACH]) {
     if (job.keep != 1.0f)
 #pragma unroll
         for (int j = 0; j < EACH; j++) x[j] = __fmul_rn(x[j], job.keep);
-    for (unsigned i = 0; i < job.term_count; i++) {
-        zest_device_term term = job.terms[i];
-        float z[EACH];
-        noise4(term.seed, term.signs, number / 4, z);
-        noise4(term.seed, term.signs, number / 4 + 1, z + 4);
-#pragma unroll
-        for (int j = 0; j < EACH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
-    }
+    if (!job.terms)
+        for (unsigned i = 0; i < job.term_count; i++) add_term(job.few[i], number, x);
+    else
+        for (unsigned i = 0; i < job.term_count; i++) add_term(job.terms[i], number, x);
 }
 
 /* Eight elements a thread, from a number that eight divides: two blocks of normals, one of rounding bits. */
@@ -125,9 +131,11 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     job.tensors = (const update_tensor *)device->operations->device->stage(device, tensors,
                                                                            params->count * sizeof *tensors);
     free(tensors);
-    job.terms = count ? (const zest_device_term *)device->operations->device->stage(device, terms, count * sizeof *terms)
-                      : NULL;
-    if (!job.tensors || (count && !job.terms)) return -1;
+    if (count > FEW)
+        job.terms =
+            (const zest_device_term *)device->operations->device->stage(device, terms, count * sizeof *terms);
+    for (size_t i = 0; i < count && count <= FEW; i++) job.few[i] = terms[i];
+    if (!job.tensors || (count > FEW && !job.terms)) return -1;
     job.tensor_count = (unsigned)params->count;
     job.term_count = (unsigned)count;
     job.keep = keep;
