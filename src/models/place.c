@@ -68,13 +68,13 @@ zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_erro
     if (!runner->device) return ZEST_OK;
     zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
     size_t cell = zest_model_cell(runner), pair = plan.hidden / sizeof(float) * cell;
-    size_t fixed = plan.work / sizeof(float) * cell + weight_bytes(runner);
+    size_t work = plan.work / sizeof(float) * cell, fixed = work + weight_bytes(runner);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
-    if (fixed + *pairs * pair <= had) return ZEST_OK; /* as in the passes before */
+    if (work + *pairs * pair <= had) return ZEST_OK; /* as in the passes before */
     size_t room = runner->operations->device->available(runner->device) + had;
     while (*pairs > 1 && fixed + *pairs * pair > room) --*pairs;
     if (fixed + pair <= room) return ZEST_OK;
-    size_t row = (fixed - weight_bytes(runner) + pair) / pass->room_rows;
+    size_t row = (work + pair) / pass->room_rows;
     size_t rows = room > weight_bytes(runner) ? (room - weight_bytes(runner)) / row : 0;
     return zest_error_set(error, ZEST_ERROR_MEMORY,
                           "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
