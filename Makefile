@@ -195,7 +195,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
 
-FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+FORMATTED := $(wildcard src/backend/cuda/*.cu src/backend/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
 format:
 	clang-format -i $(FORMATTED)
 format-check:

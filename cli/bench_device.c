@@ -1,4 +1,5 @@
-/* zest bench step --device cuda: a whole step on a GPU, where its time goes, and the ceilings of the same run. */
+/* zest bench step --device cuda: a whole step on a GPU, where its time goes, and the ceilings of the same
+ * run. */
 #include <math.h>
 #include <stdio.h>
 
@@ -14,14 +15,17 @@ static double operations_of(const zest_bench_job *b) {
     double width = (double)is->width, q = (double)(is->heads * is->head_size),
            kv = (double)(is->kv_heads * is->head_size), rows = (double)b->work.count;
     double asked = (double)(is->causal ? objective->item_starts[objective->items] : objective->items);
-    double behind = q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
+    double behind =
+        q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
     double layers = (double)is->layers, pairs = 0;
     for (size_t s = 0; s < b->work.batch.sequences; s++) {
         double length = b->work.starts[s + 1] - b->work.starts[s];
         pairs += length * (is->causal ? (length + 1) / 2 : length);
     }
-    double sum = layers * rows * width * (q + 2 * kv) + ((layers - 1) * rows + asked) * behind + layers * 2 * pairs * q;
-    sum += asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
+    double sum = layers * rows * width * (q + 2 * kv) + ((layers - 1) * rows + asked) * behind +
+                 layers * 2 * pairs * q;
+    sum +=
+        asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
     if (is->head_transform) sum += asked * width * width;
     return 2 * sum * 2 * (double)b->stepper.tilt.k;
 }
@@ -51,7 +55,8 @@ static zest_status measure(zest_bench_job *b, figures *f, zest_error *error) {
         if (table->times(device, none)) return wrong(device, error);
         double began = zest_clock_now();
         for (int i = 0; i < STEPS && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
-        if (!status && table->times(device, none)) return wrong(device, error); /* waits for the last update */
+        if (!status && table->times(device, none))
+            return wrong(device, error); /* waits for the last update */
         f->step = fmin(f->step, (zest_clock_now() - began) / STEPS);
     }
     (void)table->held(device, &f->peak);
@@ -67,28 +72,33 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
     const zest_device *device = zest_model_runner_device(b->runner);
     const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     double normals = (double)b->stepper.tilt.k * (double)b->model->params.dimension;
-    printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n", zest_options_text(options, ZEST_OPTION_SHAPE),
-           b->work.batch.sequences, b->work.count, b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
+    printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
+           zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
+           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
            device->operations->device->name(device));
-    printf("%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms and rows %.5f, loss %.5f, update %.5f, "
-           "gaps %.5f\n",
-           f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_ROWS],
-           p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
-    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, %.0f G "
+    printf(
+        "%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms and rows %.5f, loss %.5f, update %.5f, "
+        "gaps %.5f\n",
+        f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_ROWS],
+        p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
+    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+           "%.0f G "
            "normals/s (update %.0f); peak memory %.1f MiB, weights %.1f MiB\n",
            work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
            f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_TIME_UPDATE] / 1e9,
            (double)f->peak / 1048576, (double)b->model->arena_size / 1048576);
     if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
     return zest_output_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, "
+        "s:f, "
         "s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
-        device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE), "batch",
-        (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k", (json_int_t)b->stepper.tilt.k,
-        "seconds_per_step", f->step, "flops_per_second", work / f->step, "ceiling_flops_per_second",
-        f->ceiling.gemm_flops, "ceiling_fraction", fraction, "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes,
-        "ceiling_normals_per_second", f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "weight_bytes",
+        device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
+        "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
+        (json_int_t)b->stepper.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
+        "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
+        "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
+        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "weight_bytes",
         (json_int_t)b->model->arena_size, "seconds", "noise", p[ZEST_TIME_NOISE], "gemm", p[ZEST_TIME_GEMM],
         "attention", p[ZEST_TIME_ATTENTION], "rows", p[ZEST_TIME_ROWS], "loss", p[ZEST_TIME_LOSS], "update",
         p[ZEST_TIME_UPDATE], "gaps", f->gaps));

@@ -62,7 +62,7 @@ static void free_task(zest_bench_task *t) {
 static int make_task(zest_bench_task *t, const zest_options *options, const zest_model *model) {
     size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH), asked = 0;
     *t = (zest_bench_task){.starts = malloc((batch + 1) * sizeof *t->starts),
-                .rows = malloc(batch * ANSWER * sizeof *t->rows)};
+                           .rows = malloc(batch * ANSWER * sizeof *t->rows)};
     t->targets = malloc(batch * ANSWER * sizeof *t->targets);
     t->item_starts = calloc(batch + 1, sizeof *t->item_starts);
     t->answers = calloc(batch, sizeof *t->answers);
@@ -167,7 +167,8 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (size_t)usage.ru_maxrss * 1024;
 }
 
-static int report(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling, zest_cpu cpu) {
+static int report(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling,
+                  zest_cpu cpu) {
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,

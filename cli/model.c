@@ -15,12 +15,11 @@ zest_model_options zest_cli_model_options(const zest_options *options) {
 }
 
 zest_model_runner_options zest_cli_model_runner_options(const zest_options *options) {
-    return (zest_model_runner_options){.compute =
-                                           (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
-                                       .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
-                                       .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE),
-                                       .device =
-                                           (zest_device_kind)zest_options_whole(options, ZEST_OPTION_DEVICE)};
+    return (zest_model_runner_options){
+        .compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
+        .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
+        .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE),
+        .device = (zest_device_kind)zest_options_whole(options, ZEST_OPTION_DEVICE)};
 }
 
 zest_status zest_cli_model_open(zest_cli_model *m, const char *path, const zest_options *options,

@@ -9,7 +9,8 @@
 static const zest_compute device_computes[] = {ZEST_COMPUTE_F32, ZEST_COMPUTE_BF16, ZEST_COMPUTE_F16};
 static const char *const device_names[] = {"cuda f32", "cuda bf16", "cuda f16"};
 
-/* Steps of the type that activations are stored in, relative: results are rounded to it, and so are operands. */
+/* Steps of the type that activations are stored in, relative: results are rounded to it, and so are operands.
+ */
 static const double device_step[] = {6e-8, 4e-3, 5e-4};
 
 static inline zest_device *device_open(zest_compute compute) {
@@ -63,7 +64,8 @@ static inline void device_get_cells(zest_device *device, const float *data, size
 static inline zest_weight device_put_weight(zest_device *device, const zest_weight *weight) {
     zest_weight out = *weight;
     if (weight->data)
-        out.data = device_put(device, weight->data, weight->rows * weight->columns * zest_dtype_size(weight->dtype));
+        out.data =
+            device_put(device, weight->data, weight->rows * weight->columns * zest_dtype_size(weight->dtype));
     return out;
 }
 
@@ -76,14 +78,15 @@ static inline void device_verdict(void) {
 }
 
 /* What no operation may overwrite is compared exactly, the rest within tolerance·max(1, |expected|). */
-static inline void device_same(const float *got, const float *expected, size_t rows, size_t width, size_t stride,
-                               double tolerance, const char *what) {
+static inline void device_same(const float *got, const float *expected, size_t rows, size_t width,
+                               size_t stride, double tolerance, const char *what) {
     for (size_t i = 0; i < rows * stride; i++) {
-        double d = fabs((double)got[i] - (double)expected[i]), allowed = tolerance * fmax(1, fabs((double)expected[i]));
+        double d = fabs((double)got[i] - (double)expected[i]),
+               allowed = tolerance * fmax(1, fabs((double)expected[i]));
         if (i % stride >= width) allowed = 0;
         if (d <= allowed) continue;
-        printf("%s: element %zu of row %zu is %.9g, should be %.9g (allowed %.3g)\n", what, i % stride, i / stride,
-               (double)got[i], (double)expected[i], allowed);
+        printf("%s: element %zu of row %zu is %.9g, should be %.9g (allowed %.3g)\n", what, i % stride,
+               i / stride, (double)got[i], (double)expected[i], allowed);
         device_complaints++;
         return;
     }

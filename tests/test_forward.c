@@ -310,7 +310,7 @@ static void check_on_device(zest_device *device, const linear_case *c, int which
         job.a[l] = device_put_cells(device, (float *)(uintptr_t)o.job.a[l], c->rows * o.job.a_stride);
         float *out = device_put_cells(device, o.fresh[l], o.out_floats);
         job.out[l] = out;
-        job.residual[l] = c->residual == NONE      ? NULL
+        job.residual[l] = c->residual == NONE    ? NULL
                           : c->residual == APART ? device_put_cells(device, o.residual[l], o.out_floats)
                                                  : out;
     }

@@ -325,13 +325,20 @@ static void gathers(void **state) {
 
 /* ---- On a GPU ---- */
 
-/* The cases above, whose odd strides only the plain kernel takes, and more with strides that the tensor cores'
- * kernel takes; two lanes at once. */
+/* The cases above, whose odd strides only the plain kernel takes, and more with strides that the tensor
+ * cores' kernel takes; two lanes at once. */
 static const attention_case more_attentions[] = {
-    {2, 2, 32, 0, 0, {7, 1, 33, 0, 16}}, {2, 1, 64, 1, 0, {7, 1, 130, 14, 64}}, {2, 2, 64, 0, 0, {128, 65, 63, 1}},
-    {4, 2, 80, 1, 5, {31, 3}},           {3, 1, 96, 0, 9, {15, 17}},            {2, 2, 128, 1, 3, {65, 200}},
-    {1, 1, 256, 1, 100, {1, 2}},         {2, 1, 256, 0, 0, {19, 40, 100}},      {2, 2, 24, 1, 0, {70}},
-    {1, 1, 192, 1, 0, {129}},            {12, 12, 64, 1, 1, {256, 31}},
+    {2, 2, 32, 0, 0, {7, 1, 33, 0, 16}},
+    {2, 1, 64, 1, 0, {7, 1, 130, 14, 64}},
+    {2, 2, 64, 0, 0, {128, 65, 63, 1}},
+    {4, 2, 80, 1, 5, {31, 3}},
+    {3, 1, 96, 0, 9, {15, 17}},
+    {2, 2, 128, 1, 3, {65, 200}},
+    {1, 1, 256, 1, 100, {1, 2}},
+    {2, 1, 256, 0, 0, {19, 40, 100}},
+    {2, 2, 24, 1, 0, {70}},
+    {1, 1, 192, 1, 0, {129}},
+    {12, 12, 64, 1, 1, {256, 31}},
 };
 
 static void attend_on_device(zest_device *device, const attention_case *c, int even, int which) {
@@ -341,7 +348,8 @@ static void attend_on_device(zest_device *device, const attention_case *c, int e
     size_t n = o.job.sequences, q = c->heads * c->size, kv = c->kv_heads * c->size, longest = 0;
     size_t q_rows = o.q_start[n], kv_rows = o.kv_start[n];
     if (even) o.job.q_stride = q, o.job.kv_stride = kv, o.job.out_stride = q; /* what was made is longer */
-    size_t floats = q_rows * o.job.out_stride, q_floats = q_rows * o.job.q_stride, kv_floats = kv_rows * o.job.kv_stride;
+    size_t floats = q_rows * o.job.out_stride, q_floats = q_rows * o.job.q_stride,
+           kv_floats = kv_rows * o.job.kv_stride;
     float *both[4] = {room(2 * q_floats), room(2 * kv_floats), room(2 * kv_floats), room(2 * floats)};
     float *expected = room(2 * floats), *got = room(2 * floats);
     for (size_t l = 0; l < 2; l++) {
@@ -358,12 +366,14 @@ static void attend_on_device(zest_device *device, const attention_case *c, int e
     job.kv_start = device_put(device, o.kv_start, sizeof o.kv_start);
     if (even) job.kv_end = device_put(device, o.kv_start + 1, sizeof o.kv_start - sizeof *o.kv_start);
     for (size_t s = 0; s < n; s++) longest = c->lengths[s] > longest ? c->lengths[s] : longest;
-    job.longest = longest, job.lanes = 2, job.q_lane = q_floats, job.kv_lane = kv_floats, job.out_lane = floats;
+    job.longest = longest, job.lanes = 2, job.q_lane = q_floats, job.kv_lane = kv_floats,
+    job.out_lane = floats;
     device_fine(device, device->operations->attention(&job, 1, &scratch));
     device_get_cells(device, job.out, 2 * floats, got);
     memcpy(expected, both[3], 2 * floats * sizeof *expected);
     for (size_t l = 0; l < 2; l++) {
-        o.job.q = both[0] + l * q_floats, o.job.k = both[1] + l * kv_floats, o.job.v = both[2] + l * kv_floats;
+        o.job.q = both[0] + l * q_floats, o.job.k = both[1] + l * kv_floats,
+        o.job.v = both[2] + l * kv_floats;
         o.job.out = expected + l * floats;
         assert_int_equal(zest_forward_plain.attention(&o.job, 1, &plain), 0);
     }
@@ -381,7 +391,8 @@ static void the_gpu_attends_as_the_reference(void **state) {
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
         for (size_t i = 0; i < COUNT(attentions); i++) attend_on_device(device, &attentions[i], 0, which);
-        for (size_t i = 0; i < COUNT(more_attentions); i++) attend_on_device(device, &more_attentions[i], 1, which);
+        for (size_t i = 0; i < COUNT(more_attentions); i++)
+            attend_on_device(device, &more_attentions[i], 1, which);
         zest_device_close(device);
     }
     device_verdict();
@@ -401,7 +412,8 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
     there = job;
     there.gain = device_put_weight(device, &job.gain);
     there.bias = device_put_weight(device, &job.bias);
-    float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)}, *expected[2] = {room(count), room(count)}, *got = room(count);
+    float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)}, *expected[2] = {room(count), room(count)},
+          *got = room(count);
     for (int l = 0; l < lanes; l++) {
         there.x[l] = device_put_cells(device, x[l], count);
         there.out[l] = kind & 8 ? (float *)(uintptr_t)there.x[l] : device_put_cells(device, got, count);
@@ -448,7 +460,8 @@ static void gather_on_device(zest_device *device, int kind, int which) {
     for (int l = 0; l < 2; l++) {
         device_get_cells(device, out[l], count, got);
         if (which || l >= lanes) /* in fp32 not a bit may differ */
-            device_same(got, expected[l], COUNT(ids), columns, columns, device_step[which], device_names[which]);
+            device_same(got, expected[l], COUNT(ids), columns, columns, device_step[which],
+                        device_names[which]);
         else
             same(got, expected[l], count, 0, "gather on the GPU");
         free(expected[l]);
@@ -466,18 +479,21 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
         zest_scratch scratch = {.device = device};
         for (int kind = 0; kind < 24; kind++) gather_on_device(device, kind, which);
         float *x = normals(COUNT_, 1, 1), *got = room(COUNT_), c[10 * HALF], s[10 * HALF];
-        for (size_t i = 0; i < 10 * HALF; i++) c[i] = (float)cos(0.1 * (double)i), s[i] = (float)sin(0.1 * (double)i);
+        for (size_t i = 0; i < 10 * HALF; i++)
+            c[i] = (float)cos(0.1 * (double)i), s[i] = (float)sin(0.1 * (double)i);
         float *there = device_put_cells(device, x, COUNT_);
         zest_forward_plain.rotary(x, 6, STRIDE, 3, SIZE, positions, c, s, 1, NULL);
         device->operations->rotary(there, 6, STRIDE, 3, SIZE, device_put(device, positions, sizeof positions),
-                                   device_put(device, c, sizeof c), device_put(device, s, sizeof s), 1, &scratch);
+                                   device_put(device, c, sizeof c), device_put(device, s, sizeof s), 1,
+                                   &scratch);
         device_get_cells(device, there, COUNT_, got);
         device_same(got, x, 6, 3 * SIZE, STRIDE, 1e-6 + device_step[which], device_names[which]);
         free(x), free(got);
         for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
             float *gate = room(N), *up = normals(N, 2, 1);
             for (int i = 0; i < N; i++) gate[i] = (float)(i - N / 2) * 3e-3f;
-            float *gate_there = device_put_cells(device, gate, N), *up_there = device_put_cells(device, up, N);
+            float *gate_there = device_put_cells(device, gate, N),
+                  *up_there = device_put_cells(device, up, N);
             zest_forward_plain.gate(gate, up, N, (zest_activation)act, 1, NULL);
             device->operations->gate(gate_there, up_there, N, (zest_activation)act, 1, &scratch);
             device_get_cells(device, gate_there, N, up);

@@ -1,5 +1,5 @@
-/* Models on a GPU against the same models on the CPU: every family, every loss, generation, and steps that end
- * in the same bits. Without a GPU only what is refused is tested. */
+/* Models on a GPU against the same models on the CPU: every family, every loss, generation, and steps that
+ * end in the same bits. Without a GPU only what is refused is tested. */
 #include "core/stepper.h"
 #include "models/move.h"
 #include "tests/model.h"
@@ -87,7 +87,8 @@ static void compare(const char *name, const zest_model *model, const zest_model_
     zest_model_runner *plain = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
     assert_done(zest_model_losses(plain, lanes, LANES, objective, expected, means[0], NULL, error));
     for (int c = 0; c < COMPUTES; c++) {
-        zest_model_runner *runner = open_device(model, (zest_compute)c, 0), *one = open_device(model, (zest_compute)c, 1);
+        zest_model_runner *runner = open_device(model, (zest_compute)c, 0),
+                          *one = open_device(model, (zest_compute)c, 1);
         double worst = 0;
         for (int round = 0; round < 2; round++) { /* the second finds its memory there */
             assert_done(zest_model_losses(runner, lanes, LANES, objective, got, means[1], NULL, error));
@@ -126,7 +127,8 @@ static void sharing(void **state) {
     static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
     static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
     static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
-    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5}, answers[] = {1, 0};
+    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
+                          answers[] = {1, 0};
     static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "qwen2"};
     for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
         zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
@@ -152,14 +154,16 @@ static void larger(void **state) {
     (void)state;
     static const char *const configs[] = {
         "{\"model_type\": \"opt\", \"vocab_size\": 17000, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
-        "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, \"max_position_embeddings\": 512, "
+        "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
+        "\"max_position_embeddings\": 512, "
         "\"do_layer_norm_before\": true, \"activation_function\": \"relu\"}",
         "{\"model_type\": \"llama\", \"vocab_size\": 9000, \"hidden_size\": 256, \"num_hidden_layers\": 2, "
         "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 384, "
-        "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "
+        "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
+        "\"silu\", "
         "\"tie_word_embeddings\": false}"};
     uint32_t tokens[400], starts[] = {0, 150, 151, 400}, rows[6] = {10, 148, 150, 200, 398, 399},
-             targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
+                          targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
     for (size_t i = 0; i < 400; i++) tokens[i] = (uint32_t)(i * 2654435761u % 9000);
     for (size_t i = 0; i < 2; i++) {
         zest_model *model;
@@ -217,8 +221,9 @@ static void step_options(zest_options *options, const char *distribution) {
 
 /* Steps with losses from `from`, put into record; a runner's weights move as the losses say. */
 enum { STEPS = 4 };
-static void take_steps(zest_model_runner *runner, const zest_model *model, const zest_model_objective *objective,
-                       const char *distribution, double record[STEPS][6], int known) {
+static void take_steps(zest_model_runner *runner, const zest_model *model,
+                       const zest_model_objective *objective, const char *distribution,
+                       double record[STEPS][6], int known) {
     zest_options options;
     zest_stepper stepper = {0};
     step_options(&options, distribution);
@@ -248,7 +253,8 @@ static void steps_replay(void **state) {
     static const char *const distributions[] = {"gaussian", "rademacher", "sphere"};
     for (size_t i = 0; i < 3; i++)
         for (int back = 0; back < 2; back++) {
-            zest_model *model = test_model(models[i], storages[i]), *twin = test_model(models[i], storages[i]);
+            zest_model *model = test_model(models[i], storages[i]),
+                       *twin = test_model(models[i], storages[i]);
             test_golden golden = test_golden_open(models[i]);
             test_objectives objectives;
             test_objectives_make(&golden, &objectives);

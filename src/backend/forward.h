@@ -105,8 +105,8 @@ typedef struct {
     float scale;
     zest_compute compute;
     /* Devices only. */
-    const uint32_t *kv_end; /* or NULL: a sequence's keys end where the next one's begin */
-    size_t longest;         /* queries of the longest sequence */
+    const uint32_t *kv_end;                  /* or NULL: a sequence's keys end where the next one's begin */
+    size_t longest;                          /* queries of the longest sequence */
     size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
 } zest_attention;
 

@@ -27,8 +27,9 @@ zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine
                        .residual_stride = out_stride,
                        .activation = activation,
                        .compute = runner->compute};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(runner, error)
-                                                                               : ZEST_OK;
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
 }
 
 zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
@@ -43,8 +44,9 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
                      .out = {out[0], out[1]},
                      .rows = rows,
                      .width = width};
-    return runner->operations->norm(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(runner, error)
-                                                                             : ZEST_OK;
+    return runner->operations->norm(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
 }
 
 /* ---- Behind the layers ---- */
@@ -190,9 +192,11 @@ static zest_status reach_position(zest_model_runner *runner, size_t positions, z
     zest_status status = zest_model_room_floats(runner, &runner->cosines, count, error);
     if (!status) status = zest_model_room_floats(runner, &runner->sines, count, error);
     float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;
-    if (!status && runner->device && !tables) status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
+    if (!status && runner->device && !tables)
+        status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
     if (status) return status;
-    float *cosines = tables ? tables : runner->cosines.data, *sines = tables ? tables + count : runner->sines.data;
+    float *cosines = tables ? tables : runner->cosines.data,
+          *sines = tables ? tables + count : runner->sines.data;
     for (size_t p = 0; p < positions; p++)
         for (size_t i = 0; i < half; i++) {
             float angle = (float)p * runner->model->rotary[i];
@@ -268,12 +272,15 @@ static zest_status make_room(zest_model_pass *pass) {
     pass->kv_width = is->kv_heads * is->head_size;
     pass->stride = pass->q_width + 2 * pass->kv_width;
     pass->span = larger(pass->stride, is->width);
-    zest_status status = zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
+    zest_status status =
+        zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
     if (!status)
-        status = zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
+        status =
+            zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
     if (!status && pass->request->batch->parents)
-        status = zest_model_room_for(runner, &runner->past, /* a device takes both lanes at once */
-                                     (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, pass->error);
+        status =
+            zest_model_room_for(runner, &runner->past, /* a device takes both lanes at once */
+                                (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, pass->error);
     return status;
 }
 
@@ -332,8 +339,9 @@ zest_status zest_model_open_runner(const zest_model *model, const zest_model_run
 }
 
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
-    const zest_model_room *rooms[] = {&runner->x,     &runner->a,       &runner->work,    &runner->past, &runner->logits,
-                                      &runner->words, &runner->results, &runner->cosines, &runner->sines};
+    const zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
+                                      &runner->past,    &runner->logits,  &runner->words,
+                                      &runner->results, &runner->cosines, &runner->sines};
     size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
     if (runner->device) return bytes + runner->operations->device->held(runner->device, NULL);
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) bytes += rooms[i]->count * rooms[i]->cell;
@@ -344,8 +352,9 @@ zest_device *zest_model_runner_device(const zest_model_runner *runner) { return 
 
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
-    zest_model_room *rooms[] = {&runner->x,     &runner->a,       &runner->work,    &runner->past, &runner->logits,
-                                &runner->words, &runner->results, &runner->cosines, &runner->sines};
+    zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
+                                &runner->past,    &runner->logits,  &runner->words,
+                                &runner->results, &runner->cosines, &runner->sines};
     for (size_t i = 0; !runner->device && i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
     free(runner->scratch.data);
     free(runner->rows);

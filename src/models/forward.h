@@ -56,7 +56,8 @@ zest_status zest_model_runner_new(const zest_model *model, const zest_forward *o
                                   const zest_model_runner_options *options, zest_model_runner **runner,
                                   zest_error *error);
 void zest_model_runner_free(zest_model_runner *runner);
-size_t zest_model_runner_memory(const zest_model_runner *runner); /* bytes held, on a device with the weights */
+size_t
+zest_model_runner_memory(const zest_model_runner *runner); /* bytes held, on a device with the weights */
 zest_device *zest_model_runner_device(const zest_model_runner *runner); /* NULL: the CPU */
 
 /* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states

@@ -22,10 +22,10 @@ struct zest_model_runner {
     size_t live;
     zest_scratch scratch;
 
-    zest_model_room x;    /* hidden states of every live lane */
-    zest_model_room a;    /* one pair: hidden states behind a norm */
-    zest_model_room work; /* one pair: q, k, v and context; or the inside of the MLP */
-    zest_model_room past; /* one lane: keys and values of parents and their children, written out */
+    zest_model_room x;             /* hidden states of every live lane */
+    zest_model_room a;             /* one pair: hidden states behind a norm */
+    zest_model_room work;          /* one pair: q, k, v and context; or the inside of the MLP */
+    zest_model_room past;          /* one lane: keys and values of parents and their children, written out */
     zest_model_room logits, words; /* logits and the tables of angles are floats everywhere */
     zest_model_room results;       /* on a device: what a pass leaves for the host, all lanes */
     zest_model_room cosines, sines;

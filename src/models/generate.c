@@ -26,7 +26,8 @@ static zest_status choose(void *user, int lane, size_t first, size_t count, cons
     (void)lane;
     if (runner->device) {
         zest_logit_block block = {logits, job->row_count, first, count, NULL};
-        int failed = runner->operations->device->best_logits(runner->device, &block, (void *)runner->results.data);
+        int failed =
+            runner->operations->device->best_logits(runner->device, &block, (void *)runner->results.data);
         return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
     }
     for (size_t r = 0; r < job->row_count; r++) {

@@ -4,8 +4,8 @@
 
 #include "models/forward_internal.h"
 
-/* Words of a block. A constant: it decides the order in which a row's probabilities are summed. Devices, which
- * sum in an order of their own, take fewer and larger steps. */
+/* Words of a block. A constant: it decides the order in which a row's probabilities are summed. Devices,
+ * which sum in an order of their own, take fewer and larger steps. */
 enum { BLOCK = 2048, DEVICE_BLOCK = 8192 };
 
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_model_unit *unit,
@@ -38,14 +38,15 @@ static zest_status gather_words(zest_model_runner *runner, const zest_model_unit
         zest_weight column = head->bias;
         column.rows = head->bias.columns;
         column.columns = 1;
-        failed = runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0, runner->threads,
-                                            &runner->scratch);
+        failed = runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0,
+                                            runner->threads, &runner->scratch);
     }
     return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
 }
 
-static zest_status device_words(zest_model_runner *runner, const zest_model_unit *unit, const float *const h[2],
-                                const uint32_t *words, size_t count, float *const out[2], zest_error *error) {
+static zest_status device_words(zest_model_runner *runner, const zest_model_unit *unit,
+                                const float *const h[2], const uint32_t *words, size_t count,
+                                float *const out[2], zest_error *error) {
     const zest_model_affine *head = &runner->model->head;
     zest_words job = {.weight = head->weight,
                       .bias = head->bias,
@@ -56,7 +57,8 @@ static zest_status device_words(zest_model_runner *runner, const zest_model_unit
                       .words = words,
                       .count = count,
                       .out = {out[0], out[1]}};
-    return runner->operations->device->words(runner->device, &job) ? zest_model_no_scratch(runner, error) : ZEST_OK;
+    return runner->operations->device->words(runner->device, &job) ? zest_model_no_scratch(runner, error)
+                                                                   : ZEST_OK;
 }
 
 zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
@@ -93,8 +95,9 @@ static zest_weight slice(const zest_weight *whole, size_t first, size_t count, s
 }
 
 /* Logits are floats whatever the compute. */
-static zest_status multiply_block(zest_model_runner *runner, const zest_model_unit *unit, const float *const h[2],
-                                  size_t first, size_t count, float *const logits[2], zest_error *error) {
+static zest_status multiply_block(zest_model_runner *runner, const zest_model_unit *unit,
+                                  const float *const h[2], size_t first, size_t count, float *const logits[2],
+                                  zest_error *error) {
     const zest_model *model = runner->model;
     size_t width = model->is.embedding_width;
     zest_linear job = {.weight = slice(&model->head.weight, first, count, width),
@@ -107,8 +110,9 @@ static zest_status multiply_block(zest_model_runner *runner, const zest_model_un
                        .out_stride = count,
                        .compute = runner->compute,
                        .wide = 1};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(runner, error)
-                                                                               : ZEST_OK;
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
 }
 
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,

@@ -17,8 +17,8 @@ static zest_status map(zest_model_pass *pass, const zest_model_pair *lanes, cons
 static zest_status gather(zest_model_pass *pass, const zest_model_pair *lanes, const zest_weight *table,
                           const uint32_t *ids, float *const out[2], int add) {
     zest_model_runner *runner = pass->runner;
-    int failed = runner->operations->gather(table, &lanes->perturbation, ids, pass->rows, out, add, runner->threads,
-                                            &runner->scratch);
+    int failed = runner->operations->gather(table, &lanes->perturbation, ids, pass->rows, out, add,
+                                            runner->threads, &runner->scratch);
     return failed ? zest_model_no_scratch(runner, pass->error) : ZEST_OK;
 }
 
@@ -29,14 +29,14 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
     zest_model_halves(&pass->runner->a, 0, a);
     int projected = model->project_in.weight.data != NULL;
     float *const *x = is->embedding_norm ? a : (float *const *)lanes->x;
-    zest_status status =
-        gather(pass, lanes, &model->tokens, pass->at.tokens, projected ? a : x, 0);
+    zest_status status = gather(pass, lanes, &model->tokens, pass->at.tokens, projected ? a : x, 0);
     if (!status && projected) /* not transposed in any family, whatever the layers are */
         status = zest_model_linear(pass->runner, &model->project_in, &lanes->perturbation, 0, ZEST_CONST2(a),
                                    pass->rows, is->embedding_width, lanes->x, is->width, NULL, ZEST_ACT_NONE,
                                    pass->error);
     if (!status && is->token_types) status = gather(pass, lanes, &model->types, pass->at.types, x, 1);
-    if (!status && is->position_rows) status = gather(pass, lanes, &model->positions, pass->at.table_rows, x, 1);
+    if (!status && is->position_rows)
+        status = gather(pass, lanes, &model->positions, pass->at.table_rows, x, 1);
     if (!status && is->embedding_norm)
         status = zest_model_norm(pass->runner, &model->embedding_norm, &lanes->perturbation, ZEST_CONST2(a),
                                  lanes->x, pass->rows, is->width, pass->error);
@@ -90,8 +90,8 @@ static void copy_keys(const zest_model_pass *pass, const float *qkv, size_t firs
 }
 
 /* The same on a device: row source[i] of q, k and v, or row i, to row i or target[i]. */
-static int send_keys(const zest_model_pass *pass, const float *qkv, float *to, size_t count, const uint32_t *source,
-                     const uint32_t *target) {
+static int send_keys(const zest_model_pass *pass, const float *qkv, float *to, size_t count,
+                     const uint32_t *source, const uint32_t *target) {
     zest_model_runner *runner = pass->runner;
     zest_copy_rows job = {.from = zest_model_at(runner, qkv, pass->q_width),
                           .to = to,
@@ -168,10 +168,11 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
     const zest_model_description *is = pass->is;
     const zest_model_batch *batch = pass->request->batch;
     int count = lanes->perturbation.lanes, together = runner->device ? count : 1;
-    for (int l = 0; !is->position_rows && l < count; l++) /* keys stand behind the queries: heads all the same */
+    for (int l = 0; !is->position_rows && l < count;
+         l++) /* keys stand behind the queries: heads all the same */
         runner->operations->rotary(qkv[l], pass->rows, pass->stride, is->heads + is->kv_heads, is->head_size,
-                                   pass->at.positions, runner->cosines.data, runner->sines.data, runner->threads,
-                                   &runner->scratch);
+                                   pass->at.positions, runner->cosines.data, runner->sines.data,
+                                   runner->threads, &runner->scratch);
     for (int l = 0; l < count; l += together) {
         attending a = {.q = qkv[l],
                        .kv = zest_model_at(runner, qkv[l], pass->q_width),
@@ -195,7 +196,8 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
 
 /* On a device: one product for all three. */
 static zest_status project_together(zest_model_pass *pass, const zest_model_layer *layer,
-                                    const zest_model_pair *lanes, const float *const a[2], float *const qkv[2]) {
+                                    const zest_model_pair *lanes, const float *const a[2],
+                                    float *const qkv[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_linear_part more[2] = {{layer->k.weight, layer->k.bias}, {layer->v.weight, layer->v.bias}};
     zest_linear job = {.weight = layer->q.weight,
@@ -260,7 +262,8 @@ static zest_status narrow(zest_model_pass *pass, const zest_model_pair *lanes, f
                           float *const room[2]) {
     int failed = 0;
     for (int l = 0; l < lanes->perturbation.lanes && !failed; l++)
-        failed = pick(pass, context[l], pass->q_width, room[l]) || pick(pass, lanes->x[l], pass->is->width, room[l]);
+        failed = pick(pass, context[l], pass->q_width, room[l]) ||
+                 pick(pass, lanes->x[l], pass->is->width, room[l]);
     return failed ? zest_model_no_scratch(pass->runner, pass->error) : ZEST_OK;
 }
 
@@ -314,8 +317,8 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
                      is->gated ? ZEST_ACT_NONE : is->activation);
     if (status) return status;
     for (int l = 0; is->gated && l < lanes->perturbation.lanes; l++)
-        pass->runner->operations->gate(gate[l], up[l], rows * is->inner, is->activation, pass->runner->threads,
-                                       &pass->runner->scratch);
+        pass->runner->operations->gate(gate[l], up[l], rows * is->inner, is->activation,
+                                       pass->runner->threads, &pass->runner->scratch);
     status = map(pass, lanes, &layer->down, is->gated ? ZEST_CONST2(gate) : ZEST_CONST2(up), rows, is->inner,
                  is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
     if (!status && is->norm_after)

@@ -69,8 +69,9 @@ static zest_status leave_words(losing *job, const zest_model_unit *unit, const f
     zest_status status = ZEST_OK;
     if (!job->words)
         status = zest_model_stage(job->runner, objective->words, objective->word_count, &job->words, error);
-    return status ? status
-                  : zest_model_head_words(job->runner, unit, h, job->words, objective->word_count, out, error);
+    return status
+               ? status
+               : zest_model_head_words(job->runner, unit, h, job->words, objective->word_count, out, error);
 }
 
 static zest_status visit_words(zest_model_runner *runner, const zest_model_unit *unit, void *user,
@@ -81,7 +82,8 @@ static zest_status visit_words(zest_model_runner *runner, const zest_model_unit 
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     if (!status && runner->device) return leave_words(job, unit, h, error);
     if (!status)
-        status = zest_model_room_floats(runner, &runner->logits, 2 * objective->items * objective->word_count, error);
+        status = zest_model_room_floats(runner, &runner->logits, 2 * objective->items * objective->word_count,
+                                        error);
     if (status) return status;
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
@@ -209,7 +211,8 @@ static zest_status fetch_results(const losing *job, size_t lane_count, zest_erro
     char *results = malloc(lane_count * each);
     if (!results) return zest_error_memory(error, "losses", lane_count * each);
     zest_status status = ZEST_OK;
-    if (runner->operations->device->download(runner->device, results, runner->results.data, lane_count * each))
+    if (runner->operations->device->download(runner->device, results, runner->results.data,
+                                             lane_count * each))
         status = zest_model_no_scratch(runner, error);
     for (size_t l = 0; l < lane_count && !status; l++) {
         void *own = results + l * each;
@@ -298,8 +301,8 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
     if (!job.item_scores || !job.sums[0])
         status = zest_error_memory(error, "losses", job.row_count * 2 * sizeof *job.sums[0]);
     if (!status && runner->device)
-        status = zest_model_room_floats(runner, &runner->results, lane_count * result_bytes(&job) / sizeof(float),
-                                        error);
+        status = zest_model_room_floats(runner, &runner->results,
+                                        lane_count * result_bytes(&job) / sizeof(float), error);
     if (!status) status = zest_model_forward(runner, &request, error);
     if (!status && runner->device) status = fetch_results(&job, lane_count, error);
     if (!status && means) take_means(&job, lane_count, means);

@@ -24,8 +24,8 @@ static zest_status move_on_device(zest_model_runner *runner, const zest_update *
     size_t count = list_terms(update, terms);
     double keep = 1 - update->lr * update->decay;
     int failed = device->unstage(runner->device) ||
-                 device->update(runner->device, &runner->model->params, terms, count, keep != 1 ? (float)keep : 1.0f,
-                                update->rounding);
+                 device->update(runner->device, &runner->model->params, terms, count,
+                                keep != 1 ? (float)keep : 1.0f, update->rounding);
     free(terms);
     return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
 }

@@ -17,7 +17,8 @@ zest_status zest_model_no_scratch(zest_model_runner *runner, zest_error *error) 
 /* ---- Memory ---- */
 
 void *zest_model_memory_new(zest_model_runner *runner, size_t bytes) {
-    return runner->device ? runner->operations->device->allocate(runner->device, bytes) : zest_memory_new(bytes);
+    return runner->device ? runner->operations->device->allocate(runner->device, bytes)
+                          : zest_memory_new(bytes);
 }
 
 void zest_model_memory_free(zest_model_runner *runner, void *data) {
@@ -76,10 +77,11 @@ zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_erro
     if (fixed + pair <= room) return ZEST_OK;
     size_t row = (work + pair) / pass->room_rows;
     size_t rows = room > weight_bytes(runner) ? (room - weight_bytes(runner)) / row : 0;
-    return zest_error_set(error, ZEST_ERROR_MEMORY,
-                          "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
-                          "are free: about %zu tokens would fit",
-                          pass->room_rows, (double)(fixed + pair) / 1048576, (double)room / 1048576, rows);
+    return zest_error_set(
+        error, ZEST_ERROR_MEMORY,
+        "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
+        "are free: about %zu tokens would fit",
+        pass->room_rows, (double)(fixed + pair) / 1048576, (double)room / 1048576, rows);
 }
 
 /* ---- Weights ---- */
@@ -95,8 +97,9 @@ static void rebase_affine(zest_model_affine *affine, const char *from, char *to)
 
 static void rebase_all(zest_model *model, const char *from, char *to) {
     zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
-    zest_model_affine *maps[] = {&model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
-                                 &model->head_dense,     &model->head_norm,  &model->head};
+    zest_model_affine *maps[] = {
+        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
+        &model->head_dense,     &model->head_norm,  &model->head};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) rebase(tables[i], from, to);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) rebase_affine(maps[i], from, to);
     for (size_t i = 0; i < model->is.layers; i++) {
@@ -120,19 +123,19 @@ zest_status zest_model_place(zest_model_runner *runner, zest_error *error) {
     placed->layers = malloc(owner->is.layers * sizeof *placed->layers);
     placed->tensors = malloc(owner->params.count * sizeof *placed->tensors);
     if (!placed->layers || !placed->tensors)
-        return zest_error_memory(error, "the model's description", owner->params.count * sizeof *placed->tensors);
+        return zest_error_memory(error, "the model's description",
+                                 owner->params.count * sizeof *placed->tensors);
     memcpy(placed->layers, owner->layers, owner->is.layers * sizeof *placed->layers);
     memcpy(placed->tensors, owner->tensors, owner->params.count * sizeof *placed->tensors);
     placed->params.tensors = placed->tensors;
     if (owner->arena_size > device->available(runner->device))
-        return zest_error_set(error, ZEST_ERROR_MEMORY,
-                              "the weights take %.1f MiB and the device has %.1f free: use 16-bit weights (--weights "
-                              "bf16), a smaller model, or --device cpu",
-                              (double)owner->arena_size / 1048576,
-                              (double)device->available(runner->device) / 1048576);
+        return zest_error_set(
+            error, ZEST_ERROR_MEMORY,
+            "the weights take %.1f MiB and the device has %.1f free: use 16-bit weights (--weights "
+            "bf16), a smaller model, or --device cpu",
+            (double)owner->arena_size / 1048576, (double)device->available(runner->device) / 1048576);
     placed->arena = device->allocate(runner->device, owner->arena_size);
-    if (!placed->arena ||
-        device->upload(runner->device, placed->arena, owner->arena, owner->arena_size))
+    if (!placed->arena || device->upload(runner->device, placed->arena, owner->arena, owner->arena_size))
         return zest_model_no_scratch(runner, error);
     rebase_all(placed, owner->arena, placed->arena);
     runner->model = placed;
@@ -175,7 +178,8 @@ static zest_status stage_cache(zest_model_pass *pass) {
     const zest_model_cache *cache = pass->request->cache;
     const zest_model_batch *batch = pass->request->batch;
     size_t n = batch->sequences;
-    uint32_t *targets = malloc((pass->rows + 2 * n) * sizeof *targets), *begins = targets + pass->rows, *ends = begins + n;
+    uint32_t *targets = malloc((pass->rows + 2 * n) * sizeof *targets), *begins = targets + pass->rows,
+             *ends = begins + n;
     if (!targets) return zest_error_memory(pass->error, "keys", pass->rows * sizeof *targets);
     for (size_t s = 0; s < n; s++) {
         size_t slot = cache->slots[s], first = batch->starts[s], count = batch->starts[s + 1] - first;
@@ -183,7 +187,8 @@ static zest_status stage_cache(zest_model_pass *pass) {
         ends[s] = (uint32_t)(cache->slot_start[slot] + cache->lengths[slot] + count);
         for (size_t i = 0; i < count; i++) targets[first + i] = (uint32_t)(ends[s] - count + i);
     }
-    zest_status status = zest_model_stage(pass->runner, targets, pass->rows, &pass->at.key_targets, pass->error);
+    zest_status status =
+        zest_model_stage(pass->runner, targets, pass->rows, &pass->at.key_targets, pass->error);
     if (!status) status = zest_model_stage(pass->runner, begins, n, &pass->at.key_starts, pass->error);
     if (!status) status = zest_model_stage(pass->runner, ends, n, &pass->at.key_ends, pass->error);
     free(targets);
@@ -221,14 +226,15 @@ zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t
                             zest_error *error) {
     size_t cell = wide ? sizeof(float) : zest_model_cell(runner);
     uint16_t *halves = cell == sizeof *halves ? malloc(count * sizeof *halves + 1) : NULL;
-    if (cell == sizeof *halves && !halves) return zest_error_memory(error, "a result", count * sizeof *halves);
+    if (cell == sizeof *halves && !halves)
+        return zest_error_memory(error, "a result", count * sizeof *halves);
     void *to = halves ? (void *)halves : out;
     zest_status status = ZEST_OK;
     if (runner->operations->device->download(runner->device, to, from, count * cell))
         status = zest_model_no_scratch(runner, error);
     else if (halves)
-        status = zest_dtype_to_float(runner->compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16, halves,
-                                     count, out);
+        status = zest_dtype_to_float(runner->compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16,
+                                     halves, count, out);
     free(halves);
     return status;
 }

@@ -1,6 +1,6 @@
-/* Attention in fp32 arithmetic for any head size and address: what fp32 compute uses, and what the tensor-core
- * version leaves over. No matrix of scores in memory: a block takes 64 queries of a head past the keys, 32 at a
- * time, and keeps the running maximum, sum and result in registers. */
+/* Attention in fp32 arithmetic for any head size and address: what fp32 compute uses, and what the
+ * tensor-core version leaves over. No matrix of scores in memory: a block takes 64 queries of a head past the
+ * keys, 32 at a time, and keeps the running maximum, sum and result in registers. */
 #include "backend/cuda/cells.cuh"
 
 enum { THREADS = 128, QUERIES = 64, KEYS = 32, PER = KEYS / 4, PAD = 4 };
@@ -17,8 +17,8 @@ struct attention_job {
 
 /* Rows of a tile as floats; what is beyond the rows or the head is 0. */
 template <class T, int SIZE>
-static __device__ __forceinline__ void fetch(float *to, const T *from, size_t stride, unsigned rows, unsigned all,
-                                             unsigned head_size) {
+static __device__ __forceinline__ void fetch(float *to, const T *from, size_t stride, unsigned rows,
+                                             unsigned all, unsigned head_size) {
     for (unsigned i = threadIdx.x; i < all * SIZE; i += THREADS) {
         unsigned r = i / SIZE, d = i % SIZE;
         to[r * (SIZE + PAD) + d] = r < rows && d < head_size ? to_float(from[r * stride + d]) : 0.0f;
@@ -28,14 +28,17 @@ static __device__ __forceinline__ void fetch(float *to, const T *from, size_t st
 /* Four threads share a query: thread i of them has keys i, i+4, ... of a tile and every fourth group of four
  * columns of the result. A thread has two queries, 32 apart. */
 template <class T, int SIZE>
-static __global__ void __launch_bounds__(THREADS) attention_kernel(const __grid_constant__ attention_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    attention_kernel(const __grid_constant__ attention_job job) {
     extern __shared__ float shared[];
     float *sq = shared, *sk = sq + QUERIES * (SIZE + PAD), *sv = sk + KEYS * (SIZE + PAD);
     const int ROW = SIZE + PAD, COLUMNS = SIZE / 16; /* groups of four that a thread has */
     unsigned sequence = blockIdx.z / job.lanes, lane = blockIdx.z % job.lanes, head = blockIdx.y;
-    unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0, tile = blockIdx.x * QUERIES;
+    unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0,
+             tile = blockIdx.x * QUERIES;
     if (tile >= queries) return;
-    unsigned k0 = job.kv_start[sequence], keys = (job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - k0;
+    unsigned k0 = job.kv_start[sequence],
+             keys = (job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - k0;
     unsigned past = keys - queries, here = min(queries - tile, (unsigned)QUERIES);
     const T *q = (const T *)job.q + lane * job.q_lane + (q0 + tile) * job.q_stride + head * job.head_size;
     size_t kv = lane * job.kv_lane + k0 * job.kv_stride + head / job.group * job.head_size;
@@ -57,7 +60,8 @@ static __global__ void __launch_bounds__(THREADS) attention_kernel(const __grid_
 #pragma unroll
         for (int i = 0; i < 2 * PER; i++) (&s[0][0])[i] = 0;
         for (int d = 0; d < SIZE; d += 4) {
-            float4 a = *(const float4 *)(sq + row * ROW + d), b = *(const float4 *)(sq + (row + 32) * ROW + d);
+            float4 a = *(const float4 *)(sq + row * ROW + d),
+                   b = *(const float4 *)(sq + (row + 32) * ROW + d);
 #pragma unroll
             for (int j = 0; j < PER; j++) {
                 float4 x = *(const float4 *)(sk + (part + 4 * j) * ROW + d);
@@ -86,13 +90,16 @@ static __global__ void __launch_bounds__(THREADS) attention_kernel(const __grid_
         }
 #pragma unroll
         for (int j = 0; j < KEYS; j++) {
-            float a = __shfl_sync(0xffffffffu, s[0][j / 4], j % 4, 4), b = __shfl_sync(0xffffffffu, s[1][j / 4], j % 4, 4);
+            float a = __shfl_sync(0xffffffffu, s[0][j / 4], j % 4, 4),
+                  b = __shfl_sync(0xffffffffu, s[1][j / 4], j % 4, 4);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++) {
                 float4 x = *(const float4 *)(sv + j * ROW + (c * 4 + part) * 4);
                 float *r = result[0][c], *t = result[1][c];
-                r[0] = fmaf(a, x.x, r[0]), r[1] = fmaf(a, x.y, r[1]), r[2] = fmaf(a, x.z, r[2]), r[3] = fmaf(a, x.w, r[3]);
-                t[0] = fmaf(b, x.x, t[0]), t[1] = fmaf(b, x.y, t[1]), t[2] = fmaf(b, x.z, t[2]), t[3] = fmaf(b, x.w, t[3]);
+                r[0] = fmaf(a, x.x, r[0]), r[1] = fmaf(a, x.y, r[1]), r[2] = fmaf(a, x.z, r[2]),
+                r[3] = fmaf(a, x.w, r[3]);
+                t[0] = fmaf(b, x.x, t[0]), t[1] = fmaf(b, x.y, t[1]), t[2] = fmaf(b, x.z, t[2]),
+                t[3] = fmaf(b, x.w, t[3]);
             }
         }
     }
@@ -113,13 +120,12 @@ static __global__ void __launch_bounds__(THREADS) attention_kernel(const __grid_
     }
 }
 
-template <class T, int SIZE>
-static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
+template <class T, int SIZE> static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     size_t bytes = (QUERIES + 2 * KEYS) * (SIZE + PAD) * sizeof(float);
     if (bytes > 48 << 10 &&
         zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(attention_kernel<T, SIZE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              (int)bytes),
+                         cudaFuncSetAttribute(attention_kernel<T, SIZE>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
                          "attention's shared memory"))
         return -1;
     attention_kernel<T, SIZE><<<grid, THREADS, bytes, cuda->stream>>>(*job);
@@ -137,7 +143,8 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!job->sequences || !job->longest || !job->lanes) return 0;
-    if (job->head_size > 256) return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
+    if (job->head_size > 256)
+        return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
     int done = zest_cuda_attention_mma(cuda, job);
     if (done <= 0) return done;
@@ -166,7 +173,8 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
         attention_job some = work;
         some.q_start += first, some.kv_start += first;
         if (some.kv_end) some.kv_end += first;
-        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads, (unsigned)(here * job->lanes));
+        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
+                  (unsigned)(here * job->lanes));
         ZEST_CUDA_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, &some, grid));
     }
     return bad;

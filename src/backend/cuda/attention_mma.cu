@@ -1,6 +1,6 @@
-/* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores in
- * memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32, the
- * probabilities are rounded to the compute's type for the second product. */
+/* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores
+ * in memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32,
+ * the probabilities are rounded to the compute's type for the second product. */
 #include "backend/cuda/cells.cuh"
 
 enum { WARPS = 4, THREADS = 32 * WARPS, QUERIES = 16 * WARPS, PAD = 8 };
@@ -33,15 +33,18 @@ static __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *a
                  : "memory");
 }
 
-template <class T> static __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
+template <class T>
+static __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
 template <>
-__device__ __forceinline__ void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], uint32_t b0,
+                                                   uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
                  "{%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-template <> __device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+template <>
+__device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
                  "{%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -60,7 +63,8 @@ template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float hi
 
 /* Rows of a tile; what is beyond the rows or the head is 0. */
 template <class T, int SIZE, int ROWS>
-static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows, unsigned head_size) {
+static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
+                                             unsigned head_size) {
 #pragma unroll
     for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
         unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
@@ -79,9 +83,11 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
     const int ROW = SIZE + PAD, STEPS = SIZE / 16, TILES = KEYS / 8, COLUMNS = SIZE / 8;
     T *sk = (T *)shared_raw, *sv = sk + KEYS * ROW, *sq = KEEP ? sk : sv + KEYS * ROW;
     unsigned sequence = blockIdx.z / job.lanes, lane = blockIdx.z % job.lanes, head = blockIdx.y;
-    unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0, tile = blockIdx.x * QUERIES;
+    unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0,
+             tile = blockIdx.x * QUERIES;
     if (tile >= queries) return;
-    unsigned k0 = job.kv_start[sequence], keys = (job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - k0;
+    unsigned k0 = job.kv_start[sequence],
+             keys = (job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - k0;
     unsigned past = keys - queries, here = min(queries - tile, (unsigned)QUERIES);
     const T *q = (const T *)job.q + lane * job.q_lane + (q0 + tile) * job.q_stride + head * job.head_size;
     size_t kv = lane * job.kv_lane + k0 * job.kv_stride + head / job.group * job.head_size;
@@ -89,8 +95,8 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
     T *out = (T *)job.out + lane * job.out_lane + (q0 + tile) * job.out_stride + head * job.head_size;
     unsigned warp = threadIdx.x / 32, thread = threadIdx.x % 32, across = thread % 4 * 2, down = thread / 4;
 
-    /* Queries: in registers for good when there is room, else read again for every tile of keys. With KEEP they
-     * pass through the room of keys and values, which together hold QUERIES rows. */
+    /* Queries: in registers for good when there is room, else read again for every tile of keys. With KEEP
+     * they pass through the room of keys and values, which together hold QUERIES rows. */
     static_assert(!KEEP || 2 * KEYS >= QUERIES, "keys and values lend the queries their room");
     uint32_t fragment[KEEP ? STEPS : 1][4];
     const T *own = sq + (warp * 16 + thread % 16) * ROW + thread / 16 * 8;
@@ -164,7 +170,8 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
 #pragma unroll
         for (int i = 0; i < KEYS / 16; i++) {
             uint32_t a[4] = {pack<T>(s[2 * i][0], s[2 * i][1]), pack<T>(s[2 * i][2], s[2 * i][3]),
-                             pack<T>(s[2 * i + 1][0], s[2 * i + 1][1]), pack<T>(s[2 * i + 1][2], s[2 * i + 1][3])};
+                             pack<T>(s[2 * i + 1][0], s[2 * i + 1][1]),
+                             pack<T>(s[2 * i + 1][2], s[2 * i + 1][3])};
 #pragma unroll
             for (int j = 0; j < COLUMNS; j += 2) {
                 uint32_t b[4];
@@ -217,8 +224,9 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
     uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v;
     size_t steps = job->q_stride | job->kv_stride | job->q_lane | job->kv_lane;
     enum { MOST = 65535 };
-    if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 || steps % 8 ||
-        (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2 || job->sequences * job->lanes > MOST)
+    if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 ||
+        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2 ||
+        job->sequences * job->lanes > MOST)
         return 1;
     mma_job work = {job->q,
                     job->k,
@@ -238,7 +246,8 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
                     (unsigned)job->lanes,
                     job->causal,
                     job->scale * 1.44269504f};
-    dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads, (unsigned)(job->sequences * job->lanes));
+    dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
+              (unsigned)(job->sequences * job->lanes));
     return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &work, grid)
                                                    : choose<__half>(cuda, &work, grid);
 }

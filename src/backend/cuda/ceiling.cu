@@ -5,7 +5,8 @@
 enum { SIZE = 8192, ROUNDS = 8, THREADS = 256 };
 
 template <class T> static __global__ void fill_kernel(T *out, uint64_t blocks, uint64_t seed) {
-    for (uint64_t i = blockIdx.x * (uint64_t)THREADS + threadIdx.x; i < blocks; i += (uint64_t)gridDim.x * THREADS) {
+    for (uint64_t i = blockIdx.x * (uint64_t)THREADS + threadIdx.x; i < blocks;
+         i += (uint64_t)gridDim.x * THREADS) {
         float z[4];
         noise4(seed, 0, i, z);
         for (int j = 0; j < 4; j++) out[4 * i + (uint64_t)j] = to_cell<T>(z[j]);
@@ -45,7 +46,8 @@ int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling) {
     double seconds = 0;
     auto fill = [&] {
         ZEST_CUDA_TYPED(device->compute, T,
-                        (fill_kernel<T><<<cuda->processors * 16, THREADS, 0, cuda->stream>>>((T *)(void *)data, blocks, 1)));
+                        (fill_kernel<T><<<cuda->processors * 16, THREADS, 0, cuda->stream>>>(
+                            (T *)(void *)data, blocks, 1)));
         return zest_cuda_launched(cuda, "noise");
     };
     int bad = best_of(cuda, fill, &seconds);
@@ -57,13 +59,15 @@ int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling) {
     gemm.batch = 1;
     gemm.wide = device->compute == ZEST_COMPUTE_F32;
     gemm.rows = gemm.inputs = gemm.outputs = gemm.a_stride = gemm.out_stride = SIZE;
-    bad = bad || best_of(cuda, [&] { return zest_cuda_gemm(cuda, &gemm); }, &seconds);
+    bad = bad || best_of(
+                     cuda, [&] { return zest_cuda_gemm(cuda, &gemm); }, &seconds);
     ceiling->gemm_flops = 2.0 * SIZE * (double)SIZE * SIZE / seconds;
     bad = bad || best_of(
                      cuda,
                      [&] {
-                         return zest_cuda_failed(cuda, cudaMemcpyAsync(data + bytes, data, bytes, cudaMemcpyDeviceToDevice,
-                                                                       cuda->stream),
+                         return zest_cuda_failed(cuda,
+                                                 cudaMemcpyAsync(data + bytes, data, bytes,
+                                                                 cudaMemcpyDeviceToDevice, cuda->stream),
                                                  "copying");
                      },
                      &seconds);

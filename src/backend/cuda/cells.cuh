@@ -10,7 +10,9 @@ __device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162f
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
 template <class T> __device__ __forceinline__ T to_cell(float x);
 template <> __device__ __forceinline__ float to_cell<float>(float x) { return x; }
-template <> __device__ __forceinline__ __nv_bfloat16 to_cell<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+template <> __device__ __forceinline__ __nv_bfloat16 to_cell<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
 template <> __device__ __forceinline__ __half to_cell<__half>(float x) { return __float2half_rn(x); }
 
 /* Eight cells at an address that suits them. */

@@ -37,10 +37,11 @@ static void *allocate(zest_device *device, size_t bytes) {
         (void)cudaGetLastError();
         (void)cudaMemGetInfo(&free_bytes, &total);
         if (!cuda->base.problem[0])
-            snprintf(cuda->base.problem, sizeof cuda->base.problem,
-                     "out of GPU memory: %.1f MiB wanted, %.1f of %.1f MiB are free; a smaller batch or fewer "
-                     "live pairs (--live) need less",
-                     (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
+            snprintf(
+                cuda->base.problem, sizeof cuda->base.problem,
+                "out of GPU memory: %.1f MiB wanted, %.1f of %.1f MiB are free; a smaller batch or fewer "
+                "live pairs (--live) need less",
+                (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
         return NULL;
     }
     if (zest_cuda_failed(cuda, error, "getting memory")) return NULL;
@@ -114,7 +115,8 @@ static int upload(zest_device *device, void *to, const void *from, size_t bytes)
     if (!bytes) return 0;
     if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
         return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting") ||
-               zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying to the GPU");
+               zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
+                                "copying to the GPU");
     char *here = pinned(cuda, bytes);
     if (!here) return -1;
     memcpy(here, from, bytes);
@@ -172,11 +174,24 @@ static void close_device(zest_device *device) {
 }
 
 static const zest_device_table device_table = {
-    close_device,          held,  available,       name,    allocate,
-    release,               upload, download,       stage,   unstage,
-    zest_cuda_copy_rows,   zest_cuda_words,        zest_cuda_sum_logits,
-    zest_cuda_best_logits, zest_cuda_update,       zest_cuda_watch,
-    zest_cuda_times,       zest_cuda_ceiling,
+    close_device,
+    held,
+    available,
+    name,
+    allocate,
+    release,
+    upload,
+    download,
+    stage,
+    unstage,
+    zest_cuda_copy_rows,
+    zest_cuda_words,
+    zest_cuda_sum_logits,
+    zest_cuda_best_logits,
+    zest_cuda_update,
+    zest_cuda_watch,
+    zest_cuda_times,
+    zest_cuda_ceiling,
 };
 
 static const zest_forward forward_table = {
@@ -188,18 +203,22 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     int count = 0, major = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || !count)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "there is no GPU to use (%s): check the driver with nvidia-smi, or use --device cpu",
-                              status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "there is no GPU to use (%s): check the driver with nvidia-smi, or use --device cpu",
+            status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
     cudaDeviceProp properties;
     int shared = 0;
     if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "choosing the GPU") ||
-        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number), "reading its properties") ||
+        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number),
+                         "reading its properties") ||
         zest_cuda_failed(
             cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
             "reading its properties") ||
-        zest_cuda_failed(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "making a stream") ||
-        zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming), "making an event"))
+        zest_cuda_failed(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking),
+                         "making a stream") ||
+        zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
+                         "making an event"))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
@@ -207,7 +226,8 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     major = properties.major;
     if (major < 8)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "%s is too old: the kernels need compute capability 8.0; use --device cpu", cuda->name);
+                              "%s is too old: the kernels need compute capability 8.0; use --device cpu",
+                              cuda->name);
     return zest_cuda_cublas_open(cuda, error);
 }
 

@@ -28,7 +28,8 @@ template <class F> static int find(void *library, const char *name, F *function)
 }
 
 static int find_all(zest_cublas *c) {
-    return find(c->library, "cublasLtCreate", &c->create) && find(c->library, "cublasLtDestroy", &c->destroy) &&
+    return find(c->library, "cublasLtCreate", &c->create) &&
+           find(c->library, "cublasLtDestroy", &c->destroy) &&
            find(c->library, "cublasLtMatmul", &c->matmul) &&
            find(c->library, "cublasLtMatmulAlgoGetHeuristic", &c->heuristic) &&
            find(c->library, "cublasLtMatmulDescInit_internal", &c->desc_init) &&
@@ -57,12 +58,15 @@ zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error) {
                               "LD_LIBRARY_PATH, or name the file in ZEST_CUBLASLT",
                               CUBLAS_VER_MAJOR);
     if (!find_all(c))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "libcublasLt lacks a function that zest needs: use "
-                                                          "cuBLAS %d",
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "libcublasLt lacks a function that zest needs: use "
+                              "cuBLAS %d",
                               CUBLAS_VER_MAJOR);
     cuda->plans = (zest_gemm_plan *)calloc(ZEST_GEMM_PLANS, sizeof *cuda->plans);
-    if (!cuda->plans) return zest_error_memory(error, "plans of products", ZEST_GEMM_PLANS * sizeof *cuda->plans);
-    if (wrong(cuda, c->create(&c->handle), "its start") || zest_cuda_reserve(cuda, &cuda->workspace, WORKSPACE))
+    if (!cuda->plans)
+        return zest_error_memory(error, "plans of products", ZEST_GEMM_PLANS * sizeof *cuda->plans);
+    if (wrong(cuda, c->create(&c->handle), "its start") ||
+        zest_cuda_reserve(cuda, &cuda->workspace, WORKSPACE))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     return ZEST_OK;
 }
@@ -85,7 +89,8 @@ static cudaDataType_t type_of(zest_compute compute) {
 }
 
 static cublasLtEpilogue_t epilogue_of(const zest_gemm *job) {
-    if (job->activation == ZEST_ACT_RELU) return job->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (job->activation == ZEST_ACT_RELU)
+        return job->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     if (job->activation == ZEST_ACT_GELU_TANH)
         return job->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     return job->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -111,17 +116,17 @@ static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
     if (!bad && job->bias)
         bad = c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &job->bias, sizeof job->bias) ||
               c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &out, sizeof out) ||
-              (job->batch > 1 && c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &job->bias_lane,
-                                             sizeof job->bias_lane));
+              (job->batch > 1 && c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
+                                             &job->bias_lane, sizeof job->bias_lane));
     uint64_t first = job->transposed ? job->outputs : job->inputs,
              second = job->transposed ? job->inputs : job->outputs;
     size_t c_stride = job->residual ? job->residual_stride : job->out_stride;
-    bad = bad ||
-          lay_out(c, &p->weight, type, first, second, (int64_t)first, job->batch, job->weight_lane) ||
+    bad = bad || lay_out(c, &p->weight, type, first, second, (int64_t)first, job->batch, job->weight_lane) ||
           lay_out(c, &p->a, type, job->inputs, job->rows, (int64_t)job->a_stride, job->batch, job->a_lane) ||
           lay_out(c, &p->c, out, job->outputs, job->rows, (int64_t)c_stride, job->batch,
                   job->residual ? job->residual_lane : job->out_lane) ||
-          lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch, job->out_lane);
+          lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch,
+                  job->out_lane);
     if (bad) (void)wrong(cuda, CUBLAS_STATUS_INVALID_VALUE, "describing a product");
     return bad;
 }
@@ -132,7 +137,8 @@ static uint32_t alignment(const void *data, size_t stride, int64_t lane, size_t 
     return (uint32_t)(bits & (~bits + 1));
 }
 
-static int search(zest_cuda *cuda, const zest_gemm *job, const uint32_t align[4], product *p, zest_gemm_plan *plan) {
+static int search(zest_cuda *cuda, const zest_gemm *job, const uint32_t align[4], product *p,
+                  zest_gemm_plan *plan) {
     static const cublasLtMatmulPreferenceAttributes_t names[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
@@ -143,8 +149,10 @@ static int search(zest_cuda *cuda, const zest_gemm *job, const uint32_t align[4]
     int found = 0;
     (void)job;
     int bad = c->preference_init(&preference, sizeof preference) ||
-              c->preference_set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
-    for (int i = 0; i < 4 && !bad; i++) bad = c->preference_set(&preference, names[i], &align[i], sizeof align[i]);
+              c->preference_set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                sizeof workspace);
+    for (int i = 0; i < 4 && !bad; i++)
+        bad = c->preference_set(&preference, names[i], &align[i], sizeof align[i]);
     if (bad) return wrong(cuda, CUBLAS_STATUS_INVALID_VALUE, "stating preferences");
     cublasStatus_t status =
         c->heuristic(c->handle, &p->desc, &p->weight, &p->a, &p->c, &p->out, &preference, 1, &result, &found);
@@ -159,18 +167,20 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *
     const uint32_t align[4] = {
         alignment(job->weight, job->transposed ? job->outputs : job->inputs, job->weight_lane, size),
         alignment(job->a, job->a_stride, job->a_lane, size),
-        alignment(job->residual ? job->residual : job->out, job->residual ? job->residual_stride : job->out_stride,
+        alignment(job->residual ? job->residual : job->out,
+                  job->residual ? job->residual_stride : job->out_stride,
                   job->residual ? job->residual_lane : job->out_lane, wide),
         alignment(job->out, job->out_stride, job->out_lane, wide)};
-    const uint64_t key[8] = {job->rows + 1,
-                             job->inputs,
-                             job->outputs,
-                             job->a_stride << 32 | job->out_stride,
-                             (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
-                             (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 | (uint64_t)job->wide << 3 |
-                                 (uint64_t)(job->weight_lane == 0) << 2 | (uint64_t)(job->residual != NULL) << 1,
-                             (uint64_t)epilogue_of(job),
-                             job->residual_stride};
+    const uint64_t key[8] = {
+        job->rows + 1,
+        job->inputs,
+        job->outputs,
+        job->a_stride << 32 | job->out_stride,
+        (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
+        (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 | (uint64_t)job->wide << 3 |
+            (uint64_t)(job->weight_lane == 0) << 2 | (uint64_t)(job->residual != NULL) << 1,
+        (uint64_t)epilogue_of(job),
+        job->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
@@ -191,8 +201,8 @@ static int multiply(zest_cuda *cuda, const zest_gemm *job) {
     zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
     cublasStatus_t status =
         cuda->cublas.matmul(cuda->cublas.handle, &p.desc, &one, job->weight, &p.weight, job->a, &p.a, &beta,
-                            job->residual ? job->residual : job->out, &p.c, job->out, &p.out, &plan->algorithm,
-                            cuda->workspace.data, cuda->workspace.size, cuda->stream);
+                            job->residual ? job->residual : job->out, &p.c, job->out, &p.out,
+                            &plan->algorithm, cuda->workspace.data, cuda->workspace.size, cuda->stream);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
         plan->found = 0;
         return 1;
@@ -202,8 +212,7 @@ static int multiply(zest_cuda *cuda, const zest_gemm *job) {
 
 /* ---- Where cuBLASLt has nothing: one thread an output ---- */
 
-template <class T, class Out>
-static __global__ void plain_kernel(zest_gemm job) {
+template <class T, class Out> static __global__ void plain_kernel(zest_gemm job) {
     size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x, m = blockIdx.y;
     if (n >= job.outputs) return;
     for (; m < job.rows; m += gridDim.y)
@@ -216,7 +225,8 @@ static __global__ void plain_kernel(zest_gemm job) {
             if (job.bias) sum += to_float(((const Out *)job.bias)[b * job.bias_lane + n]);
             sum = activate(sum, job.activation);
             if (job.residual)
-                sum += to_float(((const Out *)job.residual)[b * job.residual_lane + m * job.residual_stride + n]);
+                sum += to_float(
+                    ((const Out *)job.residual)[b * job.residual_lane + m * job.residual_stride + n]);
             ((Out *)job.out)[b * job.out_lane + m * job.out_stride + n] = to_cell<Out>(sum);
         }
 }
@@ -243,7 +253,8 @@ static int multiply_apart(zest_cuda *cuda, const zest_gemm *job) {
         one.a = (const char *)job->a + b * job->a_lane * (int64_t)size;
         one.out = (char *)job->out + b * job->out_lane * (int64_t)wide;
         if (job->bias) one.bias = (const char *)job->bias + b * job->bias_lane * (int64_t)wide;
-        if (job->residual) one.residual = (const char *)job->residual + b * job->residual_lane * (int64_t)wide;
+        if (job->residual)
+            one.residual = (const char *)job->residual + b * job->residual_lane * (int64_t)wide;
         one.weight_lane = one.a_lane = one.out_lane = one.bias_lane = one.residual_lane = 0;
         int result = multiply(cuda, &one);
         if (result < 0) return -1;

@@ -14,15 +14,15 @@ struct finish_job {
 };
 
 /* Eight elements of a row a thread, where the addresses allow it. */
-template <class T, int EACH>
-static __global__ void __launch_bounds__(THREADS) finish_kernel(finish_job job) {
+template <class T, int EACH> static __global__ void __launch_bounds__(THREADS) finish_kernel(finish_job job) {
     size_t groups = job.outputs / EACH, at = blockIdx.x * (size_t)THREADS + threadIdx.x;
     if (at >= groups * job.rows) return;
     size_t m = at / groups, n = at % groups * EACH;
     int64_t lane = blockIdx.y;
     T *out = (T *)job.out + lane * job.out_lane + m * job.out_stride + n;
-    const T *residual =
-        job.residual ? (const T *)job.residual + lane * job.residual_lane + m * job.residual_stride + n : NULL;
+    const T *residual = job.residual
+                            ? (const T *)job.residual + lane * job.residual_lane + m * job.residual_stride + n
+                            : NULL;
     const T *bias = job.bias ? (const T *)job.bias + lane * job.bias_lane + n : NULL;
     float x[EACH];
     if (EACH == 8)
@@ -76,17 +76,20 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *done, const void *bias, z
 /* ---- Weights ---- */
 
 static zest_dtype stored_as(zest_compute compute) {
-    return compute == ZEST_COMPUTE_F32 ? ZEST_DTYPE_F32 : compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16;
+    return compute == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
+           : compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
+                                          : ZEST_DTYPE_F16;
 }
 
-/* The weights and biases of all parts, one below the other, for both lanes. Those that can be used as they are
- * stay where they are. */
+/* The weights and biases of all parts, one below the other, for both lanes. Those that can be used as they
+ * are stay where they are. */
 static int prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
     const zest_perturbation *p = &job->perturbation;
     zest_compute type = cuda->base.compute, out = job->wide ? ZEST_COMPUTE_F32 : type;
     zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
     size_t count = 0, elements = gemm->inputs * gemm->outputs, at = 0, row = 0;
-    int direct = !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
+    int direct =
+        !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
     if ((!direct && zest_cuda_reserve(cuda, &cuda->weights,
@@ -98,8 +101,8 @@ static int prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
         const zest_weight *weight = i ? &job->more[i - 1].weight : &job->weight;
         const zest_weight *bias = i ? &job->more[i - 1].bias : &job->bias;
         if (!direct)
-            segments[count++] = zest_cuda_segment_of(weight, p, cuda->weights.data + at * zest_cuda_size(type),
-                                                     gemm->weight_lane, type);
+            segments[count++] = zest_cuda_segment_of(
+                weight, p, cuda->weights.data + at * zest_cuda_size(type), gemm->weight_lane, type);
         if (bias->data) {
             segments[count++] = zest_cuda_segment_of(bias, p, cuda->vectors.data + row * zest_cuda_size(out),
                                                      gemm->bias_lane, out);

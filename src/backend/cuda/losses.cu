@@ -36,7 +36,8 @@ template <class T> static __global__ void __launch_bounds__(THREADS) words_kerne
             float x = load_weight(job.weight.data, job.weight.dtype, row + c);
             for (int l = 0; l < job.p.lanes; l++) {
                 float y = job.moves[l] ? __fmaf_rn(job.p.scale[l], z[j], x) : x;
-                sum[l] = fmaf(to_float(((const T *)job.h[l])[m * job.width + c]), to_float(to_cell<T>(y)), sum[l]);
+                sum[l] =
+                    fmaf(to_float(((const T *)job.h[l])[m * job.width + c]), to_float(to_cell<T>(y)), sum[l]);
             }
         }
     }
@@ -45,8 +46,9 @@ template <class T> static __global__ void __launch_bounds__(THREADS) words_kerne
         if (threadIdx.x % 32) continue;
         if (job.bias.data) {
             float b = load_weight(job.bias.data, job.bias.dtype, word);
-            y += job.bias_moves[l] ? __fmaf_rn(job.p.scale[l], noise1(job.p.seed, job.p.signs, job.bias.first + word), b)
-                                   : b;
+            y += job.bias_moves[l]
+                     ? __fmaf_rn(job.p.scale[l], noise1(job.p.seed, job.p.signs, job.bias.first + word), b)
+                     : b;
         }
         job.out[l][at] = y;
     }
@@ -54,17 +56,19 @@ template <class T> static __global__ void __launch_bounds__(THREADS) words_kerne
 
 int zest_cuda_words(zest_device *device, const zest_words *job) {
     zest_cuda *cuda = zest_cuda_of(device);
-    words_job work = {job->weight, job->bias, job->perturbation, {job->h[0], job->h[1]},
-                      job->rows,   job->width, job->count,       job->words, {job->out[0], job->out[1]}, {0, 0}, {0, 0}};
+    words_job work = {job->weight, job->bias,  job->perturbation, {job->h[0], job->h[1]},     job->rows,
+                      job->width,  job->count, job->words,        {job->out[0], job->out[1]}, {0, 0},
+                      {0, 0}};
     for (int l = 0; l < job->perturbation.lanes; l++) {
         work.moves[l] = !job->weight.frozen && job->perturbation.scale[l] != 0;
         work.bias_moves[l] = !job->bias.frozen && job->perturbation.scale[l] != 0;
     }
     if (!job->rows || !job->count) return 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_LOSS);
-    ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (words_kernel<T><<<zest_cuda_blocks(job->rows * job->count, THREADS / 32), THREADS, 0,
-                                       cuda->stream>>>(work)));
+    ZEST_CUDA_TYPED(
+        cuda->base.compute, T,
+        (words_kernel<T>
+         <<<zest_cuda_blocks(job->rows * job->count, THREADS / 32), THREADS, 0, cuda->stream>>>(work)));
     return zest_cuda_launched(cuda, "the words' logits");
 }
 

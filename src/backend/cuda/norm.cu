@@ -14,14 +14,14 @@ struct norm_job {
 };
 
 /* Rows of up to 256·VECTORS elements, in pieces of eight. */
-template <class T, int VECTORS>
-static __global__ void __launch_bounds__(THREADS) row_kernel(norm_job job) {
+template <class T, int VECTORS> static __global__ void __launch_bounds__(THREADS) row_kernel(norm_job job) {
     size_t m = blockIdx.x * (size_t)ROWS + threadIdx.x / 32;
     int l = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
     if (m >= job.rows) return;
     const T *from = (const T *)job.x[l] + m * job.width;
     T *to = (T *)job.out[l] + m * job.width;
-    const float *gain = job.gain ? job.gain + l * job.lane : NULL, *bias = job.bias ? job.bias + l * job.lane : NULL;
+    const float *gain = job.gain ? job.gain + l * job.lane : NULL,
+                *bias = job.bias ? job.bias + l * job.lane : NULL;
     float x[VECTORS][8], sum = 0, mean = 0, square = 0, width = (float)job.width;
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {

@@ -82,7 +82,8 @@ void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t
 /* ---- Gate ---- */
 
 template <class T>
-static __global__ void __launch_bounds__(THREADS) gate_kernel(T *gate, const T *up, size_t count, int activation) {
+static __global__ void __launch_bounds__(THREADS)
+    gate_kernel(T *gate, const T *up, size_t count, int activation) {
     size_t at = (blockIdx.x * (size_t)THREADS + threadIdx.x) * 8;
     if (at >= count) return;
     if (at + 8 <= count && (((uintptr_t)gate | (uintptr_t)up) & 15) == 0) {

@@ -13,7 +13,8 @@ struct update_tensor {
     int dtype;
 };
 
-/* Few terms travel with the launch: seeds that all threads know to be the same cost no arithmetic of their own. */
+/* Few terms travel with the launch: seeds that all threads know to be the same cost no arithmetic of their
+ * own. */
 struct update_job {
     const update_tensor *tensors;
     const zest_device_term *terms; /* when there are more than FEW */
@@ -45,7 +46,8 @@ static __device__ __forceinline__ uint16_t round_f16(float x, uint32_t random) {
     return (uint16_t)(sign | (half < 0x7bff ? half : 0x7bff));
 }
 
-static __device__ __forceinline__ void add_term(const zest_device_term &term, uint64_t number, float x[EACH]) {
+static __device__ __forceinline__ void add_term(const zest_device_term &term, uint64_t number,
+                                                float x[EACH]) {
     float z[EACH];
     noise4(term.seed, term.signs, number / 4, z);
     noise4(term.seed, term.signs, number / 4 + 1, z + 4);
@@ -78,15 +80,16 @@ static __global__ void __launch_bounds__(THREADS) update_kernel(const __grid_con
     int64_t at = (int64_t)(number - t.first);
     if (at >= (int64_t)t.count) return;
     int size = t.dtype == ZEST_DTYPE_F32 ? 4 : 2;
-    int whole = at >= 0 && at + EACH <= (int64_t)t.count &&
-                (((uintptr_t)t.data + (uintptr_t)(at * size)) & 15) == 0;
+    int whole =
+        at >= 0 && at + EACH <= (int64_t)t.count && (((uintptr_t)t.data + (uintptr_t)(at * size)) & 15) == 0;
     float x[EACH];
     if (whole)
         load_weight8(t.data, t.dtype, (uint64_t)at, x);
     else
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            x[j] = at + j >= 0 && at + j < (int64_t)t.count ? load_weight(t.data, t.dtype, (uint64_t)(at + j)) : 0;
+            x[j] = at + j >= 0 && at + j < (int64_t)t.count ? load_weight(t.data, t.dtype, (uint64_t)(at + j))
+                                                            : 0;
     move(job, number, x);
     if (t.dtype == ZEST_DTYPE_F32) {
         float *to = (float *)t.data + at;

@@ -25,7 +25,8 @@ size_t zest_cuda_begin(zest_cuda *cuda, zest_device_time kind) {
 
 void zest_cuda_end(zest_cuda *cuda, size_t mark) {
     if (cuda->watching && mark)
-        (void)zest_cuda_failed(cuda, cudaEventRecord(cuda->marks[mark - 1].end, cuda->stream), "stopping a clock");
+        (void)zest_cuda_failed(cuda, cudaEventRecord(cuda->marks[mark - 1].end, cuda->stream),
+                               "stopping a clock");
 }
 
 int zest_cuda_watch(zest_device *device, int on) {
@@ -41,7 +42,8 @@ int zest_cuda_times(zest_device *device, double seconds[ZEST_TIME_COUNT]) {
     if (zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for the GPU")) return -1;
     for (size_t i = 0; i < cuda->mark_count; i++) {
         float milliseconds = 0;
-        if (zest_cuda_failed(cuda, cudaEventElapsedTime(&milliseconds, cuda->marks[i].begin, cuda->marks[i].end),
+        if (zest_cuda_failed(cuda,
+                             cudaEventElapsedTime(&milliseconds, cuda->marks[i].begin, cuda->marks[i].end),
                              "reading a clock"))
             return -1;
         seconds[cuda->marks[i].kind] += 1e-3 * (double)milliseconds;

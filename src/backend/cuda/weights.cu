@@ -53,7 +53,8 @@ static __global__ void __launch_bounds__(THREADS) make_kernel(const __grid_const
     } else {
 #pragma unroll
         for (int j = 0; j < EACH; j++)
-            w[j] = at + j >= 0 && at + j < (int64_t)s.count ? load_weight(s.from, s.dtype, (uint64_t)(at + j)) : 0;
+            w[j] = at + j >= 0 && at + j < (int64_t)s.count ? load_weight(s.from, s.dtype, (uint64_t)(at + j))
+                                                            : 0;
     }
     if (s.moves[0] | s.moves[1]) {
         noise4(job.seed, job.signs, number / 4, z);
