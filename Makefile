@@ -29,6 +29,8 @@ $(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
 $(call need,$(MPI),$(found_mpi),MPI,mpicc)
 $(call need,$(CURL),$(found_curl),CURL,libcurl)
 
+comma := ,
+
 # Short lines by default; V=1 shows the commands.
 V ?= 0
 say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' $(1) $(2);)
@@ -45,13 +47,27 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
 TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
 
+# CUDA: kernels for CUDA_ARCH, and as PTX for GPUs that are newer. The run-time library is linked in, cuBLASLt is
+# opened when a GPU is asked for: the program starts on machines that have neither a driver nor cuBLAS.
+CUDA_HOME := $(if $(found_nvcc),$(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC))))))
+CUDA_PTX  := $(CUDA_ARCH:sm_%=compute_%)
+CUDA_LIBS := $(if $(found_nvcc),$(firstword $(wildcard $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,$(CUDA_HOME)/$(d)/libcudart_static.a))) \
+             -ldl -lrt -lpthread)
+NVCCFLAGS := -O3 -std=c++17 -fmad=false -gencode arch=$(CUDA_PTX),code=$(CUDA_ARCH) -gencode arch=$(CUDA_PTX),code=$(CUDA_PTX) \
+             -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-threadsafe-statics,-fno-exceptions -Iinclude -Isrc
+ifneq ($(found_nvcc),)
+ALL_CFLAGS += -DZEST_CUDA
+LIBS += $(CUDA_LIBS)
+endif
+
 # ---- Files: folders are layers; a name's ending says which instructions a file may use -------------------
 LIB_SRC := $(wildcard src/*/*.c src/*/*/*.c)
 CLI_SRC := $(wildcard cli/*.c)
 TEST_SRC := $(wildcard tests/test_*.c)
 EXAMPLE_SRC := $(wildcard examples/*.c)
 BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+CUDA_SRC := $(if $(found_nvcc),$(wildcard src/backend/cuda/*.cu))
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 PROGRAM_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/programs/*.c))
@@ -74,7 +90,7 @@ found:
 	@echo "  xxhash    $(call have,libxxhash)"
 	@echo "  pcre2     $(call have,libpcre2-8)"
 	@echo "  openmp    yes"
-	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): the tests compare the noise on the GPU bit for bit,$(if $(filter off,$(CUDA)),off,not found))"
+	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(CUDA_ARCH),$(if $(filter off,$(CUDA)),off,not found))"
 	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
 	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
 
@@ -108,6 +124,10 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
 
+$(BUILD)/%.cuda.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
 
@@ -122,7 +142,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a
 
 $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $^
+	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $^ $(LIBS:-fopenmp=-Xcompiler -fopenmp)
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
 
@@ -168,14 +188,14 @@ install: all docs/zest.1
 	install -m 755 $(BUILD)/libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so.$(SOVERSION)
 	ln -sf libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so
 	install -m 644 docs/zest.1 $(DESTDIR)$(PREFIX)/share/man/man1/zest.1
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/zest.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@CUDA@|$(CUDA_LIBS)|' tools/zest.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
 
-FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+FORMATTED := $(wildcard src/backend/cuda/*.cu src/backend/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
 format:
 	clang-format -i $(FORMATTED)
 format-check:

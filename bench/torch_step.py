@@ -7,9 +7,13 @@ shape, batch, lengths, k, number type of the weights and threads. Needs torch an
 
     python3 bench/torch_step.py --shape roberta-base --batch 64 --tokens 64 --threads 2
     python3 bench/torch_step.py --shape roberta-base --batch 64 --lengths sst2
+    python3 bench/torch_step.py --shape opt-1.3b --batch 16 --tokens 256 --device cuda
+
+On a GPU fp32 means fp32 (no tf32) for both.
 """
 import argparse
 import json
+import os
 import re
 import subprocess
 import time
@@ -38,7 +42,7 @@ def sst2_lengths(batch):
 def perturb(parameters, seed, scale):
     torch.manual_seed(seed)
     for p in parameters:
-        p.data.add_(torch.normal(0, 1, size=p.size(), dtype=p.dtype), alpha=scale)
+        p.data.add_(torch.normal(0, 1, size=p.size(), dtype=p.dtype, device=p.device), alpha=scale)
 
 
 def step(loss, parameters, k, rho, t, lr):
@@ -55,13 +59,13 @@ def step(loss, parameters, k, rho, t, lr):
         perturb(parameters, seed, -lr * w / (t * rho))
 
 
-def make_loss(model, lengths, masked):
+def make_loss(model, lengths, masked, device):
     longest = max(lengths)
-    ids = torch.randint(10, 50000, (len(lengths), longest))
-    mask = torch.tensor([[1] * n + [0] * (longest - n) for n in lengths])
-    rows = torch.arange(len(lengths))
+    ids = torch.randint(10, 50000, (len(lengths), longest)).to(device)
+    mask = torch.tensor([[1] * n + [0] * (longest - n) for n in lengths]).to(device)
+    rows = torch.arange(len(lengths)).to(device)
     if masked:
-        places, words = torch.tensor([n // 2 for n in lengths]), torch.tensor([372, 6587])
+        places, words = torch.tensor([n // 2 for n in lengths]).to(device), torch.tensor([372, 6587]).to(device)
         labels = rows % 2
 
         def loss():
@@ -90,29 +94,35 @@ def main():
     parser.add_argument("--type", default="bf16", choices=["bf16", "f32"])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--zest", default=os.environ.get("ZEST", "./zest"), help="the program")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
-    model = SHAPES[arguments.shape]().to(torch.bfloat16 if arguments.type == "bf16" else torch.float32).eval()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    model = SHAPES[arguments.shape]().to(torch.bfloat16 if arguments.type == "bf16" else torch.float32).eval().to(arguments.device)
     lengths = sst2_lengths(arguments.batch) if arguments.lengths == "sst2" else [arguments.tokens] * arguments.batch
-    loss = make_loss(model, lengths, "roberta" in arguments.shape)
+    loss = make_loss(model, lengths, "roberta" in arguments.shape, arguments.device)
     parameters = list(model.parameters())
-    command = ["./zest", "bench", "step", "--shape", arguments.shape, "--batch", str(arguments.batch), "--tokens",
+    command = [arguments.zest, "bench", "step", "--shape", arguments.shape, "--batch", str(arguments.batch), "--tokens",
                str(arguments.tokens), "--lengths", arguments.lengths, "-k", str(arguments.k), "--compute", arguments.type,
-               "--threads", str(arguments.threads), "--json"]
+               "--threads", str(arguments.threads), "--device", arguments.device, "--json"]
+    wait = torch.cuda.synchronize if arguments.device == "cuda" else lambda: None
     step(loss, parameters, 1, 1e-3, 1.0, 1e-9)  # warm up
     torch_best, zest_best, report = float("inf"), float("inf"), {}
     for _ in range(arguments.rounds):
+        wait()
         began = time.perf_counter()
         step(loss, parameters, arguments.k, 1e-3, 1.0, 1e-9)
+        wait()
         torch_best = min(torch_best, time.perf_counter() - began)
         answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
         if answer["seconds_per_step"] < zest_best:
             zest_best, report = answer["seconds_per_step"], answer
     print(json.dumps({"shape": arguments.shape, "batch": arguments.batch, "tokens": sum(lengths), "padded": max(lengths) * len(lengths),
-                      "k": arguments.k, "type": arguments.type, "threads": arguments.threads, "torch": torch.__version__,
-                      "torch_seconds": round(torch_best, 3), "zest_seconds": round(zest_best, 3),
+                      "k": arguments.k, "type": arguments.type, "threads": arguments.threads, "device": arguments.device, "torch": torch.__version__,
+                      "torch_seconds": round(torch_best, 4), "zest_seconds": round(zest_best, 4),
                       "ratio": round(torch_best / zest_best, 2), "ceiling_fraction": round(report["ceiling_fraction"], 3)}))
 
 

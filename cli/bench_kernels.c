@@ -77,6 +77,11 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
 static zest_status describe(const zest_options *options, zest_model_description *is, zest_error *error) {
     const char *config;
     zest_status status = zest_bench_shape(options, &config, error);
+    if (!status && (zest_options_whole(options, ZEST_OPTION_DEVICE) ||
+                    zest_options_whole(options, ZEST_OPTION_COMPUTE) == ZEST_COMPUTE_F16))
+        status =
+            zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                           "this benchmark measures the CPU, in f32 or bf16; bench step measures a GPU too");
     return status ? status : zest_model_describe(config, is, error);
 }
 

@@ -7,11 +7,10 @@
 
 #include "backend/ceiling.h"
 #include "base/clock.h"
-#include "cli/bench.h"
+#include "cli/bench_step.h"
 #include "cli/model.h"
 #include "cli/output.h"
-#include "core/stepper.h"
-#include "models/losses.h"
+#include "models/move.h"
 
 /* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
  * benchmark. ---- */
@@ -48,17 +47,10 @@ static int timed_attention(const zest_attention *job, int threads, zest_scratch 
 
 /* ---- The job: a batch with an answer asked of every sequence ---- */
 
-typedef struct {
-    uint32_t *tokens, *starts, *rows, *targets, *item_starts, *answers;
-    zest_model_batch batch;
-    zest_model_objective objective;
-    size_t count;
-} task;
-
 static const uint32_t words[2] = {372, 6587};
 enum { ANSWER = 8 }; /* tokens that a causal model is asked for in every sequence */
 
-static void free_task(task *t) {
+static void free_task(zest_bench_task *t) {
     free(t->tokens);
     free(t->starts);
     free(t->rows);
@@ -67,10 +59,10 @@ static void free_task(task *t) {
     free(t->answers);
 }
 
-static int make_task(task *t, const zest_options *options, const zest_model *model) {
+static int make_task(zest_bench_task *t, const zest_options *options, const zest_model *model) {
     size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH), asked = 0;
-    *t = (task){.starts = malloc((batch + 1) * sizeof *t->starts),
-                .rows = malloc(batch * ANSWER * sizeof *t->rows)};
+    *t = (zest_bench_task){.starts = malloc((batch + 1) * sizeof *t->starts),
+                           .rows = malloc(batch * ANSWER * sizeof *t->rows)};
     t->targets = malloc(batch * ANSWER * sizeof *t->targets);
     t->item_starts = calloc(batch + 1, sizeof *t->item_starts);
     t->answers = calloc(batch, sizeof *t->answers);
@@ -107,21 +99,10 @@ static int make_task(task *t, const zest_options *options, const zest_model *mod
 
 /* ---- One step ---- */
 
-typedef struct {
-    double total, forward, update, linear, attention, noise, operations;
-} times;
-
-typedef struct {
-    zest_model *model;
-    zest_model_runner *runner;
-    zest_stepper stepper;
-    task work;
-    double *losses, *means;
-    zest_model_lane *lanes;
-} bench;
+typedef zest_bench_times times;
 
 /* The losses of all lanes. */
-static zest_status forward(bench *b, double *seconds, zest_error *error) {
+static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error) {
     size_t k = b->stepper.tilt.k;
     double rho = b->stepper.tilt.rho;
     for (size_t i = 0; i < 2 * k; i++)
@@ -133,21 +114,23 @@ static zest_status forward(bench *b, double *seconds, zest_error *error) {
     return status;
 }
 
-static zest_status step(bench *b, uint64_t index, times *t, zest_error *error) {
+zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, times *t, zest_error *error) {
     zest_tilt_report report;
     double before = linear_seconds, attended = attention_seconds, done = operations_done;
     zest_status status = zest_stepper_aim(&b->stepper, index, b->model->params.dimension, 0, error);
     if (!status) status = forward(b, &t->forward, error);
     if (status) return status;
     double began = zest_clock_now();
+    zest_update update;
     zest_stepper_tilt(&b->stepper, b->means, &report);
-    zest_stepper_move(&b->stepper, &b->model->params, 1e-9, &report);
+    if (zest_stepper_update(&b->stepper, 1e-9, &report, &update))
+        status = zest_model_move(b->runner, &update, error);
     t->update = zest_clock_now() - began;
     t->total = t->forward + t->update;
     t->linear = linear_seconds - before;
     t->attention = attention_seconds - attended;
     t->operations = operations_done - done;
-    return ZEST_OK;
+    return status;
 }
 
 /* Seconds a normal when all threads draw: what the noise inside the matrix products costs. */
@@ -166,13 +149,13 @@ static double seconds_per_normal(zest_cpu cpu, int threads) {
     return best;
 }
 
-static zest_status measure(bench *b, zest_cpu cpu, int threads, times *best, zest_error *error) {
-    zest_status status = step(b, 0, best, error); /* touches all memory */
+static zest_status measure(zest_bench_job *b, zest_cpu cpu, int threads, times *best, zest_error *error) {
+    zest_status status = zest_bench_take_step(b, 0, best, error); /* touches all memory */
     double began = zest_clock_now();
     for (uint64_t i = 1; !status && (i < 3 || (zest_clock_now() - began < 10 && i < 30)); i++) {
         times t = {0};
         normals_drawn = 0;
-        status = step(b, i, &t, error);
+        status = zest_bench_take_step(b, i, &t, error);
         if (!status && (i == 1 || t.total < best->total)) *best = t;
     }
     best->noise = normals_drawn * seconds_per_normal(cpu, threads);
@@ -184,7 +167,8 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (size_t)usage.ru_maxrss * 1024;
 }
 
-static int report(const zest_options *options, const bench *b, const times *t, double ceiling, zest_cpu cpu) {
+static int report(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling,
+                  zest_cpu cpu) {
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
@@ -207,13 +191,15 @@ static int report(const zest_options *options, const bench *b, const times *t, d
         "update", t->update));
 }
 
-static zest_status prepare(bench *b, const zest_options *options, const zest_forward *operations,
-                           zest_cpu cpu, zest_error *error) {
+zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, const zest_forward *operations,
+                               zest_cpu cpu, zest_error *error) {
     const char *config;
-    zest_model_options load = zest_cli_model_options(options);
-    zest_model_runner_options run = zest_cli_model_runner_options(options);
+    zest_model_options load = zest_load_model_options(options);
+    zest_model_runner_options run = zest_load_runner_options(options);
     if (load.storage == ZEST_MODEL_AS_STORED)
-        load.storage = run.compute == ZEST_COMPUTE_BF16 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32;
+        load.storage = run.compute == ZEST_COMPUTE_BF16  ? ZEST_MODEL_BF16
+                       : run.compute == ZEST_COMPUTE_F16 ? ZEST_MODEL_F16
+                                                         : ZEST_MODEL_F32;
     zest_status status = zest_bench_shape(options, &config, error);
     if (!status)
         status =
@@ -229,17 +215,30 @@ static zest_status prepare(bench *b, const zest_options *options, const zest_for
     return b->losses && b->means && b->lanes ? ZEST_OK : zest_error_memory(error, "the losses", lanes);
 }
 
+void zest_bench_discard(zest_bench_job *b) {
+    free_task(&b->work);
+    free(b->losses);
+    free(b->means);
+    free(b->lanes);
+    zest_stepper_free(&b->stepper);
+    zest_model_runner_free(b->runner);
+    zest_model_free(b->model);
+}
+
 int zest_bench_step(const zest_options *options, zest_cpu cpu) {
+    if (zest_options_whole(options, ZEST_OPTION_DEVICE)) return zest_bench_step_device(options, cpu);
     zest_error error = {0};
-    bench b = {0};
+    zest_bench_job b = {0};
     times best = {0};
     inner = zest_forward_for(cpu);
     zest_forward timed = *inner;
     timed.linear = timed_linear;
     timed.attention = timed_attention;
     zest_compute compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE);
-    double ceiling = zest_ceiling_measure(cpu, compute, zest_bench_threads(options));
-    zest_status status = prepare(&b, options, &timed, cpu, &error);
+    double ceiling = compute == ZEST_COMPUTE_F16
+                         ? 0 /* refused below */
+                         : zest_ceiling_measure(cpu, compute, zest_bench_threads(options));
+    zest_status status = zest_bench_prepare(&b, options, &timed, cpu, &error);
     if (!status) status = measure(&b, cpu, zest_bench_threads(options), &best, &error);
     int code = ZEST_EXIT_OK;
     if (status) {
@@ -248,12 +247,6 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
         ceiling = fmax(ceiling, zest_ceiling_measure(cpu, compute, zest_bench_threads(options)));
         code = report(options, &b, &best, ceiling, cpu);
     }
-    free_task(&b.work);
-    free(b.losses);
-    free(b.means);
-    free(b.lanes);
-    zest_stepper_free(&b.stepper);
-    zest_model_runner_free(b.runner);
-    zest_model_free(b.model);
+    zest_bench_discard(&b);
     return code;
 }

@@ -13,8 +13,7 @@ typedef struct {
     size_t count;
 } prompts;
 
-static zest_status encode(const zest_cli_model *m, const zest_cli_lines *lines, prompts *p,
-                          zest_error *error) {
+static zest_status encode(const zest_loaded *m, const zest_cli_lines *lines, prompts *p, zest_error *error) {
     zest_ids ids = {0};
     zest_status status = ZEST_OK;
     p->count = lines->count;
@@ -35,8 +34,8 @@ static zest_status encode(const zest_cli_model *m, const zest_cli_lines *lines, 
     return status;
 }
 
-static zest_status print_one(const zest_cli_model *m, const char *prompt, const uint32_t *tokens,
-                             size_t count, json_t *results, zest_error *error) {
+static zest_status print_one(const zest_loaded *m, const char *prompt, const uint32_t *tokens, size_t count,
+                             json_t *results, zest_error *error) {
     zest_buffer text = {0};
     int32_t *ids = malloc((count + 1) * sizeof *ids);
     for (size_t i = 0; ids && i < count; i++) ids[i] = (int32_t)tokens[i];
@@ -53,7 +52,7 @@ static zest_status print_one(const zest_cli_model *m, const char *prompt, const 
     return status;
 }
 
-static zest_status generate(const zest_cli_model *m, const zest_options *options, const zest_cli_lines *lines,
+static zest_status generate(const zest_loaded *m, const zest_options *options, const zest_cli_lines *lines,
                             json_t *results, zest_error *error) {
     prompts p = {0};
     int32_t end = zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_EOS);

@@ -195,7 +195,7 @@ static int print_model(const zest_options *options, const char *path, const zest
 static int run_model(const zest_options *options, const char *path) {
     zest_error error = {0};
     zest_model *model;
-    zest_model_options load = zest_cli_model_options(options);
+    zest_model_options load = zest_load_model_options(options);
     zest_status status = zest_model_load(path, &load, &model, &error);
     int code = status ? zest_output_fail(status, error.message) : print_model(options, path, model);
     zest_model_free(model);

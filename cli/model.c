@@ -8,41 +8,6 @@
 #include "base/file.h"
 #include "cli/output.h"
 
-zest_model_options zest_cli_model_options(const zest_options *options) {
-    return (zest_model_options){.storage =
-                                    (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS),
-                                .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS)};
-}
-
-zest_model_runner_options zest_cli_model_runner_options(const zest_options *options) {
-    return (zest_model_runner_options){.compute =
-                                           (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
-                                       .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
-                                       .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE)};
-}
-
-zest_status zest_cli_model_open(zest_cli_model *m, const char *path, const zest_options *options,
-                                zest_error *error) {
-    *m = (zest_cli_model){0};
-    zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
-    zest_model_options load = zest_cli_model_options(options);
-    zest_model_runner_options run = zest_cli_model_runner_options(options);
-    zest_status status = zest_model_load(path, &load, &m->model, error);
-    if (!status && !(m->tokenizer = zest_tokenizer_open(path, error))) status = error->status;
-    if (!status) status = zest_model_runner_new(m->model, zest_forward_for(cpu), &run, &m->runner, error);
-    return status;
-}
-
-void zest_cli_model_close(zest_cli_model *m) {
-    zest_model_runner_free(m->runner);
-    zest_tokenizer_free(m->tokenizer);
-    zest_model_free(m->model);
-    *m = (zest_cli_model){0};
-}
-
 int zest_cli_model_is(const char *path) {
     size_t length = strlen(path);
     if (length > 5 && !strcmp(path + length - 5, ".gguf")) return 1;
@@ -89,12 +54,12 @@ int zest_cli_model_run(const zest_options *options, const char *path, zest_optio
                        zest_cli_work *work) {
     zest_error error = {0};
     zest_cli_lines lines = {0};
-    zest_cli_model m = {0};
+    zest_loaded m = {0};
     json_t *results = zest_options_whole(options, ZEST_OPTION_JSON) ? json_array() : NULL;
     zest_status status = zest_cli_lines_read(&lines, zest_options_text(options, given), &error);
-    if (!status) status = zest_cli_model_open(&m, path, options, &error);
+    if (!status) status = zest_load_model(&m, path, NULL, options, &error);
     if (!status) status = work(&m, options, &lines, results, &error);
-    zest_cli_model_close(&m);
+    zest_load_free(&m);
     zest_cli_lines_free(&lines);
     if (!status && results) return zest_output_json(json_pack("{s:o}", "results", results));
     json_decref(results);

@@ -72,7 +72,7 @@ typedef struct {
     size_t tokens;
 } answer;
 
-static zest_status score(const zest_cli_model *m, const char *text, answer *a, zest_error *error) {
+static zest_status score(const zest_loaded *m, const char *text, answer *a, zest_error *error) {
     zest_ids ids = {0};
     question q = {0};
     *a = (answer){0};
@@ -116,8 +116,8 @@ static void print_one(const answer *a, const char *text, json_t *results) {
         printf("%14.6f  %5zu tokens  perplexity %10.4f  %s\n", a->log_probability, a->tokens, each, text);
 }
 
-static zest_status score_all(const zest_cli_model *m, const zest_options *options,
-                             const zest_cli_lines *lines, json_t *results, zest_error *error) {
+static zest_status score_all(const zest_loaded *m, const zest_options *options, const zest_cli_lines *lines,
+                             json_t *results, zest_error *error) {
     (void)options;
     for (size_t i = 0; i < lines->count; i++) {
         answer a;

@@ -48,7 +48,7 @@ static inline zest_model *test_model(const char *name, zest_model_storage storag
 static inline zest_model_runner *test_runner(const zest_model *model, zest_cpu cpu, zest_compute compute,
                                              int threads, size_t live) {
     zest_model_runner *runner;
-    zest_model_runner_options options = {compute, threads, live};
+    zest_model_runner_options options = {.compute = compute, .threads = threads, .live_pairs = live};
     assert_done(zest_model_runner_new(model, zest_forward_for(cpu), &options, &runner, error));
     return runner;
 }

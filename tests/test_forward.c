@@ -1,6 +1,6 @@
 /* linear: every level against the plain reference, the reference against fp64, and the promises about bits.
  */
-#include "tests/forward_support.h"
+#include "tests/device_support.h"
 
 enum { BF16 = ZEST_DTYPE_BF16, F16 = ZEST_DTYPE_F16, F32 = ZEST_DTYPE_F32 };
 enum { NONE, APART, IN_PLACE }; /* residual */
@@ -295,6 +295,132 @@ static void a_nan_stays(void **state) {
             }
 }
 
+/* ---- On a GPU ---- */
+
+/* Products of numbers of about 1 and 0.05: fp32 sums in any order differ by about 1e-7 sqrt(inputs); a 16-bit
+ * compute rounds the weights (both sides alike), the bias and the result. */
+static void check_on_device(zest_device *device, const linear_case *c, int which) {
+    operands o = make(c, which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32);
+    zest_scratch plain = {0}, scratch = {.device = device};
+    zest_linear job = o.job;
+    float *got = room(o.out_floats);
+    job.weight = device_put_weight(device, &o.job.weight);
+    job.bias = device_put_weight(device, &o.job.bias);
+    for (int l = 0; l < c->lanes; l++) {
+        job.a[l] = device_put_cells(device, (float *)(uintptr_t)o.job.a[l], c->rows * o.job.a_stride);
+        float *out = device_put_cells(device, o.fresh[l], o.out_floats);
+        job.out[l] = out;
+        job.residual[l] = c->residual == NONE    ? NULL
+                          : c->residual == APART ? device_put_cells(device, o.residual[l], o.out_floats)
+                                                 : out;
+    }
+    run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &plain);
+    device_fine(device, device->operations->linear(&job, 1, &scratch));
+    for (int l = 0; l < c->lanes; l++) {
+        char what[128];
+        snprintf(what, sizeof what, "%s, %s, lane %d", c->name, device_names[which], l);
+        device_get_cells(device, job.out[l], o.out_floats, got);
+        device_same(got, o.out[l], c->rows, c->outputs, o.job.out_stride,
+                    2e-6 * sqrt((double)c->inputs) + 4 * device_step[which] +
+                        (which == 2 ? 1e-3 * sqrt((double)c->inputs) * 0.05 : 0),
+                    what);
+    }
+    free(got);
+    free(plain.data);
+    discard(&o);
+}
+
+static void the_gpu_multiplies_as_the_reference(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        zest_device *device = device_open(device_computes[which]);
+        for (size_t i = 0; i < COUNT(cases); i++) check_on_device(device, &cases[i], which);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* Several matrices in one product, as q, k and v are. */
+static void the_gpu_stacks_matrices(void **state) {
+    (void)state;
+    enum { ROWS = 37, INPUTS = 64, ALL = 64 + 32 + 40 };
+    static const size_t outputs[3] = {64, 32, 40};
+    for (int which = 0; which < 3; which++) {
+        zest_device *device = device_open(device_computes[which]);
+        zest_scratch plain = {0}, scratch = {.device = device};
+        zest_perturbation p = {77, 0, {0.02f, -0.02f}, 2};
+        zest_linear_part more[2];
+        float *a[2], *expected[2], *got = room(ROWS * ALL);
+        zest_linear job = {.perturbation = p, .rows = ROWS, .a_stride = INPUTS, .out_stride = ALL};
+        for (int l = 0; l < 2; l++) {
+            a[l] = normals(ROWS * INPUTS, 60 + (uint64_t)l, 1);
+            job.a[l] = device_put_cells(device, a[l], ROWS * INPUTS);
+            expected[l] = room(ROWS * ALL);
+            job.out[l] = device_put_cells(device, expected[l], ROWS * ALL);
+        }
+        size_t at = 0;
+        for (size_t i = 0; i < 3; at += outputs[i++]) {
+            zest_weight w = weight(ZEST_DTYPE_BF16, outputs[i], INPUTS, 5 + i, 0.05f, 1000 * i),
+                        b = weight(ZEST_DTYPE_BF16, 1, outputs[i], 15 + i, 0.1f, 100000 + 1000 * i);
+            zest_linear one = {.weight = w,
+                               .bias = b,
+                               .perturbation = p,
+                               .a = {a[0], a[1]},
+                               .rows = ROWS,
+                               .a_stride = INPUTS,
+                               .out = {expected[0] + at, expected[1] + at},
+                               .out_stride = ALL,
+                               .compute = which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32};
+            assert_int_equal(zest_forward_plain.linear(&one, 1, &plain), 0);
+            zest_linear_part part = {device_put_weight(device, &w), device_put_weight(device, &b)};
+            if (i)
+                more[i - 1] = part;
+            else
+                job.weight = part.weight, job.bias = part.bias;
+            release(&w), release(&b);
+        }
+        job.more = more, job.more_count = 2;
+        device_fine(device, device->operations->linear(&job, 1, &scratch));
+        for (int l = 0; l < 2; l++) {
+            device_get_cells(device, job.out[l], ROWS * ALL, got);
+            device_same(got, expected[l], ROWS, ALL, ALL, 2e-5 + 4 * device_step[which], device_names[which]);
+            free(a[l]), free(expected[l]);
+        }
+        free(got), free(plain.data);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+static void a_nan_stays_on_the_gpu(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++)
+        for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
+            zest_device *device = device_open(device_computes[which]);
+            zest_scratch scratch = {.device = device};
+            linear_case c = {"", 3, 40, 24, 0, F32, 1, NONE, 1, 0, 0, {0, 0}, (zest_activation)act, 0, 0};
+            operands o = make(&c, ZEST_COMPUTE_F32);
+            zest_linear job = o.job;
+            ((float *)(uintptr_t)o.job.a[0])[40 + 7] = NAN;
+            job.weight = device_put_weight(device, &o.job.weight);
+            job.bias = device_put_weight(device, &o.job.bias);
+            job.a[0] = device_put_cells(device, (float *)(uintptr_t)o.job.a[0], 3 * 40);
+            job.out[0] = device_put_cells(device, o.fresh[0], o.out_floats);
+            device_fine(device, device->operations->linear(&job, 1, &scratch));
+            device_get_cells(device, job.out[0], o.out_floats, o.out[0]);
+            for (size_t n = 0; n < 24; n++) {
+                assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][48 + n]));
+                if (isnan(o.out[0][24 + n])) continue;
+                printf("%s, activation %d loses a NaN\n", device_names[which], act);
+                device_complaints++;
+                break;
+            }
+            discard(&o);
+            zest_device_close(device);
+        }
+    device_verdict();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_level_equals_the_reference),
@@ -303,6 +429,9 @@ int main(void) {
         cmocka_unit_test(rows_in_turns_change_nothing),
         cmocka_unit_test(perturbing_on_the_fly_equals_perturbing_before),
         cmocka_unit_test(a_nan_stays),
+        cmocka_unit_test(the_gpu_multiplies_as_the_reference),
+        cmocka_unit_test(the_gpu_stacks_matrices),
+        cmocka_unit_test(a_nan_stays_on_the_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,11 +15,11 @@ static void trained_are_numbered_without_gaps(void **state) {
     for (size_t m = 0; m < TEST_MODELS; m++) {
         zest_model *model = test_model(test_models[m], ZEST_MODEL_F32);
         size_t all = model->tensor_count;
-        assert_done(zest_freeze(model, "", "*norm*,*ln_*,*Norm*", error));
+        assert_done(zest_freeze(model, "", "*.0.*", error));
         uint64_t next = 0;
         for (size_t i = 0; i < model->params.count; i++) {
             const zest_tensor *tensor = &model->params.tensors[i];
-            assert_null(strcasestr(tensor->name, "norm"));
+            assert_null(strstr(tensor->name, ".0."));
             assert_int_equal(tensor->first, next);
             next += tensor->count;
         }
@@ -56,7 +56,7 @@ static void only_the_trained_are_perturbed(void **state) {
     zest_model_lane lane = {direction, 0.01}, itself = {direction, 0};
     for (size_t m = 0; m < TEST_MODELS; m++) {
         zest_model *model = test_model(test_models[m], ZEST_MODEL_F32);
-        assert_done(zest_freeze(model, "*0.*,*1.*", "*bias*", error));
+        assert_done(zest_freeze(model, "*e*.0.*,*.1.*,*.weight", "*.1.*", error));
         double expected = loss_of(model, &lane, test_models[m]),
                before = loss_of(model, &itself, test_models[m]);
         for (size_t i = 0; i < model->params.count; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/update.h"
+#include "tests/device_support.h"
 #include "tests/support.h"
 
 static int best_level(void) {
@@ -161,6 +162,47 @@ static void nearest_is_nearest(void **state) {
     }
 }
 
+/* Odd sizes, every type, signs and normals, decay, and numbers that start anywhere. */
+static void the_gpu_moves_to_the_same_bits(void **state) {
+    (void)state;
+    enum { ODD = 100003 };
+    static const zest_dtype dtypes[] = {ZEST_DTYPE_F32, ZEST_DTYPE_BF16, ZEST_DTYPE_F16};
+    zest_device *device = device_open(ZEST_COMPUTE_F32);
+    const zest_device_table *table = device->operations->device;
+    for (int d = 0; d < 3; d++)
+        for (uint64_t first = 0; first < 9; first += 4 - first % 3) {
+            size_t size = zest_dtype_size(dtypes[d]);
+            float *x = malloc(ODD * sizeof *x);
+            void *host = malloc(ODD * size), *back = malloc(ODD * size);
+            zest_noise_plain.normal(x, 3, 0, ODD);
+            for (size_t i = 0; i < ODD; i++) x[i] *= i % 7 ? 0.02f : i % 2 ? 1e-6f : 3e4f;
+            assert_int_equal(zest_dtype_from_float(dtypes[d], x, ODD, host), 0);
+            zest_tensor tensors[2] = {
+                {"w", dtypes[d], first, ODD - 11, host},
+                {"b", dtypes[d], first + ODD - 11, 11, (char *)host + (ODD - 11) * size}};
+            zest_params params = {tensors, 2, ODD};
+            char *there = device_put(device, host, ODD * size);
+            zest_tensor moved[2] = {tensors[0], tensors[1]};
+            moved[0].data = there, moved[1].data = there + (ODD - 11) * size;
+            zest_params params_there = {moved, 2, ODD};
+            zest_direction directions[3] = {
+                {11, ODD, 1, ZEST_GAUSSIAN}, {12, ODD, 1, ZEST_RADEMACHER}, {13, ODD, 1, ZEST_GAUSSIAN}};
+            const double g[3] = {0.3, -0.01, 1e-3};
+            int nearest = first == 4;
+            zest_update update = {directions, g, 3, 0.01, first ? 0.5 : 0, 99, nearest};
+            zest_device_term terms[3];
+            for (int i = 0; i < 3; i++)
+                terms[i] = (zest_device_term){directions[i].seed, (float)(-0.01 * g[i]), i == 1};
+            zest_update_apply(zest_ops_for(ZEST_CPU_PLAIN), 1, &params, &update);
+            device_fine(device, table->update(device, &params_there, terms, 3,
+                                              first ? (float)(1 - 0.01 * 0.5) : 1.0f, 99, nearest));
+            device_fine(device, table->download(device, back, there, ODD * size));
+            assert_memory_equal(host, back, ODD * size);
+            free(x), free(host), free(back);
+        }
+    zest_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(representable_numbers_stay),
@@ -169,6 +211,7 @@ int main(void) {
         cmocka_unit_test(threads_and_instructions_change_nothing),
         cmocka_unit_test(small_updates_do_not_vanish),
         cmocka_unit_test(nearest_is_nearest),
+        cmocka_unit_test(the_gpu_moves_to_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,13 @@
  *
  * Weights are never perturbed in memory. An operation gets the weight as stored, the direction and the scale,
  * and makes w + c z (c = scale·gain, rounded to float; z from the element's number) on the way into the
- * arithmetic. A pair of lanes, +c and -c, shares one draw of noise. */
+ * arithmetic. A pair of lanes, +c and -c, shares one draw of noise.
+ *
+ * A table whose `device` is not NULL works in a device's memory (backend/device.h): every pointer of a job is
+ * one of the device's, operations are queued and run in order, and activations are `cell` bytes wide: floats
+ * when the compute is fp32, else numbers of 16 bits. They are handed around as float * all the same, and only
+ * the device's operations look into them. Results there agree with the definition within a tolerance, not bit
+ * for bit; noise and update stay bit-identical. */
 #ifndef ZEST_BACKEND_FORWARD_H
 #define ZEST_BACKEND_FORWARD_H
 
@@ -45,8 +51,14 @@ typedef enum {
 } zest_activation;
 typedef enum {
     ZEST_COMPUTE_F32,
-    ZEST_COMPUTE_BF16
-} zest_compute; /* bf16: operands rounded to bf16, sums in fp32 */
+    ZEST_COMPUTE_BF16, /* operands rounded to bf16, sums in fp32 */
+    ZEST_COMPUTE_F16   /* the same with fp16; devices only */
+} zest_compute;
+
+/* Further matrices for the same inputs, whose outputs stand behind those of the first. Devices only. */
+typedef struct {
+    zest_weight weight, bias;
+} zest_linear_part;
 
 /* out[l] = act(a[l] W_l^T + b_l) (+ residual[l]) for every lane l; W is outputs × inputs, or inputs × outputs
  * when `transposed` (GPT-2). act is applied before the residual. residual may be NULL, or equal to out for
@@ -63,7 +75,11 @@ typedef struct {
     size_t residual_stride;
     zest_activation activation;
     zest_compute compute;
+    const zest_linear_part *more;
+    size_t more_count; /* at most ZEST_LINEAR_MORE */
+    int wide;          /* a device's results are floats whatever the compute */
 } zest_linear;
+enum { ZEST_LINEAR_MORE = 2 };
 
 /* out = (x - mean)/sqrt(var + eps) g + b, or with rms x/sqrt(mean x^2 + eps) g; g and b perturbed. */
 typedef struct {
@@ -88,12 +104,19 @@ typedef struct {
     int causal;
     float scale;
     zest_compute compute;
+    /* Devices only. */
+    const uint32_t *kv_end;                  /* or NULL: a sequence's keys end where the next one's begin */
+    size_t longest;                          /* queries of the longest sequence */
+    size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
 } zest_attention;
 
-/* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. */
+/* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. A
+ * device has its own. */
+typedef struct zest_device zest_device;
 typedef struct {
     void *data;
     size_t size;
+    zest_device *device; /* that the table's operations run on; NULL: the CPU */
 } zest_scratch;
 
 typedef struct {
@@ -105,12 +128,15 @@ typedef struct {
     /* Rotary positions in place, on `heads` heads of every row. Pairs (i, i + head_size/2); angle
      * position·base^(-2i/size), from tables of cosines and sines [positions][head_size/2]. */
     void (*rotary)(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
-                   const uint32_t *positions, const float *cosines, const float *sines, int threads);
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                   zest_scratch *scratch);
     /* gate = act(gate)·up, element by element. */
-    void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads);
+    void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+                 zest_scratch *scratch);
     /* out[l][i] (+)= rows ids[i] of the table, perturbed; only those rows are touched. */
     int (*gather)(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                  size_t count, float *const out[2], int add, int threads);
+                  size_t count, float *const out[2], int add, int threads, zest_scratch *scratch);
+    const struct zest_device_table *device; /* NULL: the CPU */
 } zest_forward;
 
 const zest_forward *zest_forward_for(zest_cpu cpu);

@@ -127,8 +127,10 @@ enum {
     "what to score; without it every line of standard input is a text")                                                \
   X(MAX_TOKENS, "max-tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_GENERATE,                 \
     "new tokens at most")                                                                                              \
-  X(COMPUTE, "compute", 0, CHOICE, "f32", CHOICES("f32|bf16"), "NAME", "Model", ZEST_FOR_MODELS,                       \
-    "arithmetic of the matrix products: fp32, or operands rounded to bf16 with sums in fp32")                          \
+  X(COMPUTE, "compute", 0, CHOICE, "f32", CHOICES("f32|bf16|f16"), "NAME", "Model", ZEST_FOR_MODELS,                   \
+    "arithmetic of the matrix products: fp32, or operands rounded to bf16 or fp16 with sums in fp32; f16 needs a GPU") \
+  X(DEVICE, "device", 0, CHOICE, "cpu", CHOICES("cpu|cuda"), "NAME", "Model", ZEST_FOR_MODELS,                         \
+    "where the model runs; cuda needs an NVIDIA GPU and a build that found nvcc")                                      \
   X(WEIGHTS, "weights", 0, CHOICE, "stored", CHOICES("stored|f32|bf16|f16"), "NAME", "Model", ZEST_FOR_MODELS,         \
     "type of the weights in memory; stored: 16-bit ones as in the file, all others as f32")                            \
   X(SHAPE, "shape", 0, TEXT, "roberta-base", NONE, "NAME", "Model", ZEST_FOR_BENCH,                                    \

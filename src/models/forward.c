@@ -10,10 +10,6 @@
 
 /* ---- Operations ---- */
 
-zest_status zest_model_no_scratch(zest_error *error) {
-    return zest_error_memory(error, "an operation of the model", 0);
-}
-
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
                               const zest_perturbation *p, int transposed, const float *const a[2],
                               size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
@@ -31,8 +27,9 @@ zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine
                        .residual_stride = out_stride,
                        .activation = activation,
                        .compute = runner->compute};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(error)
-                                                                               : ZEST_OK;
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
 }
 
 zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
@@ -47,8 +44,9 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
                      .out = {out[0], out[1]},
                      .rows = rows,
                      .width = width};
-    return runner->operations->norm(&job, runner->threads, &runner->scratch) ? zest_model_no_scratch(error)
-                                                                             : ZEST_OK;
+    return runner->operations->norm(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
 }
 
 /* ---- Behind the layers ---- */
@@ -115,15 +113,16 @@ static zest_status pass_lanes(zest_model_pass *pass) {
     for (size_t i = 0; i < lanes; i += (size_t)pairs[count++].perturbation.lanes)
         pairs[count] = pair_of(pass->request, i);
     size_t live = runner->live && runner->live < count ? runner->live : count;
+    zest_status status = zest_model_fit(pass, &live, pass->error);
     size_t most = 2 * live < lanes ? 2 * live : lanes;
-    zest_status status = zest_model_room_for(&runner->x, most * per_lane, pass->error);
+    if (!status) status = zest_model_room_for(runner, &runner->x, most * per_lane, pass->error);
     for (size_t first = 0; first < count && !status; first += live) {
         size_t here = count - first < live ? count - first : live;
         float *next = runner->x.data;
         for (zest_model_pair *lane = pairs + first; lane < pairs + first + here; lane++) {
             lane->x[0] = next;
-            lane->x[1] = lane->perturbation.lanes == 2 ? next + per_lane : next;
-            next += per_lane * (size_t)lane->perturbation.lanes;
+            lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_at(runner, next, per_lane) : next;
+            next = zest_model_at(runner, next, per_lane * (size_t)lane->perturbation.lanes);
         }
         status = pass_group(pass, pairs + first, here);
     }
@@ -187,20 +186,32 @@ static zest_status check_batch(const zest_model_description *is, const zest_mode
 
 /* Cosines and sines up to the position asked for. The angle is rounded to float, as in training. */
 static zest_status reach_position(zest_model_runner *runner, size_t positions, zest_error *error) {
-    size_t half = runner->model->is.head_size / 2;
+    size_t half = runner->model->is.head_size / 2, count = positions * half;
     if (runner->model->is.position_rows || positions <= runner->angles) return ZEST_OK;
     runner->angles = 0;
-    zest_status status = zest_model_room_for(&runner->cosines, positions * half, error);
-    if (!status) status = zest_model_room_for(&runner->sines, positions * half, error);
+    zest_status status = zest_model_room_floats(runner, &runner->cosines, count, error);
+    if (!status) status = zest_model_room_floats(runner, &runner->sines, count, error);
+    float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;
+    if (!status && runner->device && !tables)
+        status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
     if (status) return status;
+    float *cosines = tables ? tables : runner->cosines.data,
+          *sines = tables ? tables + count : runner->sines.data;
     for (size_t p = 0; p < positions; p++)
         for (size_t i = 0; i < half; i++) {
             float angle = (float)p * runner->model->rotary[i];
-            runner->cosines.data[p * half + i] = (float)cos((double)angle);
-            runner->sines.data[p * half + i] = (float)sin((double)angle);
+            cosines[p * half + i] = (float)cos((double)angle);
+            sines[p * half + i] = (float)sin((double)angle);
         }
-    runner->angles = positions;
-    return ZEST_OK;
+    if (tables) {
+        const zest_device_table *device = runner->operations->device;
+        if (device->upload(runner->device, runner->cosines.data, cosines, count * sizeof *tables) ||
+            device->upload(runner->device, runner->sines.data, sines, count * sizeof *tables))
+            status = zest_model_no_scratch(runner, error);
+        free(tables);
+    }
+    if (!status) runner->angles = positions;
+    return status;
 }
 
 /* Positions, rows of the position table, token types and offsets of the keys. */
@@ -223,6 +234,7 @@ static zest_status number_rows(zest_model_pass *pass) {
         pass->key_starts[s] = (uint32_t)pass->key_rows;
         pass->key_rows += past + count;
         if (past + count > longest) longest = past + count;
+        if (count > pass->longest) pass->longest = count;
         for (size_t i = 0; i < count; i++) {
             size_t row = batch->starts[s] + i;
             pass->positions[row] = (uint32_t)(past + i);
@@ -260,11 +272,15 @@ static zest_status make_room(zest_model_pass *pass) {
     pass->kv_width = is->kv_heads * is->head_size;
     pass->stride = pass->q_width + 2 * pass->kv_width;
     pass->span = larger(pass->stride, is->width);
-    zest_status status = zest_model_room_for(&runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
+    zest_status status =
+        zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
     if (!status)
-        status = zest_model_room_for(&runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
+        status =
+            zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
     if (!status && pass->request->batch->parents)
-        status = zest_model_room_for(&runner->past, pass->key_rows * 2 * pass->kv_width, pass->error);
+        status =
+            zest_model_room_for(runner, &runner->past, /* a device takes both lanes at once */
+                                (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, pass->error);
     return status;
 }
 
@@ -278,48 +294,75 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_model_reque
     pass.asked = request->rows ? request->row_count : pass.rows;
     pass.room_rows = larger(pass.rows, pass.asked);
     status = number_rows(&pass);
+    if (!status) status = zest_model_fit(&pass, &(size_t){1}, error);
     if (!status) status = make_room(&pass);
+    if (!status) status = zest_model_stage_pass(&pass);
     return status ? status : pass_lanes(&pass);
 }
 
 /* ---- The runner ---- */
 
-zest_status zest_model_room_for(zest_model_room *room, size_t count, zest_error *error) {
-    if (count <= room->count) return ZEST_OK;
-    free(room->data);
-    *room = (zest_model_room){0};
-    count = (count + 31) / 32 * 32; /* both halves start on a cache line */
-    room->data = zest_memory_new(count * sizeof(float));
-    if (!room->data) return zest_error_memory(error, "activations", count * sizeof(float));
-    room->count = count;
-    return ZEST_OK;
-}
-
 zest_status zest_model_runner_new(const zest_model *model, const zest_forward *operations,
                                   const zest_model_runner_options *options, zest_model_runner **runner,
                                   zest_error *error) {
+    static const zest_model_runner_options plain = {0};
+    if (!options) options = &plain;
+    *runner = NULL;
+    if (options->compute == ZEST_COMPUTE_F16 && options->device == ZEST_DEVICE_CPU)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "fp16 arithmetic needs a GPU: use --device cuda, or --compute bf16 or f32");
     *runner = calloc(1, sizeof **runner);
     if (!*runner) return zest_error_memory(error, "a runner", sizeof **runner);
-    (*runner)->model = model;
+    (*runner)->model = (*runner)->owner = model;
     (*runner)->operations = operations;
-    (*runner)->compute = options ? options->compute : ZEST_COMPUTE_F32;
-    (*runner)->threads = options && options->threads > 0 ? options->threads : omp_get_max_threads();
-    (*runner)->live = options ? options->live_pairs : 0;
-    return ZEST_OK;
+    (*runner)->compute = options->compute;
+    (*runner)->threads = options->threads > 0 ? options->threads : omp_get_max_threads();
+    (*runner)->live = options->live_pairs;
+    if (options->device == ZEST_DEVICE_CPU) return ZEST_OK;
+    zest_status status = zest_device_open(options->device, options->compute, &(*runner)->device, error);
+    if (!status) status = zest_model_place(*runner, error);
+    if (status) {
+        zest_model_runner_free(*runner);
+        *runner = NULL;
+    }
+    return status;
+}
+
+zest_status zest_model_open_runner(const zest_model *model, const zest_model_runner_options *options,
+                                   zest_model_runner **runner, zest_error *error) {
+    zest_cpu cpu;
+    *runner = NULL;
+    if (!zest_cpu_detect(&cpu))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
+    return zest_model_runner_new(model, zest_forward_for(cpu), options, runner, error);
 }
 
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
-    size_t floats = runner->x.count + runner->a.count + runner->work.count + runner->past.count +
-                    runner->logits.count + runner->words.count + runner->cosines.count + runner->sines.count;
-    return floats * sizeof(float) + runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
+    const zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
+                                      &runner->past,    &runner->logits,  &runner->words,
+                                      &runner->results, &runner->cosines, &runner->sines};
+    size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
+    if (runner->device) return bytes + runner->operations->device->held(runner->device, NULL);
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) bytes += rooms[i]->count * rooms[i]->cell;
+    return bytes;
 }
+
+zest_device *zest_model_runner_device(const zest_model_runner *runner) { return runner->device; }
 
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
-    zest_model_room *rooms[] = {&runner->x,      &runner->a,     &runner->work,    &runner->past,
-                                &runner->logits, &runner->words, &runner->cosines, &runner->sines};
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
+    zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
+                                &runner->past,    &runner->logits,  &runner->words,
+                                &runner->results, &runner->cosines, &runner->sines};
+    for (size_t i = 0; !runner->device && i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
     free(runner->scratch.data);
     free(runner->rows);
+    if (runner->placed) {
+        free(runner->placed->layers);
+        free(runner->placed->tensors);
+        free(runner->placed);
+    }
+    zest_device_close(runner->device); /* and with it all of its memory */
     free(runner);
 }

@@ -9,6 +9,7 @@
 #ifndef ZEST_MODELS_FORWARD_H
 #define ZEST_MODELS_FORWARD_H
 
+#include "backend/device.h"
 #include "models/model.h"
 
 /* x + scale·v(direction); scale 0 is the model itself. zest_lanes_describe fills both. Lanes i and i+1 with
@@ -34,18 +35,30 @@ typedef struct {
 
 typedef struct {
     zest_compute compute;
-    int threads;       /* 0: all cores */
-    size_t live_pairs; /* pairs (or single lanes) in memory at once; 0: all */
+    int threads; /* 0: all cores */
+    /* Pairs (or single lanes) in memory at once; 0: all, on a device as many as fit. */
+    size_t live_pairs;
+    zest_device_kind device;
 } zest_model_runner_options;
 
-/* Owns the memory of forward passes over one model, which it only reads. One thread at a time. */
+/* Owns the memory of forward passes over one model, which it only reads. One thread at a time.
+ *
+ * On a device it owns a copy of the weights too, made when the runner is; move.h changes that copy and brings
+ * it back. There results agree with the CPU's within rounding, and a pass waits for the device once, at its
+ * end. */
 typedef struct zest_model_runner zest_model_runner;
 
+/* The runner that the options ask for, on the best instructions of this CPU or on the device. */
+zest_status zest_model_open_runner(const zest_model *model, const zest_model_runner_options *options,
+                                   zest_model_runner **runner, zest_error *error);
+/* The same with a choice of the CPU's operations; a device has its own. */
 zest_status zest_model_runner_new(const zest_model *model, const zest_forward *operations,
                                   const zest_model_runner_options *options, zest_model_runner **runner,
                                   zest_error *error);
 void zest_model_runner_free(zest_model_runner *runner);
-size_t zest_model_runner_memory(const zest_model_runner *runner); /* bytes held */
+size_t
+zest_model_runner_memory(const zest_model_runner *runner); /* bytes held, on a device with the weights */
+zest_device *zest_model_runner_device(const zest_model_runner *runner); /* NULL: the CPU */
 
 /* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states
  * of the live lanes, and one pair's way through a layer. */

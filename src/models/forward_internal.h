@@ -3,26 +3,31 @@
 #ifndef ZEST_MODELS_FORWARD_INTERNAL_H
 #define ZEST_MODELS_FORWARD_INTERNAL_H
 
+#include "backend/device.h"
 #include "models/forward.h"
 
 typedef struct {
     float *data;
-    size_t count; /* floats */
+    size_t count, cell; /* cells, and the bytes of one: on the CPU those of a float */
 } zest_model_room;
 
 struct zest_model_runner {
-    const zest_model *model;
+    const zest_model *model; /* as the operations see it: `placed` on a device */
+    const zest_model *owner; /* the caller's */
+    zest_model *placed;      /* the model with its weights in the device's memory; NULL: the CPU */
+    zest_device *device;     /* NULL: the CPU */
     const zest_forward *operations;
     zest_compute compute;
     int threads;
     size_t live;
     zest_scratch scratch;
 
-    zest_model_room x;    /* hidden states of every live lane */
-    zest_model_room a;    /* one pair: hidden states behind a norm */
-    zest_model_room work; /* one pair: q, k, v and context; or the inside of the MLP */
-    zest_model_room past; /* one lane: keys and values of parents and their children, written out */
-    zest_model_room logits, words;
+    zest_model_room x;             /* hidden states of every live lane */
+    zest_model_room a;             /* one pair: hidden states behind a norm */
+    zest_model_room work;          /* one pair: q, k, v and context; or the inside of the MLP */
+    zest_model_room past;          /* one lane: keys and values of parents and their children, written out */
+    zest_model_room logits, words; /* logits and the tables of angles are floats everywhere */
+    zest_model_room results;       /* on a device: what a pass leaves for the host, all lanes */
     zest_model_room cosines, sines;
     size_t angles; /* positions that the tables reach */
 
@@ -79,6 +84,14 @@ typedef struct {
     size_t span;                      /* the larger of stride and width */
     uint32_t *positions, *table_rows, *types, *key_starts;
     size_t key_rows; /* keys with those of the parents written out */
+    size_t longest;  /* queries of the longest sequence */
+    /* The same and the batch's tables where the operations look for them. */
+    struct {
+        const uint32_t *tokens, *starts, *positions, *table_rows, *types, *key_starts, *rows;
+        const uint32_t *key_ends;    /* with a cache on a device */
+        const uint32_t *key_sources; /* on a device: the row of each key of key_rows */
+        const uint32_t *key_targets; /* with a cache on a device: the row of the cache for each row */
+    } at;
 } zest_model_pass;
 
 /* Lanes that share the draws, and their hidden states. x[1] of a single lane is x[0]. */
@@ -95,21 +108,53 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                   size_t *rows);
 
-/* ---- forward.c ---- */
+/* ---- place.c: where things lie ---- */
 
-zest_status zest_model_no_scratch(zest_error *error);
+/* What an operation that failed is answered with. */
+zest_status zest_model_no_scratch(zest_model_runner *runner, zest_error *error);
+/* Moves the model's weights to the device that the options name. */
+zest_status zest_model_place(zest_model_runner *runner, zest_error *error);
+/* A table of numbers where the operations can read it, until the next pass. *out is the table itself on the
+ * CPU. */
+zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, size_t count,
+                             const uint32_t **out, zest_error *error);
+/* The tables of a pass. */
+zest_status zest_model_stage_pass(zest_model_pass *pass);
+/* Bytes of activations, to be released by the same. NULL: there are not enough. */
+void *zest_model_memory_new(zest_model_runner *runner, size_t bytes);
+void zest_model_memory_free(zest_model_runner *runner, void *data);
+/* count numbers of the device's, as floats. */
+zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
+                            zest_error *error);
+/* Pairs that can be live at once in the memory that is there: at most `wanted`. */
+zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_error *error);
+
+/* Makes room for count activations, or floats; what was there may be lost. */
+zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t count,
+                                zest_error *error);
+zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t count,
+                                   zest_error *error);
+
+static inline size_t zest_model_cell(const zest_model_runner *runner) {
+    return runner->device ? runner->device->cell : sizeof(float);
+}
+
+/* `cells` activations further. */
+static inline float *zest_model_at(const zest_model_runner *runner, const float *x, size_t cells) {
+    return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_cell(runner));
+}
 
 /* Where the two lanes of a pair lie in a room: one behind the other. */
 static inline void zest_model_halves(const zest_model_room *room, size_t offset, float *out[2]) {
-    out[0] = room->data + offset;
-    out[1] = room->data + room->count / 2 + offset;
+    char *data = (char *)room->data;
+    out[0] = (float *)(void *)(data + offset * room->cell);
+    out[1] = (float *)(void *)(data + (room->count / 2 + offset) * room->cell);
 }
+
+/* ---- forward.c ---- */
 
 /* float *[2] seen as read-only, which C does not do by itself. */
 #define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
-
-/* Makes room for count floats; what was there may be lost. */
-zest_status zest_model_room_for(zest_model_room *room, size_t count, zest_error *error);
 
 /* out = act(a W' + b) + residual, for the lanes of p. residual may be NULL. */
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
@@ -126,14 +171,15 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_model_unit *unit,
                                       const float *h[2], zest_error *error);
 
-/* Logits of `count` words (rows × count) for both lanes; only those rows of the head are read. */
+/* Logits of `count` words (rows × count floats) for both lanes; only those rows of the head are read. */
 zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
                                   const float *const h[2], const uint32_t *words, size_t count,
                                   float *const out[2], zest_error *error);
 
 /* Called with the logits of words first .. first+count-1 for all rows of one lane (0 or 1), blocks in order.
  */
-typedef void (*zest_model_head_visit)(void *user, int lane, size_t first, size_t count, const float *logits);
+typedef zest_status (*zest_model_head_visit)(void *user, int lane, size_t first, size_t count,
+                                             const float *logits, zest_error *error);
 
 /* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. */
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,

@@ -65,9 +65,9 @@ static void tell_affines(zest_model_affine *affines, size_t count, const telling
 
 static void tell_model(zest_model *model, const telling *t) {
     zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
-    zest_model_affine *others[] = {&model->embedding_norm, &model->project_in, &model->final_norm,
-                                   &model->project_out,    &model->head_dense, &model->head_norm,
-                                   &model->head};
+    zest_model_affine *others[] = {
+        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
+        &model->head_dense,     &model->head_norm,  &model->head};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tell(tables[i], t);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) tell_affines(others[i], 1, t);
     for (size_t i = 0; i < model->is.layers; i++)
@@ -98,7 +98,8 @@ zest_status zest_freeze(zest_model *model, const char *only, const char *not_the
     model->trained = trained;
     model->params = params;
     if (params.count) return ZEST_OK;
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "every tensor is frozen: --train-only '%s' and --freeze '%s' leave nothing to train",
-                          only, not_these);
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "every tensor is frozen: --train-only '%s' and --freeze '%s' leave nothing to train", only,
+        not_these);
 }

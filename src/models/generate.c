@@ -6,11 +6,6 @@
 #include "models/forward_internal.h"
 
 typedef struct {
-    float logit;
-    uint32_t token;
-} choice;
-
-typedef struct {
     zest_model_runner *runner;
     const zest_model_lane *lane;
     const zest_generate_options *options;
@@ -19,30 +14,47 @@ typedef struct {
     size_t *limits, *counts;
     uint32_t *out;
     uint32_t *slots, *tokens, *starts, *rows; /* of the active ones */
-    choice *choices;
+    zest_logit_best *choices;
     size_t row_count;
     zest_error *error;
 } generating;
 
-static void choose(void *user, int lane, size_t first, size_t count, const float *logits) {
+static zest_status choose(void *user, int lane, size_t first, size_t count, const float *logits,
+                          zest_error *error) {
     const generating *job = user;
+    zest_model_runner *runner = job->runner;
     (void)lane;
+    if (runner->device) {
+        zest_logit_block block = {logits, job->row_count, first, count, NULL};
+        int failed =
+            runner->operations->device->best_logits(runner->device, &block, (void *)runner->results.data);
+        return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
+    }
     for (size_t r = 0; r < job->row_count; r++) {
-        choice *best = &job->choices[r];
+        zest_logit_best *best = &job->choices[r];
         for (size_t i = 0; i < count; i++)
             if (logits[r * count + i] > best->logit)
-                *best = (choice){logits[r * count + i], (uint32_t)(first + i)};
+                *best = (zest_logit_best){logits[r * count + i], (uint32_t)(first + i)};
     }
+    return ZEST_OK;
 }
 
 static zest_status visit(zest_model_runner *runner, const zest_model_unit *unit, void *user,
                          zest_error *error) {
     generating *job = user;
     const float *h[2];
+    size_t bytes = unit->rows * sizeof *job->choices;
     job->row_count = unit->rows;
-    for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (choice){-INFINITY, 0};
-    zest_status status = zest_model_head_transform(runner, unit, h, error);
-    return status ? status : zest_model_head_blocks(runner, unit, h, choose, job, error);
+    for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (zest_logit_best){-INFINITY, 0};
+    zest_status status = ZEST_OK;
+    if (runner->device)
+        status = zest_model_room_floats(runner, &runner->results, bytes / sizeof(float), error);
+    if (!status) status = zest_model_head_transform(runner, unit, h, error);
+    if (!status) status = zest_model_head_blocks(runner, unit, h, choose, job, error);
+    if (!status && runner->device &&
+        runner->operations->device->download(runner->device, job->choices, runner->results.data, bytes))
+        status = zest_model_no_scratch(runner, error);
+    return status;
 }
 
 static int is_stop(const zest_generate_options *options, uint32_t token) {
@@ -106,9 +118,12 @@ static zest_status make_room(generating *job, const zest_model_batch *prompts) {
         job->cache.rows += length + job->limits[s];
         job->counts[s] = 0;
     }
-    size_t bytes = is->layers * job->cache.rows * 2 * is->kv_heads * is->head_size * sizeof(float);
-    job->cache.data = malloc(bytes);
-    return job->cache.data ? ZEST_OK : zest_error_memory(job->error, "keys and values", bytes);
+    size_t bytes =
+        is->layers * job->cache.rows * 2 * is->kv_heads * is->head_size * zest_model_cell(job->runner);
+    job->cache.data = zest_model_memory_new(job->runner, bytes);
+    if (job->cache.data) return ZEST_OK;
+    return job->runner->device ? zest_model_no_scratch(job->runner, job->error)
+                               : zest_error_memory(job->error, "keys and values", bytes);
 }
 
 /* The prompts, less those that have no room for a further token. */
@@ -157,6 +172,6 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
     free(job.choices);
     free(job.cache.slot_start);
     free(job.cache.lengths);
-    free(job.cache.data);
+    zest_model_memory_free(runner, job.cache.data);
     return status;
 }

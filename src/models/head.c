@@ -1,10 +1,12 @@
 /* From hidden states to logits: of a few words, or of the whole vocabulary block by block. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "models/forward_internal.h"
 
-/* Words of a block. A constant: it decides the order in which a row's probabilities are summed. */
-enum { BLOCK = 2048 };
+/* Words of a block. A constant: it decides the order in which a row's probabilities are summed. Devices,
+ * which sum in an order of their own, take fewer and larger steps. */
+enum { BLOCK = 2048, DEVICE_BLOCK = 8192 };
 
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_model_unit *unit,
                                       const float *h[2], zest_error *error) {
@@ -31,22 +33,40 @@ static zest_status gather_words(zest_model_runner *runner, const zest_model_unit
                                 zest_error *error) {
     const zest_model_affine *head = &runner->model->head;
     int failed = runner->operations->gather(&head->weight, &unit->perturbation, words, count, weight, 0,
-                                            runner->threads);
+                                            runner->threads, &runner->scratch);
     if (!failed && head->bias.data) {
         zest_weight column = head->bias;
         column.rows = head->bias.columns;
         column.columns = 1;
-        failed =
-            runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0, runner->threads);
+        failed = runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0,
+                                            runner->threads, &runner->scratch);
     }
-    return failed ? zest_model_no_scratch(error) : ZEST_OK;
+    return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
+}
+
+static zest_status device_words(zest_model_runner *runner, const zest_model_unit *unit,
+                                const float *const h[2], const uint32_t *words, size_t count,
+                                float *const out[2], zest_error *error) {
+    const zest_model_affine *head = &runner->model->head;
+    zest_words job = {.weight = head->weight,
+                      .bias = head->bias,
+                      .perturbation = unit->perturbation,
+                      .h = {h[0], h[1]},
+                      .rows = unit->rows,
+                      .width = runner->model->is.embedding_width,
+                      .words = words,
+                      .count = count,
+                      .out = {out[0], out[1]}};
+    return runner->operations->device->words(runner->device, &job) ? zest_model_no_scratch(runner, error)
+                                                                   : ZEST_OK;
 }
 
 zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
                                   const float *const h[2], const uint32_t *words, size_t count,
                                   float *const out[2], zest_error *error) {
     size_t width = runner->model->is.embedding_width;
-    zest_status status = zest_model_room_for(&runner->words, 2 * count * (width + 1), error);
+    if (runner->device) return device_words(runner, unit, h, words, count, out, error);
+    zest_status status = zest_model_room_for(runner, &runner->words, 2 * count * (width + 1), error);
     if (status) return status;
     float *weight[2], *bias[2];
     zest_model_halves(&runner->words, 0, weight);
@@ -74,21 +94,39 @@ static zest_weight slice(const zest_weight *whole, size_t first, size_t count, s
     return part;
 }
 
+/* Logits are floats whatever the compute. */
+static zest_status multiply_block(zest_model_runner *runner, const zest_model_unit *unit,
+                                  const float *const h[2], size_t first, size_t count, float *const logits[2],
+                                  zest_error *error) {
+    const zest_model *model = runner->model;
+    size_t width = model->is.embedding_width;
+    zest_linear job = {.weight = slice(&model->head.weight, first, count, width),
+                       .bias = slice(&model->head.bias, first, count, 0),
+                       .perturbation = unit->perturbation,
+                       .a = {h[0], h[1]},
+                       .rows = unit->rows,
+                       .a_stride = width,
+                       .out = {logits[0], logits[1]},
+                       .out_stride = count,
+                       .compute = runner->compute,
+                       .wide = 1};
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
+}
+
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,
                                    const float *const h[2], zest_model_head_visit visit, void *user,
                                    zest_error *error) {
-    const zest_model *model = runner->model;
-    size_t words = model->is.vocabulary;
-    zest_status status = zest_model_room_for(&runner->logits, 2 * unit->rows * BLOCK, error);
+    size_t words = runner->model->is.vocabulary, step = runner->device ? DEVICE_BLOCK : BLOCK;
+    zest_status status = zest_model_room_floats(runner, &runner->logits, 2 * unit->rows * step, error);
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
-    for (size_t first = 0; first < words && !status; first += BLOCK) {
-        size_t count = words - first < BLOCK ? words - first : BLOCK;
-        zest_model_affine block = {slice(&model->head.weight, first, count, model->is.embedding_width),
-                                   slice(&model->head.bias, first, count, 0)};
-        status = zest_model_linear(runner, &block, &unit->perturbation, 0, h, unit->rows,
-                                   model->is.embedding_width, logits, count, NULL, ZEST_ACT_NONE, error);
-        for (int l = 0; l < unit->perturbation.lanes && !status; l++) visit(user, l, first, count, logits[l]);
+    for (size_t first = 0; first < words && !status; first += step) {
+        size_t count = words - first < step ? words - first : step;
+        status = multiply_block(runner, unit, h, first, count, logits, error);
+        for (int l = 0; l < unit->perturbation.lanes && !status; l++)
+            status = visit(user, l, first, count, logits[l], error);
     }
     return status;
 }
@@ -96,15 +134,27 @@ zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_u
 /* ---- For those who want the numbers themselves ---- */
 
 typedef struct {
+    zest_model_runner *runner;
     float *out;
     size_t rows, width;
 } copying;
 
-static void copy_block(void *user, int lane, size_t first, size_t count, const float *logits) {
+static zest_status copy_block(void *user, int lane, size_t first, size_t count, const float *logits,
+                              zest_error *error) {
     const copying *copy = user;
     (void)lane;
-    for (size_t r = 0; r < copy->rows; r++)
+    float *read = NULL;
+    zest_status status = ZEST_OK;
+    if (copy->runner->device) {
+        read = malloc(copy->rows * count * sizeof *read);
+        if (!read) return zest_error_memory(error, "logits", copy->rows * count * sizeof *read);
+        status = zest_model_read(copy->runner, logits, copy->rows * count, 1, read, error);
+        logits = read;
+    }
+    for (size_t r = 0; r < copy->rows && !status; r++)
         memcpy(copy->out + r * copy->width + first, logits + r * count, count * sizeof *logits);
+    free(read);
+    return status;
 }
 
 static zest_status visit_logits(zest_model_runner *runner, const zest_model_unit *unit, void *user,
@@ -117,8 +167,8 @@ static zest_status visit_logits(zest_model_runner *runner, const zest_model_unit
 static zest_status visit_hidden(zest_model_runner *runner, const zest_model_unit *unit, void *user,
                                 zest_error *error) {
     const copying *copy = user;
-    (void)runner;
-    (void)error;
+    if (runner->device)
+        return zest_model_read(runner, unit->h[0], unit->rows * copy->width, 0, copy->out, error);
     memcpy(copy->out, unit->h[0], unit->rows * copy->width * sizeof(float));
     return ZEST_OK;
 }
@@ -128,7 +178,7 @@ static const zest_model_lane itself = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
 zest_status zest_model_logits(zest_model_runner *runner, const zest_model_lane *lane,
                               const zest_model_batch *batch, const uint32_t *rows, size_t count, float *out,
                               zest_error *error) {
-    copying copy = {out, count, runner->model->is.vocabulary};
+    copying copy = {runner, out, count, runner->model->is.vocabulary};
     zest_model_request request = {.lanes = lane ? lane : &itself,
                                   .lane_count = 1,
                                   .batch = batch,
@@ -146,7 +196,7 @@ zest_status zest_model_hidden(zest_model_runner *runner, const zest_model_lane *
     if (depth > is->layers)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "the model has %zu layers, not %zu", is->layers,
                               depth);
-    copying copy = {out, 0, depth == is->layers ? is->embedding_width : is->width};
+    copying copy = {runner, out, 0, depth == is->layers ? is->embedding_width : is->width};
     zest_model_request request = {.lanes = lane ? lane : &itself,
                                   .lane_count = 1,
                                   .batch = batch,

@@ -17,9 +17,9 @@ static zest_status map(zest_model_pass *pass, const zest_model_pair *lanes, cons
 static zest_status gather(zest_model_pass *pass, const zest_model_pair *lanes, const zest_weight *table,
                           const uint32_t *ids, float *const out[2], int add) {
     zest_model_runner *runner = pass->runner;
-    int failed =
-        runner->operations->gather(table, &lanes->perturbation, ids, pass->rows, out, add, runner->threads);
-    return failed ? zest_model_no_scratch(pass->error) : ZEST_OK;
+    int failed = runner->operations->gather(table, &lanes->perturbation, ids, pass->rows, out, add,
+                                            runner->threads, &runner->scratch);
+    return failed ? zest_model_no_scratch(runner, pass->error) : ZEST_OK;
 }
 
 zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes) {
@@ -29,14 +29,14 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
     zest_model_halves(&pass->runner->a, 0, a);
     int projected = model->project_in.weight.data != NULL;
     float *const *x = is->embedding_norm ? a : (float *const *)lanes->x;
-    zest_status status =
-        gather(pass, lanes, &model->tokens, pass->request->batch->tokens, projected ? a : x, 0);
+    zest_status status = gather(pass, lanes, &model->tokens, pass->at.tokens, projected ? a : x, 0);
     if (!status && projected) /* not transposed in any family, whatever the layers are */
         status = zest_model_linear(pass->runner, &model->project_in, &lanes->perturbation, 0, ZEST_CONST2(a),
                                    pass->rows, is->embedding_width, lanes->x, is->width, NULL, ZEST_ACT_NONE,
                                    pass->error);
-    if (!status && is->token_types) status = gather(pass, lanes, &model->types, pass->types, x, 1);
-    if (!status && is->position_rows) status = gather(pass, lanes, &model->positions, pass->table_rows, x, 1);
+    if (!status && is->token_types) status = gather(pass, lanes, &model->types, pass->at.types, x, 1);
+    if (!status && is->position_rows)
+        status = gather(pass, lanes, &model->positions, pass->at.table_rows, x, 1);
     if (!status && is->embedding_norm)
         status = zest_model_norm(pass->runner, &model->embedding_norm, &lanes->perturbation, ZEST_CONST2(a),
                                  lanes->x, pass->rows, is->width, pass->error);
@@ -45,25 +45,40 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
 
 /* ---- Attention ---- */
 
-static int attend(zest_model_pass *pass, const float *q, const float *kv, size_t kv_stride, float *out,
-                  const uint32_t *q_start, const uint32_t *kv_start, size_t sequences) {
+/* Queries against keys, which lie side by side with the values. lanes: that a device takes at once, so far
+ * apart. */
+typedef struct {
+    const float *q, *kv;
+    float *out;
+    size_t kv_stride;
+    const uint32_t *q_start, *kv_start, *kv_end;
+    size_t sequences, lanes, q_lane, kv_lane, out_lane;
+} attending;
+
+static int attend(zest_model_pass *pass, const attending *a) {
     const zest_model_description *is = pass->is;
-    zest_attention job = {.q = q,
-                          .k = kv,
-                          .v = kv + pass->kv_width,
-                          .out = out,
+    zest_attention job = {.q = a->q,
+                          .k = a->kv,
+                          .v = zest_model_at(pass->runner, a->kv, pass->kv_width),
+                          .out = a->out,
                           .q_stride = pass->stride,
-                          .kv_stride = kv_stride,
+                          .kv_stride = a->kv_stride,
                           .out_stride = pass->q_width,
-                          .q_start = q_start,
-                          .kv_start = kv_start,
-                          .sequences = sequences,
+                          .q_start = a->q_start,
+                          .kv_start = a->kv_start,
+                          .sequences = a->sequences,
                           .heads = is->heads,
                           .kv_heads = is->kv_heads,
                           .head_size = is->head_size,
                           .causal = is->causal,
                           .scale = 1.0f / sqrtf((float)is->head_size),
-                          .compute = pass->runner->compute};
+                          .compute = pass->runner->compute,
+                          .kv_end = a->kv_end,
+                          .longest = pass->longest,
+                          .lanes = a->lanes,
+                          .q_lane = a->q_lane,
+                          .kv_lane = a->kv_lane,
+                          .out_lane = a->out_lane};
     return pass->runner->operations->attention(&job, pass->runner->threads, &pass->runner->scratch);
 }
 
@@ -74,37 +89,75 @@ static void copy_keys(const zest_model_pass *pass, const float *qkv, size_t firs
         memcpy(out + i * width, qkv + (first + i) * pass->stride + pass->q_width, width * sizeof *out);
 }
 
+/* The same on a device: row source[i] of q, k and v, or row i, to row i or target[i]. */
+static int send_keys(const zest_model_pass *pass, const float *qkv, float *to, size_t count,
+                     const uint32_t *source, const uint32_t *target) {
+    zest_model_runner *runner = pass->runner;
+    zest_copy_rows job = {.from = zest_model_at(runner, qkv, pass->q_width),
+                          .to = to,
+                          .from_stride = pass->stride,
+                          .to_stride = 2 * pass->kv_width,
+                          .width = 2 * pass->kv_width,
+                          .count = count,
+                          .source = source,
+                          .target = target};
+    return runner->operations->device->copy_rows(runner->device, &job);
+}
+
 /* The children's keys behind a copy of their parent's. */
-static int attend_with_parents(zest_model_pass *pass, const float *qkv, float *out) {
+static int attend_with_parents(zest_model_pass *pass, attending *a, float *const qkv[2]) {
     const zest_model_batch *batch = pass->request->batch;
     size_t width = 2 * pass->kv_width;
     float *past = pass->runner->past.data;
-    for (size_t s = 0; s < batch->sequences; s++) {
+    a->kv = past;
+    a->kv_stride = width;
+    a->kv_lane = pass->key_rows * width;
+    a->kv_start = pass->at.key_starts;
+    for (size_t l = 0; pass->runner->device && l < a->lanes; l++)
+        if (send_keys(pass, qkv[l], zest_model_at(pass->runner, past, l * a->kv_lane), pass->key_rows,
+                      pass->at.key_sources, NULL))
+            return -1;
+    for (size_t s = 0; !pass->runner->device && s < batch->sequences; s++) {
         float *here = past + pass->key_starts[s] * width;
         uint32_t parent = batch->parents[s];
         if (parent != ZEST_MODEL_NO_PARENT) {
             size_t count = batch->starts[parent + 1] - batch->starts[parent];
-            copy_keys(pass, qkv, batch->starts[parent], count, here);
+            copy_keys(pass, a->q, batch->starts[parent], count, here);
             here += count * width;
         }
-        copy_keys(pass, qkv, batch->starts[s], batch->starts[s + 1] - batch->starts[s], here);
+        copy_keys(pass, a->q, batch->starts[s], batch->starts[s + 1] - batch->starts[s], here);
     }
-    return attend(pass, qkv, past, width, out, batch->starts, pass->key_starts, batch->sequences);
+    return attend(pass, a);
 }
 
-static int attend_with_cache(zest_model_pass *pass, size_t layer, const float *qkv, float *out) {
+static int attend_with_cache(zest_model_pass *pass, size_t layer, attending *a) {
     const zest_model_batch *batch = pass->request->batch;
     const zest_model_cache *cache = pass->request->cache;
     size_t width = 2 * pass->kv_width;
+    float *kept = zest_model_at(pass->runner, cache->data, layer * cache->rows * width);
+    a->kv_stride = width;
+    if (pass->runner->device) {
+        a->kv = kept;
+        a->kv_start = pass->at.key_starts;
+        a->kv_end = pass->at.key_ends;
+        return send_keys(pass, a->q, kept, pass->rows, NULL, pass->at.key_targets) || attend(pass, a);
+    }
     int failed = 0;
+    const attending all = *a;
     for (size_t s = 0; s < batch->sequences && !failed; s++) {
         size_t slot = cache->slots[s], length = cache->lengths[slot], first = batch->starts[s];
         size_t count = batch->starts[s + 1] - first;
-        float *kv = cache->data + (layer * cache->rows + cache->slot_start[slot]) * width;
-        copy_keys(pass, qkv, first, count, kv + length * width);
+        float *kv = kept + cache->slot_start[slot] * width;
+        copy_keys(pass, all.q, first, count, kv + length * width);
         uint32_t q_start[2] = {0, (uint32_t)count}, kv_start[2] = {0, (uint32_t)(length + count)};
-        failed = attend(pass, qkv + first * pass->stride, kv, width, out + first * pass->q_width, q_start,
-                        kv_start, 1);
+        attending one = {.q = all.q + first * pass->stride,
+                         .kv = kv,
+                         .out = all.out + first * pass->q_width,
+                         .kv_stride = width,
+                         .q_start = q_start,
+                         .kv_start = kv_start,
+                         .sequences = 1};
+        failed = attend(pass, &one);
     }
     return failed;
 }
@@ -114,32 +167,64 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
     zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
     const zest_model_batch *batch = pass->request->batch;
-    for (int l = 0; l < lanes->perturbation.lanes; l++) {
-        if (!is->position_rows) {
-            runner->operations->rotary(qkv[l], pass->rows, pass->stride, is->heads, is->head_size,
-                                       pass->positions, runner->cosines.data, runner->sines.data,
-                                       runner->threads);
-            runner->operations->rotary(qkv[l] + pass->q_width, pass->rows, pass->stride, is->kv_heads,
-                                       is->head_size, pass->positions, runner->cosines.data,
-                                       runner->sines.data, runner->threads);
-        }
-        int failed = pass->request->cache ? attend_with_cache(pass, layer, qkv[l], out[l])
-                     : batch->parents     ? attend_with_parents(pass, qkv[l], out[l])
-                                          : attend(pass, qkv[l], qkv[l] + pass->q_width, pass->stride, out[l],
-                                                   batch->starts, batch->starts, batch->sequences);
-        if (failed) return zest_model_no_scratch(pass->error);
+    int count = lanes->perturbation.lanes, together = runner->device ? count : 1;
+    for (int l = 0; !is->position_rows && l < count;
+         l++) /* keys stand behind the queries: heads all the same */
+        runner->operations->rotary(qkv[l], pass->rows, pass->stride, is->heads + is->kv_heads, is->head_size,
+                                   pass->at.positions, runner->cosines.data, runner->sines.data,
+                                   runner->threads, &runner->scratch);
+    for (int l = 0; l < count; l += together) {
+        attending a = {.q = qkv[l],
+                       .kv = zest_model_at(runner, qkv[l], pass->q_width),
+                       .out = out[l],
+                       .kv_stride = pass->stride,
+                       .q_start = pass->at.starts,
+                       .kv_start = pass->at.starts,
+                       .sequences = batch->sequences,
+                       .lanes = (size_t)together};
+        a.q_lane = a.kv_lane = (size_t)((char *)qkv[1] - (char *)qkv[0]) / zest_model_cell(runner);
+        a.out_lane = (size_t)((char *)out[1] - (char *)out[0]) / zest_model_cell(runner);
+        int failed = pass->request->cache ? attend_with_cache(pass, layer, &a)
+                     : batch->parents     ? attend_with_parents(pass, &a, qkv)
+                                          : attend(pass, &a);
+        if (failed) return zest_model_no_scratch(runner, pass->error);
     }
     return ZEST_OK;
 }
 
 /* ---- A layer ---- */
 
+/* On a device: one product for all three. */
+static zest_status project_together(zest_model_pass *pass, const zest_model_layer *layer,
+                                    const zest_model_pair *lanes, const float *const a[2],
+                                    float *const qkv[2]) {
+    zest_model_runner *runner = pass->runner;
+    const zest_linear_part more[2] = {{layer->k.weight, layer->k.bias}, {layer->v.weight, layer->v.bias}};
+    zest_linear job = {.weight = layer->q.weight,
+                       .bias = layer->q.bias,
+                       .perturbation = lanes->perturbation,
+                       .a = {a[0], a[1]},
+                       .rows = pass->rows,
+                       .a_stride = pass->is->width,
+                       .out = {qkv[0], qkv[1]},
+                       .out_stride = pass->stride,
+                       .compute = runner->compute,
+                       .more = more,
+                       .more_count = 2};
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, pass->error)
+               : ZEST_OK;
+}
+
 static zest_status project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
                                const zest_model_pair *lanes, const float *const a[2], float *const qkv[2]) {
     size_t width = pass->is->width, second = pass->q_width, third = second + pass->kv_width;
     if (pass->is->fused_qkv)
         return map(pass, lanes, &layer->qkv, a, pass->rows, width, qkv, pass->stride, NULL, ZEST_ACT_NONE);
-    float *const k[2] = {qkv[0] + second, qkv[1] + second}, *const v[2] = {qkv[0] + third, qkv[1] + third};
+    if (pass->runner->device && !pass->is->transposed) return project_together(pass, layer, lanes, a, qkv);
+    zest_model_runner *runner = pass->runner;
+    float *const k[2] = {zest_model_at(runner, qkv[0], second), zest_model_at(runner, qkv[1], second)};
+    float *const v[2] = {zest_model_at(runner, qkv[0], third), zest_model_at(runner, qkv[1], third)};
     zest_status status =
         map(pass, lanes, &layer->q, a, pass->rows, width, qkv, pass->stride, NULL, ZEST_ACT_NONE);
     if (!status)
@@ -149,20 +234,37 @@ static zest_status project_qkv(zest_model_pass *pass, const zest_model_layer *la
     return status;
 }
 
+/* Rows of x, out of rows without gaps, into room and back to the front of x. */
+static int pick(const zest_model_pass *pass, float *x, size_t width, float *room) {
+    zest_model_runner *runner = pass->runner;
+    const uint32_t *rows = pass->request->rows;
+    if (!runner->device) {
+        for (size_t r = 0; r < pass->asked; r++)
+            memcpy(room + r * width, x + rows[r] * width, width * sizeof(float));
+        memcpy(x, room, pass->asked * width * sizeof(float));
+        return 0;
+    }
+    zest_copy_rows job = {.from = x,
+                          .to = room,
+                          .from_stride = width,
+                          .to_stride = width,
+                          .width = width,
+                          .count = pass->asked,
+                          .source = pass->at.rows};
+    if (runner->operations->device->copy_rows(runner->device, &job)) return -1;
+    job.from = room, job.to = x, job.source = NULL;
+    return runner->operations->device->copy_rows(runner->device, &job);
+}
+
 /* Behind its attention, the last layer goes on with the asked rows alone: no other row looks at the rest
  * again. */
-static void narrow(zest_model_pass *pass, const zest_model_pair *lanes, float *const context[2],
-                   float *const room[2]) {
-    const uint32_t *rows = pass->request->rows;
-    for (int l = 0; l < lanes->perturbation.lanes; l++) {
-        float *const from[2] = {context[l], lanes->x[l]};
-        size_t const widths[2] = {pass->q_width, pass->is->width};
-        for (int i = 0; i < 2; i++) {
-            for (size_t r = 0; r < pass->asked; r++)
-                memcpy(room[l] + r * widths[i], from[i] + rows[r] * widths[i], widths[i] * sizeof(float));
-            memcpy(from[i], room[l], pass->asked * widths[i] * sizeof(float));
-        }
-    }
+static zest_status narrow(zest_model_pass *pass, const zest_model_pair *lanes, float *const context[2],
+                          float *const room[2]) {
+    int failed = 0;
+    for (int l = 0; l < lanes->perturbation.lanes && !failed; l++)
+        failed = pick(pass, context[l], pass->q_width, room[l]) ||
+                 pick(pass, lanes->x[l], pass->is->width, room[l]);
+    return failed ? zest_model_no_scratch(pass->runner, pass->error) : ZEST_OK;
 }
 
 static zest_status attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
@@ -184,7 +286,8 @@ static zest_status attention_block(zest_model_pass *pass, size_t i, const zest_m
     if (status) return status;
     *rows = pass->rows;
     if (i + 1 == is->layers && pass->request->rows) {
-        narrow(pass, lanes, context, qkv);
+        status = narrow(pass, lanes, context, qkv);
+        if (status) return status;
         *rows = pass->asked;
     }
     status = map(pass, lanes, &layer->out, ZEST_CONST2(context), *rows, pass->q_width,
@@ -215,7 +318,7 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
     if (status) return status;
     for (int l = 0; is->gated && l < lanes->perturbation.lanes; l++)
         pass->runner->operations->gate(gate[l], up[l], rows * is->inner, is->activation,
-                                       pass->runner->threads);
+                                       pass->runner->threads, &pass->runner->scratch);
     status = map(pass, lanes, &layer->down, is->gated ? ZEST_CONST2(gate) : ZEST_CONST2(up), rows, is->inner,
                  is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
     if (!status && is->norm_after)

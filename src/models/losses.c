@@ -7,19 +7,17 @@
 #include "base/exponential.h"
 #include "models/forward_internal.h"
 
-/* log sum exp of a row of logits, put together block by block. */
-typedef struct {
-    double most, sum; /* of exp(logit - most) */
-    double target;    /* logit of the token that should follow */
-} row_sum;
-
 typedef struct {
     const zest_model_objective *objective;
     double *losses, *scores; /* of all lanes; scores may be NULL */
     size_t row_count, examples, score_width;
-    row_sum *sums[2];
+    zest_logit_sum *sums[2];
     double *item_scores; /* one lane */
     int threads;
+    zest_model_runner *runner;
+    size_t lane;             /* first of the unit that is being visited */
+    const uint32_t *targets; /* these two where a device's operations look for them; NULL: not yet */
+    const uint32_t *words;
 } losing;
 
 /* ---- Cross-entropy ---- */
@@ -55,22 +53,43 @@ static void keep(const losing *job, size_t lane, const double *scores) {
 
 /* ---- A few words ---- */
 
+static void keep_words(const losing *job, size_t lane, const float *logits) {
+    size_t width = job->objective->items * job->objective->word_count;
+    for (size_t i = 0; i < width; i++) job->item_scores[i] = (double)logits[i];
+    keep(job, lane, job->item_scores);
+}
+
+/* On a device the logits of all lanes wait for the end of the pass. */
+static zest_status leave_words(losing *job, const zest_model_unit *unit, const float *const h[2],
+                               zest_error *error) {
+    const zest_model_objective *objective = job->objective;
+    size_t width = objective->items * objective->word_count;
+    float *out[2] = {job->runner->results.data + unit->first * width,
+                     job->runner->results.data + (unit->first + 1) * width};
+    zest_status status = ZEST_OK;
+    if (!job->words)
+        status = zest_model_stage(job->runner, objective->words, objective->word_count, &job->words, error);
+    return status
+               ? status
+               : zest_model_head_words(job->runner, unit, h, job->words, objective->word_count, out, error);
+}
+
 static zest_status visit_words(zest_model_runner *runner, const zest_model_unit *unit, void *user,
                                zest_error *error) {
     losing *job = user;
     const zest_model_objective *objective = job->objective;
-    size_t width = objective->items * objective->word_count;
     const float *h[2];
-    zest_status status = zest_model_room_for(&runner->logits, 2 * width, error);
-    if (!status) status = zest_model_head_transform(runner, unit, h, error);
+    zest_status status = zest_model_head_transform(runner, unit, h, error);
+    if (!status && runner->device) return leave_words(job, unit, h, error);
+    if (!status)
+        status = zest_model_room_floats(runner, &runner->logits, 2 * objective->items * objective->word_count,
+                                        error);
     if (status) return status;
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
     status = zest_model_head_words(runner, unit, h, objective->words, objective->word_count, logits, error);
-    for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
-        for (size_t i = 0; i < width; i++) job->item_scores[i] = (double)logits[l][i];
-        keep(job, unit->first + (size_t)l, job->item_scores);
-    }
+    for (int l = 0; l < unit->perturbation.lanes && !status; l++)
+        keep_words(job, unit->first + (size_t)l, logits[l]);
     return status;
 }
 
@@ -115,7 +134,7 @@ static double sum_exp(const float *logits, size_t count, double most) {
     return sums[0];
 }
 
-static void add_block(row_sum *row, const float *logits, size_t count) {
+static void add_block(zest_logit_sum *row, const float *logits, size_t count) {
     float most = logits[0];
     for (size_t i = 1; i < count; i++) most = logits[i] > most ? logits[i] : most;
     if ((double)most > row->most) {
@@ -125,38 +144,84 @@ static void add_block(row_sum *row, const float *logits, size_t count) {
     row->sum += sum_exp(logits, count, row->most);
 }
 
-static void visit_block(void *user, int lane, size_t first, size_t count, const float *logits) {
+/* Sums of a lane's rows, in the results that wait for the end of the pass. */
+static zest_logit_sum *results_of(const losing *job, size_t lane) {
+    return (zest_logit_sum *)(void *)job->runner->results.data + lane * job->row_count;
+}
+
+static zest_status visit_block(void *user, int lane, size_t first, size_t count, const float *logits,
+                               zest_error *error) {
     losing *job = user;
     const uint32_t *targets = job->objective->targets;
+    if (job->runner->device) {
+        zest_logit_block block = {logits, job->row_count, first, count, job->targets};
+        int failed = job->runner->operations->device->sum_logits(job->runner->device, &block,
+                                                                 results_of(job, job->lane + (size_t)lane));
+        return failed ? zest_model_no_scratch(job->runner, error) : ZEST_OK;
+    }
 #pragma omp parallel for schedule(static) num_threads(job->threads)
     for (size_t r = 0; r < job->row_count; r++) {
-        row_sum *row = &job->sums[lane][r];
+        zest_logit_sum *row = &job->sums[lane][r];
         add_block(row, logits + r * count, count);
         if (targets[r] >= first && targets[r] - first < count)
             row->target = (double)logits[r * count + targets[r] - first];
     }
+    return ZEST_OK;
+}
+
+static void keep_tokens(const losing *job, size_t lane, const zest_logit_sum *sums) {
+    const zest_model_objective *objective = job->objective;
+    for (size_t i = 0; i < objective->items; i++) {
+        double sum = 0;
+        size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
+        for (size_t r = first; r < end; r++) sum += sums[r].target - (sums[r].most + log(sums[r].sum));
+        job->item_scores[i] = objective->kind == ZEST_MODEL_OPTIONS ? sum / (double)(end - first) : sum;
+    }
+    keep(job, lane, job->item_scores);
 }
 
 static zest_status visit_tokens(zest_model_runner *runner, const zest_model_unit *unit, void *user,
                                 zest_error *error) {
     losing *job = user;
-    const zest_model_objective *objective = job->objective;
     const float *h[2];
-    for (size_t i = 0; i < 2 * job->row_count; i++) job->sums[0][i] = (row_sum){-INFINITY, 0, 0};
+    job->lane = unit->first;
+    for (size_t i = 0; !runner->device && i < 2 * job->row_count; i++)
+        job->sums[0][i] = (zest_logit_sum){-INFINITY, 0, 0};
     zest_status status = zest_model_head_transform(runner, unit, h, error);
+    if (!status && runner->device && !job->targets)
+        status = zest_model_stage(runner, job->objective->targets, job->row_count, &job->targets, error);
     if (!status) status = zest_model_head_blocks(runner, unit, h, visit_block, job, error);
-    for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
-        for (size_t i = 0; i < objective->items; i++) {
-            double sum = 0;
-            size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
-            for (size_t r = first; r < end; r++) {
-                const row_sum *row = &job->sums[l][r];
-                sum += row->target - (row->most + log(row->sum));
-            }
-            job->item_scores[i] = objective->kind == ZEST_MODEL_OPTIONS ? sum / (double)(end - first) : sum;
-        }
-        keep(job, unit->first + (size_t)l, job->item_scores);
+    for (int l = 0; !runner->device && l < unit->perturbation.lanes && !status; l++)
+        keep_tokens(job, unit->first + (size_t)l, job->sums[l]);
+    return status;
+}
+
+/* ---- What a device leaves ---- */
+
+static size_t result_bytes(const losing *job) {
+    return job->objective->kind == ZEST_MODEL_WORDS
+               ? job->objective->items * job->objective->word_count * sizeof(float)
+               : job->row_count * sizeof(zest_logit_sum);
+}
+
+/* The results of all lanes in one transfer: the only time that a pass waits for the device. */
+static zest_status fetch_results(const losing *job, size_t lane_count, zest_error *error) {
+    zest_model_runner *runner = job->runner;
+    size_t each = result_bytes(job);
+    char *results = malloc(lane_count * each);
+    if (!results) return zest_error_memory(error, "losses", lane_count * each);
+    zest_status status = ZEST_OK;
+    if (runner->operations->device->download(runner->device, results, runner->results.data,
+                                             lane_count * each))
+        status = zest_model_no_scratch(runner, error);
+    for (size_t l = 0; l < lane_count && !status; l++) {
+        void *own = results + l * each;
+        if (job->objective->kind == ZEST_MODEL_WORDS)
+            keep_words(job, l, own);
+        else
+            keep_tokens(job, l, own);
     }
+    free(results);
     return status;
 }
 
@@ -214,7 +279,11 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
     zest_status status = check(runner->model, objective, error);
     if (status) return status;
     int words = objective->kind == ZEST_MODEL_WORDS;
-    losing job = {.objective = objective, .losses = losses, .scores = scores, .threads = runner->threads};
+    losing job = {.objective = objective,
+                  .losses = losses,
+                  .scores = scores,
+                  .threads = runner->threads,
+                  .runner = runner};
     job.row_count = words ? objective->items : objective->item_starts[objective->items];
     job.examples = objective->kind == ZEST_MODEL_OPTIONS ? objective->examples : objective->items;
     job.score_width = words ? objective->word_count : 1;
@@ -231,7 +300,11 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
                                   .user = &job};
     if (!job.item_scores || !job.sums[0])
         status = zest_error_memory(error, "losses", job.row_count * 2 * sizeof *job.sums[0]);
+    if (!status && runner->device)
+        status = zest_model_room_floats(runner, &runner->results,
+                                        lane_count * result_bytes(&job) / sizeof(float), error);
     if (!status) status = zest_model_forward(runner, &request, error);
+    if (!status && runner->device) status = fetch_results(&job, lane_count, error);
     if (!status && means) take_means(&job, lane_count, means);
     free(job.item_scores);
     free(job.sums[0]);

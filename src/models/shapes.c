@@ -25,6 +25,7 @@
 static const struct {
     const char *name, *config;
 } shapes[] = {
+    {"roberta-6x512", ROBERTA(512, 6, 8, 2048)},
     {"roberta-base", ROBERTA(768, 12, 12, 3072)},
     {"roberta-large", ROBERTA(1024, 24, 16, 4096)},
     {"opt-125m", OPT(768, 12, 12, 3072)},

@@ -21,24 +21,16 @@ typedef struct {
     uint32_t word[4];
 } zest_philox_block;
 
-ZEST_DEVICE uint32_t zest_philox_high(uint32_t a, uint32_t b) {
-#ifdef __CUDA_ARCH__
-    return __umulhi(a, b);
-#else
-    return (uint32_t)(((uint64_t)a * b) >> 32);
-#endif
-}
-
 ZEST_DEVICE zest_philox_block zest_philox(zest_philox_block counter, uint64_t key) {
     uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < ZEST_PHILOX_ROUNDS; round++) {
-        uint32_t high0 = zest_philox_high(ZEST_PHILOX_MULTIPLIER_0, c0), low0 = ZEST_PHILOX_MULTIPLIER_0 * c0;
-        uint32_t high1 = zest_philox_high(ZEST_PHILOX_MULTIPLIER_1, c2), low1 = ZEST_PHILOX_MULTIPLIER_1 * c2;
-        c0 = high1 ^ c1 ^ k0;
-        c1 = low1;
-        c2 = high0 ^ c3 ^ k1;
-        c3 = low0;
+        uint64_t product0 = (uint64_t)ZEST_PHILOX_MULTIPLIER_0 * c0;
+        uint64_t product1 = (uint64_t)ZEST_PHILOX_MULTIPLIER_1 * c2;
+        c0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)product1;
+        c2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)product0;
         k0 += ZEST_PHILOX_WEYL_0;
         k1 += ZEST_PHILOX_WEYL_1;
     }

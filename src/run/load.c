@@ -21,28 +21,30 @@ static int has_tokenizer(const char *path) {
     return 0;
 }
 
+zest_model_options zest_load_model_options(const zest_options *options) {
+    return (zest_model_options){.storage =
+                                    (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS),
+                                .untie_head = (int)zest_options_whole(options, ZEST_OPTION_UNTIE_HEAD),
+                                .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS)};
+}
+
+zest_model_runner_options zest_load_runner_options(const zest_options *options) {
+    return (zest_model_runner_options){
+        .compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
+        .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
+        .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE),
+        .device = (zest_device_kind)zest_options_whole(options, ZEST_OPTION_DEVICE)};
+}
+
 static zest_status open_model(zest_loaded *loaded, const char *weights, const zest_options *options,
                               zest_error *error) {
-    zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
-    int threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS);
-    zest_model_options load = {.storage =
-                                   (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS),
-                               .untie_head = (int)zest_options_whole(options, ZEST_OPTION_UNTIE_HEAD),
-                               .threads = threads};
-    zest_model_runner_options run = {.compute =
-                                         (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
-                                     .threads = threads,
-                                     .live_pairs = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE)};
+    zest_model_options load = zest_load_model_options(options);
+    zest_model_runner_options run = zest_load_runner_options(options);
     zest_status status = zest_model_load(weights, &load, &loaded->model, error);
     if (!status)
         status = zest_freeze(loaded->model, zest_options_text(options, ZEST_OPTION_TRAIN_ONLY),
                              zest_options_text(options, ZEST_OPTION_FREEZE), error);
-    if (!status)
-        status = zest_model_runner_new(loaded->model, zest_forward_for(cpu), &run, &loaded->runner, error);
-    return status;
+    return status ? status : zest_model_open_runner(loaded->model, &run, &loaded->runner, error);
 }
 
 zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char *home,

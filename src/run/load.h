@@ -20,6 +20,10 @@ zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char
                             const zest_options *options, zest_error *error);
 void zest_load_free(zest_loaded *loaded);
 
+/* What the options say about a model's memory and its passes. */
+zest_model_options zest_load_model_options(const zest_options *options);
+zest_model_runner_options zest_load_runner_options(const zest_options *options);
+
 /* Fills in what the options leave to the kind of model: shots, batch, lr, steps, eval-every. With --epochs,
  * steps are theirs; examples: how many there are to train on. */
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error);

@@ -98,6 +98,7 @@ static int may_change(zest_option_id id) {
     case ZEST_OPTION_PATIENCE:
     case ZEST_OPTION_THREADS:
     case ZEST_OPTION_LIVE:
+    case ZEST_OPTION_DEVICE: /* within rounding the same losses, and the same bits of noise */
     case ZEST_OPTION_MODEL:
     case ZEST_OPTION_DATA:
     case ZEST_OPTION_TASK:

@@ -42,7 +42,7 @@ zest_status zest_trainer_tell_start(zest_trainer *t, int resumed) {
                             .model = {.family = model->is.family,
                                       .weights = zest_dtype_name(model->tensors[0].dtype),
                                       .compute = zest_options_text(t->options, ZEST_OPTION_COMPUTE),
-                                      .device = "cpu",
+                                      .device = zest_options_text(t->options, ZEST_OPTION_DEVICE),
                                       .parameters = parameters,
                                       .trained = model->params.dimension},
                             .task = {.name = t->data.task.name,

@@ -13,5 +13,5 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, LINEAR_OUTPUTS = 256, LINEAR_CHUNK = 256
 #include "backend/cpu/attention.h"
 #include "backend/cpu/rows.h"
 
-const zest_forward zest_forward_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather};
+const zest_forward zest_forward_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather, NULL};
 #endif

@@ -27,17 +27,19 @@ int zest_levels_attention(const zest_attention *job, int threads, zest_scratch *
 }
 
 void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
-                        const uint32_t *positions, const float *cosines, const float *sines, int threads) {
-    rotary(x, rows, stride, heads, head_size, positions, cosines, sines, threads);
+                        const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                        zest_scratch *scratch) {
+    rotary(x, rows, stride, heads, head_size, positions, cosines, sines, threads, scratch);
 }
 
-void zest_levels_gate(float *x, const float *up, size_t count, zest_activation activation, int threads) {
-    gate(x, up, count, activation, threads);
+void zest_levels_gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+                      zest_scratch *scratch) {
+    gate(x, up, count, activation, threads, scratch);
 }
 
 int zest_levels_gather(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                       size_t count, float *const out[2], int add, int threads) {
-    return gather(table, perturbation, ids, count, out, add, threads);
+                       size_t count, float *const out[2], int add, int threads, zest_scratch *scratch) {
+    return gather(table, perturbation, ids, count, out, add, threads, scratch);
 }
 
 const zest_forward zest_forward_avx512 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512, linear);

@@ -170,7 +170,9 @@ static int attention(const zest_attention *job, int threads, zest_scratch *scrat
 /* ---- Element by element ---- */
 
 static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
-                   const uint32_t *positions, const float *cosines, const float *sines, int threads) {
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                   zest_scratch *scratch) {
+    (void)scratch;
     size_t half = head_size / 2;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t m = 0; m < rows; m++) {
@@ -186,7 +188,9 @@ static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t he
     }
 }
 
-static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads) {
+static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+                 zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) x[i] = f_activate(x[i], activation) * up[i];
 }
@@ -206,10 +210,11 @@ static void gather_row(const zest_weight *table, const zest_perturbation *p, siz
 }
 
 static int gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
-                  float *const out[2], int add, int threads) {
+                  float *const out[2], int add, int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) gather_row(table, p, ids[i], out, i, add);
     return 0;
 }
 
-const zest_forward zest_forward_plain = {ZEST_CPU_PLAIN, linear, norm, attention, rotary, gate, gather};
+const zest_forward zest_forward_plain = {ZEST_CPU_PLAIN, linear, norm, attention, rotary, gate, gather, NULL};

@@ -11,16 +11,18 @@ int zest_levels_linear(const zest_linear *job, int threads, zest_scratch *scratc
 int zest_levels_norm(const zest_norm *job, int threads, zest_scratch *scratch);
 int zest_levels_attention(const zest_attention *job, int threads, zest_scratch *scratch);
 void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
-                        const uint32_t *positions, const float *cosines, const float *sines, int threads);
-void zest_levels_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads);
+                        const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                        zest_scratch *scratch);
+void zest_levels_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+                      zest_scratch *scratch);
 int zest_levels_gather(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                       size_t count, float *const out[2], int add, int threads);
+                       size_t count, float *const out[2], int add, int threads, zest_scratch *scratch);
 
 /* A table with its own linear. */
 #define ZEST_LEVELS_TABLE(level, linear)                                                              \
     {                                                                                                 \
         level, linear, zest_levels_norm, zest_levels_attention, zest_levels_rotary, zest_levels_gate, \
-            zest_levels_gather                                                                        \
+            zest_levels_gather, NULL                                                                  \
     }
 
 #endif

@@ -65,7 +65,9 @@ static int norm(const zest_norm *job, int threads, zest_scratch *scratch) {
 /* ---- Rotary, gate ---- */
 
 static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
-                   const uint32_t *positions, const float *cosines, const float *sines, int threads) {
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                   zest_scratch *scratch) {
+    (void)scratch;
     size_t half = head_size / 2;
     threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_size));
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -92,7 +94,9 @@ static inline __attribute__((always_inline)) void gate_run(float *x, const float
     }
 }
 
-static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads) {
+static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+                 zest_scratch *scratch) {
+    (void)scratch;
     enum { RUN = 4096 };
     threads = useful_threads(threads, 16.0 * (double)count);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -128,7 +132,8 @@ static void gather_row(const zest_weight *table, const zest_perturbation *p, siz
 }
 
 static int gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
-                  float *const out[2], int add, int threads) {
+                  float *const out[2], int add, int threads, zest_scratch *scratch) {
+    (void)scratch;
     threads = useful_threads(threads, 32.0 * (double)count * (double)table->columns);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) gather_row(table, p, ids[i], out, i, add);

@@ -1,0 +1,120 @@
+/* zest bench step --device cuda: a whole step on a GPU, where its time goes, and the ceilings of the same
+ * run. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/bench_step.h"
+#include "cli/model.h"
+#include "cli/output.h"
+
+/* Multiply-adds of a step, counted as two each: what the matrix products and the attention have to do. */
+static double operations_of(const zest_bench_job *b) {
+    const zest_model_description *is = &b->model->is;
+    const zest_model_objective *objective = &b->work.objective;
+    double width = (double)is->width, q = (double)(is->heads * is->head_size),
+           kv = (double)(is->kv_heads * is->head_size), rows = (double)b->work.count;
+    double asked = (double)(is->causal ? objective->item_starts[objective->items] : objective->items);
+    double behind =
+        q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
+    double layers = (double)is->layers, pairs = 0;
+    for (size_t s = 0; s < b->work.batch.sequences; s++) {
+        double length = b->work.starts[s + 1] - b->work.starts[s];
+        pairs += length * (is->causal ? (length + 1) / 2 : length);
+    }
+    double sum = layers * rows * width * (q + 2 * kv) + ((layers - 1) * rows + asked) * behind +
+                 layers * 2 * pairs * q;
+    sum +=
+        asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
+    if (is->head_transform) sum += asked * width * width;
+    return 2 * sum * 2 * (double)b->stepper.tilt.k;
+}
+
+typedef struct {
+    double step, parts[ZEST_TIME_COUNT], gaps;
+    zest_device_ceiling ceiling;
+    size_t peak;
+} figures;
+
+static zest_status wrong(zest_device *device, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_MEMORY, "%s", device->problem);
+}
+
+/* Steps in a row, as training takes them; the best of some rounds. */
+static zest_status measure(zest_bench_job *b, figures *f, zest_error *error) {
+    enum { WARM = 3, ROUNDS = 6, STEPS = 4 };
+    zest_device *device = zest_model_runner_device(b->runner);
+    const zest_device_table *table = device->operations->device;
+    zest_bench_times t = {0};
+    zest_status status = ZEST_OK;
+    double none[ZEST_TIME_COUNT];
+    uint64_t index = 0;
+    for (int i = 0; i < WARM && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
+    f->step = INFINITY;
+    for (int round = 0; round < ROUNDS && !status; round++) {
+        if (table->times(device, none)) return wrong(device, error);
+        double began = zest_clock_now();
+        for (int i = 0; i < STEPS && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
+        if (!status && table->times(device, none))
+            return wrong(device, error); /* waits for the last update */
+        f->step = fmin(f->step, (zest_clock_now() - began) / STEPS);
+    }
+    (void)table->held(device, &f->peak);
+    if (!status && table->watch(device, 1)) return wrong(device, error);
+    if (!status) status = zest_bench_take_step(b, index++, &t, error);
+    if (!status && (table->times(device, f->parts) || table->watch(device, 0))) return wrong(device, error);
+    f->gaps = f->step;
+    for (int i = 0; i < ZEST_TIME_COUNT; i++) f->gaps -= f->parts[i];
+    return status;
+}
+
+static int report(const zest_options *options, const zest_bench_job *b, const figures *f) {
+    const zest_device *device = zest_model_runner_device(b->runner);
+    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    double normals = (double)b->stepper.tilt.k * (double)b->model->params.dimension;
+    printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
+           zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
+           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
+           device->operations->device->name(device));
+    printf(
+        "%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms and rows %.5f, loss %.5f, update %.5f, "
+        "gaps %.5f\n",
+        f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_ROWS],
+        p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
+    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+           "%.0f G "
+           "normals/s (update %.0f); peak memory %.1f MiB, weights %.1f MiB\n",
+           work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
+           f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_TIME_UPDATE] / 1e9,
+           (double)f->peak / 1048576, (double)b->model->arena_size / 1048576);
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+    return zest_output_json(json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, "
+        "s:f, "
+        "s:f, s:f}}",
+        "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
+        device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
+        "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
+        (json_int_t)b->stepper.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
+        "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
+        "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
+        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "weight_bytes",
+        (json_int_t)b->model->arena_size, "seconds", "noise", p[ZEST_TIME_NOISE], "gemm", p[ZEST_TIME_GEMM],
+        "attention", p[ZEST_TIME_ATTENTION], "rows", p[ZEST_TIME_ROWS], "loss", p[ZEST_TIME_LOSS], "update",
+        p[ZEST_TIME_UPDATE], "gaps", f->gaps));
+}
+
+int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {
+    zest_error error = {0};
+    zest_bench_job b = {0};
+    figures f = {0};
+    zest_status status = zest_bench_prepare(&b, options, zest_forward_for(cpu), cpu, &error);
+    if (!status) status = measure(&b, &f, &error);
+    if (!status) {
+        zest_device *device = zest_model_runner_device(b.runner);
+        if (device->operations->device->ceiling(device, &f.ceiling)) status = wrong(device, &error);
+    }
+    int code = status ? zest_output_fail(status, error.message) : report(options, &b, &f);
+    zest_bench_discard(&b);
+    return code;
+}

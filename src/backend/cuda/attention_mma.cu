@@ -1,0 +1,253 @@
+/* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores
+ * in memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32,
+ * the probabilities are rounded to the compute's type for the second product. */
+#include "backend/cuda/cells.cuh"
+
+enum { WARPS = 4, THREADS = 32 * WARPS, QUERIES = 16 * WARPS, PAD = 8 };
+
+struct mma_job {
+    const void *q, *k, *v;
+    void *out;
+    size_t q_stride, kv_stride, out_stride, q_lane, kv_lane, out_lane;
+    const uint32_t *q_start, *kv_start, *kv_end;
+    unsigned group, head_size, lanes;
+    int causal;
+    float scale; /* times log2(e) */
+};
+
+/* ---- Instructions ---- */
+
+static __device__ __forceinline__ void load4(uint32_t r[4], const void *at) {
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *at) {
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+template <class T>
+static __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
+template <>
+__device__ __forceinline__ void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], uint32_t b0,
+                                                   uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+__device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <class T> static __device__ __forceinline__ uint32_t pack(float low, float high);
+template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
+    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *(uint32_t *)&both;
+}
+template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
+    __half2 both = __floats2half2_rn(low, high);
+    return *(uint32_t *)&both;
+}
+
+/* Rows of a tile; what is beyond the rows or the head is 0. */
+template <class T, int SIZE, int ROWS>
+static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
+                                             unsigned head_size) {
+#pragma unroll
+    for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
+        unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
+        if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
+        uint4 x = make_uint4(0, 0, 0, 0);
+        if (r < rows && d < head_size) x = *(const uint4 *)(from + r * stride + d);
+        *(uint4 *)(to + r * (SIZE + PAD) + d) = x;
+    }
+}
+
+/* ---- The kernel ---- */
+
+template <class T, int SIZE, int KEYS, bool KEEP>
+static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mma_job job) {
+    extern __shared__ uint4 shared_raw[];
+    const int ROW = SIZE + PAD, STEPS = SIZE / 16, TILES = KEYS / 8, COLUMNS = SIZE / 8;
+    T *sk = (T *)shared_raw, *sv = sk + KEYS * ROW, *sq = KEEP ? sk : sv + KEYS * ROW;
+    unsigned sequence = blockIdx.z / job.lanes, lane = blockIdx.z % job.lanes, head = blockIdx.y;
+    unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0,
+             tile = blockIdx.x * QUERIES;
+    if (tile >= queries) return;
+    unsigned k0 = job.kv_start[sequence],
+             keys = (job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - k0;
+    unsigned past = keys - queries, here = min(queries - tile, (unsigned)QUERIES);
+    const T *q = (const T *)job.q + lane * job.q_lane + (q0 + tile) * job.q_stride + head * job.head_size;
+    size_t kv = lane * job.kv_lane + k0 * job.kv_stride + head / job.group * job.head_size;
+    const T *k = (const T *)job.k + kv, *v = (const T *)job.v + kv;
+    T *out = (T *)job.out + lane * job.out_lane + (q0 + tile) * job.out_stride + head * job.head_size;
+    unsigned warp = threadIdx.x / 32, thread = threadIdx.x % 32, across = thread % 4 * 2, down = thread / 4;
+
+    /* Queries: in registers for good when there is room, else read again for every tile of keys. With KEEP
+     * they pass through the room of keys and values, which together hold QUERIES rows. */
+    static_assert(!KEEP || 2 * KEYS >= QUERIES, "keys and values lend the queries their room");
+    uint32_t fragment[KEEP ? STEPS : 1][4];
+    const T *own = sq + (warp * 16 + thread % 16) * ROW + thread / 16 * 8;
+    fetch<T, SIZE, QUERIES>(sq, q, job.q_stride, here, job.head_size);
+    __syncthreads();
+    if (KEEP) {
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) load4(fragment[KEEP ? i : 0], own + i * 16);
+    }
+
+    float result[COLUMNS][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < COLUMNS * 4; i++) (&result[0][0])[i] = 0;
+    unsigned seen = job.causal ? min(keys, past + tile + here) : keys;
+    for (unsigned first = 0; first < seen; first += KEYS) {
+        unsigned rows = min(keys - first, (unsigned)KEYS);
+        __syncthreads();
+        fetch<T, SIZE, KEYS>(sk, k + first * job.kv_stride, job.kv_stride, rows, job.head_size);
+        fetch<T, SIZE, KEYS>(sv, v + first * job.kv_stride, job.kv_stride, rows, job.head_size);
+        __syncthreads();
+
+        float s[TILES][4];
+#pragma unroll
+        for (int i = 0; i < TILES * 4; i++) (&s[0][0])[i] = 0;
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) {
+            uint32_t again[4], *a = fragment[KEEP ? i : 0];
+            if (!KEEP) {
+                load4(again, own + i * 16);
+                a = again;
+            }
+#pragma unroll
+            for (int j = 0; j < TILES; j += 2) {
+                uint32_t b[4];
+                load4(b, sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
+                mma<T>(s[j], a, b[0], b[1]);
+                mma<T>(s[j + 1], a, b[2], b[3]);
+            }
+        }
+
+        /* A thread has rows `down` and `down + 8` of its warp's, and two columns of every tile. */
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            unsigned row = tile + warp * 16 + down + 8 * i;
+            unsigned limit = job.causal ? min(keys, past + row + 1) : keys;
+            float top = most[i];
+            if (first + KEYS > limit) {
+#pragma unroll
+                for (int j = 0; j < TILES; j++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++)
+                        if (first + j * 8 + across + c >= limit) s[j][2 * i + c] = -INFINITY;
+            }
+#pragma unroll
+            for (int j = 0; j < TILES; j++) top = fmaxf(top, fmaxf(s[j][2 * i], s[j][2 * i + 1]));
+            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+            float safe = top == -INFINITY ? 0.0f : top * job.scale;
+            float shrink = exp2f(fmaf(most[i], job.scale, -safe)), add = 0;
+            most[i] = top;
+#pragma unroll
+            for (int j = 0; j < TILES; j++)
+#pragma unroll
+                for (int c = 0; c < 2; c++)
+                    add += s[j][2 * i + c] = exp2f(fmaf(s[j][2 * i + c], job.scale, -safe));
+            sum[i] = fmaf(sum[i], shrink, add);
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j++) result[j][2 * i] *= shrink, result[j][2 * i + 1] *= shrink;
+        }
+
+#pragma unroll
+        for (int i = 0; i < KEYS / 16; i++) {
+            uint32_t a[4] = {pack<T>(s[2 * i][0], s[2 * i][1]), pack<T>(s[2 * i][2], s[2 * i][3]),
+                             pack<T>(s[2 * i + 1][0], s[2 * i + 1][1]),
+                             pack<T>(s[2 * i + 1][2], s[2 * i + 1][3])};
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j += 2) {
+                uint32_t b[4];
+                load4_turned(b, sv + (i * 16 + thread % 16) * ROW + j * 8 + thread / 16 * 8);
+                mma<T>(result[j], a, b[0], b[1]);
+                mma<T>(result[j + 1], a, b[2], b[3]);
+            }
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float all = sum[i] + __shfl_xor_sync(0xffffffffu, sum[i], 1);
+        all += __shfl_xor_sync(0xffffffffu, all, 2);
+        unsigned row = warp * 16 + down + 8 * i;
+        if (row >= here) continue;
+        float inverse = 1.0f / all;
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+            if (j * 8 + across < job.head_size)
+                *(uint32_t *)(out + row * job.out_stride + j * 8 + across) =
+                    pack<T>(result[j][2 * i] * inverse, result[j][2 * i + 1] * inverse);
+    }
+}
+
+/* ---- Choosing one ---- */
+
+template <class T, int SIZE, int KEYS, bool KEEP>
+static int launch(zest_cuda *cuda, const mma_job *job, dim3 grid) {
+    size_t bytes = (2 * KEYS + (KEEP ? 0 : QUERIES)) * (SIZE + PAD) * sizeof(T);
+    if (bytes > 48 << 10 &&
+        zest_cuda_failed(cuda,
+                         cudaFuncSetAttribute(mma_kernel<T, SIZE, KEYS, KEEP>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+                         "attention's shared memory"))
+        return -1;
+    mma_kernel<T, SIZE, KEYS, KEEP><<<grid, THREADS, bytes, cuda->stream>>>(*job);
+    return zest_cuda_launched(cuda, "attention");
+}
+
+template <class T> static int choose(zest_cuda *cuda, const mma_job *job, dim3 grid) {
+    if (job->head_size <= 32) return launch<T, 32, 64, true>(cuda, job, grid);
+    if (job->head_size <= 64) return launch<T, 64, 64, true>(cuda, job, grid);
+    if (job->head_size <= 96) return launch<T, 96, 64, true>(cuda, job, grid);
+    if (job->head_size <= 128) return launch<T, 128, 64, true>(cuda, job, grid);
+    return launch<T, 256, 32, false>(cuda, job, grid);
+}
+
+int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
+    uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v;
+    size_t steps = job->q_stride | job->kv_stride | job->q_lane | job->kv_lane;
+    enum { MOST = 65535 };
+    if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 ||
+        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2 ||
+        job->sequences * job->lanes > MOST)
+        return 1;
+    mma_job work = {job->q,
+                    job->k,
+                    job->v,
+                    job->out,
+                    job->q_stride,
+                    job->kv_stride,
+                    job->out_stride,
+                    job->q_lane,
+                    job->kv_lane,
+                    job->out_lane,
+                    job->q_start,
+                    job->kv_start,
+                    job->kv_end,
+                    (unsigned)(job->heads / job->kv_heads),
+                    (unsigned)job->head_size,
+                    (unsigned)job->lanes,
+                    job->causal,
+                    job->scale * 1.44269504f};
+    dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
+              (unsigned)(job->sequences * job->lanes));
+    return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &work, grid)
+                                                   : choose<__half>(cuda, &work, grid);
+}

@@ -1,0 +1,116 @@
+/* Numbers as kernels see them: cells to floats and back, noise by element, activations. */
+#ifndef ZEST_BACKEND_CUDA_CELLS_CUH
+#define ZEST_BACKEND_CUDA_CELLS_CUH
+
+#include "backend/cuda/cuda.h"
+#include "rng/normal.h"
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
+template <class T> __device__ __forceinline__ T to_cell(float x);
+template <> __device__ __forceinline__ float to_cell<float>(float x) { return x; }
+template <> __device__ __forceinline__ __nv_bfloat16 to_cell<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+template <> __device__ __forceinline__ __half to_cell<__half>(float x) { return __float2half_rn(x); }
+
+/* Eight cells at an address that suits them. */
+template <class T> __device__ __forceinline__ void load8(const T *from, float out[8]) {
+    uint4 raw[sizeof(T) * 8 / 16];
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) * 8 / 16); i++) raw[i] = ((const uint4 *)from)[i];
+    const T *cells = (const T *)raw;
+#pragma unroll
+    for (int i = 0; i < 8; i++) out[i] = to_float(cells[i]);
+}
+
+template <class T> __device__ __forceinline__ void store8(T *to, const float in[8]) {
+    uint4 raw[sizeof(T) * 8 / 16];
+    T *cells = (T *)raw;
+#pragma unroll
+    for (int i = 0; i < 8; i++) cells[i] = to_cell<T>(in[i]);
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) * 8 / 16); i++) ((uint4 *)to)[i] = raw[i];
+}
+
+/* Stored weights, whose type is known at run time alone. */
+__device__ __forceinline__ float load_weight(const void *data, int dtype, uint64_t i) {
+    if (dtype == ZEST_DTYPE_F32) return ((const float *)data)[i];
+    if (dtype == ZEST_DTYPE_BF16) return to_float(((const __nv_bfloat16 *)data)[i]);
+    return to_float(((const __half *)data)[i]);
+}
+
+__device__ __forceinline__ void load_weight8(const void *data, int dtype, uint64_t i, float out[8]) {
+    if (dtype == ZEST_DTYPE_F32)
+        load8((const float *)data + i, out);
+    else if (dtype == ZEST_DTYPE_BF16)
+        load8((const __nv_bfloat16 *)data + i, out);
+    else
+        load8((const __half *)data + i, out);
+}
+
+/* z of elements 4·block .. 4·block+3, as rng/noise.c has them. */
+__device__ __forceinline__ void noise4(uint64_t seed, int signs, uint64_t block, float z[4]) {
+    if (!signs) {
+        zest_normal4(seed, ZEST_STREAM_NORMAL, block, z);
+        return;
+    }
+    zest_philox_block bits = zest_philox_at(seed, ZEST_STREAM_SIGN, block / 32);
+    unsigned w = (unsigned)(block / 8 % 4);
+    uint32_t word = w == 0 ? bits.word[0] : w == 1 ? bits.word[1] : w == 2 ? bits.word[2] : bits.word[3];
+    word >>= block % 8 * 4;
+#pragma unroll
+    for (int j = 0; j < 4; j++) z[j] = word >> j & 1 ? -1.0f : 1.0f;
+}
+
+/* One element, for those that come alone. */
+__device__ __forceinline__ float noise1(uint64_t seed, int signs, uint64_t element) {
+    float z[4];
+    noise4(seed, signs, element / 4, z);
+    unsigned j = (unsigned)(element % 4);
+    return j == 0 ? z[0] : j == 1 ? z[1] : j == 2 ? z[2] : z[3];
+}
+
+/* x Phi(x) by the polynomial of backend/cpu/functions.h; absolute error under 2e-7 max(1, |x|). */
+__device__ __forceinline__ float gelu(float x) {
+    float a = fabsf(x);
+    a = a > 6.0f ? 6.0f : a; /* a NaN stays */
+    float p = fmaf(-1.98198489e-08f, a, 5.84411907e-07f);
+    p = fmaf(p, a, -7.39835559e-06f);
+    p = fmaf(p, a, 5.12119659e-05f);
+    p = fmaf(p, a, -0.000185349985f);
+    p = fmaf(p, a, -2.3116434e-05f);
+    p = fmaf(p, a, 0.0048511643f);
+    p = fmaf(p, a, -0.0363803804f);
+    p = fmaf(p, a, -0.318294108f);
+    p = fmaf(p, a, -0.797887206f);
+    p = fmaf(p, a, -0.693147063f);
+    return (x > 0.0f ? x : 0.0f) - a * exp2f(p * 1.44269504f);
+}
+
+/* A NaN stays a NaN. */
+__device__ __forceinline__ float activate(float x, int activation) {
+    switch (activation) {
+    case ZEST_ACT_RELU: return x < 0.0f ? 0.0f : x;
+    case ZEST_ACT_GELU: return gelu(x);
+    case ZEST_ACT_GELU_TANH: {
+        float u = 1.59576912f * fmaf(x * x * x, 0.044715f, x);
+        return x / (1.0f + expf(-u));
+    }
+    case ZEST_ACT_SILU: return x / (1.0f + expf(-x));
+    default: return x;
+    }
+}
+
+template <class F> __device__ __forceinline__ float over_warp(float x, F f) {
+#pragma unroll
+    for (int step = 16; step; step /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+__device__ __forceinline__ float warp_sum(float x) {
+    return over_warp(x, [](float a, float b) { return a + b; });
+}
+
+#endif

@@ -1,0 +1,187 @@
+/* What the files of the CUDA backend share. One device object: a stream in which everything runs in order,
+ * cuBLASLt, and memory. C headers are included inside extern "C". */
+#ifndef ZEST_BACKEND_CUDA_CUDA_H
+#define ZEST_BACKEND_CUDA_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "backend/device.h"
+}
+
+/* cuBLASLt is opened at run time, so that the program starts on machines without it. */
+struct zest_cublas {
+    void *library;
+    decltype(&cublasLtCreate) create;
+    decltype(&cublasLtDestroy) destroy;
+    decltype(&cublasLtMatmul) matmul;
+    decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+    decltype(&cublasLtMatmulDescInit_internal) desc_init;
+    decltype(&cublasLtMatmulDescSetAttribute) desc_set;
+    decltype(&cublasLtMatrixLayoutInit_internal) layout_init;
+    decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+    decltype(&cublasLtMatmulPreferenceInit_internal) preference_init;
+    decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
+    decltype(&cublasLtGetStatusString) status;
+    cublasLtHandle_t handle;
+};
+
+/* D[b] = A[b] W[b]' + residual, rows of D are rows of A; all types but `out` are the compute's. */
+struct zest_gemm {
+    const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
+    void *out;
+    int transposed, batch;
+    int wide; /* out and bias are floats */
+    size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
+    int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
+    zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
+};
+
+struct zest_gemm_plan {
+    uint64_t key[8];
+    cublasLtMatmulAlgo_t algorithm;
+    int found;
+};
+enum { ZEST_GEMM_PLANS = 256 };
+
+struct zest_cuda_room {
+    char *data;
+    size_t size;
+};
+
+struct zest_cuda_block {
+    void *data;
+    size_t size;
+};
+
+struct zest_cuda_mark { /* an operation of a watched pass */
+    cudaEvent_t begin, end;
+    zest_device_time kind;
+};
+
+struct zest_cuda {
+    zest_device base;
+    char name[256];
+    int number, processors;
+    size_t shared_most; /* bytes of shared memory that a block may have */
+    cudaStream_t stream;
+    zest_cublas cublas;
+    zest_cuda_room workspace;        /* of cuBLASLt */
+    zest_cuda_room weights, vectors; /* what the lanes of one operation see */
+    zest_gemm_plan *plans;
+    size_t plan_next;
+
+    char *pinned; /* on the host, for uploads in flight */
+    size_t pinned_size, pinned_used;
+    cudaEvent_t uploaded; /* behind the last upload out of pinned */
+    zest_cuda_room staged;
+    size_t staged_used;
+
+    zest_cuda_block *blocks;
+    size_t block_count, block_room, held, peak;
+
+    int watching;
+    zest_cuda_mark *marks;
+    size_t mark_count, mark_room;
+};
+
+static inline zest_cuda *zest_cuda_of(zest_device *device) { return (zest_cuda *)device; }
+static inline zest_cuda *zest_cuda_of(zest_scratch *scratch) { return (zest_cuda *)scratch->device; }
+
+/* ---- device.cu ---- */
+
+/* Non-zero when the call failed; what: "copying rows". The first problem is kept. */
+int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what);
+int zest_cuda_launched(zest_cuda *cuda, const char *what); /* the same for a kernel that was just launched */
+/* Grows a room; work that is queued may still use the old one, so this waits when it has to. */
+int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes);
+/* Around an operation, when a pass is watched. */
+size_t zest_cuda_begin(zest_cuda *cuda, zest_device_time kind);
+void zest_cuda_end(zest_cuda *cuda, size_t mark);
+int zest_cuda_watch(zest_device *device, int on);
+int zest_cuda_times(zest_device *device, double seconds[ZEST_TIME_COUNT]);
+void zest_cuda_forget_marks(zest_cuda *cuda);
+
+struct zest_cuda_watch_one {
+    zest_cuda *cuda;
+    size_t mark;
+    zest_cuda_watch_one(zest_cuda *c, zest_device_time kind) : cuda(c), mark(zest_cuda_begin(c, kind)) {}
+    ~zest_cuda_watch_one() { zest_cuda_end(cuda, mark); }
+};
+
+/* ---- gemm.cu ---- */
+
+zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error);
+void zest_cuda_cublas_close(zest_cuda *cuda);
+int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- weights.cu ---- */
+
+/* A stored tensor, and where both lanes' versions of it go. */
+struct zest_cuda_segment {
+    const void *from;
+    void *to;
+    int64_t lane; /* elements between the lanes */
+    uint64_t first, count;
+    unsigned block; /* of the launch that begins it */
+    unsigned char dtype, type, moves[2];
+};
+enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
+
+/* Makes all of them in one launch. */
+int zest_cuda_make(zest_cuda *cuda, zest_cuda_segment *segments, size_t count, const zest_perturbation *p);
+zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_perturbation *p, void *to,
+                                       int64_t lane, zest_compute type);
+int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
+
+/* ---- The operations ---- */
+
+int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch);
+int zest_cuda_norm(const zest_norm *job, int threads, zest_scratch *scratch);
+int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *scratch);
+int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job); /* 1: not for this job */
+void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                      const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                      zest_scratch *scratch);
+void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+                    zest_scratch *scratch);
+int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
+                     float *const out[2], int add, int threads, zest_scratch *scratch);
+int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job);
+int zest_cuda_words(zest_device *device, const zest_words *job);
+int zest_cuda_sum_logits(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
+int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, zest_logit_best *best);
+int zest_cuda_update(zest_device *device, const zest_params *params, const zest_device_term *terms,
+                     size_t count, float keep, uint64_t rounding, int nearest);
+int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling);
+/* x = act(x + bias) + residual in place, for what cuBLASLt does not fuse. Lanes are `lane` elements apart. */
+int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, zest_activation activation,
+                     const void *residual);
+
+/* ---- Types ---- */
+
+static inline size_t zest_cuda_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
+static inline unsigned zest_cuda_blocks(size_t work, size_t each) {
+    size_t blocks = (work + each - 1) / each;
+    return (unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff);
+}
+
+/* Does something with Cell standing for the type of a compute's activations. */
+#define ZEST_CUDA_TYPED(compute, Cell, ...)          \
+    do {                                             \
+        if ((compute) == ZEST_COMPUTE_F32) {         \
+            typedef float Cell;                      \
+            __VA_ARGS__;                             \
+        } else if ((compute) == ZEST_COMPUTE_BF16) { \
+            typedef __nv_bfloat16 Cell;              \
+            __VA_ARGS__;                             \
+        } else {                                     \
+            typedef __half Cell;                     \
+            __VA_ARGS__;                             \
+        }                                            \
+    } while (0)
+
+#endif

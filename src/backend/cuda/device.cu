@@ -1,0 +1,248 @@
+/* The device itself: opening, memory, copies, errors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+/* ---- Errors ---- */
+
+int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what) {
+    if (error == cudaSuccess) return 0;
+    if (!cuda->base.problem[0])
+        snprintf(cuda->base.problem, sizeof cuda->base.problem, "the GPU failed at %s: %s", what,
+                 cudaGetErrorString(error));
+    return -1;
+}
+
+int zest_cuda_launched(zest_cuda *cuda, const char *what) {
+    return zest_cuda_failed(cuda, cudaGetLastError(), what);
+}
+
+/* ---- Memory ---- */
+
+static void *allocate(zest_device *device, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    void *data = NULL;
+    if (cuda->block_count == cuda->block_room) {
+        size_t room = 2 * cuda->block_room + 16;
+        zest_cuda_block *grown = (zest_cuda_block *)realloc(cuda->blocks, room * sizeof *grown);
+        if (!grown) return NULL;
+        cuda->blocks = grown;
+        cuda->block_room = room;
+    }
+    cudaError_t error = cudaMalloc(&data, bytes ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        size_t free_bytes = 0, total = 0;
+        (void)cudaGetLastError();
+        (void)cudaMemGetInfo(&free_bytes, &total);
+        if (!cuda->base.problem[0])
+            snprintf(
+                cuda->base.problem, sizeof cuda->base.problem,
+                "out of GPU memory: %.1f MiB wanted, %.1f of %.1f MiB are free; a smaller batch or fewer "
+                "live pairs (--live) need less",
+                (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
+        return NULL;
+    }
+    if (zest_cuda_failed(cuda, error, "getting memory")) return NULL;
+    cuda->blocks[cuda->block_count].data = data;
+    cuda->blocks[cuda->block_count++].size = bytes;
+    cuda->held += bytes;
+    if (cuda->held > cuda->peak) cuda->peak = cuda->held;
+    return data;
+}
+
+static void release(zest_device *device, void *data) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    for (size_t i = 0; data && i < cuda->block_count; i++) {
+        if (cuda->blocks[i].data != data) continue;
+        (void)cudaFree(data); /* waits for the work that uses it */
+        cuda->held -= cuda->blocks[i].size;
+        cuda->blocks[i] = cuda->blocks[--cuda->block_count];
+        return;
+    }
+}
+
+int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes) {
+    if (bytes <= room->size) return 0;
+    release(&cuda->base, room->data);
+    room->size = 0;
+    room->data = (char *)allocate(&cuda->base, bytes);
+    if (!room->data) return -1;
+    room->size = bytes;
+    return 0;
+}
+
+static size_t held(const zest_device *device, size_t *peak) {
+    const zest_cuda *cuda = (const zest_cuda *)device;
+    if (peak) *peak = cuda->peak;
+    return cuda->held;
+}
+
+static size_t available(zest_device *device) {
+    size_t free_bytes = 0, total = 0;
+    (void)device;
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+}
+
+static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
+
+/* ---- Copies ---- */
+
+/* Room on the host that stays as it is until the upload out of it is done. */
+static char *pinned(zest_cuda *cuda, size_t bytes) {
+    if (cuda->pinned_used + bytes > cuda->pinned_size) {
+        if (zest_cuda_failed(cuda, cudaEventSynchronize(cuda->uploaded), "waiting for uploads")) return NULL;
+        cuda->pinned_used = 0;
+        if (bytes > cuda->pinned_size) {
+            size_t size = 2 * bytes + 65536;
+            if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
+            cuda->pinned = NULL, cuda->pinned_size = 0;
+            if (zest_cuda_failed(cuda, cudaMallocHost((void **)&cuda->pinned, size), "getting pinned memory"))
+                return NULL;
+            cuda->pinned_size = size;
+        }
+    }
+    char *here = cuda->pinned + cuda->pinned_used;
+    cuda->pinned_used += (bytes + 63) / 64 * 64;
+    if (cuda->pinned_used > cuda->pinned_size) cuda->pinned_used = cuda->pinned_size;
+    return here;
+}
+
+static int upload(zest_device *device, void *to, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    enum { LARGE = 1 << 22 };
+    if (!bytes) return 0;
+    if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
+        return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting") ||
+               zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
+                                "copying to the GPU");
+    char *here = pinned(cuda, bytes);
+    if (!here) return -1;
+    memcpy(here, from, bytes);
+    return zest_cuda_failed(cuda, cudaMemcpyAsync(to, here, bytes, cudaMemcpyHostToDevice, cuda->stream),
+                            "copying to the GPU") ||
+           zest_cuda_failed(cuda, cudaEventRecord(cuda->uploaded, cuda->stream), "marking an upload");
+}
+
+static int download(zest_device *device, void *to, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (cuda->base.problem[0]) return -1;
+    return zest_cuda_failed(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream),
+                            "copying from the GPU") ||
+           zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for the GPU");
+}
+
+static const void *stage(zest_device *device, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    size_t size = (bytes + 255) / 256 * 256;
+    if (cuda->staged_used + size > cuda->staged.size) {
+        /* Tables that are in use stay where they are: the old room is let go of at the next unstage. */
+        size_t wanted = 2 * (cuda->staged.size + size) + 65536;
+        char *grown = (char *)allocate(device, wanted);
+        if (!grown) return NULL;
+        cuda->staged.data = grown; /* the old block is freed with the device */
+        cuda->staged.size = wanted;
+        cuda->staged_used = 0;
+    }
+    char *here = cuda->staged.data + cuda->staged_used;
+    cuda->staged_used += size;
+    return upload(device, here, from, bytes) ? NULL : here;
+}
+
+static int unstage(zest_device *device) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    cuda->staged_used = 0;
+    return cuda->base.problem[0] ? -1 : 0;
+}
+
+/* ---- Opening ---- */
+
+static void close_device(zest_device *device) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (!cuda) return;
+    if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
+    zest_cuda_forget_marks(cuda);
+    zest_cuda_cublas_close(cuda);
+    for (size_t i = 0; i < cuda->block_count; i++) (void)cudaFree(cuda->blocks[i].data);
+    if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
+    if (cuda->uploaded) (void)cudaEventDestroy(cuda->uploaded);
+    if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
+    free(cuda->blocks);
+    free(cuda->plans);
+    free(cuda);
+}
+
+static const zest_device_table device_table = {
+    close_device,
+    held,
+    available,
+    name,
+    allocate,
+    release,
+    upload,
+    download,
+    stage,
+    unstage,
+    zest_cuda_copy_rows,
+    zest_cuda_words,
+    zest_cuda_sum_logits,
+    zest_cuda_best_logits,
+    zest_cuda_update,
+    zest_cuda_watch,
+    zest_cuda_times,
+    zest_cuda_ceiling,
+};
+
+static const zest_forward forward_table = {
+    ZEST_CPU_PLAIN,   zest_cuda_linear, zest_cuda_norm,   zest_cuda_attention,
+    zest_cuda_rotary, zest_cuda_gate,   zest_cuda_gather, &device_table,
+};
+
+static zest_status open_all(zest_cuda *cuda, zest_error *error) {
+    int count = 0, major = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || !count)
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "there is no GPU to use (%s): check the driver with nvidia-smi, or use --device cpu",
+            status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
+    cudaDeviceProp properties;
+    int shared = 0;
+    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "choosing the GPU") ||
+        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number),
+                         "reading its properties") ||
+        zest_cuda_failed(
+            cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
+            "reading its properties") ||
+        zest_cuda_failed(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking),
+                         "making a stream") ||
+        zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
+                         "making an event"))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+    snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
+    cuda->processors = properties.multiProcessorCount;
+    cuda->shared_most = (size_t)shared;
+    major = properties.major;
+    if (major < 8)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "%s is too old: the kernels need compute capability 8.0; use --device cpu",
+                              cuda->name);
+    return zest_cuda_cublas_open(cuda, error);
+}
+
+extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
+    zest_cuda *cuda = (zest_cuda *)calloc(1, sizeof *cuda);
+    *device = NULL;
+    if (!cuda) return zest_error_memory(error, "a device", sizeof *cuda);
+    cuda->base.operations = &forward_table;
+    cuda->base.compute = compute;
+    cuda->base.cell = zest_cuda_size(compute);
+    zest_status status = open_all(cuda, error);
+    if (status) {
+        close_device(&cuda->base);
+        return status;
+    }
+    *device = &cuda->base;
+    return ZEST_OK;
+}

@@ -1,0 +1,160 @@
+/* linear: make both lanes' weights, multiply, and whatever the product could not take along. */
+#include "backend/cuda/cells.cuh"
+
+enum { THREADS = 256 };
+
+/* ---- What is not fused ---- */
+
+struct finish_job {
+    void *out;
+    const void *bias, *residual;
+    size_t rows, outputs, out_stride, residual_stride;
+    int64_t out_lane, residual_lane, bias_lane;
+    int activation;
+};
+
+/* Eight elements of a row a thread, where the addresses allow it. */
+template <class T, int EACH> static __global__ void __launch_bounds__(THREADS) finish_kernel(finish_job job) {
+    size_t groups = job.outputs / EACH, at = blockIdx.x * (size_t)THREADS + threadIdx.x;
+    if (at >= groups * job.rows) return;
+    size_t m = at / groups, n = at % groups * EACH;
+    int64_t lane = blockIdx.y;
+    T *out = (T *)job.out + lane * job.out_lane + m * job.out_stride + n;
+    const T *residual = job.residual
+                            ? (const T *)job.residual + lane * job.residual_lane + m * job.residual_stride + n
+                            : NULL;
+    const T *bias = job.bias ? (const T *)job.bias + lane * job.bias_lane + n : NULL;
+    float x[EACH];
+    if (EACH == 8)
+        load8(out, x);
+    else
+        x[0] = to_float(*out);
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        float y = bias ? x[j] + to_float(bias[j]) : x[j];
+        y = activate(y, job.activation);
+        x[j] = residual ? y + to_float(residual[j]) : y;
+    }
+    if (EACH == 8)
+        store8(out, x);
+    else
+        *out = to_cell<T>(x[0]);
+}
+
+template <class T> static void finish(zest_cuda *cuda, const finish_job *job, int batch) {
+    int wide = job->outputs % 8 == 0 && job->out_stride % 8 == 0 && job->out_lane % 8 == 0 &&
+               (uintptr_t)job->out % 16 == 0;
+    size_t threads = job->rows * job->outputs / (wide ? 8 : 1);
+    dim3 grid(zest_cuda_blocks(threads, THREADS), (unsigned)batch);
+    if (wide)
+        finish_kernel<T, 8><<<grid, THREADS, 0, cuda->stream>>>(*job);
+    else
+        finish_kernel<T, 1><<<grid, THREADS, 0, cuda->stream>>>(*job);
+}
+
+int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *done, const void *bias, zest_activation activation,
+                     const void *residual) {
+    finish_job job = {done->out,
+                      bias,
+                      residual,
+                      done->rows,
+                      done->outputs,
+                      done->out_stride,
+                      done->residual_stride,
+                      done->out_lane,
+                      done->residual_lane,
+                      done->bias_lane,
+                      activation};
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    if (done->wide)
+        finish<float>(cuda, &job, done->batch);
+    else
+        ZEST_CUDA_TYPED(cuda->base.compute, T, finish<T>(cuda, &job, done->batch));
+    return zest_cuda_launched(cuda, "an activation");
+}
+
+/* ---- Weights ---- */
+
+static zest_dtype stored_as(zest_compute compute) {
+    return compute == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
+           : compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
+                                          : ZEST_DTYPE_F16;
+}
+
+/* The weights and biases of all parts, one below the other, for both lanes. Those that can be used as they
+ * are stay where they are. */
+static int prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
+    const zest_perturbation *p = &job->perturbation;
+    zest_compute type = cuda->base.compute, out = job->wide ? ZEST_COMPUTE_F32 : type;
+    zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
+    size_t count = 0, elements = gemm->inputs * gemm->outputs, at = 0, row = 0;
+    int direct =
+        !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
+    gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
+    gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
+    if ((!direct && zest_cuda_reserve(cuda, &cuda->weights,
+                                      (size_t)p->lanes * (size_t)gemm->weight_lane * zest_cuda_size(type))) ||
+        zest_cuda_reserve(cuda, &cuda->vectors, (size_t)p->lanes * (size_t)gemm->bias_lane * sizeof(float)))
+        return -1;
+    gemm->weight = direct ? job->weight.data : cuda->weights.data;
+    for (size_t i = 0; i <= job->more_count; i++) {
+        const zest_weight *weight = i ? &job->more[i - 1].weight : &job->weight;
+        const zest_weight *bias = i ? &job->more[i - 1].bias : &job->bias;
+        if (!direct)
+            segments[count++] = zest_cuda_segment_of(
+                weight, p, cuda->weights.data + at * zest_cuda_size(type), gemm->weight_lane, type);
+        if (bias->data) {
+            segments[count++] = zest_cuda_segment_of(bias, p, cuda->vectors.data + row * zest_cuda_size(out),
+                                                     gemm->bias_lane, out);
+            gemm->bias = cuda->vectors.data;
+        }
+        at += weight->rows * weight->columns;
+        row += job->transposed ? weight->columns : weight->rows;
+    }
+    return zest_cuda_make(cuda, segments, count, p);
+}
+
+static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *job) {
+    zest_gemm gemm = {};
+    int64_t size = (int64_t)cuda->base.cell, wide = job->wide ? 4 : size;
+    gemm.transposed = job->transposed;
+    gemm.batch = job->perturbation.lanes;
+    gemm.wide = job->wide || cuda->base.compute == ZEST_COMPUTE_F32;
+    gemm.rows = job->rows;
+    gemm.inputs = job->transposed ? job->weight.rows : job->weight.columns;
+    gemm.outputs = job->transposed ? job->weight.columns : job->weight.rows;
+    for (size_t i = 0; i < job->more_count; i++) gemm.outputs += job->more[i].weight.rows;
+    gemm.a = job->a[0];
+    gemm.out = job->out[0];
+    gemm.residual = job->residual[0];
+    gemm.a_stride = job->a_stride;
+    gemm.out_stride = job->out_stride;
+    gemm.residual_stride = job->residual[0] ? job->residual_stride : job->out_stride;
+    if (gemm.batch > 1) {
+        gemm.a_lane = ((const char *)job->a[1] - (const char *)job->a[0]) / size;
+        gemm.out_lane = ((char *)job->out[1] - (char *)job->out[0]) / wide;
+        if (job->residual[0])
+            gemm.residual_lane = ((const char *)job->residual[1] - (const char *)job->residual[0]) / wide;
+    }
+    return gemm;
+}
+
+int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+    zest_cuda *cuda = zest_cuda_of(scratch);
+    (void)threads;
+    if (!job->rows) return 0;
+    zest_gemm gemm = shape_of(cuda, job);
+    if (prepare(cuda, job, &gemm)) return -1;
+    zest_activation later = job->activation;
+    const void *residual = gemm.residual;
+    if (later == ZEST_ACT_NONE)
+        residual = NULL; /* the product adds it */
+    else
+        gemm.residual = NULL;
+    if (!residual && (later == ZEST_ACT_RELU || later == ZEST_ACT_GELU_TANH)) {
+        gemm.activation = later;
+        later = ZEST_ACT_NONE;
+    }
+    if (zest_cuda_gemm(cuda, &gemm)) return -1;
+    return later == ZEST_ACT_NONE ? 0 : zest_cuda_finish(cuda, &gemm, NULL, later, residual);
+}

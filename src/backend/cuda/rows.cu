@@ -1,0 +1,131 @@
+/* Element by element: gather, rotary, gate, copies of rows. */
+#include "backend/cuda/cells.cuh"
+
+enum { THREADS = 256 };
+
+/* ---- Gather ---- */
+
+struct gather_job {
+    zest_weight table;
+    zest_perturbation p;
+    const uint32_t *ids;
+    void *out[2];
+    size_t count;
+    int add, moves[2];
+};
+
+/* A block a row; four elements a thread, those of one block of noise. */
+template <class T> static __global__ void __launch_bounds__(THREADS) gather_kernel(gather_job job) {
+    size_t columns = job.table.columns, i = blockIdx.x;
+    uint64_t row = (uint64_t)job.ids[i] * columns, first = job.table.first + row;
+    for (uint64_t block = first / 4 + threadIdx.x; block * 4 < first + columns; block += THREADS) {
+        float z[4] = {0, 0, 0, 0};
+        if (job.moves[0] | job.moves[1]) noise4(job.p.seed, job.p.signs, block, z);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint64_t number = block * 4 + (uint64_t)j;
+            if (number < first || number >= first + columns) continue;
+            uint64_t c = number - first;
+            float w = load_weight(job.table.data, job.table.dtype, row + c);
+            for (int l = 0; l < job.p.lanes; l++) {
+                T *to = (T *)job.out[l] + i * columns + c;
+                float x = job.moves[l] ? __fmaf_rn(job.p.scale[l], z[j], w) : w;
+                *to = to_cell<T>(job.add ? to_float(*to) + x : x);
+            }
+        }
+    }
+}
+
+int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
+                     float *const out[2], int add, int threads, zest_scratch *scratch) {
+    zest_cuda *cuda = zest_cuda_of(scratch);
+    (void)threads;
+    if (!count) return 0;
+    gather_job job = {*table, *p, ids, {out[0], out[1]}, count, add, {0, 0}};
+    for (int l = 0; l < p->lanes; l++) job.moves[l] = !table->frozen && p->scale[l] != 0;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    ZEST_CUDA_TYPED(cuda->base.compute, T,
+                    (gather_kernel<T><<<(unsigned)count, THREADS, 0, cuda->stream>>>(job)));
+    return zest_cuda_launched(cuda, "a gather");
+}
+
+/* ---- Rotary ---- */
+
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    rotary_kernel(T *x, size_t rows, size_t stride, size_t heads, size_t half, const uint32_t *positions,
+                  const float *cosines, const float *sines) {
+    size_t at = blockIdx.x * (size_t)THREADS + threadIdx.x;
+    if (at >= rows * heads * half) return;
+    size_t i = at % half, h = at / half % heads, m = at / (half * heads);
+    T *low = x + m * stride + h * 2 * half + i, *high = low + half;
+    float c = cosines[positions[m] * half + i], s = sines[positions[m] * half + i];
+    float a = to_float(*low), b = to_float(*high);
+    *low = to_cell<T>(a * c - b * s);
+    *high = to_cell<T>(b * c + a * s);
+}
+
+void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                      const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                      zest_scratch *scratch) {
+    zest_cuda *cuda = zest_cuda_of(scratch);
+    size_t work = rows * heads * (head_size / 2);
+    (void)threads;
+    if (!work) return;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
+    ZEST_CUDA_TYPED(cuda->base.compute, T,
+                    (rotary_kernel<T><<<zest_cuda_blocks(work, THREADS), THREADS, 0, cuda->stream>>>(
+                        (T *)(void *)x, rows, stride, heads, head_size / 2, positions, cosines, sines)));
+    (void)zest_cuda_launched(cuda, "rotary positions");
+}
+
+/* ---- Gate ---- */
+
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    gate_kernel(T *gate, const T *up, size_t count, int activation) {
+    size_t at = (blockIdx.x * (size_t)THREADS + threadIdx.x) * 8;
+    if (at >= count) return;
+    if (at + 8 <= count && (((uintptr_t)gate | (uintptr_t)up) & 15) == 0) {
+        float x[8], y[8];
+        load8(gate + at, x);
+        load8(up + at, y);
+#pragma unroll
+        for (int j = 0; j < 8; j++) x[j] = activate(x[j], activation) * y[j];
+        store8(gate + at, x);
+        return;
+    }
+    for (size_t i = at; i < at + 8 && i < count; i++)
+        gate[i] = to_cell<T>(activate(to_float(gate[i]), activation) * to_float(up[i]));
+}
+
+void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+                    zest_scratch *scratch) {
+    zest_cuda *cuda = zest_cuda_of(scratch);
+    (void)threads;
+    if (!count) return;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    ZEST_CUDA_TYPED(cuda->base.compute, T,
+                    (gate_kernel<T><<<zest_cuda_blocks(count, THREADS * 8), THREADS, 0, cuda->stream>>>(
+                        (T *)(void *)gate, (const T *)(const void *)up, count, activation)));
+    (void)zest_cuda_launched(cuda, "a gate");
+}
+
+/* ---- Copies ---- */
+
+template <class T>
+static __global__ void __launch_bounds__(THREADS) copy_kernel(const T *from, T *to, zest_copy_rows job) {
+    size_t i = blockIdx.x, source = job.source ? job.source[i] : i, target = job.target ? job.target[i] : i;
+    for (size_t c = threadIdx.x; c < job.width; c += THREADS)
+        to[target * job.to_stride + c] = from[source * job.from_stride + c];
+}
+
+int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (!job->count || !job->width) return 0;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    ZEST_CUDA_TYPED(cuda->base.compute, T,
+                    (copy_kernel<T><<<(unsigned)job->count, THREADS, 0, cuda->stream>>>(
+                        (const T *)(const void *)job->from, (T *)(void *)job->to, *job)));
+    return zest_cuda_launched(cuda, "copying rows");
+}

@@ -1,0 +1,240 @@
+/* Where the weights, activations and tables of a pass lie: in the host's memory, or in a device's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "models/forward_internal.h"
+
+zest_status zest_model_no_scratch(zest_model_runner *runner, zest_error *error) {
+    if (!runner->device) return zest_error_memory(error, "an operation of the model", 0);
+    const char *problem = runner->device->problem;
+    zest_status status =
+        zest_error_set(error, ZEST_ERROR_MEMORY, "%s", problem[0] ? problem : "out of memory for the device");
+    runner->device->problem[0] = 0;
+    return status;
+}
+
+/* ---- Memory ---- */
+
+void *zest_model_memory_new(zest_model_runner *runner, size_t bytes) {
+    return runner->device ? runner->operations->device->allocate(runner->device, bytes)
+                          : zest_memory_new(bytes);
+}
+
+void zest_model_memory_free(zest_model_runner *runner, void *data) {
+    if (runner->device)
+        runner->operations->device->release(runner->device, data);
+    else
+        free(data);
+}
+
+static zest_status room_of(zest_model_runner *runner, zest_model_room *room, size_t count, size_t cell,
+                           zest_error *error) {
+    /* Both halves start on a cache line; on a device, where matrix products like it. */
+    const size_t unit = runner->device ? 512 : 32;
+    if (count <= room->count) return ZEST_OK;
+    zest_model_memory_free(runner, room->data);
+    *room = (zest_model_room){0};
+    count = (count + unit - 1) / unit * unit;
+    room->data = zest_model_memory_new(runner, count * cell);
+    if (!room->data)
+        return runner->device ? zest_model_no_scratch(runner, error)
+                              : zest_error_memory(error, "activations", count * cell);
+    room->count = count;
+    room->cell = cell;
+    return ZEST_OK;
+}
+
+zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t count,
+                                zest_error *error) {
+    return room_of(runner, room, count, zest_model_cell(runner), error);
+}
+
+zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t count,
+                                   zest_error *error) {
+    return room_of(runner, room, count, sizeof(float), error);
+}
+
+static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
+
+/* The largest matrix as two lanes see it: what a device makes of it before it is multiplied. */
+static size_t weight_bytes(const zest_model_runner *runner) {
+    const zest_model_description *is = &runner->model->is;
+    size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = is->inner > q ? is->inner : q;
+    return 2 * widest * is->width * zest_model_cell(runner);
+}
+
+zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_error *error) {
+    const zest_model_runner *runner = pass->runner;
+    if (!runner->device) return ZEST_OK;
+    zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
+    size_t cell = zest_model_cell(runner), pair = plan.hidden / sizeof(float) * cell;
+    size_t work = plan.work / sizeof(float) * cell, fixed = work + weight_bytes(runner);
+    size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
+    if (work + *pairs * pair <= had) return ZEST_OK; /* as in the passes before */
+    size_t room = runner->operations->device->available(runner->device) + had;
+    while (*pairs > 1 && fixed + *pairs * pair > room) --*pairs;
+    if (fixed + pair <= room) return ZEST_OK;
+    size_t row = (work + pair) / pass->room_rows;
+    size_t rows = room > weight_bytes(runner) ? (room - weight_bytes(runner)) / row : 0;
+    return zest_error_set(
+        error, ZEST_ERROR_MEMORY,
+        "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
+        "are free: about %zu tokens would fit",
+        pass->room_rows, (double)(fixed + pair) / 1048576, (double)room / 1048576, rows);
+}
+
+/* ---- Weights ---- */
+
+static void rebase(zest_weight *weight, const char *from, char *to) {
+    if (weight->data) weight->data = to + ((const char *)weight->data - from);
+}
+
+static void rebase_affine(zest_model_affine *affine, const char *from, char *to) {
+    rebase(&affine->weight, from, to);
+    rebase(&affine->bias, from, to);
+}
+
+static void rebase_all(zest_model *model, const char *from, char *to) {
+    zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
+    zest_model_affine *maps[] = {
+        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
+        &model->head_dense,     &model->head_norm,  &model->head};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) rebase(tables[i], from, to);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) rebase_affine(maps[i], from, to);
+    for (size_t i = 0; i < model->is.layers; i++) {
+        zest_model_layer *layer = &model->layers[i];
+        zest_model_affine *own[] = {&layer->norm1, &layer->q,     &layer->k,    &layer->v,  &layer->qkv,
+                                    &layer->out,   &layer->norm2, &layer->gate, &layer->up, &layer->down};
+        for (size_t j = 0; j < sizeof own / sizeof *own; j++) rebase_affine(own[j], from, to);
+    }
+    for (size_t i = 0; i < model->params.count; i++)
+        model->tensors[i].data = to + ((char *)model->tensors[i].data - from);
+}
+
+zest_status zest_model_place(zest_model_runner *runner, zest_error *error) {
+    const zest_model *owner = runner->owner;
+    runner->operations = runner->device->operations;
+    runner->scratch.device = runner->device;
+    const zest_device_table *device = runner->operations->device;
+    zest_model *placed = runner->placed = malloc(sizeof *placed);
+    if (!placed) return zest_error_memory(error, "the model's description", sizeof *placed);
+    *placed = *owner;
+    placed->layers = malloc(owner->is.layers * sizeof *placed->layers);
+    placed->tensors = malloc(owner->params.count * sizeof *placed->tensors);
+    if (!placed->layers || !placed->tensors)
+        return zest_error_memory(error, "the model's description",
+                                 owner->params.count * sizeof *placed->tensors);
+    memcpy(placed->layers, owner->layers, owner->is.layers * sizeof *placed->layers);
+    memcpy(placed->tensors, owner->params.tensors, owner->params.count * sizeof *placed->tensors);
+    placed->params.tensors = placed->tensors;
+    if (owner->arena_size > device->available(runner->device))
+        return zest_error_set(
+            error, ZEST_ERROR_MEMORY,
+            "the weights take %.1f MiB and the device has %.1f free: use 16-bit weights (--weights "
+            "bf16), a smaller model, or --device cpu",
+            (double)owner->arena_size / 1048576, (double)device->available(runner->device) / 1048576);
+    placed->arena = device->allocate(runner->device, owner->arena_size);
+    if (!placed->arena || device->upload(runner->device, placed->arena, owner->arena, owner->arena_size))
+        return zest_model_no_scratch(runner, error);
+    rebase_all(placed, owner->arena, placed->arena);
+    runner->model = placed;
+    return ZEST_OK;
+}
+
+/* ---- Tables ---- */
+
+zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, size_t count,
+                             const uint32_t **out, zest_error *error) {
+    *out = table;
+    if (!runner->device || !table || !count) return ZEST_OK;
+    *out = runner->operations->device->stage(runner->device, table, count * sizeof *table);
+    return *out ? ZEST_OK : zest_model_no_scratch(runner, error);
+}
+
+/* The row of each key, when children's keys stand behind a copy of their parent's. */
+static void list_key_sources(const zest_model_pass *pass, uint32_t *sources) {
+    const zest_model_batch *batch = pass->request->batch;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        uint32_t *here = sources + pass->key_starts[s], parent = batch->parents[s];
+        if (parent != ZEST_MODEL_NO_PARENT)
+            for (uint32_t i = batch->starts[parent]; i < batch->starts[parent + 1]; i++) *here++ = i;
+        for (uint32_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) *here++ = i;
+    }
+}
+
+static zest_status stage_parents(zest_model_pass *pass) {
+    uint32_t *sources = malloc(pass->key_rows * sizeof *sources);
+    if (!sources) return zest_error_memory(pass->error, "keys", pass->key_rows * sizeof *sources);
+    list_key_sources(pass, sources);
+    zest_status status =
+        zest_model_stage(pass->runner, sources, pass->key_rows, &pass->at.key_sources, pass->error);
+    free(sources);
+    return status;
+}
+
+/* Where the new keys go in the cache, and from where to where a sequence's keys reach. */
+static zest_status stage_cache(zest_model_pass *pass) {
+    const zest_model_cache *cache = pass->request->cache;
+    const zest_model_batch *batch = pass->request->batch;
+    size_t n = batch->sequences;
+    uint32_t *targets = malloc((pass->rows + 2 * n) * sizeof *targets), *begins = targets + pass->rows,
+             *ends = begins + n;
+    if (!targets) return zest_error_memory(pass->error, "keys", pass->rows * sizeof *targets);
+    for (size_t s = 0; s < n; s++) {
+        size_t slot = cache->slots[s], first = batch->starts[s], count = batch->starts[s + 1] - first;
+        begins[s] = (uint32_t)cache->slot_start[slot];
+        ends[s] = (uint32_t)(cache->slot_start[slot] + cache->lengths[slot] + count);
+        for (size_t i = 0; i < count; i++) targets[first + i] = (uint32_t)(ends[s] - count + i);
+    }
+    zest_status status =
+        zest_model_stage(pass->runner, targets, pass->rows, &pass->at.key_targets, pass->error);
+    if (!status) status = zest_model_stage(pass->runner, begins, n, &pass->at.key_starts, pass->error);
+    if (!status) status = zest_model_stage(pass->runner, ends, n, &pass->at.key_ends, pass->error);
+    free(targets);
+    return status;
+}
+
+zest_status zest_model_stage_pass(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_request *request = pass->request;
+    const zest_model_batch *batch = request->batch;
+    const struct {
+        const uint32_t *table;
+        size_t count;
+        const uint32_t **at;
+    } all[] = {{batch->tokens, pass->rows, &pass->at.tokens},
+               {batch->starts, batch->sequences + 1, &pass->at.starts},
+               {pass->positions, pass->rows, &pass->at.positions},
+               {pass->table_rows, pass->rows, &pass->at.table_rows},
+               {pass->types, pass->rows, &pass->at.types},
+               {pass->key_starts, batch->sequences + 1, &pass->at.key_starts},
+               {request->rows, request->row_count, &pass->at.rows}};
+    zest_status status = ZEST_OK;
+    if (runner->device && runner->operations->device->unstage(runner->device))
+        return zest_model_no_scratch(runner, pass->error);
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        status = zest_model_stage(runner, all[i].table, all[i].count, all[i].at, pass->error);
+    if (!status && runner->device && batch->parents) status = stage_parents(pass);
+    if (!status && runner->device && request->cache) status = stage_cache(pass);
+    return status;
+}
+
+/* ---- Back to the host ---- */
+
+zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
+                            zest_error *error) {
+    size_t cell = wide ? sizeof(float) : zest_model_cell(runner);
+    uint16_t *halves = cell == sizeof *halves ? malloc(count * sizeof *halves + 1) : NULL;
+    if (cell == sizeof *halves && !halves)
+        return zest_error_memory(error, "a result", count * sizeof *halves);
+    void *to = halves ? (void *)halves : out;
+    zest_status status = ZEST_OK;
+    if (runner->operations->device->download(runner->device, to, from, count * cell))
+        status = zest_model_no_scratch(runner, error);
+    else if (halves)
+        status = zest_dtype_to_float(runner->compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16,
+                                     halves, count, out);
+    free(halves);
+    return status;
+}

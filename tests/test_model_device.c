@@ -1,0 +1,340 @@
+/* Models on a GPU against the same models on the CPU: every family, every loss, generation, and steps that
+ * end in the same bits. Without a GPU only what is refused is tested. */
+#include "core/stepper.h"
+#include "models/move.h"
+#include "tests/model.h"
+
+static const char *const names[] = {"f32", "bf16", "f16"};
+/* Of logits of about 1 behind a few layers of 32 units; rounding to 16 bits costs about what it costs on the
+ * CPU. */
+static const double logit_tolerance[] = {1e-4, 0.2, 0.03};
+/* Of a sequence's loss: minus the logarithm of a probability, summed over a few tokens. */
+static const double loss_tolerance[] = {1e-4, 0.3, 0.04};
+enum { COMPUTES = 3, LANES = 7, ITEMS = 8 };
+
+static zest_model_runner *open_device(const zest_model *model, zest_compute compute, size_t live) {
+    zest_model_runner *runner;
+    zest_error error = {0};
+    zest_model_runner_options options = {.compute = compute, .live_pairs = live, .device = ZEST_DEVICE_CUDA};
+    if (zest_model_open_runner(model, &options, &runner, &error)) {
+        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
+        assert_non_null(strstr(error.message, "--device cpu"));
+        skip();
+    }
+    return runner;
+}
+
+/* Complaints are counted, so that one run shows all of them. */
+static int complaints;
+static void within(const char *name, const char *what, const char *compute, double error, double tolerance) {
+    int bad = !(error <= tolerance);
+    if (bad || getenv("ZEST_VERBOSE"))
+        printf("%-16s %-10s %-5s %.3g%s\n", name, what, compute, error, bad ? " is too much" : "");
+    complaints += bad;
+}
+
+static void verdict(void) {
+    int count = complaints;
+    complaints = 0;
+    assert_int_equal(count, 0);
+}
+
+static void families(void **state) {
+    (void)state;
+    for (size_t i = 0; i < TEST_MODELS; i++) {
+        zest_model *model = test_model(test_models[i], ZEST_MODEL_AS_STORED);
+        test_golden golden = test_golden_open(test_models[i]);
+        size_t count = golden.rows * model->is.vocabulary;
+        float *logits = malloc(count * sizeof *logits);
+        uint32_t rows[64];
+        for (uint32_t r = 0; r < golden.rows; r++) rows[r] = r;
+        for (int c = 0; c < COMPUTES; c++) {
+            zest_model_runner *runner = open_device(model, (zest_compute)c, 0);
+            assert_done(zest_model_logits(runner, NULL, &golden.batch, rows, golden.rows, logits, error));
+            double worst = test_largest(logits, golden_data(&golden, "logits"), count);
+            within(test_models[i], "logits", names[c], worst, logit_tolerance[c]);
+            size_t width = model->is.embedding_width;
+            char key[32];
+            snprintf(key, sizeof key, "hidden_%zu", model->is.layers);
+            assert_done(zest_model_hidden(runner, NULL, &golden.batch, model->is.layers, logits, error));
+            worst = test_largest(logits, golden_data(&golden, key), golden.rows * width);
+            within(test_models[i], "hidden", names[c], worst, logit_tolerance[c]);
+            zest_model_runner_free(runner);
+        }
+        free(logits);
+        zest_model_free(model);
+        zest_safetensors_close(golden.file);
+    }
+    verdict();
+}
+
+/* Pairs, a single lane and the model itself, of two distributions. */
+static void make_lanes(const zest_model *model, zest_model_lane lanes[LANES]) {
+    static const double scales[LANES] = {0.01, -0.01, 0.02, -0.02, 0, 0.005, 0.03};
+    static const uint64_t seeds[LANES] = {7, 7, 8, 8, 0, 9, 10};
+    for (size_t i = 0; i < LANES; i++) lanes[i] = test_lane(model, seeds[i], scales[i]);
+    lanes[2].direction.distribution = lanes[3].direction.distribution = ZEST_RADEMACHER;
+    lanes[6].direction.gain = 1.25;
+}
+
+/* The same objective on the CPU in fp32 and on the GPU; live pairs change nothing but the memory. */
+static void compare(const char *name, const zest_model *model, const zest_model_objective *objective,
+                    double scale) {
+    size_t examples = objective->kind == ZEST_MODEL_OPTIONS ? objective->examples : objective->items;
+    double expected[LANES * ITEMS], got[LANES * ITEMS], again[LANES * ITEMS], means[2][LANES];
+    zest_model_lane lanes[LANES];
+    make_lanes(model, lanes);
+    zest_model_runner *plain = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+    assert_done(zest_model_losses(plain, lanes, LANES, objective, expected, means[0], NULL, error));
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_model_runner *runner = open_device(model, (zest_compute)c, 0),
+                          *one = open_device(model, (zest_compute)c, 1);
+        double worst = 0;
+        for (int round = 0; round < 2; round++) { /* the second finds its memory there */
+            assert_done(zest_model_losses(runner, lanes, LANES, objective, got, means[1], NULL, error));
+            for (size_t i = 0; i < LANES * examples; i++) worst = fmax(worst, fabs(got[i] - expected[i]));
+        }
+        within(name, "losses", names[c], worst, scale * loss_tolerance[c]);
+        assert_done(zest_model_losses(one, lanes, LANES, objective, again, means[1], NULL, error));
+        worst = 0;
+        for (size_t i = 0; i < LANES * examples; i++) worst = fmax(worst, fabs(again[i] - got[i]));
+        within(name, "live pairs", names[c], worst, 0);
+        zest_model_runner_free(one);
+        zest_model_runner_free(runner);
+    }
+    zest_model_runner_free(plain);
+}
+
+static void losses(void **state) {
+    (void)state;
+    for (size_t i = 0; i < TEST_MODELS; i++) {
+        zest_model *model = test_model(test_models[i], i % 2 ? ZEST_MODEL_AS_STORED : ZEST_MODEL_BF16);
+        test_golden golden = test_golden_open(test_models[i]);
+        test_objectives objectives;
+        test_objectives_make(&golden, &objectives);
+        compare(test_models[i], model, &objectives.words, 1);
+        if (golden.causal) compare(test_models[i], model, &objectives.tokens, 4);
+        zest_model_free(model);
+        zest_safetensors_close(golden.file);
+    }
+    verdict();
+}
+
+/* Two prompts, the first with two options, the second with three. */
+static void sharing(void **state) {
+    (void)state;
+    static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
+    static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
+    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
+    static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
+    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
+                          answers[] = {1, 0};
+    static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "qwen2"};
+    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
+        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
+        zest_model_batch batch = {tokens, starts, 7, NULL, parents};
+        zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
+                                          .batch = &batch,
+                                          .items = 5,
+                                          .item_starts = item_starts,
+                                          .rows = rows,
+                                          .targets = targets,
+                                          .examples = 2,
+                                          .example_starts = example_starts,
+                                          .answers = answers};
+        compare(causal[i], model, &objective, 1);
+        zest_model_free(model);
+    }
+    verdict();
+}
+
+/* A shape whose heads and widths the tensor cores' kernels take, sequences longer than their tiles, and a
+ * vocabulary of several blocks. */
+static void larger(void **state) {
+    (void)state;
+    static const char *const configs[] = {
+        "{\"model_type\": \"opt\", \"vocab_size\": 17000, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
+        "\"max_position_embeddings\": 512, "
+        "\"do_layer_norm_before\": true, \"activation_function\": \"relu\"}",
+        "{\"model_type\": \"llama\", \"vocab_size\": 9000, \"hidden_size\": 256, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 384, "
+        "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
+        "\"silu\", "
+        "\"tie_word_embeddings\": false}"};
+    uint32_t tokens[400], starts[] = {0, 150, 151, 400}, rows[6] = {10, 148, 150, 200, 398, 399},
+                          targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
+    for (size_t i = 0; i < 400; i++) tokens[i] = (uint32_t)(i * 2654435761u % 9000);
+    for (size_t i = 0; i < 2; i++) {
+        zest_model *model;
+        zest_model_options options = {.storage = ZEST_MODEL_BF16};
+        assert_done(zest_model_random(configs[i], 5, &options, &model, error));
+        zest_model_batch batch = {tokens, starts, 3, NULL, NULL};
+        zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+                                          .batch = &batch,
+                                          .items = 3,
+                                          .item_starts = item_starts,
+                                          .rows = rows,
+                                          .targets = targets};
+        compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
+        zest_model_free(model);
+    }
+    verdict();
+}
+
+static void generation(void **state) {
+    (void)state;
+    static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2"};
+    enum { MOST = 12 };
+    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
+        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
+        test_golden golden = test_golden_open(causal[i]);
+        zest_model_runner *plain = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+        zest_model_runner *runner = open_device(model, ZEST_COMPUTE_F32, 0);
+        zest_model_lane lane = test_lane(model, 3, 0.02);
+        zest_generate_options options = {.most = MOST};
+        for (int perturbed = 0; perturbed < 2; perturbed++) {
+            uint32_t expected[3 * MOST] = {0}, got[3 * MOST] = {0};
+            size_t counts[3], got_counts[3];
+            const zest_model_lane *which = perturbed ? &lane : NULL;
+            assert_done(zest_generate_greedy(plain, which, &golden.batch, &options, expected, counts, error));
+            assert_done(zest_generate_greedy(runner, which, &golden.batch, &options, got, got_counts, error));
+            assert_memory_equal(counts, got_counts, sizeof counts);
+            assert_memory_equal(expected, got, sizeof expected);
+        }
+        zest_model_runner_free(runner);
+        zest_model_runner_free(plain);
+        zest_model_free(model);
+        zest_safetensors_close(golden.file);
+    }
+}
+
+/* ---- Steps ---- */
+
+static void step_options(zest_options *options, const char *distribution) {
+    zest_error error = {0};
+    zest_options_init(options);
+    assert_int_equal(zest_options_set(options, ZEST_FOR_RUNS, "k", "3", &error), 0);
+    assert_int_equal(zest_options_set(options, ZEST_FOR_RUNS, "weight-decay", "0.1", &error), 0);
+    assert_int_equal(zest_options_set(options, ZEST_FOR_RUNS, "distribution", distribution, &error), 0);
+}
+
+/* Steps with losses from `from`, put into record; a runner's weights move as the losses say. */
+enum { STEPS = 4 };
+static void take_steps(zest_model_runner *runner, const zest_model *model,
+                       const zest_model_objective *objective, const char *distribution,
+                       double record[STEPS][6], int known) {
+    zest_options options;
+    zest_stepper stepper = {0};
+    step_options(&options, distribution);
+    assert_done(zest_stepper_init(&stepper, zest_ops_for(ZEST_CPU_PLAIN), &options, error));
+    for (uint64_t s = 0; s < STEPS; s++) {
+        zest_model_lane lanes[6];
+        zest_tilt_report tilt;
+        zest_update update;
+        double each[6 * ITEMS];
+        assert_done(zest_stepper_aim(&stepper, s, model->params.dimension, 0, error));
+        for (size_t i = 0; i < 6; i++)
+            lanes[i] = (zest_model_lane){stepper.directions[i / 2], i % 2 ? -0.01 : 0.01};
+        if (!known) assert_done(zest_model_losses(runner, lanes, 6, objective, each, record[s], NULL, error));
+        zest_stepper_tilt(&stepper, record[s], &tilt);
+        assert_true(zest_stepper_update(&stepper, 0.01, &tilt, &update));
+        assert_done(zest_model_move(runner, &update, error));
+    }
+    zest_stepper_free(&stepper);
+    zest_options_free(&options);
+}
+
+/* Losses of the GPU, replayed on the CPU, end in the GPU's bits; and the other way round. */
+static void steps_replay(void **state) {
+    (void)state;
+    static const zest_model_storage storages[] = {ZEST_MODEL_F32, ZEST_MODEL_BF16, ZEST_MODEL_F16};
+    static const char *const models[] = {"roberta", "gpt2", "opt-350m"};
+    static const char *const distributions[] = {"gaussian", "rademacher", "sphere"};
+    for (size_t i = 0; i < 3; i++)
+        for (int back = 0; back < 2; back++) {
+            zest_model *model = test_model(models[i], storages[i]),
+                       *twin = test_model(models[i], storages[i]);
+            test_golden golden = test_golden_open(models[i]);
+            test_objectives objectives;
+            test_objectives_make(&golden, &objectives);
+            zest_model_runner *gpu = open_device(model, ZEST_COMPUTE_F32, 0);
+            zest_model_runner *cpu = test_runner(twin, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+            double record[STEPS][6];
+            uint64_t before = zest_params_fingerprint(&model->params);
+            take_steps(back ? cpu : gpu, model, &objectives.words, distributions[i], record, 0);
+            take_steps(back ? gpu : cpu, model, &objectives.words, distributions[i], record, 1);
+            assert_int_equal(zest_params_fingerprint(&model->params), before); /* not yet fetched */
+            assert_done(zest_model_fetch(gpu, error));
+            assert_memory_equal(model->arena, twin->arena, model->arena_size);
+            assert_true(zest_params_fingerprint(&model->params) != before);
+            zest_model_runner_free(gpu);
+            zest_model_runner_free(cpu);
+            zest_model_free(model);
+            zest_model_free(twin);
+            zest_safetensors_close(golden.file);
+        }
+}
+
+/* What the host changed arrives with send. */
+static void sending(void **state) {
+    (void)state;
+    zest_model *model = test_model("opt", ZEST_MODEL_F32);
+    test_golden golden = test_golden_open("opt");
+    zest_model_runner *gpu = open_device(model, ZEST_COMPUTE_F32, 0);
+    zest_model_runner *cpu = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
+    float *x = model->tensors[0].data, got[96], expected[96];
+    uint32_t row = 1;
+    for (size_t i = 0; i < model->tensors[0].count; i++) x[i] *= 1.5f;
+    assert_done(zest_model_send(gpu, error));
+    assert_done(zest_model_logits(gpu, NULL, &golden.batch, &row, 1, got, error));
+    assert_done(zest_model_logits(cpu, NULL, &golden.batch, &row, 1, expected, error));
+    assert_true(test_largest(got, expected, 96) <= 1e-4);
+    zest_model_runner_free(gpu);
+    zest_model_runner_free(cpu);
+    zest_model_free(model);
+    zest_safetensors_close(golden.file);
+}
+
+/* A NaN reaches the losses; a batch that cannot fit is answered with a number that can. */
+static void bad_numbers_and_sizes(void **state) {
+    (void)state;
+    zest_model *model = test_model("opt", ZEST_MODEL_F32);
+    test_golden golden = test_golden_open("opt");
+    test_objectives objectives;
+    test_objectives_make(&golden, &objectives);
+    for (size_t i = 0; i < 2; i++) {
+        *(float *)(uintptr_t)model->final_norm.bias.data = i ? INFINITY : NAN;
+        zest_model_runner *runner = open_device(model, ZEST_COMPUTE_F32, 0);
+        zest_model_lane itself = test_lane(model, 0, 0);
+        double losses_[ITEMS];
+        assert_done(zest_model_losses(runner, &itself, 1, &objectives.tokens, losses_, NULL, NULL, error));
+        for (size_t j = 0; j < objectives.tokens.items; j++) assert_false(isfinite(losses_[j]));
+        assert_done(zest_model_losses(runner, &itself, 1, &objectives.words, losses_, NULL, NULL, error));
+        for (size_t j = 0; j < objectives.words.items; j++) assert_false(isfinite(losses_[j]));
+        zest_model_runner_free(runner);
+    }
+    zest_model_free(model);
+    zest_safetensors_close(golden.file);
+}
+
+static void refused(void **state) {
+    (void)state;
+    zest_model *model = test_model("opt", ZEST_MODEL_AS_STORED);
+    zest_model_runner *runner;
+    zest_error error = {0};
+    zest_model_runner_options options = {.compute = ZEST_COMPUTE_F16};
+    assert_int_equal(zest_model_open_runner(model, &options, &runner, &error), ZEST_ERROR_ARGUMENT);
+    assert_null(runner);
+    assert_non_null(strstr(error.message, "--device cuda"));
+    zest_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused),      cmocka_unit_test(families), cmocka_unit_test(losses),
+        cmocka_unit_test(sharing),      cmocka_unit_test(larger),   cmocka_unit_test(generation),
+        cmocka_unit_test(steps_replay), cmocka_unit_test(sending),  cmocka_unit_test(bad_numbers_and_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
