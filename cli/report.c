@@ -38,6 +38,36 @@ static int print_json(const zest_report *report, const char *path) {
     return zest_output_json(json_pack("{s:o, s:s?}", "runs", runs, "out", path));
 }
 
+/* ---- As text ---- */
+
+static void print_eval(const zest_log_eval *eval) {
+    if (*eval->part)
+        printf("  %.4f (%.4f to %.4f)", eval->value, eval->low, eval->high);
+    else
+        printf("  %25s", "-");
+}
+
+static int print_table(const zest_report *report, const char *path) {
+    int width = 3;
+    for (size_t i = 0; i < report->count; i++) {
+        int length = (int)strlen(report->runs[i].name);
+        width = length > width ? length : width;
+    }
+    printf("%-*s  %-8s  %4s  %6s  %6s  %-25s  %-25s  %8s\n", width, "run", "method", "t", "steps", "best",
+           "dev", "test", "seconds");
+    for (size_t i = 0; i < report->count; i++) {
+        const zest_report_run *run = &report->runs[i];
+        printf("%-*s  %-8s  %4s  %6llu  %6llu", width, run->name, run->method, run->t,
+               (unsigned long long)run->steps, (unsigned long long)run->best_step);
+        print_eval(&run->dev);
+        print_eval(&run->test);
+        printf("  %8.0f\n", run->seconds);
+    }
+    return printf("page  %s\n", path) < 0 || fflush(stdout)
+               ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
+               : ZEST_EXIT_OK;
+}
+
 /* ---- The command ---- */
 
 /* Where the page goes when nobody says: into the run, or here when there are several. To be freed. */
@@ -66,8 +96,7 @@ static int run(const zest_options *options, char **words, int count) {
     int code = path ? ZEST_EXIT_OK : zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a path");
     if (path && wanted) code = write_page(&report, options, path);
     if (!code && json) code = print_json(&report, wanted ? path : NULL);
-    if (!code && !json && (printf("%s\n", path) < 0 || fflush(stdout)))
-        code = zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written");
+    if (!code && !json) code = print_table(&report, path);
     free(path);
     zest_report_free(&report);
     return code;
@@ -87,7 +116,7 @@ const zest_command zest_command_report = {
         "and "
         "the command of each run. Without --out the page is RUN/report.html, or report.html for several "
         "runs. "
-        "Its path is printed.\n\n"
+        "The table is printed, too.\n\n"
         "--json prints the table instead; with --out or --figures it does both.",
     .examples = "zest report run1\twrites run1/report.html\n"
                 "zest report mezo zest-t1 zest-t5 --out compare.html\tcompares three runs\n"

@@ -42,7 +42,7 @@ typedef struct {
     uint64_t step;
     double loss;      /* mean of the 2k losses */
     double lr;        /* of this step */
-    double ess;       /* effective sample size of the tilt weights */
+    double ess;       /* effective sample size of the tilt weights: of the k pairs */
     double spread;    /* standard deviation of the 2k losses */
     uint64_t dropped; /* pairs left out because a loss was not finite */
     double seconds;   /* since the start of the run, over all its sessions */

@@ -109,12 +109,12 @@ void zest_report_losses(zest_report_page *page) {
     close_figures(page, before, step_figure(page, &f, loss_of));
 }
 
-/* 2k when all runs have the same k; NaN otherwise. */
+/* k when it is the same in all runs; NaN otherwise. */
 static double most_samples(const zest_report *report) {
     double most = NAN;
     for (size_t i = 0; i < report->count; i++) {
         const char *k = zest_log_find_option(&report->runs[i].log, "k");
-        double const here = k ? 2 * strtod(k, NULL) : NAN;
+        double const here = k ? strtod(k, NULL) : NAN;
         if (!(here > 0) || (i && here != most)) return NAN;
         most = here;
     }
@@ -127,21 +127,22 @@ void zest_report_tilt(zest_report_page *page) {
     zest_report_figure ess = {.id = "ess",
                               .title = "Effective sample size",
                               .description = "Effective sample size of the tilt weights against the step.",
-                              .y = "effective samples",
+                              .y = "effective pairs",
                               .from_zero = 1,
                               .guide = most,
-                              .guide_text = "2k"};
+                              .guide_text = "k"};
     zest_report_figure spread = {.id = "spread",
                                  .title = "Spread of the losses",
                                  .description =
                                      "Standard deviation of the losses of a step against the step.",
                                  .y = "standard deviation",
                                  .guide = NAN};
-    zest_buffer_text(&ess.caption, "How many of the 2<i>k</i> losses carry the weight of a step: all of them "
-                                   "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
-                                   "0, one when <i>t</i> is too large.");
+    zest_buffer_text(&ess.caption,
+                     "How many of the <i>k</i> pairs of losses carry the weight of a step: all of them "
+                     "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
+                     "0, one when <i>t</i> is too large.");
     if (isfinite(most))
-        zest_buffer_format(&ess.caption, " Dashed: 2<i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
+        zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
     zest_buffer_text(&spread.caption, "Standard deviation of the 2<i>k</i> losses of a step: <i>t</i> times "
                                       "this is what the tilt feels.");
     open_figures(page);
