@@ -268,17 +268,23 @@ static zest_status make_room(zest_model_pass *pass) {
     return status;
 }
 
-zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
-                               zest_error *error) {
+zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
+                               zest_model_pass *pass, zest_error *error) {
     const zest_model_description *is = &runner->model->is;
     zest_status status = check_batch(is, request, error);
     if (status) return status;
-    zest_model_pass pass = {.runner = runner, .request = request, .is = is, .error = error};
-    pass.rows = request->batch->starts[request->batch->sequences];
-    pass.asked = request->rows ? request->row_count : pass.rows;
-    pass.room_rows = larger(pass.rows, pass.asked);
-    status = number_rows(&pass);
-    if (!status) status = make_room(&pass);
+    *pass = (zest_model_pass){.runner = runner, .request = request, .is = is, .error = error};
+    pass->rows = request->batch->starts[request->batch->sequences];
+    pass->asked = request->rows ? request->row_count : pass->rows;
+    pass->room_rows = larger(pass->rows, pass->asked);
+    status = number_rows(pass);
+    return status ? status : make_room(pass);
+}
+
+zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
+                               zest_error *error) {
+    zest_model_pass pass;
+    zest_status status = zest_model_prepare(runner, request, &pass, error);
     return status ? status : pass_lanes(&pass);
 }
 
