@@ -95,7 +95,7 @@ $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
 	@ln -sf $(notdir $<) $@
 
 # The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
-$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o: OPT := $(OPT:-O2=-O3)
+$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o $(BUILD)/src/grad/%.o: OPT := $(OPT:-O2=-O3)
 ifneq ($(filter x86_64,$(ARCH)),)
 AVX512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma -mf16c

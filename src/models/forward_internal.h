@@ -134,6 +134,9 @@ zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_un
                                   const float *const h[2], const uint32_t *words, size_t count,
                                   float *const out[2], zest_error *error);
 
+/* The head of words first .. first+count-1. */
+zest_model_affine zest_model_head_block(const zest_model *model, size_t first, size_t count);
+
 /* Called with the logits of words first .. first+count-1 for all rows of one lane (0 or 1), blocks in order.
  */
 typedef void (*zest_model_head_visit)(void *user, int lane, size_t first, size_t count, const float *logits);

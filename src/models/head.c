@@ -74,6 +74,11 @@ static zest_weight slice(const zest_weight *whole, size_t first, size_t count, s
     return part;
 }
 
+zest_model_affine zest_model_head_block(const zest_model *model, size_t first, size_t count) {
+    return (zest_model_affine){slice(&model->head.weight, first, count, model->is.embedding_width),
+                               slice(&model->head.bias, first, count, 0)};
+}
+
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_unit *unit,
                                    const float *const h[2], zest_model_head_visit visit, void *user,
                                    zest_error *error) {
@@ -84,8 +89,7 @@ zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_u
     zest_model_halves(&runner->logits, 0, logits);
     for (size_t first = 0; first < words && !status; first += BLOCK) {
         size_t count = words - first < BLOCK ? words - first : BLOCK;
-        zest_model_affine block = {slice(&model->head.weight, first, count, model->is.embedding_width),
-                                   slice(&model->head.bias, first, count, 0)};
+        zest_model_affine block = zest_model_head_block(model, first, count);
         status = zest_model_linear(runner, &block, &unit->perturbation, 0, h, unit->rows,
                                    model->is.embedding_width, logits, count, NULL, ZEST_ACT_NONE, error);
         for (int l = 0; l < unit->perturbation.lanes && !status; l++) visit(user, l, first, count, logits[l]);
