@@ -4,6 +4,8 @@
 CUDA ?= auto
 MPI  ?= auto
 CURL ?= auto
+# off: without the backward pass and the first-order methods, a library that only goes forward
+GRAD ?= on
 
 CC      ?= cc
 CXX     ?= c++
@@ -46,11 +48,11 @@ LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
 TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
 
 # ---- Files: folders are layers; a name's ending says which instructions a file may use -------------------
-LIB_SRC := $(wildcard src/*/*.c src/*/*/*.c)
+LIB_SRC := $(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/methods/%),$(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC := $(wildcard cli/*.c)
-TEST_SRC := $(wildcard tests/test_*.c)
+TEST_SRC := $(filter-out $(if $(filter off,$(GRAD)),tests/test_grad% tests/test_methods%),$(wildcard tests/test_*.c))
 EXAMPLE_SRC := $(wildcard examples/*.c)
-BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/grad.c),$(wildcard bench/*.c)))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -74,6 +76,7 @@ found:
 	@echo "  xxhash    $(call have,libxxhash)"
 	@echo "  pcre2     $(call have,libpcre2-8)"
 	@echo "  openmp    yes"
+	@echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"
 	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): the tests compare the noise on the GPU bit for bit,$(if $(filter off,$(CUDA)),off,not found))"
 	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
 	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
@@ -191,4 +194,4 @@ help:
 	@echo "make asan       tests under ASan and UBSan              make fuzz     libFuzzer, FUZZ_SECONDS=30"
 	@echo "make bench      benchmarks                              make format   clang-format"
 	@echo "make install    PREFIX=/usr/local, DESTDIR=             make clean"
-	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL)"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL); first-order methods on|off: GRAD=$(GRAD)"
