@@ -446,6 +446,69 @@ static void test_dropout(void **state) {
     close_fixture(&f);
 }
 
+/* ---- Larger shapes ---- */
+
+/* Several blocks of the vocabulary, of queries and of rows: levels agree to the bit in fp32, and so do thread
+ * counts; the slope is right. */
+static void check_large(const char *config) {
+    enum { SEQUENCES = 3, ROWS = 40 + 101 + 9 };
+    static const uint32_t starts[SEQUENCES + 1] = {0, 40, 141, ROWS}, items[3] = {0, 70, 72};
+    uint32_t tokens[ROWS], rows[72], targets[72];
+    zest_model *model;
+    zest_model_options storage = {.storage = ZEST_MODEL_F32};
+    assert_done(zest_model_random(config, 4, &storage, &model, error));
+    for (uint32_t i = 0; i < ROWS; i++) tokens[i] = 10 + i * 2654435761u % 4900;
+    for (uint32_t i = 0; i < 72; i++) {
+        rows[i] = i < 70 ? 50 + i : ROWS - 4 + (i - 70);
+        targets[i] = tokens[rows[i] + 1];
+    }
+    zest_model_batch batch = {.tokens = tokens, .starts = starts, .sequences = SEQUENCES};
+    zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+                                      .batch = &batch,
+                                      .items = 2,
+                                      .item_starts = items,
+                                      .rows = rows,
+                                      .targets = targets};
+    zest_grad_options options = {.threads = 1};
+    zest_grad_job job = {.objective = &objective};
+    double mean, norm, side[2], h = 1e-3;
+    float *g = gradient_of(model, ZEST_CPU_PLAIN, &options, job, NULL, &mean);
+    for (int threads = 1; threads < 4; threads++) {
+        double other;
+        options.threads = threads, options.recompute = threads == 2;
+        float *same = gradient_of(model, best_cpu(), &options, job, NULL, &other);
+        assert_true(mean == other);
+        assert_memory_equal(same, g, model->params.dimension * sizeof *g);
+        free(same);
+    }
+    zest_direction direction = test_lane(model, 2, 0).direction;
+    double slope = along(model, g, &direction, &norm);
+    for (int sign = 0; sign < 2; sign++) {
+        job.at = (zest_place){.direction = &direction, .scale = sign ? -h : h};
+        free(gradient_of(model, best_cpu(), &options, job, NULL, &side[sign]));
+    }
+    report("large", "differences", fabs((side[0] - side[1]) / (2 * h) - slope) / norm);
+    assert_true(fabs((side[0] - side[1]) / (2 * h) - slope) <= 1e-2 * norm);
+    free(g);
+    zest_model_free(model);
+}
+
+static void test_large(void **state) {
+    (void)state;
+    check_large(
+        "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"vocab_size\": 5000, "
+        "\"hidden_size\": 72, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": "
+        "2, "
+        "\"head_dim\": 40, \"intermediate_size\": 100, \"hidden_act\": \"silu\", "
+        "\"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, "
+        "\"tie_word_embeddings\": true}");
+    check_large(
+        "{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2LMHeadModel\"], \"vocab_size\": 5000, "
+        "\"n_embd\": "
+        "48, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": 128, \"activation_function\": \"gelu_new\", "
+        "\"layer_norm_epsilon\": 1e-5}");
+}
+
 /* ---- Refusals ---- */
 
 static void test_refusals(void **state) {
@@ -485,6 +548,7 @@ int main(void) {
         cmocka_unit_test(test_parents),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,8 @@ static zest_status evaluate(void *user, const zest_place *at, size_t number, flo
     assert_true(!number || now == q->before); /* evaluations of a step leave the weights alone */
     q->before = now;
     read_at(q, at, x);
-    *loss = q->bad >> q->calls++ & 1 ? (double)NAN : value_at(q, x);
+    *loss = q->bad >> q->calls % 64 & 1 ? (double)NAN : value_at(q, x);
+    q->calls++;
     double factor = weigh ? weigh(weigher, *loss) : 1;
     for (size_t i = 0; i < ALL && factor != 0; i++)
         gradient[i] += (float)(factor * (double)q->a[i] * ((double)x[i] - (double)q->b[i]));
