@@ -64,6 +64,7 @@ static zest_status make_room(zest_grad_pass *pass) {
         status = zest_model_room_for(&grad->inputs, is->layers * rows * is->width, pass->error);
     if (!status) status = zest_model_room_for(&grad->d, 3 * rows * widest, pass->error);
     if (!status) status = zest_model_room_for(&grad->a, rows * widest, pass->error);
+    if (!status) status = zest_model_room_for(&grad->runner->a, rows * widest, pass->error); /* for embed */
     if (!status) status = zest_model_room_for(&grad->wide, rows * within + keys, pass->error);
     if (!status) status = zest_model_room_for(&grad->head, pass->asked * 5 * widest, pass->error);
     return status;

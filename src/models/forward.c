@@ -256,16 +256,9 @@ zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t 
 static zest_status make_room(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
-    pass->q_width = is->heads * is->head_size;
-    pass->kv_width = is->kv_heads * is->head_size;
-    pass->stride = pass->q_width + 2 * pass->kv_width;
-    pass->span = larger(pass->stride, is->width);
     zest_status status = zest_model_room_for(&runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
-    if (!status)
-        status = zest_model_room_for(&runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
-    if (!status && pass->request->batch->parents)
-        status = zest_model_room_for(&runner->past, pass->key_rows * 2 * pass->kv_width, pass->error);
-    return status;
+    return status ? status
+                  : zest_model_room_for(&runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
 }
 
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
@@ -277,14 +270,21 @@ zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_reque
     pass->rows = request->batch->starts[request->batch->sequences];
     pass->asked = request->rows ? request->row_count : pass->rows;
     pass->room_rows = larger(pass->rows, pass->asked);
+    pass->q_width = is->heads * is->head_size;
+    pass->kv_width = is->kv_heads * is->head_size;
+    pass->stride = pass->q_width + 2 * pass->kv_width;
+    pass->span = larger(pass->stride, is->width);
     status = number_rows(pass);
-    return status ? status : make_room(pass);
+    if (!status && request->batch->parents)
+        status = zest_model_room_for(&runner->past, pass->key_rows * 2 * pass->kv_width, error);
+    return status;
 }
 
 zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
                                zest_error *error) {
     zest_model_pass pass;
     zest_status status = zest_model_prepare(runner, request, &pass, error);
+    if (!status) status = make_room(&pass);
     return status ? status : pass_lanes(&pass);
 }
 

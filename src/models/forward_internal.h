@@ -97,7 +97,8 @@ zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_mo
 
 /* ---- forward.c ---- */
 
-/* Checks a request and numbers its rows, for those who go through the model themselves. */
+/* Checks a request and numbers its rows, for those who go through the layers themselves. zest_model_embed
+ * needs room in runner->a beside. */
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
                                zest_model_pass *pass, zest_error *error);
 zest_status zest_model_no_scratch(zest_error *error);
