@@ -42,7 +42,7 @@ SANITIZE ?=
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 CFLAGS   ?= -g
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
-              $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. \
+              $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. $(if $(filter off,$(GRAD)),,-DZEST_GRAD) \
               $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
 TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
