@@ -4,6 +4,8 @@
 CUDA ?= auto
 MPI  ?= auto
 CURL ?= auto
+# off: without the backward pass and the first-order methods, a library that only goes forward
+GRAD ?= on
 
 CC      ?= cc
 CXX     ?= c++
@@ -42,7 +44,7 @@ SANITIZE ?=
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 CFLAGS   ?= -g
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
-              $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. \
+              $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. $(if $(filter off,$(GRAD)),,-DZEST_GRAD) \
               $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
 TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
@@ -61,11 +63,11 @@ LIBS += $(CUDA_LIBS)
 endif
 
 # ---- Files: folders are layers; a name's ending says which instructions a file may use -------------------
-LIB_SRC := $(wildcard src/*/*.c src/*/*/*.c)
+LIB_SRC := $(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/methods/%),$(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC := $(wildcard cli/*.c)
-TEST_SRC := $(wildcard tests/test_*.c)
+TEST_SRC := $(filter-out $(if $(filter off,$(GRAD)),tests/test_grad% tests/test_methods%),$(wildcard tests/test_*.c))
 EXAMPLE_SRC := $(wildcard examples/*.c)
-BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/grad.c),$(wildcard bench/*.c)))
 CUDA_SRC := $(if $(found_nvcc),$(wildcard src/backend/cuda/*.cu))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
@@ -90,6 +92,7 @@ found:
 	@echo "  xxhash    $(call have,libxxhash)"
 	@echo "  pcre2     $(call have,libpcre2-8)"
 	@echo "  openmp    yes"
+	@echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"
 	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(CUDA_ARCH),$(if $(filter off,$(CUDA)),off,not found))"
 	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
 	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
@@ -111,7 +114,7 @@ $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
 	@ln -sf $(notdir $<) $@
 
 # The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
-$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o: OPT := $(OPT:-O2=-O3)
+$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o $(BUILD)/src/grad/%.o: OPT := $(OPT:-O2=-O3)
 ifneq ($(filter x86_64,$(ARCH)),)
 AVX512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma -mf16c
@@ -211,4 +214,4 @@ help:
 	@echo "make asan       tests under ASan and UBSan              make fuzz     libFuzzer, FUZZ_SECONDS=30"
 	@echo "make bench      benchmarks                              make format   clang-format"
 	@echo "make install    PREFIX=/usr/local, DESTDIR=             make clean"
-	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL)"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL); first-order methods on|off: GRAD=$(GRAD)"

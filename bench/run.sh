@@ -16,3 +16,4 @@ done
 echo
 ./zest bench attention --shape roberta-base --batch 64 --tokens 64
 ./zest bench step --shape roberta-base --batch 64 --lengths sst2 -k 5 --compute bf16
+if [ -x build/bench/grad ]; then build/bench/grad; fi

@@ -62,13 +62,15 @@ typedef struct {
 
 /* out[l] = act(a[l] W_l^T + b_l) (+ residual[l]) for every lane l; W is outputs × inputs, or inputs × outputs
  * when `transposed` (GPT-2). act is applied before the residual. residual may be NULL, or equal to out for
- * addition in place. */
+ * addition in place. `a_transposed`: a lies the other way round too, inputs × rows, a_stride from an input to
+ * the next; so a product of two matrices that share their rows (a gradient) needs no copy. */
 typedef struct {
     zest_weight weight, bias;
     int transposed;
     zest_perturbation perturbation;
     const float *a[2];
     size_t rows, a_stride;
+    int a_transposed;
     float *out[2];
     size_t out_stride;
     const float *residual[2];

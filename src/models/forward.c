@@ -268,32 +268,37 @@ zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t 
 static zest_status make_room(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
+    zest_status status =
+        zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
+    return status ? status
+                  : zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is),
+                                        pass->error);
+}
+
+zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
+                               zest_model_pass *pass, zest_error *error) {
+    const zest_model_description *is = &runner->model->is;
+    zest_status status = check_batch(is, request, error);
+    if (status) return status;
+    *pass = (zest_model_pass){.runner = runner, .request = request, .is = is, .error = error};
+    pass->rows = request->batch->starts[request->batch->sequences];
+    pass->asked = request->rows ? request->row_count : pass->rows;
+    pass->room_rows = larger(pass->rows, pass->asked);
     pass->q_width = is->heads * is->head_size;
     pass->kv_width = is->kv_heads * is->head_size;
     pass->stride = pass->q_width + 2 * pass->kv_width;
     pass->span = larger(pass->stride, is->width);
-    zest_status status =
-        zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
-    if (!status)
-        status =
-            zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is), pass->error);
-    if (!status && pass->request->batch->parents)
-        status =
-            zest_model_room_for(runner, &runner->past, /* a device takes both lanes at once */
-                                (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, pass->error);
+    status = number_rows(pass);
+    if (!status && request->batch->parents) /* a device takes both lanes at once */
+        status = zest_model_room_for(runner, &runner->past,
+                                     (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, error);
     return status;
 }
 
 zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
                                zest_error *error) {
-    const zest_model_description *is = &runner->model->is;
-    zest_status status = check_batch(is, request, error);
-    if (status) return status;
-    zest_model_pass pass = {.runner = runner, .request = request, .is = is, .error = error};
-    pass.rows = request->batch->starts[request->batch->sequences];
-    pass.asked = request->rows ? request->row_count : pass.rows;
-    pass.room_rows = larger(pass.rows, pass.asked);
-    status = number_rows(&pass);
+    zest_model_pass pass;
+    zest_status status = zest_model_prepare(runner, request, &pass, error);
     if (!status) status = zest_model_fit(&pass, &(size_t){1}, error);
     if (!status) status = make_room(&pass);
     if (!status) status = zest_model_stage_pass(&pass);

@@ -144,6 +144,13 @@ static inline float *zest_model_at(const zest_model_runner *runner, const float 
     return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_cell(runner));
 }
 
+/* ---- forward.c ---- */
+
+/* Checks a request and numbers its rows, for those who go through the layers themselves. zest_model_embed
+ * needs room in runner->a beside. */
+zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
+                               zest_model_pass *pass, zest_error *error);
+
 /* Where the two lanes of a pair lie in a room: one behind the other. */
 static inline void zest_model_halves(const zest_model_room *room, size_t offset, float *out[2]) {
     char *data = (char *)room->data;
@@ -175,6 +182,9 @@ zest_status zest_model_head_transform(zest_model_runner *runner, const zest_mode
 zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_unit *unit,
                                   const float *const h[2], const uint32_t *words, size_t count,
                                   float *const out[2], zest_error *error);
+
+/* The head of words first .. first+count-1. */
+zest_model_affine zest_model_head_block(const zest_model *model, size_t first, size_t count);
 
 /* Called with the logits of words first .. first+count-1 for all rows of one lane (0 or 1), blocks in order.
  */

@@ -94,14 +94,20 @@ static zest_weight slice(const zest_weight *whole, size_t first, size_t count, s
     return part;
 }
 
+zest_model_affine zest_model_head_block(const zest_model *model, size_t first, size_t count) {
+    return (zest_model_affine){slice(&model->head.weight, first, count, model->is.embedding_width),
+                               slice(&model->head.bias, first, count, 0)};
+}
+
 /* Logits are floats whatever the compute. */
 static zest_status multiply_block(zest_model_runner *runner, const zest_model_unit *unit,
                                   const float *const h[2], size_t first, size_t count, float *const logits[2],
                                   zest_error *error) {
     const zest_model *model = runner->model;
     size_t width = model->is.embedding_width;
-    zest_linear job = {.weight = slice(&model->head.weight, first, count, width),
-                       .bias = slice(&model->head.bias, first, count, 0),
+    zest_model_affine block = zest_model_head_block(model, first, count);
+    zest_linear job = {.weight = block.weight,
+                       .bias = block.bias,
                        .perturbation = unit->perturbation,
                        .a = {h[0], h[1]},
                        .rows = unit->rows,

@@ -2,10 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/exponential.h"
 #include "models/forward_internal.h"
+#include "models/losses_internal.h"
 
 typedef struct {
     const zest_model_objective *objective;
@@ -22,13 +21,6 @@ typedef struct {
 
 /* ---- Cross-entropy ---- */
 
-static double log_sum_exp(const double *values, size_t count) {
-    double most = -INFINITY, sum = 0;
-    for (size_t i = 0; i < count; i++) most = values[i] > most ? values[i] : most;
-    for (size_t i = 0; i < count; i++) sum += zest_exponential(values[i] - most);
-    return most + log(sum);
-}
-
 /* The losses of a lane whose scores stand in groups, one group an example. */
 static void cross_entropies(const losing *job, const double *scores, double *losses) {
     const zest_model_objective *objective = job->objective;
@@ -36,7 +28,7 @@ static void cross_entropies(const losing *job, const double *scores, double *los
     for (size_t e = 0; e < job->examples; e++) {
         size_t first = words ? e * objective->word_count : objective->example_starts[e];
         size_t count = words ? objective->word_count : objective->example_starts[e + 1] - first;
-        losses[e] = log_sum_exp(scores + first, count) - scores[first + objective->answers[e]];
+        losses[e] = zest_log_sum_exp(scores + first, count) - scores[first + objective->answers[e]];
     }
 }
 
@@ -95,55 +87,6 @@ static zest_status visit_words(zest_model_runner *runner, const zest_model_unit 
 
 /* ---- The whole vocabulary ---- */
 
-/* exp(x) for x <= 0, to about 2e-14; nothing below -700 matters beside the largest term, which is 1. Free of
- * branches and of libm, so that loops over it become vector code with the same bits everywhere. A NaN stays
- * one. */
-static inline double small_exp(double x) {
-    static const double magic = 0x1.8p52; /* adding it leaves the nearest whole number in the low bits */
-    x = x < -700 ? -700 : x;
-    double shifted = x * 0x1.71547652b82fep0 + magic, n = shifted - magic;
-    double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-    double p = 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    p = p * r + 0.5;
-    p = p * r + 1;
-    p = p * r + 1;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52; /* 2^n */
-    double power;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
-}
-
-/* Eight running sums, element i in sum i % 8, added by halves. */
-static double sum_exp(const float *logits, size_t count, double most) {
-    double sums[8] = {0};
-    size_t whole = count / 8 * 8;
-    for (size_t i = 0; i < whole; i += 8)
-        for (size_t j = 0; j < 8; j++) sums[j] += small_exp((double)logits[i + j] - most);
-    for (size_t i = whole; i < count; i++) sums[i - whole] += small_exp((double)logits[i] - most);
-    for (size_t half = 4; half; half /= 2)
-        for (size_t j = 0; j < half; j++) sums[j] += sums[j + half];
-    return sums[0];
-}
-
-static void add_block(zest_logit_sum *row, const float *logits, size_t count) {
-    float most = logits[0];
-    for (size_t i = 1; i < count; i++) most = logits[i] > most ? logits[i] : most;
-    if ((double)most > row->most) {
-        row->sum *= small_exp(row->most - (double)most);
-        row->most = (double)most;
-    }
-    row->sum += sum_exp(logits, count, row->most);
-}
-
 /* Sums of a lane's rows, in the results that wait for the end of the pass. */
 static zest_logit_sum *results_of(const losing *job, size_t lane) {
     return (zest_logit_sum *)(void *)job->runner->results.data + lane * job->row_count;
@@ -162,7 +105,7 @@ static zest_status visit_block(void *user, int lane, size_t first, size_t count,
 #pragma omp parallel for schedule(static) num_threads(job->threads)
     for (size_t r = 0; r < job->row_count; r++) {
         zest_logit_sum *row = &job->sums[lane][r];
-        add_block(row, logits + r * count, count);
+        zest_row_sum_add(row, logits + r * count, count);
         if (targets[r] >= first && targets[r] - first < count)
             row->target = (double)logits[r * count + targets[r] - first];
     }
@@ -237,7 +180,8 @@ static int rises(const uint32_t *starts, size_t count, int empty) {
     return starts[0] == 0;
 }
 
-static zest_status check(const zest_model *model, const zest_model_objective *objective, zest_error *error) {
+zest_status zest_model_objective_check(const zest_model *model, const zest_model_objective *objective,
+                                       zest_error *error) {
     if (!objective->items) return refuse(error, "needs an item");
     if (objective->kind == ZEST_MODEL_WORDS) {
         if (!objective->word_count) return refuse(error, "needs words");
@@ -276,7 +220,7 @@ static void take_means(const losing *job, size_t lane_count, double *means) {
 zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *lanes, size_t lane_count,
                               const zest_model_objective *objective, double *losses, double *means,
                               double *scores, zest_error *error) {
-    zest_status status = check(runner->model, objective, error);
+    zest_status status = zest_model_objective_check(runner->model, objective, error);
     if (status) return status;
     int words = objective->kind == ZEST_MODEL_WORDS;
     losing job = {.objective = objective,

@@ -49,11 +49,12 @@ static void linear_column(const zest_linear *job, size_t inputs, size_t outputs,
     for (int l = 0; l < p->lanes; l++) {
         if (bf16) round_bf16(w[l], inputs);
         for (size_t m = 0; m < job->rows; m++) {
-            const float *a = job->a[l] + m * job->a_stride;
+            size_t step = job->a_transposed ? job->a_stride : 1;
+            const float *a = job->a[l] + m * (job->a_transposed ? 1 : job->a_stride);
             float sum = 0;
             for (size_t k = 0; k < inputs; k++) {
                 size_t i = bf16 && (k ^ 1) < inputs ? k ^ 1 : k;
-                float x = bf16 ? zest_dtype_from_bf16(zest_dtype_to_bf16(a[i])) : a[i];
+                float x = bf16 ? zest_dtype_from_bf16(zest_dtype_to_bf16(a[i * step])) : a[i * step];
                 sum = fmaf(x, w[l][i], sum);
             }
             float y = f_activate(job->bias.data ? sum + b[l] : sum, job->activation);

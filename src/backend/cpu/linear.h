@@ -178,9 +178,11 @@ static void do_panel(const linear_plan *p, linear_part part, float *room) {
 static void pack_block(const linear_plan *p, const linear_part *turn, size_t lane, size_t m) {
     const zest_linear *job = p->job;
     size_t rows = turn->rows - m < TILE_ROWS ? turn->rows - m : TILE_ROWS;
+    size_t row_step = job->a_transposed ? 1 : job->a_stride, step = job->a_transposed ? job->a_stride : 1;
     for (size_t k = 0; k < p->inputs; k += LINEAR_CHUNK)
-        pack_rows(job->a[lane] + (turn->row + m) * job->a_stride + k, job->a_stride, rows, chunk_at(p, k),
-                  p->bf16, packed_rows(p, lane, m, k, chunk_at(p, k)));
+        (job->a_transposed ? pack_columns : pack_rows)(job->a[lane] + (turn->row + m) * row_step + k * step,
+                                                       job->a_stride, rows, chunk_at(p, k), p->bf16,
+                                                       packed_rows(p, lane, m, k, chunk_at(p, k)));
 }
 
 static int linear(const zest_linear *job, int threads, zest_scratch *scratch) {

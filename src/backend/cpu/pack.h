@@ -40,6 +40,33 @@ static void pack_rows(const float *a, size_t stride, size_t rows, size_t inputs,
         pack_row(a + m * stride, inputs, bf16, out + m * LINE, (size_t)TILE_ROWS * LINE);
 }
 
+/* The inputs' part of `rows` rows (at most a vector) of input k, where rows lie side by side. */
+static inline vec pack_load(const float *a, size_t stride, size_t rows, size_t inputs, size_t k) {
+    return k < inputs ? load_some(a + k * stride, rows) : v_set(0.0f);
+}
+
+/* The same as pack_rows from a matrix of inputs × rows: squares are turned over on the way. */
+static void pack_columns(const float *a, size_t stride, size_t rows, size_t inputs, int bf16, float *out) {
+    for (size_t k = 0; k < inputs; k += LINE_INPUTS, out += (size_t)TILE_ROWS * LINE)
+        for (size_t m = 0; m < rows; m += WIDTH)
+            for (size_t s = 0; s < LINE; s += WIDTH) {
+                size_t here = part_of(rows, m);
+                vec t[WIDTH];
+                for (size_t i = 0; i < WIDTH; i++) {
+                    size_t at = k + (s + i) * STEP_INPUTS;
+                    t[i] = pack_load(a + m, stride, here, inputs, at);
+#if PAIRS
+                    t[i] = v_pairs_of_rows(t[i], pack_load(a + m, stride, here, inputs, at + 1));
+#else
+                    if (bf16) t[i] = v_round_bf16(t[i]);
+#endif
+                }
+                v_transpose(t);
+                for (size_t r = 0; r < here; r++)
+                    v_store(out + (m + r) * LINE + s, bf16 && !PAIRS ? v_swap_pairs(t[r]) : t[r]);
+            }
+}
+
 /* ---- Weights ---- */
 
 /* Part of a weight: `outputs` from n on, `inputs` from k on; `steps` of room in each group. */

@@ -1,0 +1,51 @@
+/* Losses of a model and their gradient by every trained number: the backward pass, which only the first-order
+ * baselines and the measurements of sharpness need. Built without it (make GRAD=off) the library is
+ * forward-only.
+ *
+ * The losses and their mean are those of zest_model_losses, bit for bit. The gradient is fp32, in the order
+ * of the numbers of model->params (frozen tensors have none), and depends on nothing but the weights, the
+ * batch and the options: not on the number of threads, not on `recompute`, bit for bit. Weights may be F32,
+ * BF16 or F16. In bf16 arithmetic the operands of the backward products are rounded to bf16 too.
+ *
+ * Memory beside weights and gradient: the activations of all layers, or with `recompute` the inputs of all
+ * layers and the activations of one, which is then gone through once more. */
+#ifndef ZEST_GRAD_GRAD_H
+#define ZEST_GRAD_GRAD_H
+
+#include "grad/dropout.h"
+#include "grad/place.h"
+#include "models/losses.h"
+
+typedef struct {
+    zest_compute compute;
+    int threads;   /* 0: all cores */
+    int recompute; /* a third more arithmetic for a fraction of the memory */
+} zest_grad_options;
+
+/* Owns the memory of the passes over one model, whose weights it only reads. One thread at a time. */
+typedef struct zest_grad zest_grad;
+
+zest_status zest_grad_new(const zest_model *model, const zest_forward *operations,
+                          const zest_grad_options *options, zest_grad **grad, zest_error *error);
+void zest_grad_free(zest_grad *grad);
+size_t zest_grad_memory(const zest_grad *grad); /* bytes held */
+
+/* What the gradient is multiplied by, once the mean loss is known and before anything is added: so the caller
+ * may rescale what it has gathered so far. 0: the backward pass is left out. */
+typedef double zest_grad_weigh(void *user, double mean);
+
+typedef struct {
+    const zest_model_objective *objective; /* batches with parents are fine */
+    zest_place at;                         /* all zero: the weights themselves */
+    const zest_dropout *dropout;           /* NULL: none */
+    float *gradient;                       /* += factor times the gradient of the mean; NULL: losses alone */
+    double factor;
+    zest_grad_weigh *weigh; /* instead of factor; or NULL */
+    void *user;
+} zest_grad_job;
+
+/* losses: one an example, or NULL. mean: or NULL. */
+zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *losses, double *mean,
+                             zest_error *error);
+
+#endif

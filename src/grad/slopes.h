@@ -1,0 +1,55 @@
+/* Slopes of the activations, by which a gradient is multiplied on its way back. One formula for every
+ * instruction set: include a vector_*.h and functions.h first, and define v_step(x): 1 where x > 0, else 0.
+ *
+ *     relu    1 where x > 0
+ *     gelu    (x Phi(x))' = Phi(x) + x phi(x)
+ *     silu    (x s(x))' = s + x s (1 - s), s = 1/(1 + exp(-x))
+ *     tanh    gelu's approximation is x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3): s + x s (1 - s) 2u'
+ */
+#ifndef ZEST_GRAD_SLOPES_H
+#define ZEST_GRAD_SLOPES_H
+
+#include "backend/cpu/functions.h"
+
+/* Phi(-a) as in f_gelu; Phi(x) = Phi(-a) + [x > 0] (1 - 2 Phi(-a)). */
+static inline vec f_gelu_slope(vec x) {
+    vec a = v_min(v_set(6.0f), v_abs(x));
+    vec p = v_fma(v_set(-1.98198489e-08f), a, v_set(5.84411907e-07f));
+    p = v_fma(p, a, v_set(-7.39835559e-06f));
+    p = v_fma(p, a, v_set(5.12119659e-05f));
+    p = v_fma(p, a, v_set(-0.000185349985f));
+    p = v_fma(p, a, v_set(-2.3116434e-05f));
+    p = v_fma(p, a, v_set(0.0048511643f));
+    p = v_fma(p, a, v_set(-0.0363803804f));
+    p = v_fma(p, a, v_set(-0.318294108f));
+    p = v_fma(p, a, v_set(-0.797887206f));
+    p = v_fma(p, a, v_set(-0.693147063f));
+    vec below = f_exp(p);
+    vec phi = v_mul(v_set(0.398942280f), f_exp(v_mul(v_set(-0.5f), v_mul(x, x))));
+    vec cumulative = v_fma(v_step(x), v_fma(v_set(-2.0f), below, v_set(1.0f)), below);
+    return v_fma(x, phi, cumulative);
+}
+
+/* s + x s (1 - s) slope, s = 1/(1 + exp(-y)) */
+static inline vec f_sigmoid_slope(vec x, vec y, vec slope) {
+    vec s = f_times_sigmoid(v_set(1.0f), y);
+    return v_fma(v_mul(v_mul(x, s), v_sub(v_set(1.0f), s)), slope, s);
+}
+
+static inline vec f_gelu_tanh_slope(vec x) {
+    vec square = v_mul(x, x), cubic = v_fma(v_mul(square, x), v_set(0.044715f), x);
+    vec slope = v_mul(v_set(1.59576912f), v_fma(square, v_set(0.134145f), v_set(1.0f)));
+    return f_sigmoid_slope(x, v_mul(cubic, v_set(1.59576912f)), slope);
+}
+
+static inline vec f_slope(vec x, zest_activation activation) {
+    switch (activation) {
+    case ZEST_ACT_RELU: return v_step(x);
+    case ZEST_ACT_GELU: return f_gelu_slope(x);
+    case ZEST_ACT_GELU_TANH: return f_gelu_tanh_slope(x);
+    case ZEST_ACT_SILU: return f_sigmoid_slope(x, x, v_set(1.0f));
+    default: return v_set(1.0f);
+    }
+}
+
+#endif

@@ -1,0 +1,142 @@
+#include "methods/method.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "core/direction.h"
+#include "methods/method_internal.h"
+#include "rng/seed.h"
+
+static const char *const names[ZEST_METHOD_COUNT] = {"sgd", "adamw", "sam", "esam", "tsam"};
+
+const char *zest_method_name(zest_method_kind kind) {
+    return (unsigned)kind < ZEST_METHOD_COUNT ? names[kind] : "?";
+}
+
+int zest_method_find(const char *name, zest_method_kind *kind) {
+    for (int i = 0; i < ZEST_METHOD_COUNT; i++)
+        if (!strcmp(name, names[i])) {
+            *kind = (zest_method_kind)i;
+            return 1;
+        }
+    return 0;
+}
+
+zest_method_options zest_method_defaults(zest_method_kind kind) {
+    return (zest_method_options){
+        .kind = kind, .radius = 0.01, .k = 5, .tilt = 1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+}
+
+/* ---- New ---- */
+
+static const char *wrong(const zest_params *params, const zest_method_options *is) {
+    if ((unsigned)is->kind >= ZEST_METHOD_COUNT) return "has a kind that there is not";
+    if (!params->dimension) return "needs parameters";
+    for (size_t t = 0; t < params->count; t++) {
+        zest_dtype dtype = params->tensors[t].dtype;
+        if (dtype != ZEST_DTYPE_F32 && dtype != ZEST_DTYPE_BF16 && dtype != ZEST_DTYPE_F16)
+            return "takes weights of F32, BF16 or F16";
+    }
+    if (!(is->momentum >= 0 && is->momentum < 1)) return "needs a momentum from 0 to 1";
+    if (!(is->decay >= 0) || !(is->clip >= 0)) return "needs a decay and a clip of 0 or more";
+    if (!(is->radius >= 0) || !(is->tilt >= 0) || !(is->ascent >= 0) || !isfinite(is->radius + is->tilt))
+        return "needs a radius, a tilt and an ascent of 0 or more";
+    if (!is->k || is->k >= ((size_t)1 << ZEST_SEED_INDEX_BITS) - 1) return "needs a k from 1 on";
+    if (!(is->beta1 >= 0 && is->beta1 < 1 && is->beta2 >= 0 && is->beta2 < 1 && is->epsilon > 0))
+        return "needs betas from 0 to 1 and a positive epsilon";
+    return NULL;
+}
+
+/* d floats, zero. */
+static zest_status make(const zest_method *method, float **out, zest_error *error) {
+    size_t bytes = (size_t)method->params.dimension * sizeof **out;
+    *out = zest_memory_new(bytes);
+    if (!*out) return zest_error_memory(error, "a method's gradient or state", bytes);
+    zest_sweep_clear(method, *out);
+    return ZEST_OK;
+}
+
+zest_status zest_method_new(const zest_params *params, const zest_ops *ops,
+                            const zest_method_options *options, zest_method **method, zest_error *error) {
+    const char *why = wrong(params, options);
+    *method = NULL;
+    if (why) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a method %s", why);
+    zest_method *m = calloc(1, sizeof *m);
+    if (!m) return zest_error_memory(error, "a method", sizeof *m);
+    m->is = *options;
+    m->params = *params;
+    m->ops = ops;
+    m->threads = zest_direction_threads(options->threads);
+    int adam = options->kind == ZEST_METHOD_ADAMW;
+    int point =
+        options->kind == ZEST_METHOD_SAM || (options->kind == ZEST_METHOD_TSAM && options->ascent > 0);
+    zest_status status = make(m, &m->gradient, error);
+    if (!status && point) status = make(m, &m->point, error);
+    if (!status && (adam || options->momentum > 0)) status = make(m, &m->arrays[0], error);
+    if (!status && adam) status = make(m, &m->arrays[1], error);
+    if (status) {
+        zest_method_free(m);
+        return status;
+    }
+    *method = m;
+    return ZEST_OK;
+}
+
+void zest_method_free(zest_method *method) {
+    if (!method) return;
+    free(method->gradient);
+    free(method->point);
+    free(method->arrays[0]);
+    free(method->arrays[1]);
+    free(method);
+}
+
+size_t zest_method_arrays(zest_method *method, zest_method_array out[ZEST_METHOD_ARRAYS]) {
+    static const char *const adam[2] = {"adamw.first", "adamw.second"}, *const sgd[2] = {"sgd.momentum", ""};
+    size_t count = 0;
+    for (; count < ZEST_METHOD_ARRAYS && method->arrays[count]; count++)
+        out[count] = (zest_method_array){(method->is.kind == ZEST_METHOD_ADAMW ? adam : sgd)[count],
+                                         method->arrays[count], (size_t)method->params.dimension};
+    return count;
+}
+
+size_t zest_method_memory(const zest_method *method) {
+    size_t arrays = 1u + (method->point != NULL) + (method->arrays[0] != NULL) + (method->arrays[1] != NULL);
+    return sizeof *method + arrays * (size_t)method->params.dimension * sizeof(float);
+}
+
+/* ---- A step ---- */
+
+static zest_status gather(zest_method_pass *pass) {
+    switch (pass->method->is.kind) {
+    case ZEST_METHOD_SAM: return zest_sam_gather(pass);
+    case ZEST_METHOD_ESAM: return zest_esam_gather(pass);
+    case ZEST_METHOD_TSAM: return zest_tsam_gather(pass);
+    default: return zest_sgd_gather(pass);
+    }
+}
+
+zest_status zest_method_step(zest_method *method, const zest_method_oracle *oracle, uint64_t step, double lr,
+                             zest_method_report *report, zest_error *error) {
+    zest_method_report unseen;
+    zest_method_pass pass = {.method = method, .oracle = oracle, .step = step, .lr = lr, .error = error};
+    pass.report = report ? report : &unseen;
+    *pass.report = (zest_method_report){0};
+    pass.factor = 1;
+    zest_sweep_clear(method, method->gradient);
+    zest_status status = gather(&pass);
+    if (status) return status;
+    double norm;
+    status = zest_sweep_norm(method, method->gradient, &norm, error);
+    if (status) return status;
+    norm *= pass.factor;
+    pass.report->norm = norm;
+    if (!isfinite(norm) || !isfinite(pass.report->objective) || pass.factor == 0) return ZEST_OK;
+    double factor = pass.factor;
+    if (method->is.clip > 0 && norm > method->is.clip) factor *= method->is.clip / (norm + 1e-6);
+    (method->is.kind == ZEST_METHOD_ADAMW ? zest_adamw_move : zest_sgd_move)(&pass, factor);
+    pass.report->moved = 1;
+    return ZEST_OK;
+}

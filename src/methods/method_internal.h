@@ -1,0 +1,60 @@
+/* What the methods share. */
+#ifndef ZEST_METHODS_METHOD_INTERNAL_H
+#define ZEST_METHODS_METHOD_INTERNAL_H
+
+#include "methods/method.h"
+
+struct zest_method {
+    zest_method_options is;
+    zest_params params;
+    const zest_ops *ops;
+    int threads;
+    float *gradient;  /* G, but for a factor */
+    float *point;     /* sam, tsam with an ascent: a gradient, then the point it leads to */
+    float *arrays[2]; /* momentum; or the two moments of adamw */
+};
+
+/* One step on its way. */
+typedef struct {
+    zest_method *method;
+    const zest_method_oracle *oracle;
+    uint64_t step;
+    double lr;
+    zest_method_report *report;
+    zest_error *error;
+    double factor; /* G is this times method->gradient */
+} zest_method_pass;
+
+/* ---- One a method: gathers G ---- */
+
+zest_status zest_sgd_gather(zest_method_pass *pass); /* adamw's too */
+zest_status zest_sam_gather(zest_method_pass *pass);
+zest_status zest_esam_gather(zest_method_pass *pass);
+zest_status zest_tsam_gather(zest_method_pass *pass);
+
+/* ---- The moves: by `factor` times the gradient ---- */
+
+void zest_sgd_move(zest_method_pass *pass, double factor);
+void zest_adamw_move(zest_method_pass *pass, double factor);
+
+/* ---- sweep.c ---- */
+
+zest_status zest_sweep_evaluate(zest_method_pass *pass, const zest_place *at, float *gradient,
+                                zest_grad_weigh *weigh, void *weigher, double *loss);
+/* Neighbour i of the step: the place refers to the direction. */
+zest_status zest_sweep_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
+                                 zest_place *place);
+void zest_sweep_clear(const zest_method *method, float *x);
+void zest_sweep_scale(const zest_method *method, float *x, double c);
+/* The norm, in blocks of fixed size; *norm may come out infinite or NaN. */
+zest_status zest_sweep_norm(const zest_method *method, const float *x, double *norm, zest_error *error);
+/* The gradient in method->point becomes the point `length` uphill from a place. Returns 0 and leaves it when
+ * the norm is not finite. */
+zest_status zest_sweep_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite);
+
+/* What a move does to a run of weights: x as floats, numbers from `first` on. */
+typedef void zest_sweep_each(zest_method_pass *pass, const void *user, uint64_t first, size_t count,
+                             float *x);
+void zest_sweep_move(zest_method_pass *pass, zest_sweep_each *each, const void *user);
+
+#endif

@@ -1,0 +1,19 @@
+# Built with GRAD=off the library goes forward only: no object and no symbol of a backward pass is in it. (The toys'
+# own gradients, of functions of two variables, are no part of that.)
+set -eu
+build=${BUILD:-build}/forward-only
+make --no-print-directory -s BUILD="$build" OPT=-O0 CUDA=off GRAD=off "$build/libzest.a" >"${BUILD:-build}/forward-only.log" 2>&1 ||
+    { cat "${BUILD:-build}/forward-only.log" >&2; exit 1; }
+[ ! -d "$build/src/grad" ] && [ ! -d "$build/src/methods" ] || { echo "GRAD=off compiled src/grad or src/methods" >&2; exit 1; }
+nm "$build/libzest.a" >"$build/symbols"
+if grep -iE 'grad|backward' "$build/symbols" | grep -vE ' zest_toy_[a-z]*_gradient$'; then
+    echo "GRAD=off leaves a backward pass in the library" >&2
+    exit 1
+fi
+grep -q ' T zest_model_losses$' "$build/symbols"
+# and what is left needs nothing of what was left out
+if grep -E ' U zest_(grad|backward|method|oracle|place|sweep|dropout)' "$build/symbols"; then
+    echo "GRAD=off leaves calls into the backward pass" >&2
+    exit 1
+fi
+rm -rf "$build"
