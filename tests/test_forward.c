@@ -75,7 +75,7 @@ static operands make(const linear_case *c, zest_compute compute) {
                           .activation = c->activation,
                           .compute = compute};
     o.job.perturbation =
-        (zest_perturbation){0x1234567890abcdefu, c->signs, {c->scale[0], c->scale[1]}, c->lanes};
+        (zest_perturbation){.seed = 0x1234567890abcdefu, .signs = c->signs, .scale = {c->scale[0], c->scale[1]}, .lanes = c->lanes};
     o.job.weight = weight((zest_dtype)c->dtype, c->transposed ? c->inputs : c->outputs,
                           c->transposed ? c->outputs : c->inputs, 3, 0.05f, 1001);
     o.job.weight.frozen = c->frozen;
@@ -348,7 +348,7 @@ static void the_gpu_stacks_matrices(void **state) {
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
         zest_scratch plain = {0}, scratch = {.device = device};
-        zest_perturbation p = {77, 0, {0.02f, -0.02f}, 2};
+        zest_perturbation p = {.seed = 77, .scale = {0.02f, -0.02f}, .lanes = 2};
         zest_linear_part more[2];
         float *a[2], *expected[2], *got = room(ROWS * ALL);
         zest_linear job = {.perturbation = p, .rows = ROWS, .a_stride = INPUTS, .out_stride = ALL};

@@ -223,10 +223,8 @@ template <class T> static int choose(zest_cuda *cuda, const mma_job *job, dim3 g
 int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
     uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v;
     size_t steps = job->q_stride | job->kv_stride | job->q_lane | job->kv_lane;
-    enum { MOST = 65535 };
     if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 ||
-        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2 ||
-        job->sequences * job->lanes > MOST)
+        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2)
         return 1;
     mma_job work = {job->q,
                     job->k,
@@ -246,8 +244,17 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
                     (unsigned)job->lanes,
                     job->causal,
                     job->scale * 1.44269504f};
-    dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
-              (unsigned)(job->sequences * job->lanes));
-    return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &work, grid)
-                                                   : choose<__half>(cuda, &work, grid);
+    const size_t most = 65535 / job->lanes; /* sequences of a launch, by the blocks of the third dimension */
+    int bad = 0;
+    for (size_t first = 0; first < job->sequences && !bad; first += most) {
+        size_t here = job->sequences - first < most ? job->sequences - first : most;
+        mma_job some = work;
+        some.q_start += first, some.kv_start += first;
+        if (some.kv_end) some.kv_end += first;
+        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
+                  (unsigned)(here * job->lanes));
+        bad = cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &some, grid)
+                                                      : choose<__half>(cuda, &some, grid);
+    }
+    return bad;
 }
