@@ -74,8 +74,10 @@ static operands make(const linear_case *c, zest_compute compute) {
                           .residual_stride = stride,
                           .activation = c->activation,
                           .compute = compute};
-    o.job.perturbation =
-        (zest_perturbation){.seed = 0x1234567890abcdefu, .signs = c->signs, .scale = {c->scale[0], c->scale[1]}, .lanes = c->lanes};
+    o.job.perturbation = (zest_perturbation){.seed = 0x1234567890abcdefu,
+                                             .signs = c->signs,
+                                             .scale = {c->scale[0], c->scale[1]},
+                                             .lanes = c->lanes};
     o.job.weight = weight((zest_dtype)c->dtype, c->transposed ? c->inputs : c->outputs,
                           c->transposed ? c->outputs : c->inputs, 3, 0.05f, 1001);
     o.job.weight.frozen = c->frozen;

@@ -313,8 +313,8 @@ static zest_status make_room(zest_model_pass *pass) {
     zest_status status =
         zest_model_room_for(runner, &runner->a, lanes, pass->room_rows * behind_norm(is), pass->error);
     if (!status)
-        status =
-            zest_model_room_for(runner, &runner->work, lanes, pass->room_rows * inside_layer(is), pass->error);
+        status = zest_model_room_for(runner, &runner->work, lanes, pass->room_rows * inside_layer(is),
+                                     pass->error);
     if (!status && pass->request->batch->parents) /* a device takes all lanes at once */
         status = zest_model_room_for(runner, &runner->past, runner->device ? lanes : 1,
                                      pass->key_rows * 2 * pass->kv_width, pass->error);

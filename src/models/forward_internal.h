@@ -159,7 +159,8 @@ static inline void zest_model_halves(const zest_model_room *room, size_t offset,
 
 /* Lane l, and the cells between lanes, where the first two are known. */
 static inline float *zest_model_lane_at(const float *const x[2], size_t l) {
-    return (float *)(void *)((char *)(uintptr_t)x[0] + (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
+    return (float *)(void *)((char *)(uintptr_t)x[0] +
+                             (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
 }
 
 static inline size_t zest_model_apart(const zest_model_runner *runner, const float *const x[2]) {

@@ -171,9 +171,10 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
     size_t count = zest_perturbation_lanes(&lanes->perturbation), together = runner->device ? count : 1;
     for (size_t l = 0; !is->position_rows && l < count;
          l++) /* keys stand behind the queries: heads all the same */
-        runner->operations->rotary(zest_model_lane_at(ZEST_CONST2(qkv), l), pass->rows, pass->stride, is->heads + is->kv_heads, is->head_size,
-                                   pass->at.positions, runner->cosines.data, runner->sines.data,
-                                   runner->threads, &runner->scratch);
+        runner->operations->rotary(zest_model_lane_at(ZEST_CONST2(qkv), l), pass->rows, pass->stride,
+                                   is->heads + is->kv_heads, is->head_size, pass->at.positions,
+                                   runner->cosines.data, runner->sines.data, runner->threads,
+                                   &runner->scratch);
     for (size_t l = 0; l < count; l += together) {
         attending a = {.q = qkv[l],
                        .kv = zest_model_at(runner, qkv[l], pass->q_width),
@@ -331,8 +332,8 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
     if (status) return status;
     for (size_t l = 0; is->gated && l < zest_perturbation_lanes(&lanes->perturbation); l++)
         pass->runner->operations->gate(zest_model_lane_at(ZEST_CONST2(gate), l),
-                                       zest_model_lane_at(ZEST_CONST2(up), l), rows * is->inner, is->activation,
-                                       pass->runner->threads, &pass->runner->scratch);
+                                       zest_model_lane_at(ZEST_CONST2(up), l), rows * is->inner,
+                                       is->activation, pass->runner->threads, &pass->runner->scratch);
     status = map(pass, lanes, &layer->down, is->gated ? ZEST_CONST2(gate) : ZEST_CONST2(up), rows, is->inner,
                  is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
     if (!status && is->norm_after)

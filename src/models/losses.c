@@ -199,7 +199,8 @@ static zest_status visit_tokens(zest_model_runner *runner, const zest_model_unit
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     if (!status && runner->device && !job->targets)
         status = zest_model_stage(runner, job->objective->targets, job->row_count, &job->targets, error);
-    for (size_t i = 0; i <= unit->perturbation.more_count && !status; i++) /* pair by pair: logits are large */
+    for (size_t i = 0; i <= unit->perturbation.more_count && !status;
+         i++) /* pair by pair: logits are large */
         status = visit_pair(job, unit, i, h, error);
     for (int l = 0; !runner->device && l < unit->perturbation.lanes && !status; l++)
         keep_tokens(job, unit->first + (size_t)l, job->sums[l]);

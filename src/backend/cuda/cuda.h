@@ -1,5 +1,6 @@
-/* What the files of the CUDA backend share. One device object: a stream in which everything runs in order, one
- * beside it that makes the lanes' weights ahead of the products, cuBLASLt, and memory. C headers are included inside extern "C". */
+/* What the files of the CUDA backend share. One device object: a stream in which everything runs in order,
+ * one beside it that makes the lanes' weights ahead of the products, cuBLASLt, and memory. C headers are
+ * included inside extern "C". */
 #ifndef ZEST_BACKEND_CUDA_CUDA_H
 #define ZEST_BACKEND_CUDA_CUDA_H
 
@@ -45,7 +46,7 @@ struct zest_gemm_plan {
     cublasLtMatmulAlgo_t algorithm;
     int found, uses;
 };
-enum { ZEST_GEMM_PLANS = 256 };
+enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
 
 struct zest_cuda_room {
     char *data;
@@ -134,7 +135,13 @@ struct zest_cuda_watch_one {
 
 zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error);
 void zest_cuda_cublas_close(zest_cuda *cuda);
+int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *what);
 int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- gemm_plan.cu ---- */
+
+/* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
+int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* ---- weights.cu ---- */
 

@@ -180,12 +180,12 @@ static int save_residual(zest_cuda *cuda, zest_gemm *gemm) {
     size_t each = (gemm->rows - 1) * gemm->residual_stride + gemm->outputs, lane = (each + 127) / 128 * 128;
     if (zest_cuda_reserve(cuda, &cuda->aside, (size_t)gemm->batch * lane * size)) return -1;
     for (int b = 0; b < gemm->batch; b++)
-        if (zest_cuda_failed(cuda,
-                             cudaMemcpyAsync(cuda->aside.data + (size_t)b * lane * size,
-                                             (const char *)gemm->residual +
-                                                 b * gemm->residual_lane * (int64_t)size,
-                                             each * size, cudaMemcpyDeviceToDevice, cuda->stream),
-                             "keeping a residual"))
+        if (zest_cuda_failed(
+                cuda,
+                cudaMemcpyAsync(cuda->aside.data + (size_t)b * lane * size,
+                                (const char *)gemm->residual + b * gemm->residual_lane * (int64_t)size,
+                                each * size, cudaMemcpyDeviceToDevice, cuda->stream),
+                "keeping a residual"))
             return -1;
     gemm->residual = cuda->aside.data;
     gemm->residual_lane = (int64_t)lane;

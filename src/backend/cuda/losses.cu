@@ -18,8 +18,8 @@ struct words_job {
     int moves[2], bias_moves[2];
 };
 
-/* A warp an output, both lanes of a pair: the noise of a word is drawn again for every row, which is cheaper than
- * keeping it. Weights are rounded to the compute's type, as the matrix products do. */
+/* A warp an output, both lanes of a pair: the noise of a word is drawn again for every row, which is cheaper
+ * than keeping it. Weights are rounded to the compute's type, as the matrix products do. */
 template <class T> static __global__ void __launch_bounds__(THREADS) words_kernel(words_job job) {
     size_t at = blockIdx.x * (size_t)(THREADS / 32) + threadIdx.x / 32;
     if (at >= job.rows * job.count) return;
@@ -59,10 +59,10 @@ template <class T> static __global__ void __launch_bounds__(THREADS) words_kerne
 
 int zest_cuda_words(zest_device *device, const zest_words *job) {
     zest_cuda *cuda = zest_cuda_of(device);
-    words_job work = {job->weight, job->bias,  zest_cuda_pairs_of(&job->perturbation),
+    words_job work = {job->weight, job->bias,   zest_cuda_pairs_of(&job->perturbation),
                       job->h[0],   job->out[0], 0,
-                      0,           job->rows,  job->width,
-                      job->count,  job->words, {0, 0},
+                      0,           job->rows,   job->width,
+                      job->count,  job->words,  {0, 0},
                       {0, 0}};
     if (job->perturbation.lanes > 1) {
         work.h_lane = zest_cuda_apart(job->h[0], job->h[1], cuda->base.cell);
@@ -75,9 +75,7 @@ int zest_cuda_words(zest_device *device, const zest_words *job) {
     }
     if (!job->rows || !job->count) return 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_LOSS);
-    ZEST_CUDA_TYPED(
-        cuda->base.compute, T,
-        (words_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(work)));
+    ZEST_CUDA_TYPED(cuda->base.compute, T, (words_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(work)));
     return zest_cuda_launched(cuda, "the words' logits");
 }
 

@@ -6,7 +6,7 @@ enum { THREADS = 256, ROWS = THREADS / 32 };
 struct norm_job {
     const void *x;
     void *out;
-    const float *gain, *bias;        /* of lane 0, as the others; NULL: none */
+    const float *gain, *bias;       /* of lane 0, as the others; NULL: none */
     int64_t lane, x_lane, out_lane; /* from lane to lane: of gains and biases, of activations */
     size_t rows, width;
     float epsilon;

@@ -47,8 +47,7 @@ int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const
     dim3 grid((unsigned)count, (unsigned)job.pairs.count);
     for (int l = 0; l < p->lanes; l++) job.moves[l] = !table->frozen && p->scale[l] != 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(job)));
+    ZEST_CUDA_TYPED(cuda->base.compute, T, (gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(job)));
     return zest_cuda_launched(cuda, "a gather");
 }
 
@@ -131,7 +130,7 @@ int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job) {
     dim3 grid((unsigned)job->count, (unsigned)job->lanes);
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
     ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (copy_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(
-                        (const T *)(const void *)job->from, (T *)(void *)job->to, *job)));
+                    (copy_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
+                                                                        (T *)(void *)job->to, *job)));
     return zest_cuda_launched(cuda, "copying rows");
 }

@@ -66,7 +66,8 @@ static __global__ void __launch_bounds__(THREADS) make_kernel(const __grid_const
         }
         for (int l = 0; l < pairs.lanes; l++) {
 #pragma unroll
-            for (int j = 0; j < EACH; j++) x[j] = s.moves[l] ? __fmaf_rn(pairs.scale[p][l], z[j], w[j]) : w[j];
+            for (int j = 0; j < EACH; j++)
+                x[j] = s.moves[l] ? __fmaf_rn(pairs.scale[p][l], z[j], w[j]) : w[j];
             put_any(s, p * pairs.lanes + l, at, whole, x);
         }
     }
