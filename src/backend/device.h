@@ -69,7 +69,8 @@ typedef enum {
     ZEST_TIME_NOISE,     /* perturbed weights */
     ZEST_TIME_GEMM,      /* matrix products */
     ZEST_TIME_ATTENTION, /* with rotary positions */
-    ZEST_TIME_ROWS,      /* norms, activations, gathers, copies */
+    ZEST_TIME_NORM,
+    ZEST_TIME_ROWS, /* activations, gathers, copies */
     ZEST_TIME_LOSS,
     ZEST_TIME_UPDATE,
     ZEST_TIME_COUNT

@@ -142,7 +142,7 @@ int zest_cuda_norm(const zest_norm *job, int threads, zest_scratch *scratch) {
                      job->epsilon,
                      job->rms};
     {
-        zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+        zest_cuda_watch_one watch(cuda, ZEST_TIME_NORM);
         ZEST_CUDA_TYPED(cuda->base.compute, T, launch<T>(cuda, &work, (int)lanes));
     }
     return zest_cuda_launched(cuda, "a norm") || zest_cuda_slot_used(cuda, slot);
