@@ -76,11 +76,11 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
            b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
            device->operations->device->name(device));
-    printf(
-        "%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms and rows %.5f, loss %.5f, update %.5f, "
-        "gaps %.5f\n",
-        f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_ROWS],
-        p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
+    printf("%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms %.5f, rows %.5f, loss %.5f, update "
+           "%.5f, "
+           "gaps %.5f\n",
+           f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_NORM],
+           p[ZEST_TIME_ROWS], p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
     printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
            "%.0f G "
            "normals/s (update %.0f); peak memory %.1f MiB, weights %.1f MiB\n",
@@ -90,8 +90,7 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
     if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, "
-        "s:f, "
-        "s:f, s:f}}",
+        "s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
         device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
         "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
@@ -100,8 +99,8 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
         "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
         f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "weight_bytes",
         (json_int_t)b->model->arena_size, "seconds", "noise", p[ZEST_TIME_NOISE], "gemm", p[ZEST_TIME_GEMM],
-        "attention", p[ZEST_TIME_ATTENTION], "rows", p[ZEST_TIME_ROWS], "loss", p[ZEST_TIME_LOSS], "update",
-        p[ZEST_TIME_UPDATE], "gaps", f->gaps));
+        "attention", p[ZEST_TIME_ATTENTION], "norms", p[ZEST_TIME_NORM], "rows", p[ZEST_TIME_ROWS], "loss",
+        p[ZEST_TIME_LOSS], "update", p[ZEST_TIME_UPDATE], "gaps", f->gaps));
 }
 
 int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {

@@ -74,8 +74,10 @@ static operands make(const linear_case *c, zest_compute compute) {
                           .residual_stride = stride,
                           .activation = c->activation,
                           .compute = compute};
-    o.job.perturbation =
-        (zest_perturbation){0x1234567890abcdefu, c->signs, {c->scale[0], c->scale[1]}, c->lanes};
+    o.job.perturbation = (zest_perturbation){.seed = 0x1234567890abcdefu,
+                                             .signs = c->signs,
+                                             .scale = {c->scale[0], c->scale[1]},
+                                             .lanes = c->lanes};
     o.job.weight = weight((zest_dtype)c->dtype, c->transposed ? c->inputs : c->outputs,
                           c->transposed ? c->outputs : c->inputs, 3, 0.05f, 1001);
     o.job.weight.frozen = c->frozen;
@@ -348,7 +350,7 @@ static void the_gpu_stacks_matrices(void **state) {
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
         zest_scratch plain = {0}, scratch = {.device = device};
-        zest_perturbation p = {77, 0, {0.02f, -0.02f}, 2};
+        zest_perturbation p = {.seed = 77, .scale = {0.02f, -0.02f}, .lanes = 2};
         zest_linear_part more[2];
         float *a[2], *expected[2], *got = room(ROWS * ALL);
         zest_linear job = {.perturbation = p, .rows = ROWS, .a_stride = INPUTS, .out_stride = ALL};
@@ -392,6 +394,62 @@ static void the_gpu_stacks_matrices(void **state) {
     device_verdict();
 }
 
+/* Several pairs in one product give what each gives alone: with a residual in its place, and with an
+ * activation that the product cannot take along. Twice: the second product chooses its algorithm. */
+static void the_gpu_takes_several_pairs(void **state) {
+    (void)state;
+    enum { ROWS = 130, INPUTS = 256, OUTPUTS = 192, PAIRS = 3, LANE = ROWS * INPUTS };
+    for (int which = 0; which < 3; which++)
+        for (int kind = 0; kind < 4; kind++) { /* 1: a residual in place, 2: GELU, 3: frozen */
+            zest_device *device = device_open(device_computes[which]);
+            zest_scratch plain = {0}, scratch = {.device = device};
+            zest_perturbation p[PAIRS];
+            for (size_t i = 0; i < PAIRS; i++)
+                p[i] = (zest_perturbation){.seed = 70 + i, .scale = {0.02f, -0.02f}, .lanes = 2};
+            float *a = normals(2 * PAIRS * LANE, 60, 1), *out = normals(2 * PAIRS * LANE, 61, 1),
+                  *got = room(2 * PAIRS * LANE);
+            zest_weight w = weight(ZEST_DTYPE_BF16, OUTPUTS, INPUTS, 5, 0.05f, 1002),
+                        b = weight(ZEST_DTYPE_BF16, 1, OUTPUTS, 15, 0.1f, 100000);
+            w.frozen = kind == 3;
+            zest_linear job = {.weight = device_put_weight(device, &w),
+                               .bias = device_put_weight(device, &b),
+                               .perturbation = p[0],
+                               .rows = ROWS,
+                               .a_stride = INPUTS,
+                               .out_stride = OUTPUTS,
+                               .residual_stride = OUTPUTS,
+                               .activation = kind == 2 ? ZEST_ACT_GELU : ZEST_ACT_NONE};
+            job.perturbation.more = p + 1, job.perturbation.more_count = PAIRS - 1;
+            job.a[0] = device_put_cells(device, a, 2 * PAIRS * LANE);
+            job.a[1] = (const float *)(const void *)((const char *)job.a[0] + LANE * device->cell);
+            for (int round = 0; round < 2; round++) {
+                job.out[0] = device_put_cells(device, out, 2 * PAIRS * LANE);
+                job.out[1] = (float *)(void *)((char *)job.out[0] + LANE * device->cell);
+                for (int l = 0; l < 2; l++) job.residual[l] = kind == 1 ? job.out[l] : NULL;
+                device_fine(device, device->operations->linear(&job, 1, &scratch));
+            }
+            device_get_cells(device, job.out[0], 2 * PAIRS * LANE, got);
+            for (size_t i = 0; i < PAIRS; i++) {
+                zest_linear one = job;
+                one.weight = w, one.bias = b, one.perturbation = p[i];
+                one.compute = which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32;
+                for (size_t l = 0; l < 2; l++) {
+                    one.a[l] = a + (2 * i + l) * LANE;
+                    one.out[l] = out + (2 * i + l) * LANE;
+                    one.residual[l] = kind == 1 ? one.out[l] : NULL;
+                }
+                assert_int_equal(zest_forward_plain.linear(&one, 1, &plain), 0);
+                for (size_t l = 0; l < 2; l++)
+                    device_same(got + (2 * i + l) * LANE, one.out[l], ROWS, OUTPUTS, OUTPUTS,
+                                4e-5 + 6 * device_step[which], device_names[which]);
+            }
+            free(a), free(out), free(got), free(plain.data);
+            release(&w), release(&b);
+            zest_device_close(device);
+        }
+    device_verdict();
+}
+
 static void a_nan_stays_on_the_gpu(void **state) {
     (void)state;
     for (int which = 0; which < 3; which++)
@@ -431,6 +489,7 @@ int main(void) {
         cmocka_unit_test(a_nan_stays),
         cmocka_unit_test(the_gpu_multiplies_as_the_reference),
         cmocka_unit_test(the_gpu_stacks_matrices),
+        cmocka_unit_test(the_gpu_takes_several_pairs),
         cmocka_unit_test(a_nan_stays_on_the_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,7 +199,8 @@ static void norms(void **state) {
             size_t width = widths[w], count = 5 * width;
             int no_gain = kind & 2, no_bias = kind & 4, in_place = kind & 8, lanes = kind % 3 ? 2 : 1;
             zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = 5, .width = width};
-            job.perturbation = (zest_perturbation){99, kind == 5, {0.05f, -0.05f}, lanes};
+            job.perturbation =
+                (zest_perturbation){.seed = 99, .signs = kind == 5, .scale = {0.05f, -0.05f}, .lanes = lanes};
             if (!no_gain) job.gain = weight(dtypes[kind % 3], 1, width, 3, 1, 13);
             if (!no_bias) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
             job.bias.frozen = kind == 9;
@@ -300,7 +301,8 @@ static void gathers(void **state) {
         size_t columns = kind & 1 ? 3001 : 24, count = COUNT(ids) * columns;
         int add = kind & 2, lanes = kind & 4 ? 2 : 1;
         zest_weight table = weight(dtypes[kind % 3], 31, columns, 7, 1, 1000001);
-        zest_perturbation p = {5, kind == 10, {kind == 3 ? 0 : 0.1f, -0.1f}, lanes};
+        zest_perturbation p = {
+            .seed = 5, .signs = kind == 10, .scale = {kind == 3 ? 0 : 0.1f, -0.1f}, .lanes = lanes};
         table.frozen = kind == 6;
         float *before = normals(count, 1, 1), *expected[2] = {room(count), room(count)},
               *out[2] = {room(count), room(count)};
@@ -405,7 +407,8 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
     int lanes = kind % 3 ? 2 : 1;
     zest_scratch plain = {0}, scratch = {.device = device};
     zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = ROWS, .width = width}, there;
-    job.perturbation = (zest_perturbation){99, kind == 5, {0.05f, -0.05f}, lanes};
+    job.perturbation =
+        (zest_perturbation){.seed = 99, .signs = kind == 5, .scale = {0.05f, -0.05f}, .lanes = lanes};
     if (!(kind & 2)) job.gain = weight(dtypes[kind % 3], 1, width, 3, 1, 13);
     if (!(kind & 4)) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
     job.bias.frozen = kind == 9;
@@ -449,7 +452,8 @@ static void gather_on_device(zest_device *device, int kind, int which) {
     int add = kind & 2, lanes = kind & 4 ? 2 : 1;
     zest_scratch scratch = {.device = device};
     zest_weight table = weight(dtypes[kind % 3], 31, columns, 7, 1, 1000001), there;
-    zest_perturbation p = {5, kind == 10, {kind == 3 ? 0 : 0.1f, -0.1f}, lanes};
+    zest_perturbation p = {
+        .seed = 5, .signs = kind == 10, .scale = {kind == 3 ? 0 : 0.1f, -0.1f}, .lanes = lanes};
     table.frozen = kind == 6;
     there = device_put_weight(device, &table);
     float *expected[2] = {normals(count, 1, 1), normals(count, 1, 1)}, *out[2], *got = room(count);

@@ -19,15 +19,16 @@ struct zest_device {
     char problem[512];
 };
 
-/* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells. NULL: i. */
+/* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells, in every lane. NULL: i. */
 typedef struct {
     const float *from;
     float *to;
     size_t from_stride, to_stride, width, count;
     const uint32_t *source, *target;
+    size_t lanes, from_lane, to_lane;
 } zest_copy_rows;
 
-/* Logits of a few words, both lanes: out[l] is rows × count floats. Only those rows of the head are read. */
+/* Logits of a few words, all lanes: out[l] is rows × count floats. Only those rows of the head are read. */
 typedef struct {
     zest_weight weight, bias;
     zest_perturbation perturbation;
@@ -68,7 +69,8 @@ typedef enum {
     ZEST_TIME_NOISE,     /* perturbed weights */
     ZEST_TIME_GEMM,      /* matrix products */
     ZEST_TIME_ATTENTION, /* with rotary positions */
-    ZEST_TIME_ROWS,      /* norms, activations, gathers, copies */
+    ZEST_TIME_NORM,
+    ZEST_TIME_ROWS, /* activations, gathers, copies */
     ZEST_TIME_LOSS,
     ZEST_TIME_UPDATE,
     ZEST_TIME_COUNT

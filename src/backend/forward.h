@@ -35,12 +35,21 @@ typedef struct {
 } zest_weight;
 
 /* What the lanes of one call share: a direction and up to two scales. Lane l sees w + scale[l] z. */
-typedef struct {
+typedef struct zest_perturbation {
     uint64_t seed;
     int signs;      /* z are signs instead of normals */
     float scale[2]; /* gain included; a pair has scale[1] = -scale[0]; 0: the weights as they are */
     int lanes;      /* 1 or 2 */
+    /* Devices only: further pairs of the same call, of the same kind of z, no scale of which is 0. Lane l of
+     * the call, which belongs to pair l/2, then lies l times as far behind lane 0 as lane 1 does. */
+    const struct zest_perturbation *more;
+    size_t more_count; /* at most ZEST_PAIRS_MORE */
 } zest_perturbation;
+enum { ZEST_PAIRS_MORE = 7 };
+
+static inline size_t zest_perturbation_lanes(const zest_perturbation *p) {
+    return (size_t)p->lanes * (1 + p->more_count);
+}
 
 typedef enum {
     ZEST_ACT_NONE,

@@ -84,7 +84,7 @@ static zest_status rotate_back(const zest_grad_pass *pass, float *dqkv) {
     zest_model_runner *runner = pass->grad->runner;
     size_t count = runner->angles * (p->is->head_size / 2);
     if (p->is->position_rows) return ZEST_OK;
-    zest_status status = zest_model_room_for(pass->grad->runner, &pass->grad->small, count, pass->error);
+    zest_status status = zest_model_room_for(pass->grad->runner, &pass->grad->small, 1, count, pass->error);
     if (status) return status;
     for (size_t i = 0; i < count; i++) pass->grad->small.data[i] = -runner->sines.data[i];
     for (int k = 0; k < 2; k++)

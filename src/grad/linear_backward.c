@@ -73,7 +73,7 @@ zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affin
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
     const zest_model_description *is = pass->pass.is;
-    zest_status status = zest_model_room_for(grad->runner, &grad->small, is->width, pass->error);
+    zest_status status = zest_model_room_for(grad->runner, &grad->small, 1, is->width, pass->error);
     if (status) return status;
     float *gain[2] = {grad->small.data, grad->small.data};
     uint32_t row = 0; /* a gain is a table of one row: gathering it gives its values at the place */

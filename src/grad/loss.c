@@ -45,7 +45,7 @@ static zest_status score_words(zest_grad_pass *pass) {
     zest_model_runner *runner = pass->grad->runner;
     zest_model_unit unit = unit_of(pass);
     size_t count = objective->items * objective->word_count;
-    zest_status status = zest_model_room_for(runner, &runner->logits, 2 * count, pass->error);
+    zest_status status = zest_model_room_for(runner, &runner->logits, 2, count, pass->error);
     if (status) return status;
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
@@ -136,7 +136,7 @@ static zest_status words_backward(zest_grad_pass *pass, double factor, float *d)
     const zest_weight *weight = &grad->view.head.weight;
     size_t words = objective->word_count, width = pass->pass.is->embedding_width;
     float *d_weight = zest_grad_of(pass, weight), *d_bias = zest_grad_of(pass, &grad->view.head.bias);
-    zest_status status = zest_model_room_for(grad->runner, &grad->small, words * width, pass->error);
+    zest_status status = zest_model_room_for(grad->runner, &grad->small, 1, words * width, pass->error);
     if (status) return status;
     float *const rows[2] = {grad->small.data, grad->small.data};
     if (grad->runner->operations->gather(weight, &pass->lane.perturbation, objective->words, words, rows, 0,
@@ -189,7 +189,7 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
     const uint32_t *targets = pass->job->objective->targets;
     (void)lane;
     zest_status status =
-        zest_model_room_for(pass->grad->runner, &pass->grad->small, pass->asked * count, error);
+        zest_model_room_for(pass->grad->runner, &pass->grad->small, 1, pass->asked * count, error);
     if (status) return status;
     float *d_logits = pass->grad->small.data;
 #pragma omp parallel for schedule(static) num_threads(pass->grad->runner->threads)

@@ -58,18 +58,23 @@ static zest_status make_room(zest_grad_pass *pass) {
     pass->row_floats = (grad->recompute ? 0 : is->width) + pass->pass.stride + q + is->width +
                        is->inner * (is->gated ? 2 : 1) + (is->norm_after ? is->width : 0);
     size_t slots = grad->recompute ? 1 : is->layers;
-    zest_status status = zest_model_room_for(grad->runner, &grad->tape,
+    zest_status status = zest_model_room_for(grad->runner, &grad->tape, 1,
                                              rows * (slots * pass->row_floats + is->width), pass->error);
     if (!status && grad->recompute)
-        status = zest_model_room_for(grad->runner, &grad->inputs, is->layers * rows * is->width, pass->error);
-    if (!status) status = zest_model_room_for(grad->runner, &grad->d, 3 * rows * widest, pass->error);
-    if (!status) status = zest_model_room_for(grad->runner, &grad->a, rows * widest, pass->error);
-    if (!status)
         status =
-            zest_model_room_for(grad->runner, &grad->runner->a, rows * widest, pass->error); /* for embed */
-    if (!status) status = zest_model_room_for(grad->runner, &grad->wide, rows * within + keys, pass->error);
+            zest_model_room_for(grad->runner, &grad->inputs, 1, is->layers * rows * is->width, pass->error);
+    if (!status) status = zest_model_room_for(grad->runner, &grad->d, 1, 3 * rows * widest, pass->error);
+    if (!status) status = zest_model_room_for(grad->runner, &grad->a, 1, rows * widest, pass->error);
     if (!status)
-        status = zest_model_room_for(grad->runner, &grad->head, pass->asked * 5 * widest, pass->error);
+        status = zest_model_room_for(grad->runner, &grad->runner->a, 1, rows * widest,
+                                     pass->error); /* for embed */
+    if (!status && pass->request.batch->parents)
+        status = zest_model_room_for(grad->runner, &grad->runner->past, 1,
+                                     pass->pass.key_rows * 2 * pass->pass.kv_width, pass->error);
+    if (!status)
+        status = zest_model_room_for(grad->runner, &grad->wide, 1, rows * within + keys, pass->error);
+    if (!status)
+        status = zest_model_room_for(grad->runner, &grad->head, 1, pass->asked * 5 * widest, pass->error);
     return status;
 }
 

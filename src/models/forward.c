@@ -93,7 +93,7 @@ static zest_model_pair pair_of(const zest_model_request *request, size_t first) 
     return out;
 }
 
-static zest_status pass_group(zest_model_pass *pass, const zest_model_pair *pairs, size_t count) {
+static zest_status pass_groups(zest_model_pass *pass, const zest_model_pair *pairs, size_t count) {
     zest_status status = ZEST_OK;
     size_t rows = pass->rows;
     for (size_t i = 0; i < count && !status; i++) status = zest_model_embed(pass, &pairs[i]);
@@ -104,30 +104,67 @@ static zest_status pass_group(zest_model_pass *pass, const zest_model_pair *pair
     return status;
 }
 
+/* Pairs of one kind can go together. */
+static int alike(const zest_perturbation *a, const zest_perturbation *b) {
+    return a->lanes == 2 && b->lanes == 2 && a->signs == b->signs && a->scale[0] != 0 && b->scale[0] != 0;
+}
+
+/* Puts neighbours together; further: the perturbations of all pairs, which groups point into. */
+static size_t form_groups(const zest_model_pass *pass, zest_model_pair *pairs, size_t count,
+                          const zest_perturbation *further) {
+    size_t groups = 0;
+    for (size_t i = 0; i < count; groups++) {
+        size_t here = 1;
+        while (here < pass->group && i + here < count && alike(&further[i], &further[i + here])) here++;
+        pairs[groups] = pairs[i];
+        pairs[groups].perturbation.more = here > 1 ? &further[i + 1] : NULL;
+        pairs[groups].perturbation.more_count = here - 1;
+        i += here;
+    }
+    return groups;
+}
+
+/* A turn of as many pairs as are live. */
+static zest_status pass_live(zest_model_pass *pass, zest_model_pair *pairs, size_t count,
+                             const zest_perturbation *further) {
+    zest_model_runner *runner = pass->runner;
+    size_t per_lane = pass->room_rows * pass->is->width;
+    float *next = runner->x.data;
+    for (zest_model_pair *lane = pairs; lane < pairs + count; lane++) {
+        lane->x[0] = next;
+        lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_at(runner, next, per_lane) : next;
+        next = zest_model_at(runner, next, per_lane * (size_t)lane->perturbation.lanes);
+    }
+    return pass_groups(pass, pairs, form_groups(pass, pairs, count, further));
+}
+
 static zest_status pass_lanes(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     size_t lanes = pass->request->lane_count, per_lane = pass->room_rows * pass->is->width;
-    zest_model_pair *pairs = malloc(lanes * sizeof *pairs);
-    if (!pairs) return zest_error_memory(pass->error, "lanes", lanes * sizeof *pairs);
-    size_t count = 0;
-    for (size_t i = 0; i < lanes; i += (size_t)pairs[count++].perturbation.lanes)
-        pairs[count] = pair_of(pass->request, i);
-    size_t live = runner->live && runner->live < count ? runner->live : count;
-    zest_status status = zest_model_fit(pass, &live, pass->error);
-    size_t most = 2 * live < lanes ? 2 * live : lanes;
-    if (!status) status = zest_model_room_for(runner, &runner->x, most * per_lane, pass->error);
-    for (size_t first = 0; first < count && !status; first += live) {
-        size_t here = count - first < live ? count - first : live;
-        float *next = runner->x.data;
-        for (zest_model_pair *lane = pairs + first; lane < pairs + first + here; lane++) {
-            lane->x[0] = next;
-            lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_at(runner, next, per_lane) : next;
-            next = zest_model_at(runner, next, per_lane * (size_t)lane->perturbation.lanes);
-        }
-        status = pass_group(pass, pairs + first, here);
+    size_t most = 2 * pass->live < lanes ? 2 * pass->live : lanes, count = pass->pair_count;
+    zest_perturbation *further = malloc(count * sizeof *further);
+    if (!further) return zest_error_memory(pass->error, "lanes", count * sizeof *further);
+    for (size_t i = 0; i < count; i++) further[i] = pass->pairs[i].perturbation;
+    zest_status status = zest_model_room_for(runner, &runner->x, 1, most * per_lane, pass->error);
+    for (size_t first = 0; first < count && !status; first += pass->live) {
+        size_t here = count - first < pass->live ? count - first : pass->live;
+        status = pass_live(pass, pass->pairs + first, here, further + first);
     }
-    free(pairs);
+    free(further);
     return status;
+}
+
+static zest_status list_pairs(zest_model_pass *pass) {
+    const zest_model_request *request = pass->request;
+    zest_model_pair *pairs = pass->pairs = malloc(request->lane_count * sizeof *pairs);
+    if (!pairs) return zest_error_memory(pass->error, "lanes", request->lane_count * sizeof *pairs);
+    size_t count = 0;
+    for (size_t i = 0; i < request->lane_count; i += (size_t)pairs[count++].perturbation.lanes)
+        pairs[count] = pair_of(request, i);
+    pass->pair_count = count;
+    pass->live = pass->runner->live && pass->runner->live < count ? pass->runner->live : count;
+    pass->group = 1;
+    return ZEST_OK;
 }
 
 /* ---- Preparing a pass ---- */
@@ -189,8 +226,8 @@ static zest_status reach_position(zest_model_runner *runner, size_t positions, z
     size_t half = runner->model->is.head_size / 2, count = positions * half;
     if (runner->model->is.position_rows || positions <= runner->angles) return ZEST_OK;
     runner->angles = 0;
-    zest_status status = zest_model_room_floats(runner, &runner->cosines, count, error);
-    if (!status) status = zest_model_room_floats(runner, &runner->sines, count, error);
+    zest_status status = zest_model_room_floats(runner, &runner->cosines, 1, count, error);
+    if (!status) status = zest_model_room_floats(runner, &runner->sines, 1, count, error);
     float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;
     if (!status && runner->device && !tables)
         status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
@@ -268,11 +305,16 @@ zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t 
 static zest_status make_room(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
+    size_t lanes = 2 * pass->group;
     zest_status status =
-        zest_model_room_for(runner, &runner->a, 2 * pass->room_rows * behind_norm(is), pass->error);
-    return status ? status
-                  : zest_model_room_for(runner, &runner->work, 2 * pass->room_rows * inside_layer(is),
-                                        pass->error);
+        zest_model_room_for(runner, &runner->a, lanes, pass->room_rows * behind_norm(is), pass->error);
+    if (!status)
+        status = zest_model_room_for(runner, &runner->work, lanes, pass->room_rows * inside_layer(is),
+                                     pass->error);
+    if (!status && pass->request->batch->parents) /* a device takes all lanes at once */
+        status = zest_model_room_for(runner, &runner->past, runner->device ? lanes : 1,
+                                     pass->key_rows * 2 * pass->kv_width, pass->error);
+    return status;
 }
 
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
@@ -289,9 +331,6 @@ zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_reque
     pass->stride = pass->q_width + 2 * pass->kv_width;
     pass->span = larger(pass->stride, is->width);
     status = number_rows(pass);
-    if (!status && request->batch->parents) /* a device takes both lanes at once */
-        status = zest_model_room_for(runner, &runner->past,
-                                     (runner->device ? 2 : 1) * pass->key_rows * 2 * pass->kv_width, error);
     return status;
 }
 
@@ -299,10 +338,14 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_model_reque
                                zest_error *error) {
     zest_model_pass pass;
     zest_status status = zest_model_prepare(runner, request, &pass, error);
-    if (!status) status = zest_model_fit(&pass, &(size_t){1}, error);
+    if (status) return status;
+    status = list_pairs(&pass);
+    if (!status) status = zest_model_fit(&pass);
     if (!status) status = make_room(&pass);
     if (!status) status = zest_model_stage_pass(&pass);
-    return status ? status : pass_lanes(&pass);
+    if (!status) status = pass_lanes(&pass);
+    free(pass.pairs);
+    return status;
 }
 
 /* ---- The runner ---- */

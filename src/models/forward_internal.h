@@ -9,6 +9,7 @@
 typedef struct {
     float *data;
     size_t count, cell; /* cells, and the bytes of one: on the CPU those of a float */
+    size_t lane;        /* cells from one lane to the next */
 } zest_model_room;
 
 struct zest_model_runner {
@@ -23,9 +24,9 @@ struct zest_model_runner {
     zest_scratch scratch;
 
     zest_model_room x;             /* hidden states of every live lane */
-    zest_model_room a;             /* one pair: hidden states behind a norm */
-    zest_model_room work;          /* one pair: q, k, v and context; or the inside of the MLP */
-    zest_model_room past;          /* one lane: keys and values of parents and their children, written out */
+    zest_model_room a;             /* one group: hidden states behind a norm */
+    zest_model_room work;          /* one group: q, k, v and context; or the inside of the MLP */
+    zest_model_room past;          /* keys and values of parents and their children, written out */
     zest_model_room logits, words; /* logits and the tables of angles are floats everywhere */
     zest_model_room results;       /* on a device: what a pass leaves for the host, all lanes */
     zest_model_room cosines, sines;
@@ -44,9 +45,9 @@ typedef struct {
     const uint32_t *slots; /* of each sequence of the batch */
 } zest_model_cache;
 
-/* A pair or a single lane at the end of the pass. */
+/* A group at the end of the pass. */
 typedef struct {
-    size_t first; /* lane of h[0]; that of h[1] is the next */
+    size_t first; /* lane of h[0]; the others follow */
     zest_perturbation perturbation;
     size_t rows;
     const float *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
@@ -63,13 +64,21 @@ typedef struct {
     size_t row_count;
     size_t depth;            /* layers to pass; is.layers: all, and what follows them */
     zest_model_cache *cache; /* or NULL */
-    zest_model_visit visit;  /* called for every pair, in the order of the lanes */
+    zest_model_visit visit;  /* called for every group, in the order of the lanes */
     void *user;
 } zest_model_request;
 
 /* Checks the batch and runs it. */
 zest_status zest_model_forward(zest_model_runner *runner, const zest_model_request *request,
                                zest_error *error);
+
+/* Lanes that go through an operation together, and their hidden states: a single lane (x[1] is then x[0]), a
+ * pair, or on a device several pairs, whose lanes follow each other at equal distances. */
+typedef struct {
+    size_t first;
+    zest_perturbation perturbation;
+    float *x[2];
+} zest_model_pair;
 
 /* One pass through the model. */
 typedef struct {
@@ -85,6 +94,10 @@ typedef struct {
     uint32_t *positions, *table_rows, *types, *key_starts;
     size_t key_rows; /* keys with those of the parents written out */
     size_t longest;  /* queries of the longest sequence */
+    zest_model_pair *pairs;
+    size_t pair_count;
+    size_t live;  /* pairs whose hidden states are in memory */
+    size_t group; /* pairs that go through an operation together */
     /* The same and the batch's tables where the operations look for them. */
     struct {
         const uint32_t *tokens, *starts, *positions, *table_rows, *types, *key_starts, *rows;
@@ -93,13 +106,6 @@ typedef struct {
         const uint32_t *key_targets; /* with a cache on a device: the row of the cache for each row */
     } at;
 } zest_model_pass;
-
-/* Lanes that share the draws, and their hidden states. x[1] of a single lane is x[0]. */
-typedef struct {
-    size_t first;
-    zest_perturbation perturbation;
-    float *x[2];
-} zest_model_pair;
 
 /* ---- layers.c ---- */
 
@@ -126,14 +132,14 @@ void zest_model_memory_free(zest_model_runner *runner, void *data);
 /* count numbers of the device's, as floats. */
 zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
                             zest_error *error);
-/* Pairs that can be live at once in the memory that is there: at most `wanted`. */
-zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_error *error);
+/* On a device: how many pairs are live and how many go together, by the memory that is there. */
+zest_status zest_model_fit(zest_model_pass *pass);
 
-/* Makes room for count activations, or floats; what was there may be lost. */
-zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t count,
+/* Makes room for `each` activations, or floats, in every lane; what was there may be lost. */
+zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t lanes, size_t each,
                                 zest_error *error);
-zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t count,
-                                   zest_error *error);
+zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t lanes,
+                                   size_t each, zest_error *error);
 
 static inline size_t zest_model_cell(const zest_model_runner *runner) {
     return runner->device ? runner->device->cell : sizeof(float);
@@ -151,11 +157,21 @@ static inline float *zest_model_at(const zest_model_runner *runner, const float 
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
                                zest_model_pass *pass, zest_error *error);
 
-/* Where the two lanes of a pair lie in a room: one behind the other. */
+/* Where the first two lanes lie in a room: one behind the other. */
 static inline void zest_model_halves(const zest_model_room *room, size_t offset, float *out[2]) {
     char *data = (char *)room->data;
     out[0] = (float *)(void *)(data + offset * room->cell);
-    out[1] = (float *)(void *)(data + (room->count / 2 + offset) * room->cell);
+    out[1] = (float *)(void *)(data + (room->lane + offset) * room->cell);
+}
+
+/* Lane l, and the cells between lanes, where the first two are known. */
+static inline float *zest_model_lane_at(const float *const x[2], size_t l) {
+    return (float *)(void *)((char *)(uintptr_t)x[0] +
+                             (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
+}
+
+static inline size_t zest_model_apart(const zest_model_runner *runner, const float *const x[2]) {
+    return (size_t)((const char *)x[1] - (const char *)x[0]) / zest_model_cell(runner);
 }
 
 /* ---- forward.c ---- */

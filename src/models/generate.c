@@ -48,7 +48,7 @@ static zest_status visit(zest_model_runner *runner, const zest_model_unit *unit,
     for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (zest_logit_best){-INFINITY, 0};
     zest_status status = ZEST_OK;
     if (runner->device)
-        status = zest_model_room_floats(runner, &runner->results, bytes / sizeof(float), error);
+        status = zest_model_room_floats(runner, &runner->results, 1, bytes / sizeof(float), error);
     if (!status) status = zest_model_head_transform(runner, unit, h, error);
     if (!status) status = zest_model_head_blocks(runner, unit, h, choose, job, error);
     if (!status && runner->device &&

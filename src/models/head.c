@@ -66,7 +66,7 @@ zest_status zest_model_head_words(zest_model_runner *runner, const zest_model_un
                                   float *const out[2], zest_error *error) {
     size_t width = runner->model->is.embedding_width;
     if (runner->device) return device_words(runner, unit, h, words, count, out, error);
-    zest_status status = zest_model_room_for(runner, &runner->words, 2 * count * (width + 1), error);
+    zest_status status = zest_model_room_for(runner, &runner->words, 2, count * (width + 1), error);
     if (status) return status;
     float *weight[2], *bias[2];
     zest_model_halves(&runner->words, 0, weight);
@@ -125,7 +125,7 @@ zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_model_u
                                    const float *const h[2], zest_model_head_visit visit, void *user,
                                    zest_error *error) {
     size_t words = runner->model->is.vocabulary, step = runner->device ? DEVICE_BLOCK : BLOCK;
-    zest_status status = zest_model_room_floats(runner, &runner->logits, 2 * unit->rows * step, error);
+    zest_status status = zest_model_room_floats(runner, &runner->logits, 2, unit->rows * step, error);
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
     for (size_t first = 0; first < words && !status; first += step) {

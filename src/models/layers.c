@@ -1,4 +1,4 @@
-/* Embeddings and layers of one pair. */
+/* Embeddings and layers of one group of lanes. */
 #include <math.h>
 #include <string.h>
 
@@ -90,11 +90,14 @@ static void copy_keys(const zest_model_pass *pass, const float *qkv, size_t firs
 }
 
 /* The same on a device: row source[i] of q, k and v, or row i, to row i or target[i]. */
-static int send_keys(const zest_model_pass *pass, const float *qkv, float *to, size_t count,
+static int send_keys(const zest_model_pass *pass, const attending *a, float *to, size_t count,
                      const uint32_t *source, const uint32_t *target) {
     zest_model_runner *runner = pass->runner;
-    zest_copy_rows job = {.from = zest_model_at(runner, qkv, pass->q_width),
+    zest_copy_rows job = {.from = zest_model_at(runner, a->q, pass->q_width),
                           .to = to,
+                          .lanes = a->lanes,
+                          .from_lane = a->q_lane,
+                          .to_lane = a->kv_lane,
                           .from_stride = pass->stride,
                           .to_stride = 2 * pass->kv_width,
                           .width = 2 * pass->kv_width,
@@ -105,18 +108,16 @@ static int send_keys(const zest_model_pass *pass, const float *qkv, float *to, s
 }
 
 /* The children's keys behind a copy of their parent's. */
-static int attend_with_parents(zest_model_pass *pass, attending *a, float *const qkv[2]) {
+static int attend_with_parents(zest_model_pass *pass, attending *a) {
     const zest_model_batch *batch = pass->request->batch;
     size_t width = 2 * pass->kv_width;
     float *past = pass->runner->past.data;
     a->kv = past;
     a->kv_stride = width;
-    a->kv_lane = pass->key_rows * width;
+    a->kv_lane = pass->runner->past.lane;
     a->kv_start = pass->at.key_starts;
-    for (size_t l = 0; pass->runner->device && l < a->lanes; l++)
-        if (send_keys(pass, qkv[l], zest_model_at(pass->runner, past, l * a->kv_lane), pass->key_rows,
-                      pass->at.key_sources, NULL))
-            return -1;
+    if (pass->runner->device && send_keys(pass, a, past, pass->key_rows, pass->at.key_sources, NULL))
+        return -1;
     for (size_t s = 0; !pass->runner->device && s < batch->sequences; s++) {
         float *here = past + pass->key_starts[s] * width;
         uint32_t parent = batch->parents[s];
@@ -140,7 +141,7 @@ static int attend_with_cache(zest_model_pass *pass, size_t layer, attending *a) 
         a->kv = kept;
         a->kv_start = pass->at.key_starts;
         a->kv_end = pass->at.key_ends;
-        return send_keys(pass, a->q, kept, pass->rows, NULL, pass->at.key_targets) || attend(pass, a);
+        return send_keys(pass, a, kept, pass->rows, NULL, pass->at.key_targets) || attend(pass, a);
     }
     int failed = 0;
     const attending all = *a;
@@ -167,13 +168,14 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
     zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
     const zest_model_batch *batch = pass->request->batch;
-    int count = lanes->perturbation.lanes, together = runner->device ? count : 1;
-    for (int l = 0; !is->position_rows && l < count;
+    size_t count = zest_perturbation_lanes(&lanes->perturbation), together = runner->device ? count : 1;
+    for (size_t l = 0; !is->position_rows && l < count;
          l++) /* keys stand behind the queries: heads all the same */
-        runner->operations->rotary(qkv[l], pass->rows, pass->stride, is->heads + is->kv_heads, is->head_size,
-                                   pass->at.positions, runner->cosines.data, runner->sines.data,
-                                   runner->threads, &runner->scratch);
-    for (int l = 0; l < count; l += together) {
+        runner->operations->rotary(zest_model_lane_at(ZEST_CONST2(qkv), l), pass->rows, pass->stride,
+                                   is->heads + is->kv_heads, is->head_size, pass->at.positions,
+                                   runner->cosines.data, runner->sines.data, runner->threads,
+                                   &runner->scratch);
+    for (size_t l = 0; l < count; l += together) {
         attending a = {.q = qkv[l],
                        .kv = zest_model_at(runner, qkv[l], pass->q_width),
                        .out = out[l],
@@ -181,11 +183,11 @@ static zest_status attention(zest_model_pass *pass, size_t layer, const zest_mod
                        .q_start = pass->at.starts,
                        .kv_start = pass->at.starts,
                        .sequences = batch->sequences,
-                       .lanes = (size_t)together};
-        a.q_lane = a.kv_lane = (size_t)((char *)qkv[1] - (char *)qkv[0]) / zest_model_cell(runner);
-        a.out_lane = (size_t)((char *)out[1] - (char *)out[0]) / zest_model_cell(runner);
+                       .lanes = together};
+        a.q_lane = a.kv_lane = zest_model_apart(runner, ZEST_CONST2(qkv));
+        a.out_lane = zest_model_apart(runner, ZEST_CONST2(out));
         int failed = pass->request->cache ? attend_with_cache(pass, layer, &a)
-                     : batch->parents     ? attend_with_parents(pass, &a, qkv)
+                     : batch->parents     ? attend_with_parents(pass, &a)
                                           : attend(pass, &a);
         if (failed) return zest_model_no_scratch(runner, pass->error);
     }
@@ -235,24 +237,31 @@ static zest_status project_qkv(zest_model_pass *pass, const zest_model_layer *la
 }
 
 /* Rows of x, out of rows without gaps, into room and back to the front of x. */
-static int pick(const zest_model_pass *pass, float *x, size_t width, float *room) {
-    zest_model_runner *runner = pass->runner;
+static void pick(const zest_model_pass *pass, float *x, size_t width, float *room) {
     const uint32_t *rows = pass->request->rows;
-    if (!runner->device) {
-        for (size_t r = 0; r < pass->asked; r++)
-            memcpy(room + r * width, x + rows[r] * width, width * sizeof(float));
-        memcpy(x, room, pass->asked * width * sizeof(float));
-        return 0;
-    }
-    zest_copy_rows job = {.from = x,
-                          .to = room,
+    for (size_t r = 0; r < pass->asked; r++)
+        memcpy(room + r * width, x + rows[r] * width, width * sizeof(float));
+    memcpy(x, room, pass->asked * width * sizeof(float));
+}
+
+/* The same on a device, in all lanes. */
+static int pick_there(const zest_model_pass *pass, const zest_model_pair *lanes, float *const x[2],
+                      size_t width, float *const room[2]) {
+    zest_model_runner *runner = pass->runner;
+    size_t from = zest_model_apart(runner, ZEST_CONST2(x)), to = zest_model_apart(runner, ZEST_CONST2(room));
+    zest_copy_rows job = {.from = x[0],
+                          .to = room[0],
+                          .lanes = zest_perturbation_lanes(&lanes->perturbation),
+                          .from_lane = from,
+                          .to_lane = to,
                           .from_stride = width,
                           .to_stride = width,
                           .width = width,
                           .count = pass->asked,
                           .source = pass->at.rows};
     if (runner->operations->device->copy_rows(runner->device, &job)) return -1;
-    job.from = room, job.to = x, job.source = NULL;
+    job.from = room[0], job.to = x[0], job.source = NULL;
+    job.from_lane = to, job.to_lane = from;
     return runner->operations->device->copy_rows(runner->device, &job);
 }
 
@@ -260,11 +269,16 @@ static int pick(const zest_model_pass *pass, float *x, size_t width, float *room
  * again. */
 static zest_status narrow(zest_model_pass *pass, const zest_model_pair *lanes, float *const context[2],
                           float *const room[2]) {
-    int failed = 0;
-    for (int l = 0; l < lanes->perturbation.lanes && !failed; l++)
-        failed = pick(pass, context[l], pass->q_width, room[l]) ||
-                 pick(pass, lanes->x[l], pass->is->width, room[l]);
-    return failed ? zest_model_no_scratch(pass->runner, pass->error) : ZEST_OK;
+    if (pass->runner->device) {
+        int failed = pick_there(pass, lanes, context, pass->q_width, room) ||
+                     pick_there(pass, lanes, lanes->x, pass->is->width, room);
+        return failed ? zest_model_no_scratch(pass->runner, pass->error) : ZEST_OK;
+    }
+    for (int l = 0; l < lanes->perturbation.lanes; l++) {
+        pick(pass, context[l], pass->q_width, room[l]);
+        pick(pass, lanes->x[l], pass->is->width, room[l]);
+    }
+    return ZEST_OK;
 }
 
 static zest_status attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
@@ -316,9 +330,10 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
         status = map(pass, lanes, &layer->up, in, rows, is->width, up, is->inner, NULL,
                      is->gated ? ZEST_ACT_NONE : is->activation);
     if (status) return status;
-    for (int l = 0; is->gated && l < lanes->perturbation.lanes; l++)
-        pass->runner->operations->gate(gate[l], up[l], rows * is->inner, is->activation,
-                                       pass->runner->threads, &pass->runner->scratch);
+    for (size_t l = 0; is->gated && l < zest_perturbation_lanes(&lanes->perturbation); l++)
+        pass->runner->operations->gate(zest_model_lane_at(ZEST_CONST2(gate), l),
+                                       zest_model_lane_at(ZEST_CONST2(up), l), rows * is->inner,
+                                       is->activation, pass->runner->threads, &pass->runner->scratch);
     status = map(pass, lanes, &layer->down, is->gated ? ZEST_CONST2(gate) : ZEST_CONST2(up), rows, is->inner,
                  is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
     if (!status && is->norm_after)

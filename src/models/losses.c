@@ -74,7 +74,7 @@ static zest_status visit_words(zest_model_runner *runner, const zest_model_unit 
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     if (!status && runner->device) return leave_words(job, unit, h, error);
     if (!status)
-        status = zest_model_room_floats(runner, &runner->logits, 2 * objective->items * objective->word_count,
+        status = zest_model_room_floats(runner, &runner->logits, 2, objective->items * objective->word_count,
                                         error);
     if (status) return status;
     float *logits[2];
@@ -123,17 +123,28 @@ static void keep_tokens(const losing *job, size_t lane, const zest_logit_sum *su
     keep(job, lane, job->item_scores);
 }
 
+static zest_status visit_pair(losing *job, const zest_model_unit *unit, size_t i, const float *const h[2],
+                              zest_error *error) {
+    zest_model_unit one = *unit;
+    if (i) one.perturbation = unit->perturbation.more[i - 1];
+    one.perturbation.more_count = 0;
+    one.first = job->lane = unit->first + 2 * i;
+    const float *const own[2] = {zest_model_lane_at(h, 2 * i), zest_model_lane_at(h, 2 * i + 1)};
+    return zest_model_head_blocks(job->runner, &one, own, visit_block, job, error);
+}
+
 static zest_status visit_tokens(zest_model_runner *runner, const zest_model_unit *unit, void *user,
                                 zest_error *error) {
     losing *job = user;
     const float *h[2];
-    job->lane = unit->first;
     for (size_t i = 0; !runner->device && i < 2 * job->row_count; i++)
         job->sums[0][i] = (zest_logit_sum){-INFINITY, 0, 0};
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     if (!status && runner->device && !job->targets)
         status = zest_model_stage(runner, job->objective->targets, job->row_count, &job->targets, error);
-    if (!status) status = zest_model_head_blocks(runner, unit, h, visit_block, job, error);
+    for (size_t i = 0; i <= unit->perturbation.more_count && !status;
+         i++) /* pair by pair: logits are large */
+        status = visit_pair(job, unit, i, h, error);
     for (int l = 0; !runner->device && l < unit->perturbation.lanes && !status; l++)
         keep_tokens(job, unit->first + (size_t)l, job->sums[l]);
     return status;
@@ -245,7 +256,7 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
     if (!job.item_scores || !job.sums[0])
         status = zest_error_memory(error, "losses", job.row_count * 2 * sizeof *job.sums[0]);
     if (!status && runner->device)
-        status = zest_model_room_floats(runner, &runner->results,
+        status = zest_model_room_floats(runner, &runner->results, 1,
                                         lane_count * result_bytes(&job) / sizeof(float), error);
     if (!status) status = zest_model_forward(runner, &request, error);
     if (!status && runner->device) status = fetch_results(&job, lane_count, error);

@@ -28,14 +28,15 @@ void zest_model_memory_free(zest_model_runner *runner, void *data) {
         free(data);
 }
 
-static zest_status room_of(zest_model_runner *runner, zest_model_room *room, size_t count, size_t cell,
-                           zest_error *error) {
-    /* Both halves start on a cache line; on a device, where matrix products like it. */
-    const size_t unit = runner->device ? 512 : 32;
+static zest_status room_of(zest_model_runner *runner, zest_model_room *room, size_t lanes, size_t each,
+                           size_t cell, zest_error *error) {
+    /* Every lane starts on a cache line; on a device, where matrix products like it. */
+    const size_t unit = runner->device ? 256 : 16;
+    size_t lane = (each + unit - 1) / unit * unit, count = lanes * lane;
+    room->lane = lane;
     if (count <= room->count) return ZEST_OK;
     zest_model_memory_free(runner, room->data);
-    *room = (zest_model_room){0};
-    count = (count + unit - 1) / unit * unit;
+    *room = (zest_model_room){.lane = lane};
     room->data = zest_model_memory_new(runner, count * cell);
     if (!room->data)
         return runner->device ? zest_model_no_scratch(runner, error)
@@ -45,43 +46,52 @@ static zest_status room_of(zest_model_runner *runner, zest_model_room *room, siz
     return ZEST_OK;
 }
 
-zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t count,
+zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room, size_t lanes, size_t each,
                                 zest_error *error) {
-    return room_of(runner, room, count, zest_model_cell(runner), error);
+    return room_of(runner, room, lanes, each, zest_model_cell(runner), error);
 }
 
-zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t count,
-                                   zest_error *error) {
-    return room_of(runner, room, count, sizeof(float), error);
+zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t lanes,
+                                   size_t each, zest_error *error) {
+    return room_of(runner, room, lanes, each, sizeof(float), error);
 }
 
 static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
 
-/* The largest matrix as two lanes see it: what a device makes of it before it is multiplied. */
+/* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain little. */
+enum { GROUP_MIB = 512 };
+
+/* The largest matrix as two lanes see it, twice: a device makes the next one while the one before is
+ * multiplied. */
 static size_t weight_bytes(const zest_model_runner *runner) {
     const zest_model_description *is = &runner->model->is;
     size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = is->inner > q ? is->inner : q;
-    return 2 * widest * is->width * zest_model_cell(runner);
+    return 2 * 2 * widest * is->width * zest_model_cell(runner);
 }
 
-zest_status zest_model_fit(const zest_model_pass *pass, size_t *pairs, zest_error *error) {
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+zest_status zest_model_fit(zest_model_pass *pass) {
     const zest_model_runner *runner = pass->runner;
     if (!runner->device) return ZEST_OK;
     zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
-    size_t cell = zest_model_cell(runner), pair = plan.hidden / sizeof(float) * cell;
-    size_t work = plan.work / sizeof(float) * cell, fixed = work + weight_bytes(runner);
+    size_t cell = zest_model_cell(runner), hidden = plan.hidden / sizeof(float) * cell;
+    size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(runner);
+    size_t most = ((size_t)GROUP_MIB << 20) / each;
+    pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
-    if (work + *pairs * pair <= had) return ZEST_OK; /* as in the passes before */
+    if (pass->group * work + pass->live * hidden <= had) return ZEST_OK; /* as in the passes before */
     size_t room = runner->operations->device->available(runner->device) + had;
-    while (*pairs > 1 && fixed + *pairs * pair > room) --*pairs;
-    if (fixed + pair <= room) return ZEST_OK;
-    size_t row = (work + pair) / pass->room_rows;
+    while (pass->group > 1 && pass->group * each + pass->live * hidden > room) pass->group--;
+    while (pass->live > 1 && each + pass->live * hidden > room) pass->live--;
+    if (each + hidden <= room) return ZEST_OK;
+    size_t row = (work + hidden) / pass->room_rows;
     size_t rows = room > weight_bytes(runner) ? (room - weight_bytes(runner)) / row : 0;
     return zest_error_set(
-        error, ZEST_ERROR_MEMORY,
+        pass->error, ZEST_ERROR_MEMORY,
         "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
         "are free: about %zu tokens would fit",
-        pass->room_rows, (double)(fixed + pair) / 1048576, (double)room / 1048576, rows);
+        pass->room_rows, (double)(each + hidden) / 1048576, (double)room / 1048576, rows);
 }
 
 /* ---- Weights ---- */

@@ -45,12 +45,24 @@
 #define ZEST_FMA(a, b, c) __fmaf_rn(a, b, c)
 #define ZEST_MUL(a, b) __fmul_rn(a, b)
 #define ZEST_ADD(a, b) __fadd_rn(a, b)
-#define ZEST_SQRT(a) __fsqrt_rn(a)
+#define ZEST_SQRT(a) zest_normal_sqrt(a)
+/* A small whole number as a float: beside 1.5 2^23 steps are 1. Conversions are slow there. */
+#define ZEST_SMALL(e) __fadd_rn(__uint_as_float(0x4B400000u + (uint32_t)(e)), -12582912.0f)
+/* The rounded root of 0 and of 1e-8 .. 64, which is all that comes here: __fsqrt_rn without its branch for
+ * the rest. tests/cuda/noise.cu compares all of them. */
+static __device__ __forceinline__ float zest_normal_sqrt(float x) {
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    float s = __fmul_rn(x, r);
+    s = __fmaf_rn(__fmaf_rn(-s, s, x), __fmul_rn(0.5f, r), s);
+    return x > 0.0f ? s : 0.0f;
+}
 #else /* compiled with -ffp-contract=off */
 #define ZEST_FMA(a, b, c) fmaf(a, b, c)
 #define ZEST_MUL(a, b) ((a) * (b))
 #define ZEST_ADD(a, b) ((a) + (b))
 #define ZEST_SQRT(a) sqrtf(a)
+#define ZEST_SMALL(e) ((float)(e))
 #endif
 
 ZEST_DEVICE uint32_t zest_normal_bits(float value) {
@@ -81,7 +93,7 @@ ZEST_DEVICE float zest_normal_radius(uint32_t x) {
     p = ZEST_FMA(p, f, ZEST_NORMAL_LOG_0);
     float square = ZEST_MUL(f, f);
     float log1p = ZEST_FMA(ZEST_MUL(square, f), p, ZEST_FMA(-0.5f, square, f));
-    float log = ZEST_FMA((float)e, ZEST_NORMAL_LN2, log1p);
+    float log = ZEST_FMA(ZEST_SMALL(e), ZEST_NORMAL_LN2, log1p);
     /* u rounds to 1 for the largest x: then power is -0, and the radius +0. */
     float power = ZEST_MUL(-2.0f, log);
     return ZEST_SQRT(power > 0.0f ? power : 0.0f);

@@ -39,6 +39,29 @@ __global__ void update(float *x, uint64_t seed, size_t blocks, float c0, float c
     }
 }
 
+/* Every root that a radius can need. */
+__global__ void roots(unsigned long long *bad, uint32_t from, uint32_t to) {
+    for (uint64_t i = from + blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i <= to; i += (uint64_t)gridDim.x * blockDim.x) {
+        float x = __uint_as_float((uint32_t)i);
+        if (__float_as_uint(ZEST_SQRT(x)) != __float_as_uint(__fsqrt_rn(x))) atomicAdd(bad, 1ull);
+    }
+}
+
+static size_t wrong_roots(void) {
+    unsigned long long *device, count[2] = {0, 0};
+    const float ends[2] = {1e-8f, 64.0f};
+    uint32_t bits[2];
+    memcpy(bits, ends, sizeof bits);
+    check(cudaMalloc(&device, sizeof *device), "cudaMalloc");
+    check(cudaMemcpy(device, count, sizeof *device, cudaMemcpyHostToDevice), "copy");
+    roots<<<1024, 256>>>(device, bits[0], bits[1]);
+    roots<<<1, 1>>>(device, 0, 0);
+    check(cudaGetLastError(), "roots");
+    check(cudaMemcpy(count, device, sizeof *device, cudaMemcpyDeviceToHost), "copy");
+    cudaFree(device);
+    return (size_t)count[0];
+}
+
 static size_t differences(const float *a, const float *b, size_t n) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) count += memcmp(&a[i], &b[i], 4) != 0;
@@ -72,7 +95,9 @@ int main(void) {
         for (size_t i = 0; i < n; i++) host[i] = fmaf(c[k], z[i], host[i]);
     }
     bad += differences(host, back, n);
-    printf("%zu of %zu numbers differ\n", bad, 3 * n);
+    size_t roots_differ = wrong_roots();
+    printf("%zu of %zu numbers differ, %zu roots\n", bad, 3 * n, roots_differ);
+    bad += roots_differ;
     cudaFree(device);
     free(host);
     free(back);

@@ -167,9 +167,9 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
                           job->causal,
                           job->scale * 1.44269504f};
     int bad = 0;
-    enum { MOST = 32767 }; /* sequences of a launch: blocks in the third dimension are two lanes' */
-    for (size_t first = 0; first < job->sequences && !bad; first += MOST) {
-        size_t here = job->sequences - first < MOST ? job->sequences - first : MOST;
+    const size_t most = 65535 / job->lanes; /* sequences of a launch, by the blocks of the third dimension */
+    for (size_t first = 0; first < job->sequences && !bad; first += most) {
+        size_t here = job->sequences - first < most ? job->sequences - first : most;
         attention_job some = work;
         some.q_start += first, some.kv_start += first;
         if (some.kv_end) some.kv_end += first;

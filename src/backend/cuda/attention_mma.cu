@@ -69,10 +69,19 @@ static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride
     for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
         unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
         if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
-        uint4 x = make_uint4(0, 0, 0, 0);
-        if (r < rows && d < head_size) x = *(const uint4 *)(from + r * stride + d);
-        *(uint4 *)(to + r * (SIZE + PAD) + d) = x;
+        int there = r < rows && d < head_size;
+        uint32_t address = (uint32_t)__cvta_generic_to_shared(to + r * (SIZE + PAD) + d);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
+                     "l"(there ? from + r * stride + d : from), "r"(there ? 16 : 0)
+                     : "memory");
     }
+}
+
+/* Copies are counted in groups; this many of the newest may still be on their way. */
+static __device__ __forceinline__ void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int NEWEST> static __device__ __forceinline__ void arrived() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
+    __syncthreads();
 }
 
 /* ---- The kernel ---- */
@@ -81,7 +90,8 @@ template <class T, int SIZE, int KEYS, bool KEEP>
 static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mma_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, STEPS = SIZE / 16, TILES = KEYS / 8, COLUMNS = SIZE / 8;
-    T *sk = (T *)shared_raw, *sv = sk + KEYS * ROW, *sq = KEEP ? sk : sv + KEYS * ROW;
+    const int STAGE = 2 * KEYS * ROW; /* keys, then values; two tiles of them */
+    T *stages = (T *)shared_raw, *sq = stages + (KEEP ? 1 : 2) * STAGE;
     unsigned sequence = blockIdx.z / job.lanes, lane = blockIdx.z % job.lanes, head = blockIdx.y;
     unsigned q0 = job.q_start[sequence], queries = job.q_start[sequence + 1] - q0,
              tile = blockIdx.x * QUERIES;
@@ -96,27 +106,40 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
     unsigned warp = threadIdx.x / 32, thread = threadIdx.x % 32, across = thread % 4 * 2, down = thread / 4;
 
     /* Queries: in registers for good when there is room, else read again for every tile of keys. With KEEP
-     * they pass through the room of keys and values, which together hold QUERIES rows. */
+     * they pass through the room of the second tile, which holds QUERIES rows. */
     static_assert(!KEEP || 2 * KEYS >= QUERIES, "keys and values lend the queries their room");
+    auto fetch_tile = [&](unsigned first, T *to) {
+        unsigned rows = first < keys ? min(keys - first, (unsigned)KEYS) : 0;
+        fetch<T, SIZE, KEYS>(to, k + first * job.kv_stride, job.kv_stride, rows, job.head_size);
+        close_group();
+        fetch<T, SIZE, KEYS>(to + KEYS * ROW, v + first * job.kv_stride, job.kv_stride, rows, job.head_size);
+        close_group();
+    };
     uint32_t fragment[KEEP ? STEPS : 1][4];
     const T *own = sq + (warp * 16 + thread % 16) * ROW + thread / 16 * 8;
     fetch<T, SIZE, QUERIES>(sq, q, job.q_stride, here, job.head_size);
-    __syncthreads();
+    close_group();
+    fetch_tile(0, stages);
+    arrived<2>();
     if (KEEP) {
 #pragma unroll
         for (int i = 0; i < STEPS; i++) load4(fragment[KEEP ? i : 0], own + i * 16);
+        __syncthreads();
     }
 
     float result[COLUMNS][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < COLUMNS * 4; i++) (&result[0][0])[i] = 0;
     unsigned seen = job.causal ? min(keys, past + tile + here) : keys;
-    for (unsigned first = 0; first < seen; first += KEYS) {
-        unsigned rows = min(keys - first, (unsigned)KEYS);
-        __syncthreads();
-        fetch<T, SIZE, KEYS>(sk, k + first * job.kv_stride, job.kv_stride, rows, job.head_size);
-        fetch<T, SIZE, KEYS>(sv, v + first * job.kv_stride, job.kv_stride, rows, job.head_size);
-        __syncthreads();
+    for (unsigned first = 0, turn = 0; first < seen; first += KEYS, turn ^= 1) {
+        const T *sk = stages + turn * STAGE, *sv = sk + KEYS * ROW;
+        if (first + KEYS < seen) { /* the next tile, while this one is worked on */
+            fetch_tile(first + KEYS, stages + (turn ^ 1) * STAGE);
+        } else {
+            close_group();
+            close_group();
+        }
+        arrived<3>();
 
         float s[TILES][4];
 #pragma unroll
@@ -167,6 +190,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
             for (int j = 0; j < COLUMNS; j++) result[j][2 * i] *= shrink, result[j][2 * i + 1] *= shrink;
         }
 
+        arrived<2>();
 #pragma unroll
         for (int i = 0; i < KEYS / 16; i++) {
             uint32_t a[4] = {pack<T>(s[2 * i][0], s[2 * i][1]), pack<T>(s[2 * i][2], s[2 * i][3]),
@@ -180,6 +204,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
                 mma<T>(result[j + 1], a, b[2], b[3]);
             }
         }
+        __syncthreads();
     }
 
 #pragma unroll
@@ -201,7 +226,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
 
 template <class T, int SIZE, int KEYS, bool KEEP>
 static int launch(zest_cuda *cuda, const mma_job *job, dim3 grid) {
-    size_t bytes = (2 * KEYS + (KEEP ? 0 : QUERIES)) * (SIZE + PAD) * sizeof(T);
+    size_t bytes = (4 * KEYS + (KEEP ? 0 : QUERIES)) * (SIZE + PAD) * sizeof(T);
     if (bytes > 48 << 10 &&
         zest_cuda_failed(cuda,
                          cudaFuncSetAttribute(mma_kernel<T, SIZE, KEYS, KEEP>,
@@ -223,10 +248,8 @@ template <class T> static int choose(zest_cuda *cuda, const mma_job *job, dim3 g
 int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
     uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v;
     size_t steps = job->q_stride | job->kv_stride | job->q_lane | job->kv_lane;
-    enum { MOST = 65535 };
     if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 ||
-        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2 ||
-        job->sequences * job->lanes > MOST)
+        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2)
         return 1;
     mma_job work = {job->q,
                     job->k,
@@ -246,8 +269,17 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
                     (unsigned)job->lanes,
                     job->causal,
                     job->scale * 1.44269504f};
-    dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
-              (unsigned)(job->sequences * job->lanes));
-    return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &work, grid)
-                                                   : choose<__half>(cuda, &work, grid);
+    const size_t most = 65535 / job->lanes; /* sequences of a launch, by the blocks of the third dimension */
+    int bad = 0;
+    for (size_t first = 0; first < job->sequences && !bad; first += most) {
+        size_t here = job->sequences - first < most ? job->sequences - first : most;
+        mma_job some = work;
+        some.q_start += first, some.kv_start += first;
+        if (some.kv_end) some.kv_end += first;
+        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
+                  (unsigned)(here * job->lanes));
+        bad = cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &some, grid)
+                                                      : choose<__half>(cuda, &some, grid);
+    }
+    return bad;
 }

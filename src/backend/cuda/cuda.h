@@ -1,5 +1,6 @@
 /* What the files of the CUDA backend share. One device object: a stream in which everything runs in order,
- * cuBLASLt, and memory. C headers are included inside extern "C". */
+ * one beside it that makes the lanes' weights ahead of the products, cuBLASLt, and memory. C headers are
+ * included inside extern "C". */
 #ifndef ZEST_BACKEND_CUDA_CUDA_H
 #define ZEST_BACKEND_CUDA_CUDA_H
 
@@ -43,9 +44,9 @@ struct zest_gemm {
 struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
-    int found;
+    int found, uses;
 };
-enum { ZEST_GEMM_PLANS = 256 };
+enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
 
 struct zest_cuda_room {
     char *data;
@@ -55,6 +56,19 @@ struct zest_cuda_room {
 struct zest_cuda_block {
     void *data;
     size_t size;
+};
+
+/* Weights, biases and gains as the lanes of one operation see them. Some operations' worth exist at once, so
+ * that they can be made ahead. */
+struct zest_cuda_slot {
+    zest_cuda_room weights, vectors;
+    cudaEvent_t made, used; /* by the stream beside; by the operation */
+};
+enum { ZEST_CUDA_SLOTS = 2, ZEST_CUDA_NORM_SLOTS = 4 };
+
+struct zest_cuda_ring {
+    zest_cuda_slot slots[ZEST_CUDA_NORM_SLOTS];
+    unsigned count, next;
 };
 
 struct zest_cuda_mark { /* an operation of a watched pass */
@@ -67,12 +81,17 @@ struct zest_cuda {
     char name[256];
     int number, processors;
     size_t shared_most; /* bytes of shared memory that a block may have */
-    cudaStream_t stream;
+    size_t limit;       /* bytes that may be held; 0: all there are */
+    cudaStream_t stream, beside;
+    cudaEvent_t changed; /* behind what the stream beside has to wait for */
+    int has_changed;
     zest_cublas cublas;
-    zest_cuda_room workspace;        /* of cuBLASLt */
-    zest_cuda_room weights, vectors; /* what the lanes of one operation see */
+    zest_cuda_room workspace; /* of cuBLASLt */
+    zest_cuda_ring linears, norms;
+    zest_cuda_room aside; /* a residual that a product would overwrite */
     zest_gemm_plan *plans;
     size_t plan_next;
+    int tune; /* choose among algorithms by their time */
 
     char *pinned; /* on the host, for uploads in flight */
     size_t pinned_size, pinned_used;
@@ -116,11 +135,32 @@ struct zest_cuda_watch_one {
 
 zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error);
 void zest_cuda_cublas_close(zest_cuda *cuda);
+int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *what);
 int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- gemm_plan.cu ---- */
+
+/* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
+int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* ---- weights.cu ---- */
 
-/* A stored tensor, and where both lanes' versions of it go. */
+/* The directions of a call. */
+struct zest_cuda_pairs {
+    uint64_t seed[1 + ZEST_PAIRS_MORE];
+    float scale[1 + ZEST_PAIRS_MORE][2];
+    int count, lanes, signs; /* lanes of a pair: 1 or 2 */
+};
+zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p);
+
+/* The next slot of a ring, with that much room. NULL: there is none. */
+zest_cuda_slot *zest_cuda_slot_next(zest_cuda *cuda, zest_cuda_ring *ring, size_t weights, size_t vectors);
+int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count);
+void zest_cuda_ring_close(zest_cuda_ring *ring);
+/* The operation that reads the slot is queued. */
+int zest_cuda_slot_used(zest_cuda *cuda, zest_cuda_slot *slot);
+
+/* A stored tensor, and where the lanes' versions of it go. */
 struct zest_cuda_segment {
     const void *from;
     void *to;
@@ -131,8 +171,9 @@ struct zest_cuda_segment {
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
 
-/* Makes all of them in one launch. */
-int zest_cuda_make(zest_cuda *cuda, zest_cuda_segment *segments, size_t count, const zest_perturbation *p);
+/* Makes all of them in one launch; what is queued next finds them there. */
+int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
+                   const zest_perturbation *p);
 zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_perturbation *p, void *to,
                                        int64_t lane, zest_compute type);
 int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
@@ -164,6 +205,10 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, ze
 /* ---- Types ---- */
 
 static inline size_t zest_cuda_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
+/* Elements from a lane to the next. */
+static inline int64_t zest_cuda_apart(const void *first, const void *second, size_t size) {
+    return ((const char *)second - (const char *)first) / (int64_t)size;
+}
 static inline unsigned zest_cuda_blocks(size_t work, size_t each) {
     size_t blocks = (work + each - 1) / each;
     return (unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff);

@@ -31,7 +31,8 @@ static void *allocate(zest_device *device, size_t bytes) {
         cuda->blocks = grown;
         cuda->block_room = room;
     }
-    cudaError_t error = cudaMalloc(&data, bytes ? bytes : 1);
+    int beyond = cuda->limit && cuda->held + bytes > cuda->limit;
+    cudaError_t error = beyond ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         size_t free_bytes = 0, total = 0;
         (void)cudaGetLastError();
@@ -80,9 +81,11 @@ static size_t held(const zest_device *device, size_t *peak) {
 }
 
 static size_t available(zest_device *device) {
+    const zest_cuda *cuda = zest_cuda_of(device);
     size_t free_bytes = 0, total = 0;
-    (void)device;
-    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
+    size_t left = cuda->held < cuda->limit ? cuda->limit - cuda->held : 0;
+    return cuda->limit && left < free_bytes ? left : free_bytes;
 }
 
 static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
@@ -113,6 +116,7 @@ static int upload(zest_device *device, void *to, const void *from, size_t bytes)
     zest_cuda *cuda = zest_cuda_of(device);
     enum { LARGE = 1 << 22 };
     if (!bytes) return 0;
+    cuda->has_changed = 1;
     if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
         return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting") ||
                zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
@@ -161,12 +165,17 @@ static int unstage(zest_device *device) {
 static void close_device(zest_device *device) {
     zest_cuda *cuda = zest_cuda_of(device);
     if (!cuda) return;
+    if (cuda->beside) (void)cudaStreamSynchronize(cuda->beside);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
+    zest_cuda_ring_close(&cuda->linears);
+    zest_cuda_ring_close(&cuda->norms);
     zest_cuda_forget_marks(cuda);
     zest_cuda_cublas_close(cuda);
     for (size_t i = 0; i < cuda->block_count; i++) (void)cudaFree(cuda->blocks[i].data);
     if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
     if (cuda->uploaded) (void)cudaEventDestroy(cuda->uploaded);
+    if (cuda->changed) (void)cudaEventDestroy(cuda->changed);
+    if (cuda->beside) (void)cudaStreamDestroy(cuda->beside);
     if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
     free(cuda->blocks);
     free(cuda->plans);
@@ -199,6 +208,21 @@ static const zest_forward forward_table = {
     zest_cuda_rotary, zest_cuda_gate,   zest_cuda_gather, &device_table,
 };
 
+static int open_streams(zest_cuda *cuda) {
+    int least = 0, most = 0;
+    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&least, &most), "reading priorities") ||
+           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, most),
+                            "making a stream") ||
+           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->beside, cudaStreamNonBlocking, least),
+                            "making a stream") ||
+           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
+                            "making an event") ||
+           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
+                            "making an event") ||
+           zest_cuda_ring_open(cuda, &cuda->linears, ZEST_CUDA_SLOTS) ||
+           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_NORM_SLOTS);
+}
+
 static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     int count = 0, major = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
@@ -215,10 +239,7 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
         zest_cuda_failed(
             cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
             "reading its properties") ||
-        zest_cuda_failed(cuda, cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking),
-                         "making a stream") ||
-        zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
-                         "making an event"))
+        open_streams(cuda))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
@@ -238,6 +259,9 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->base.operations = &forward_table;
     cuda->base.compute = compute;
     cuda->base.cell = zest_cuda_size(compute);
+    const char *limit = getenv("ZEST_CUDA_MEMORY"), *tune = getenv("ZEST_CUDA_TUNE");
+    if (limit) cuda->limit = (size_t)strtoull(limit, NULL, 10) << 20;
+    cuda->tune = !tune || strcmp(tune, "off") != 0;
     zest_status status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);

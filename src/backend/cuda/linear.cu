@@ -1,4 +1,4 @@
-/* linear: make both lanes' weights, multiply, and whatever the product could not take along. */
+/* linear: make the lanes' weights, multiply, and whatever the product could not take along. */
 #include "backend/cuda/cells.cuh"
 
 enum { THREADS = 256 };
@@ -41,7 +41,42 @@ template <class T, int EACH> static __global__ void __launch_bounds__(THREADS) f
         *out = to_cell<T>(x[0]);
 }
 
+/* Rows without gaps, nothing but an activation: what RoBERTa's GELU is. Sixteen elements a thread. */
+template <class T, int ACT>
+static __global__ void __launch_bounds__(THREADS) flat_kernel(T *out, size_t count, int64_t lane) {
+    enum { TURNS = 2 };
+    T *at = out + blockIdx.y * lane + (size_t)blockIdx.x * (THREADS * 8 * TURNS) + threadIdx.x * 8;
+    size_t first = (size_t)blockIdx.x * (THREADS * 8 * TURNS) + threadIdx.x * 8;
+    float x[TURNS][8];
+#pragma unroll
+    for (int i = 0; i < TURNS; i++)
+        if (first + (size_t)i * THREADS * 8 < count) load8(at + i * THREADS * 8, x[i]);
+#pragma unroll
+    for (int i = 0; i < TURNS; i++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) x[i][j] = activate(x[i][j], ACT);
+        if (first + (size_t)i * THREADS * 8 < count) store8(at + i * THREADS * 8, x[i]);
+    }
+}
+
+template <class T> static int finish_flat(zest_cuda *cuda, const finish_job *job, int batch) {
+    size_t count = job->rows * job->outputs;
+    if (job->bias || job->residual || job->out_stride != job->outputs || count % 8 || job->out_lane % 8 ||
+        (uintptr_t)job->out % 16)
+        return 0;
+    dim3 grid(zest_cuda_blocks(count, THREADS * 16), (unsigned)batch);
+    T *out = (T *)job->out;
+    if (job->activation == ZEST_ACT_GELU)
+        flat_kernel<T, ZEST_ACT_GELU><<<grid, THREADS, 0, cuda->stream>>>(out, count, job->out_lane);
+    else if (job->activation == ZEST_ACT_SILU)
+        flat_kernel<T, ZEST_ACT_SILU><<<grid, THREADS, 0, cuda->stream>>>(out, count, job->out_lane);
+    else
+        return 0;
+    return 1;
+}
+
 template <class T> static void finish(zest_cuda *cuda, const finish_job *job, int batch) {
+    if (finish_flat<T>(cuda, job, batch)) return;
     int wide = job->outputs % 8 == 0 && job->out_stride % 8 == 0 && job->out_lane % 8 == 0 &&
                (uintptr_t)job->out % 16 == 0;
     size_t threads = job->rows * job->outputs / (wide ? 8 : 1);
@@ -81,44 +116,44 @@ static zest_dtype stored_as(zest_compute compute) {
                                           : ZEST_DTYPE_F16;
 }
 
-/* The weights and biases of all parts, one below the other, for both lanes. Those that can be used as they
- * are stay where they are. */
-static int prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
+/* The weights and biases of all parts, one below the other, for all lanes. Those that can be used as they are
+ * stay where they are. */
+static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
     const zest_perturbation *p = &job->perturbation;
     zest_compute type = cuda->base.compute, out = job->wide ? ZEST_COMPUTE_F32 : type;
     zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
-    size_t count = 0, elements = gemm->inputs * gemm->outputs, at = 0, row = 0;
+    size_t lanes = (size_t)gemm->batch, elements = gemm->inputs * gemm->outputs, count = 0, at = 0, row = 0;
     int direct =
         !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
-    if ((!direct && zest_cuda_reserve(cuda, &cuda->weights,
-                                      (size_t)p->lanes * (size_t)gemm->weight_lane * zest_cuda_size(type))) ||
-        zest_cuda_reserve(cuda, &cuda->vectors, (size_t)p->lanes * (size_t)gemm->bias_lane * sizeof(float)))
-        return -1;
-    gemm->weight = direct ? job->weight.data : cuda->weights.data;
+    zest_cuda_slot *slot =
+        zest_cuda_slot_next(cuda, &cuda->linears, lanes * (size_t)gemm->weight_lane * zest_cuda_size(type),
+                            lanes * (size_t)gemm->bias_lane * sizeof(float));
+    if (!slot) return NULL;
+    gemm->weight = direct ? job->weight.data : slot->weights.data;
     for (size_t i = 0; i <= job->more_count; i++) {
         const zest_weight *weight = i ? &job->more[i - 1].weight : &job->weight;
         const zest_weight *bias = i ? &job->more[i - 1].bias : &job->bias;
         if (!direct)
             segments[count++] = zest_cuda_segment_of(
-                weight, p, cuda->weights.data + at * zest_cuda_size(type), gemm->weight_lane, type);
+                weight, p, slot->weights.data + at * zest_cuda_size(type), gemm->weight_lane, type);
         if (bias->data) {
-            segments[count++] = zest_cuda_segment_of(bias, p, cuda->vectors.data + row * zest_cuda_size(out),
+            segments[count++] = zest_cuda_segment_of(bias, p, slot->vectors.data + row * zest_cuda_size(out),
                                                      gemm->bias_lane, out);
-            gemm->bias = cuda->vectors.data;
+            gemm->bias = slot->vectors.data;
         }
         at += weight->rows * weight->columns;
         row += job->transposed ? weight->columns : weight->rows;
     }
-    return zest_cuda_make(cuda, segments, count, p);
+    return zest_cuda_make(cuda, slot, segments, count, p) ? NULL : slot;
 }
 
 static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *job) {
     zest_gemm gemm = {};
     int64_t size = (int64_t)cuda->base.cell, wide = job->wide ? 4 : size;
     gemm.transposed = job->transposed;
-    gemm.batch = job->perturbation.lanes;
+    gemm.batch = (int)zest_perturbation_lanes(&job->perturbation);
     gemm.wide = job->wide || cuda->base.compute == ZEST_COMPUTE_F32;
     gemm.rows = job->rows;
     gemm.inputs = job->transposed ? job->weight.rows : job->weight.columns;
@@ -131,12 +166,30 @@ static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *job) {
     gemm.out_stride = job->out_stride;
     gemm.residual_stride = job->residual[0] ? job->residual_stride : job->out_stride;
     if (gemm.batch > 1) {
-        gemm.a_lane = ((const char *)job->a[1] - (const char *)job->a[0]) / size;
-        gemm.out_lane = ((char *)job->out[1] - (char *)job->out[0]) / wide;
+        gemm.a_lane = zest_cuda_apart(job->a[0], job->a[1], (size_t)size);
+        gemm.out_lane = zest_cuda_apart(job->out[0], job->out[1], (size_t)wide);
         if (job->residual[0])
-            gemm.residual_lane = ((const char *)job->residual[1] - (const char *)job->residual[0]) / wide;
+            gemm.residual_lane = zest_cuda_apart(job->residual[0], job->residual[1], (size_t)wide);
     }
     return gemm;
+}
+
+/* A residual in the place of the result, which the product is about to overwrite. */
+static int save_residual(zest_cuda *cuda, zest_gemm *gemm) {
+    size_t size = gemm->wide ? 4 : cuda->base.cell;
+    size_t each = (gemm->rows - 1) * gemm->residual_stride + gemm->outputs, lane = (each + 127) / 128 * 128;
+    if (zest_cuda_reserve(cuda, &cuda->aside, (size_t)gemm->batch * lane * size)) return -1;
+    for (int b = 0; b < gemm->batch; b++)
+        if (zest_cuda_failed(
+                cuda,
+                cudaMemcpyAsync(cuda->aside.data + (size_t)b * lane * size,
+                                (const char *)gemm->residual + b * gemm->residual_lane * (int64_t)size,
+                                each * size, cudaMemcpyDeviceToDevice, cuda->stream),
+                "keeping a residual"))
+            return -1;
+    gemm->residual = cuda->aside.data;
+    gemm->residual_lane = (int64_t)lane;
+    return 0;
 }
 
 int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
@@ -144,17 +197,19 @@ int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch)
     (void)threads;
     if (!job->rows) return 0;
     zest_gemm gemm = shape_of(cuda, job);
-    if (prepare(cuda, job, &gemm)) return -1;
     zest_activation later = job->activation;
-    const void *residual = gemm.residual;
-    if (later == ZEST_ACT_NONE)
-        residual = NULL; /* the product adds it */
-    else
+    zest_cuda_slot *slot = prepare(cuda, job, &gemm);
+    if (!slot) return -1;
+    const void *residual = NULL;
+    if (gemm.residual && later != ZEST_ACT_NONE) { /* else the product adds it */
+        if (gemm.residual == gemm.out && save_residual(cuda, &gemm)) return -1;
+        residual = gemm.residual;
         gemm.residual = NULL;
+    }
     if (!residual && (later == ZEST_ACT_RELU || later == ZEST_ACT_GELU_TANH)) {
         gemm.activation = later;
         later = ZEST_ACT_NONE;
     }
-    if (zest_cuda_gemm(cuda, &gemm)) return -1;
+    if (zest_cuda_gemm(cuda, &gemm) || zest_cuda_slot_used(cuda, slot)) return -1;
     return later == ZEST_ACT_NONE ? 0 : zest_cuda_finish(cuda, &gemm, NULL, later, residual);
 }

@@ -9,66 +9,73 @@ enum { THREADS = 256 };
 
 struct words_job {
     zest_weight weight, bias;
-    zest_perturbation p;
-    const void *h[2];
+    zest_cuda_pairs pairs;
+    const void *h;
+    float *out;
+    int64_t h_lane, out_lane;
     size_t rows, width, count;
     const uint32_t *words;
-    float *out[2];
     int moves[2], bias_moves[2];
 };
 
-/* A warp an output, both lanes: the noise of a word is drawn again for every row, which is cheaper than
- * keeping it. Weights are rounded to the compute's type, as the matrix products do. */
+/* A warp an output, both lanes of a pair: the noise of a word is drawn again for every row, which is cheaper
+ * than keeping it. Weights are rounded to the compute's type, as the matrix products do. */
 template <class T> static __global__ void __launch_bounds__(THREADS) words_kernel(words_job job) {
     size_t at = blockIdx.x * (size_t)(THREADS / 32) + threadIdx.x / 32;
     if (at >= job.rows * job.count) return;
+    int p = (int)blockIdx.y, lanes = job.pairs.lanes;
     size_t m = at / job.count, w = at % job.count;
     uint64_t word = job.words[w], row = word * job.width, first = job.weight.first + row;
     float sum[2] = {0, 0};
     for (uint64_t block = first / 4 + threadIdx.x % 32; block * 4 < first + job.width; block += 32) {
         float z[4] = {0, 0, 0, 0};
-        if (job.moves[0] | job.moves[1]) noise4(job.p.seed, job.p.signs, block, z);
+        if (job.moves[0] | job.moves[1]) noise4(job.pairs.seed[p], job.pairs.signs, block, z);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             uint64_t number = block * 4 + (uint64_t)j;
             if (number < first || number >= first + job.width) continue;
             uint64_t c = number - first;
             float x = load_weight(job.weight.data, job.weight.dtype, row + c);
-            for (int l = 0; l < job.p.lanes; l++) {
-                float y = job.moves[l] ? __fmaf_rn(job.p.scale[l], z[j], x) : x;
-                sum[l] =
-                    fmaf(to_float(((const T *)job.h[l])[m * job.width + c]), to_float(to_cell<T>(y)), sum[l]);
+            for (int l = 0; l < lanes; l++) {
+                const T *h = (const T *)job.h + (p * lanes + l) * job.h_lane + m * job.width;
+                float y = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], x) : x;
+                sum[l] = fmaf(to_float(h[c]), to_float(to_cell<T>(y)), sum[l]);
             }
         }
     }
-    for (int l = 0; l < job.p.lanes; l++) {
+    for (int l = 0; l < lanes; l++) {
         float y = warp_sum(sum[l]);
         if (threadIdx.x % 32) continue;
         if (job.bias.data) {
             float b = load_weight(job.bias.data, job.bias.dtype, word);
             y += job.bias_moves[l]
-                     ? __fmaf_rn(job.p.scale[l], noise1(job.p.seed, job.p.signs, job.bias.first + word), b)
+                     ? __fmaf_rn(job.pairs.scale[p][l],
+                                 noise1(job.pairs.seed[p], job.pairs.signs, job.bias.first + word), b)
                      : b;
         }
-        job.out[l][at] = y;
+        job.out[(p * lanes + l) * job.out_lane + (int64_t)at] = y;
     }
 }
 
 int zest_cuda_words(zest_device *device, const zest_words *job) {
     zest_cuda *cuda = zest_cuda_of(device);
-    words_job work = {job->weight, job->bias,  job->perturbation, {job->h[0], job->h[1]},     job->rows,
-                      job->width,  job->count, job->words,        {job->out[0], job->out[1]}, {0, 0},
+    words_job work = {job->weight, job->bias,   zest_cuda_pairs_of(&job->perturbation),
+                      job->h[0],   job->out[0], 0,
+                      0,           job->rows,   job->width,
+                      job->count,  job->words,  {0, 0},
                       {0, 0}};
+    if (job->perturbation.lanes > 1) {
+        work.h_lane = zest_cuda_apart(job->h[0], job->h[1], cuda->base.cell);
+        work.out_lane = zest_cuda_apart(job->out[0], job->out[1], sizeof(float));
+    }
+    dim3 grid(zest_cuda_blocks(job->rows * job->count, THREADS / 32), (unsigned)work.pairs.count);
     for (int l = 0; l < job->perturbation.lanes; l++) {
         work.moves[l] = !job->weight.frozen && job->perturbation.scale[l] != 0;
         work.bias_moves[l] = !job->bias.frozen && job->perturbation.scale[l] != 0;
     }
     if (!job->rows || !job->count) return 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_LOSS);
-    ZEST_CUDA_TYPED(
-        cuda->base.compute, T,
-        (words_kernel<T>
-         <<<zest_cuda_blocks(job->rows * job->count, THREADS / 32), THREADS, 0, cuda->stream>>>(work)));
+    ZEST_CUDA_TYPED(cuda->base.compute, T, (words_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(work)));
     return zest_cuda_launched(cuda, "the words' logits");
 }
 

@@ -7,29 +7,30 @@ enum { THREADS = 256 };
 
 struct gather_job {
     zest_weight table;
-    zest_perturbation p;
+    zest_cuda_pairs pairs;
     const uint32_t *ids;
-    void *out[2];
-    size_t count;
+    void *out;
+    int64_t lane;
     int add, moves[2];
 };
 
-/* A block a row; four elements a thread, those of one block of noise. */
+/* A block a row and pair; four elements a thread, those of one block of noise. */
 template <class T> static __global__ void __launch_bounds__(THREADS) gather_kernel(gather_job job) {
     size_t columns = job.table.columns, i = blockIdx.x;
+    int p = (int)blockIdx.y;
     uint64_t row = (uint64_t)job.ids[i] * columns, first = job.table.first + row;
     for (uint64_t block = first / 4 + threadIdx.x; block * 4 < first + columns; block += THREADS) {
         float z[4] = {0, 0, 0, 0};
-        if (job.moves[0] | job.moves[1]) noise4(job.p.seed, job.p.signs, block, z);
+        if (job.moves[0] | job.moves[1]) noise4(job.pairs.seed[p], job.pairs.signs, block, z);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             uint64_t number = block * 4 + (uint64_t)j;
             if (number < first || number >= first + columns) continue;
             uint64_t c = number - first;
             float w = load_weight(job.table.data, job.table.dtype, row + c);
-            for (int l = 0; l < job.p.lanes; l++) {
-                T *to = (T *)job.out[l] + i * columns + c;
-                float x = job.moves[l] ? __fmaf_rn(job.p.scale[l], z[j], w) : w;
+            for (int l = 0; l < job.pairs.lanes; l++) {
+                T *to = (T *)job.out + (p * job.pairs.lanes + l) * job.lane + i * columns + c;
+                float x = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], w) : w;
                 *to = to_cell<T>(job.add ? to_float(*to) + x : x);
             }
         }
@@ -41,11 +42,12 @@ int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!count) return 0;
-    gather_job job = {*table, *p, ids, {out[0], out[1]}, count, add, {0, 0}};
+    gather_job job = {*table, zest_cuda_pairs_of(p), ids, out[0], 0, add, {0, 0}};
+    if (p->lanes > 1) job.lane = zest_cuda_apart(out[0], out[1], cuda->base.cell);
+    dim3 grid((unsigned)count, (unsigned)job.pairs.count);
     for (int l = 0; l < p->lanes; l++) job.moves[l] = !table->frozen && p->scale[l] != 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (gather_kernel<T><<<(unsigned)count, THREADS, 0, cuda->stream>>>(job)));
+    ZEST_CUDA_TYPED(cuda->base.compute, T, (gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(job)));
     return zest_cuda_launched(cuda, "a gather");
 }
 
@@ -115,6 +117,8 @@ void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation 
 
 template <class T>
 static __global__ void __launch_bounds__(THREADS) copy_kernel(const T *from, T *to, zest_copy_rows job) {
+    from += blockIdx.y * job.from_lane;
+    to += blockIdx.y * job.to_lane;
     size_t i = blockIdx.x, source = job.source ? job.source[i] : i, target = job.target ? job.target[i] : i;
     for (size_t c = threadIdx.x; c < job.width; c += THREADS)
         to[target * job.to_stride + c] = from[source * job.from_stride + c];
@@ -122,10 +126,11 @@ static __global__ void __launch_bounds__(THREADS) copy_kernel(const T *from, T *
 
 int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job) {
     zest_cuda *cuda = zest_cuda_of(device);
-    if (!job->count || !job->width) return 0;
+    if (!job->count || !job->width || !job->lanes) return 0;
+    dim3 grid((unsigned)job->count, (unsigned)job->lanes);
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
     ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (copy_kernel<T><<<(unsigned)job->count, THREADS, 0, cuda->stream>>>(
-                        (const T *)(const void *)job->from, (T *)(void *)job->to, *job)));
+                    (copy_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
+                                                                        (T *)(void *)job->to, *job)));
     return zest_cuda_launched(cuda, "copying rows");
 }

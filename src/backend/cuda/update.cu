@@ -145,6 +145,7 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     job.keep = keep;
     job.rounding = rounding;
     job.nearest = nearest;
+    cuda->has_changed = 1;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_UPDATE);
     update_kernel<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(job);
     return zest_cuda_launched(cuda, "the update");

@@ -1,0 +1,227 @@
+/* Which of cuBLASLt's algorithms a product uses. Its heuristic proposes some; a product that comes again is
+ * timed with each of them. */
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+struct product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t weight, a, c, out;
+};
+
+static cudaDataType_t type_of(zest_compute compute) {
+    return compute == ZEST_COMPUTE_F32 ? CUDA_R_32F : compute == ZEST_COMPUTE_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+static cublasLtEpilogue_t epilogue_of(const zest_gemm *job) {
+    if (job->activation == ZEST_ACT_RELU)
+        return job->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (job->activation == ZEST_ACT_GELU_TANH)
+        return job->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    return job->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static int lay_out(zest_cublas *c, cublasLtMatrixLayoutOpaque_t *layout, cudaDataType_t type, uint64_t rows,
+                   uint64_t columns, int64_t stride, int batch, int64_t lane) {
+    return c->layout_init(layout, sizeof *layout, type, rows, columns, stride) ||
+           (batch > 1 &&
+            (c->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch) ||
+             c->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &lane, sizeof lane)));
+}
+
+static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
+    zest_cublas *c = &cuda->cublas;
+    cudaDataType_t type = type_of(cuda->base.compute), out = job->wide ? CUDA_R_32F : type;
+    cublasOperation_t turned = CUBLAS_OP_T, straight = CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(job);
+    int bad = c->desc_init(&p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSA, job->transposed ? &straight : &turned,
+                          sizeof turned) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (!bad && job->bias)
+        bad = c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &job->bias, sizeof job->bias) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &out, sizeof out) ||
+              (job->batch > 1 && c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
+                                             &job->bias_lane, sizeof job->bias_lane));
+    uint64_t first = job->transposed ? job->outputs : job->inputs,
+             second = job->transposed ? job->inputs : job->outputs;
+    size_t c_stride = job->residual ? job->residual_stride : job->out_stride;
+    bad = bad || lay_out(c, &p->weight, type, first, second, (int64_t)first, job->batch, job->weight_lane) ||
+          lay_out(c, &p->a, type, job->inputs, job->rows, (int64_t)job->a_stride, job->batch, job->a_lane) ||
+          lay_out(c, &p->c, out, job->outputs, job->rows, (int64_t)c_stride, job->batch,
+                  job->residual ? job->residual_lane : job->out_lane) ||
+          lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch,
+                  job->out_lane);
+    if (bad) (void)zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "describing a product");
+    return bad;
+}
+
+/* The largest power of two, 256 at most, that divides an address and the steps to the next row and lane. */
+static uint32_t alignment(const void *data, size_t stride, int64_t lane, size_t size) {
+    uintptr_t bits = (uintptr_t)data | (uintptr_t)(stride * size) | (uintptr_t)(lane * (int64_t)size) | 256;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+/* ---- Proposals ---- */
+
+struct operand_alignment {
+    uint32_t bytes[4]; /* weight, a, residual, out */
+};
+
+static operand_alignment alignment_of(const zest_cuda *cuda, const zest_gemm *job) {
+    size_t size = zest_cuda_size(cuda->base.compute), wide = job->wide ? 4 : size;
+    return {{alignment(job->weight, job->transposed ? job->outputs : job->inputs, job->weight_lane, size),
+             alignment(job->a, job->a_stride, job->a_lane, size),
+             alignment(job->residual ? job->residual : job->out,
+                       job->residual ? job->residual_stride : job->out_stride,
+                       job->residual ? job->residual_lane : job->out_lane, wide),
+             alignment(job->out, job->out_stride, job->out_lane, wide)}};
+}
+
+/* How many were found, -1 on error. */
+static int propose(zest_cuda *cuda, const operand_alignment *align, product *p,
+                   cublasLtMatmulHeuristicResult_t *results, int most) {
+    static const cublasLtMatmulPreferenceAttributes_t names[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    zest_cublas *c = &cuda->cublas;
+    cublasLtMatmulPreferenceOpaque_t preference;
+    size_t workspace = ZEST_CUDA_WORKSPACE;
+    int found = 0;
+    int bad = c->preference_init(&preference, sizeof preference) ||
+              c->preference_set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                sizeof workspace);
+    for (int i = 0; i < 4 && !bad; i++)
+        bad = c->preference_set(&preference, names[i], &align->bytes[i], sizeof align->bytes[i]);
+    if (bad) return zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "stating preferences");
+    cublasStatus_t status = c->heuristic(c->handle, &p->desc, &p->weight, &p->a, &p->c, &p->out, &preference,
+                                         most, results, &found);
+    return status == CUBLAS_STATUS_SUCCESS ? found : 0;
+}
+
+static int search(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+    cublasLtMatmulHeuristicResult_t result;
+    const operand_alignment align = alignment_of(cuda, job);
+    int found = propose(cuda, &align, p, &result, 1);
+    plan->found = found > 0;
+    if (plan->found) plan->algorithm = result.algo;
+    return found < 0;
+}
+
+static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p, void *out,
+                          const cublasLtMatmulAlgo_t *algorithm) {
+    const float one = 1, beta = job->residual ? 1.0f : 0.0f;
+    return cuda->cublas.matmul(cuda->cublas.handle, &p->desc, &one, job->weight, &p->weight, job->a, &p->a,
+                               &beta, job->residual ? job->residual : out, &p->c, out, &p->out, algorithm,
+                               cuda->workspace.data, cuda->workspace.size, cuda->stream);
+}
+
+/* ---- The fastest ---- */
+
+enum { CANDIDATES = 10, RUNS = 2 };
+
+/* Seconds of one run, or a large number: the algorithm does not work. */
+static double time_one(zest_cuda *cuda, const zest_gemm *job, product *p, void *out,
+                       const cublasLtMatmulAlgo_t *algorithm, const cudaEvent_t clock[2]) {
+    const double never = 1e9;
+    float milliseconds = 0;
+    if (run(cuda, job, p, out, algorithm) || cudaEventRecord(clock[0], cuda->stream)) return never;
+    for (int i = 0; i < RUNS; i++)
+        if (run(cuda, job, p, out, algorithm)) return never;
+    if (cudaEventRecord(clock[1], cuda->stream) || cudaEventSynchronize(clock[1]) ||
+        cudaEventElapsedTime(&milliseconds, clock[0], clock[1]))
+        return never;
+    return 1e-3 * (double)milliseconds / RUNS;
+}
+
+static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, void *out, zest_gemm_plan *plan) {
+    cublasLtMatmulHeuristicResult_t results[CANDIDATES];
+    const operand_alignment align = alignment_of(cuda, job);
+    cudaEvent_t clock[2] = {};
+    int count = propose(cuda, &align, p, results, CANDIDATES);
+    if (count > 1 && cudaEventCreate(&clock[0]) == cudaSuccess && cudaEventCreate(&clock[1]) == cudaSuccess) {
+        double best = time_one(cuda, job, p, out, &results[0].algo, clock);
+        plan->algorithm = results[0].algo;
+        for (int i = 1; i < count; i++) {
+            double seconds = time_one(cuda, job, p, out, &results[i].algo, clock);
+            if (seconds > 0.98 * best) continue; /* not by chance */
+            best = seconds;
+            plan->algorithm = results[i].algo;
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        if (clock[i]) (void)cudaEventDestroy(clock[i]);
+}
+
+/* Runs the product some times more than asked for, which changes nothing unless the residual is where the
+ * result goes: then the result goes elsewhere. */
+static void tune(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+    const zest_device_table *table = cuda->base.operations->device;
+    size_t size = job->wide ? 4 : cuda->base.cell;
+    size_t bytes = ((size_t)(job->batch - 1) * (size_t)job->out_lane + job->rows * job->out_stride) * size;
+    int in_place = job->residual == job->out;
+    if (in_place && bytes > table->available(&cuda->base)) return;
+    void *out = in_place ? table->allocate(&cuda->base, bytes) : job->out;
+    if (out) choose(cuda, job, p, out, plan);
+    if (in_place) table->release(&cuda->base, out);
+}
+
+static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
+    return cuda->tune && !cuda->watching &&
+           2.0 * (double)job->rows * (double)job->inputs * (double)job->outputs * job->batch > 1e7;
+}
+
+/* ---- Plans ---- */
+
+/* Batches of about the same size share a plan: five bits of the number of rows. */
+static uint64_t about(uint64_t rows) {
+    int shift = 0;
+    while (rows >> shift > 31) shift++;
+    return (rows + ((uint64_t)1 << shift) - 1) >> shift << shift;
+}
+
+static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *p) {
+    const operand_alignment aligned = alignment_of(cuda, job);
+    const uint32_t *align = aligned.bytes;
+    const uint64_t key[8] = {
+        about(job->rows) + 1,
+        job->inputs,
+        job->outputs,
+        job->a_stride << 32 | job->out_stride,
+        (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
+        (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 | (uint64_t)job->wide << 3 |
+            (uint64_t)(job->weight_lane == 0) << 2 | (uint64_t)(job->residual != NULL) << 1,
+        (uint64_t)epilogue_of(job),
+        job->residual_stride};
+    for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
+        if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
+    zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
+    memset(plan, 0, sizeof *plan);
+    if (search(cuda, job, p, plan)) return NULL;
+    memcpy(plan->key, key, sizeof key);
+    return plan;
+}
+
+static int refused(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job) {
+    product p;
+    if (describe(cuda, job, &p)) return -1;
+    zest_gemm_plan *plan = plan_for(cuda, job, &p);
+    if (!plan) return -1;
+    if (plan->found && ++plan->uses == 2 && worth_it(cuda, job)) tune(cuda, job, &p, plan);
+    if (!plan->found) return 1;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
+    cublasStatus_t status = run(cuda, job, &p, job->out, &plan->algorithm);
+    if (refused(status)) { /* the plan was for another number of rows */
+        if (search(cuda, job, &p, plan)) return -1;
+        if (plan->found) status = run(cuda, job, &p, job->out, &plan->algorithm);
+        if (!plan->found || refused(status)) {
+            plan->found = 0;
+            return 1;
+        }
+    }
+    return zest_cuda_cublas_failed(cuda, status, "a product");
+}
