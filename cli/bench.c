@@ -45,7 +45,7 @@ static const struct {
     int (*run)(const zest_options *, zest_cpu);
 } benches[] = {
     {"noise", zest_bench_noise},         {"update", zest_bench_update}, {"gemm", zest_bench_gemm},
-    {"attention", zest_bench_attention}, {"step", zest_bench_step},
+    {"attention", zest_bench_attention}, {"step", zest_bench_step},     {"descent", zest_bench_descent},
 };
 
 static int run(const zest_options *options, char **words, int count) {
@@ -57,13 +57,14 @@ static int run(const zest_options *options, char **words, int count) {
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         if (!strcmp(words[0], benches[i].name)) return benches[i].run(options, cpu);
     return zest_output_failf(ZEST_ERROR_ARGUMENT,
-                             "there is no benchmark '%s'; there are noise, update, gemm, attention and step",
+                             "there is no benchmark '%s'; there are noise, update, gemm, attention, step and "
+                             "descent",
                              words[0]);
 }
 
 const zest_command zest_command_bench = {
     .name = "bench",
-    .words = "noise|update|gemm|attention|step",
+    .words = "noise|update|gemm|attention|step|descent",
     .least = 1,
     .most = 1,
     .summary = "how fast the kernels and whole steps are on this machine",
@@ -73,7 +74,8 @@ const zest_command zest_command_bench = {
                    "as they are and with two lanes of "
                    "noise made on the way. attention: of a shape. step: one whole ZEST step (noise, 2k "
                    "forward lanes, update) of a shape "
-                   "with random weights, split into its parts.\n\n"
+                   "with random weights, split into its parts. descent: --steps such steps with --lr on one "
+                   "batch, whose loss should fall.\n\n"
                    "gemm, attention and step print the ceiling that was measured in the same run "
                    "(multiply-adds in registers) and the "
                    "fraction of it that they reach.",

@@ -10,6 +10,7 @@ int zest_bench_update(const zest_options *options, zest_cpu cpu);
 int zest_bench_gemm(const zest_options *options, zest_cpu cpu);
 int zest_bench_attention(const zest_options *options, zest_cpu cpu);
 int zest_bench_step(const zest_options *options, zest_cpu cpu);
+int zest_bench_descent(const zest_options *options, zest_cpu cpu);
 
 /* The threads that --threads asks for. */
 int zest_bench_threads(const zest_options *options);

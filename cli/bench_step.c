@@ -123,7 +123,7 @@ zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, times *t, ze
     double began = zest_clock_now();
     zest_update update;
     zest_stepper_tilt(&b->stepper, b->means, &report);
-    if (zest_stepper_update(&b->stepper, 1e-9, &report, &update))
+    if (zest_stepper_update(&b->stepper, b->lr > 0 ? b->lr : 1e-9, &report, &update))
         status = zest_model_move(b->runner, &update, error);
     t->update = zest_clock_now() - began;
     t->total = t->forward + t->update;

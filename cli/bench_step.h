@@ -21,6 +21,7 @@ typedef struct {
     zest_bench_task work;
     double *losses, *means;
     zest_model_lane *lanes;
+    double lr; /* of the steps; 0: next to nothing */
 } zest_bench_job;
 
 typedef struct {

@@ -40,9 +40,9 @@ enum {
 #define ZEST_OPTION_TABLE(X)                                                                                           \
   X(METHOD, "method", 'm', CHOICE, "zest-n", CHOICES("zest-n|zest-bc|mezo"), "NAME", "Method", ZEST_FOR_RUNS,          \
     "estimator of the tilted gradient: naive, bias-corrected, or MeZO (which is t = 0)")                               \
-  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                             \
+  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,                             \
     "tilt: 0 averages the losses nearby, larger values weigh the largest; acts on the scale of the loss")              \
-  X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY,      \
+  X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,      \
     "scale of the perturbations")                                                                                      \
   X(K, "k", 'k', COUNT, "5", WITHIN(1, 1048576), "COUNT", "Method",                                                    \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_INFO,                                                     \
@@ -54,7 +54,7 @@ enum {
     ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                                      \
     "losses in the denominator: those of the same k pairs, or of k further pairs drawn in the ball (Theorem 3.1 to "   \
     "the letter; needs distribution sphere; twice the evaluations)")                                                   \
-  X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY, "learning rate")         \
+  X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH, "learning rate")         \
   X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method", ZEST_FOR_RUNS,   \
     "how lr falls from the end of the warm-up to the last step")                                                       \
   X(WARMUP, "warmup", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Method", ZEST_FOR_RUNS,                                    \
@@ -68,7 +68,8 @@ enum {
   X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS,                                  \
     "seed of every random number of the run")                                                                          \
-  X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_RUNS | ZEST_FOR_TOY,                \
+  X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping",                                              \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,                                                                     \
     "steps to take at most")                                                                                           \
   X(EVALS, "evals", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_VECTORS,                                 \
     "stop before a step that would need more evaluations than this; 0 for no limit")                                   \
