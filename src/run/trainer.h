@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "analysis/choose_t.h"
 #include "data/metric.h"
 #include "run/folder.h"
 
@@ -30,6 +31,7 @@ typedef struct {
     uint64_t dev_step;
     int evaluated; /* told for an evaluation */
     int best;      /* which is the best so far */
+    const zest_tilt_advice *advice; /* on t, with a session's first evaluation behind a step; else NULL */
 } zest_trainer_news;
 
 typedef struct {
