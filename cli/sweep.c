@@ -34,9 +34,10 @@ static zest_status read_grid_file(sweep *s, const char *path) {
 static zest_status resume_grid(sweep *s) {
     char *path = zest_file_join(s->folder, "grid");
     if (!path) return zest_error_memory(&s->error, s->folder, 0);
-    zest_status status = access(path, F_OK) ? zest_error_set(&s->error, ZEST_ERROR_FILE,
-                                                             "%s: is no sweep (a folder with a grid)", s->folder)
-                                            : read_grid_file(s, path);
+    zest_status status =
+        access(path, F_OK)
+            ? zest_error_set(&s->error, ZEST_ERROR_FILE, "%s: is no sweep (a folder with a grid)", s->folder)
+            : read_grid_file(s, path);
     free(path);
     return status;
 }
@@ -64,12 +65,14 @@ static zest_status make_grid(sweep *s, const char *file) {
     if (resumed)
         status = resume_grid(s);
     else if (preset)
-        status = zest_sweep_grid_preset(&s->grid, zest_options_text(s->options, ZEST_OPTION_PRESET), &s->error);
+        status =
+            zest_sweep_grid_preset(&s->grid, zest_options_text(s->options, ZEST_OPTION_PRESET), &s->error);
     else if (file)
         status = read_grid_file(s, file);
     if (!status) status = zest_sweep_grid_override(&s->grid, s->options, &s->error);
     if (!status)
-        status = zest_sweep_grid_scale(&s->grid, zest_options_number(s->options, ZEST_OPTION_SCALE), &s->error);
+        status =
+            zest_sweep_grid_scale(&s->grid, zest_options_number(s->options, ZEST_OPTION_SCALE), &s->error);
     if (!status) status = check_grid(s);
     if (!status) status = zest_sweep_grid_absolute(&s->grid, &s->error);
     return status ? status : zest_sweep_plan_make(&s->grid, &s->plan, &s->error);
@@ -214,7 +217,9 @@ static int make(sweep *s) {
     zest_sweep_jobs jobs = {.plan = &s->plan,
                             .folder = s->folder,
                             .jobs = (size_t)zest_options_whole(s->options, ZEST_OPTION_JOBS),
-                            .threads = threads ? threads : cores > 0 ? (size_t)cores : 1,
+                            .threads = threads     ? threads
+                                       : cores > 0 ? (size_t)cores
+                                                   : 1,
                             .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
     zest_status status = make_folder(s);
     if (!status) status = zest_sweep_make_runs(&jobs, &s->error);
@@ -255,12 +260,14 @@ const zest_command zest_command_sweep = {
     .most = 1,
     .summary = "train with every combination of some options, and make the tables",
     .description =
-        "Every option of `zest train` may have several values, separated by commas, on the command line or in "
+        "Every option of `zest train` may have several values, separated by commas, on the command line or "
+        "in "
         "a file GRID of lines `name = value, value`; each combination is a run of `zest train` in "
         "OUT/runs/NAME. What is the same thing is made once: MeZO ignores t, and ZEST with t = 0 is MeZO. "
         "Values that hold commas are separated by semicolons instead (always so for --train-only and "
         "--freeze); a single one ends with a semicolon.\n\n"
-        "For each task, share of label noise, method and seed, the run with the best dev value is chosen, and "
+        "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
+        "and "
         "its test value is reported: mean and standard error over seeds, and differences from MeZO of the "
         "same seed with a 95 % paired t interval (with one seed, the exact McNemar test). OUT/table.md, "
         "table.csv, table.tex and results.json hold the tables; the first is printed.\n\n"
@@ -268,7 +275,8 @@ const zest_command zest_command_sweep = {
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "
         "sweep.",
     .examples =
-        "zest sweep --model roberta-base --data data --task SST-2,TREC --method mezo,zest-n,zest-bc --t 1,5,20 "
+        "zest sweep --model roberta-base --data data --task SST-2,TREC --method mezo,zest-n,zest-bc --t "
+        "1,5,20 "
         "--lr 1e-5,2e-5 --seed 42,13,21 --steps 1500 --out sweep1\tseveral methods, tilts and seeds\n"
         "zest sweep --preset paper-table-2 --model roberta-base --data data --scale 0.1 --out table2\tthe "
         "paper's table, with a tenth of the steps\n"

@@ -165,7 +165,8 @@ static void train_command(const pool *p, const zest_sweep_run *run, const char *
     add_word(c, "--%s=%s", "out", folder);
 }
 
-/* A run that was killed before its options were on disk has a journal without a step, in the way of a new one. */
+/* A run that was killed before its options were on disk has a journal without a step, in the way of a new
+ * one. */
 static void clear_start(const char *folder) {
     char *journal = zest_file_join(folder, "journal");
     if (journal) unlink(journal);
@@ -201,12 +202,10 @@ static void show(pool *p) {
         finished++;
         if (!best || run->worth > best->worth) best = run;
     }
-    zest_progress_show(&p->progress, "%zu of %zu runs%s%s%s  %.60s %.4f", finished, plan->count,
-                       p->done ? "  " : "",
-                       p->done ? zest_progress_left(&p->progress, (double)p->done, (double)p->all, left,
-                                                    sizeof left)
-                               : "",
-                       p->done ? " left" : "", best ? best->name : "best dev", best ? best->dev.value : NAN);
+    zest_progress_show(
+        &p->progress, "%zu of %zu runs%s%s%s  %.60s %.4f", finished, plan->count, p->done ? "  " : "",
+        p->done ? zest_progress_left(&p->progress, (double)p->done, (double)p->all, left, sizeof left) : "",
+        p->done ? " left" : "", best ? best->name : "best dev", best ? best->dev.value : NAN);
 }
 
 /* Waits a moment; ends what has ended. Returns how many are still running. */

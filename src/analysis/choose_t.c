@@ -90,7 +90,8 @@ double zest_choose_t_round(double t) {
 }
 
 void zest_choose_t_text(const zest_tilt_advice *a, zest_buffer *out) {
-    zest_buffer_format(out, "spread %.2g, effective %.2f of %zu at t = %g", a->spread, a->effective, a->k, a->t);
+    zest_buffer_format(out, "spread %.2g, effective %.2f of %zu at t = %g", a->spread, a->effective, a->k,
+                       a->t);
     if (isnan(a->half)) return;
     zest_buffer_format(out, "; a t of about %g would %s", zest_choose_t_round(a->half),
                        a->t < a->half ? "halve it" : "leave half of them");

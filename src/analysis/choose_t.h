@@ -1,9 +1,10 @@
 /* Choosing t from losses that a run has paid for anyway.
  *
- * The tilt weighs pair i by exp(t f+_i) + exp(t f-_i): it feels t times the spread of the losses, nothing else
- * (appendix B.8 of the paper bounds the useful t by the range of the losses in the same way). How many of the k
- * pairs carry a step, the effective sample size, falls from k at t = 0 to 1. So the losses of a few steps say at
- * which t it would be half of k, and between which t the tilt does anything without leaving all to one pair. */
+ * The tilt weighs pair i by exp(t f+_i) + exp(t f-_i): it feels t times the spread of the losses, nothing
+ * else (appendix B.8 of the paper bounds the useful t by the range of the losses in the same way). How many
+ * of the k pairs carry a step, the effective sample size, falls from k at t = 0 to 1. So the losses of a few
+ * steps say at which t it would be half of k, and between which t the tilt does anything without leaving all
+ * to one pair. */
 #ifndef ZEST_ANALYSIS_CHOOSE_T_H
 #define ZEST_ANALYSIS_CHOOSE_T_H
 
@@ -11,12 +12,12 @@
 #include "core/journal.h"
 
 typedef struct {
-    size_t steps, k; /* steps that were looked at */
-    double t;        /* of the run */
-    double spread;   /* mean over steps of the standard deviation of the losses of a step */
+    size_t steps, k;  /* steps that were looked at */
+    double t;         /* of the run */
+    double spread;    /* mean over steps of the standard deviation of the losses of a step */
     double effective; /* mean over steps of the effective sample size at t */
-    /* t at which that mean is 0.9 k, k/2 and 2 (of two pairs: 1.8, 1.5 and 1.1); NaN: at none, as with one pair
-     * or without any spread */
+    /* t at which that mean is 0.9 k, k/2 and 2 (of two pairs: 1.8, 1.5 and 1.1); NaN: at none, as with one
+     * pair or without any spread */
     double low, half, high;
 } zest_tilt_advice;
 

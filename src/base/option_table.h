@@ -31,8 +31,7 @@ enum {
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
 /* those that know language models */
-#define ZEST_FOR_MODELS \
-    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
+#define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
      ZEST_FOR_REPORT | ZEST_FOR_SWEEP)

@@ -1,9 +1,11 @@
 /* A sweep: one training run for every combination of some values, and the tables that follow from them.
  *
- *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary -> tables
+ *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary ->
+ * tables
  *
  * The grid is text in the form of an options file whose values are lists; the plan is a function of the grid,
- * and the tables are a function of the finished runs: nothing depends on the order in which they were made. */
+ * and the tables are a function of the finished runs: nothing depends on the order in which they were made.
+ */
 #ifndef ZEST_RUN_SWEEP_H
 #define ZEST_RUN_SWEEP_H
 
@@ -24,8 +26,8 @@ typedef struct {
 } zest_sweep_grid;
 
 void zest_sweep_grid_free(zest_sweep_grid *grid); /* accepts one that is {0} */
-/* Lines "name = value, value"; # begins a comment. A line [words] begins a block that has the lines before the
- * first such line and its own. source is for messages. */
+/* Lines "name = value, value"; # begins a comment. A line [words] begins a block that has the lines before
+ * the first such line and its own. source is for messages. */
 zest_status zest_sweep_grid_read(zest_sweep_grid *grid, const char *text, const char *source,
                                  zest_error *error);
 /* "paper-table-2", ...: the grid of that table.*/
@@ -68,10 +70,10 @@ typedef struct {
     const char *value[ZEST_OPTION_COUNT]; /* owned by the plan; NULL: as zest train has it */
     char *name;                           /* of its folder: unique, and fit for any file system */
     zest_sweep_state state;
-    char *message;    /* of a failed run; or NULL */
-    char metric[16];  /* the task's, "accuracy" */
-    double worth;     /* on dev, by what --select says; larger is better; NaN: not known */
-    double seconds;   /* that it took */
+    char *message;   /* of a failed run; or NULL */
+    char metric[16]; /* the task's, "accuracy" */
+    double worth;    /* on dev, by what --select says; larger is better; NaN: not known */
+    double seconds;  /* that it took */
     uint64_t best_step;
     zest_sweep_figures dev, test;
     unsigned char *right; /* by test example: was the answer right? NULL: not known */
@@ -81,6 +83,7 @@ typedef struct {
 typedef struct {
     zest_sweep_run *runs;
     size_t count;
+    uint64_t *keys;                          /* by run: equal for equal ones */
     unsigned char varies[ZEST_OPTION_COUNT]; /* not the same in all runs */
     zest_sweep_values *owned;                /* the texts of the values */
     size_t owned_count;
@@ -148,8 +151,7 @@ typedef struct {
     size_t finished, failed;
 } zest_sweep_summary;
 
-zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary,
-                                 zest_error *error);
+zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary, zest_error *error);
 void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
 /* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
 int zest_sweep_is_chosen(zest_option_id id);
@@ -158,8 +160,8 @@ const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, s
                                             size_t row);
 
 typedef enum {
-    ZEST_SWEEP_NO_BASE,       /* it is MeZO, or there is none to compare with */
-    ZEST_SWEEP_NO_ERROR_BAR,  /* one seed, and no answers */
+    ZEST_SWEEP_NO_BASE,      /* it is MeZO, or there is none to compare with */
+    ZEST_SWEEP_NO_ERROR_BAR, /* one seed, and no answers */
     ZEST_SWEEP_WITHIN_NOISE,
     ZEST_SWEEP_BETTER, /* the 95 % paired t interval, or McNemar's test at 5 %, excludes no difference */
     ZEST_SWEEP_WORSE,

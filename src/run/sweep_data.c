@@ -1,5 +1,5 @@
-/* A sweep for other programs: a CSV of the table, and everything as JSON. No times: the same runs give the same
- * bytes, however often they were broken off. */
+/* A sweep for other programs: a CSV of the table, and everything as JSON. No times: the same runs give the
+ * same bytes, however often they were broken off. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -58,8 +58,8 @@ void zest_sweep_csv(const zest_sweep_summary *s, zest_buffer *out) {
 static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 static json_t *figures(const zest_sweep_figures *f) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "value", real(f->value), "accuracy", real(f->accuracy), "f1",
-                     real(f->f1), "em", real(f->em), "loss", real(f->loss));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "value", real(f->value), "accuracy", real(f->accuracy),
+                     "f1", real(f->f1), "em", real(f->em), "loss", real(f->loss));
 }
 
 static json_t *sample(const zest_sample *x) {
@@ -75,8 +75,8 @@ static json_t *run_json(const zest_sweep_run *run) {
         if (run->value[id])
             json_object_set_new(options, zest_option_row_at((zest_option_id)id)->name,
                                 json_string(run->value[id]));
-    json_t *object = json_pack("{s:s, s:s, s:o}", "name", run->name, "state", states[run->state], "options",
-                               options);
+    json_t *object =
+        json_pack("{s:s, s:s, s:o}", "name", run->name, "state", states[run->state], "options", options);
     if (!object) return NULL;
     if (run->message) json_object_set_new(object, "message", json_string(run->message));
     if (run->state == ZEST_SWEEP_FINISHED) {

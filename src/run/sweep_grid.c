@@ -215,7 +215,8 @@ zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *
     return status;
 }
 
-/* Replaces every value of an option in a block; change gives a text to be freed, or NULL when memory is short. */
+/* Replaces every value of an option in a block; change gives a text to be freed, or NULL when memory is
+ * short. */
 static zest_status map(zest_sweep_block *block, zest_option_id id, char *(*change)(const char *, void *),
                        void *user, zest_error *error) {
     zest_sweep_values values;

@@ -1,4 +1,5 @@
-/* Names of runs, for folders: what varies, in the order of the grid. "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42" */
+/* Names of runs, for folders: what varies, in the order of the grid. "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42"
+ */
 #include <stdlib.h>
 #include <string.h>
 

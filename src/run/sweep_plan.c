@@ -1,5 +1,6 @@
 /* From a grid to a list of runs, each once. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ double zest_sweep_tilt(const zest_sweep_run *run) {
 
 static void make_canonical(zest_sweep_run *run) {
     static const char mezo[] = "mezo";
-    if (!strncmp(method_of(run), "zest", 4) && zest_sweep_tilt(run) == 0) run->value[ZEST_OPTION_METHOD] = mezo;
+    if (!strncmp(method_of(run), "zest", 4) && zest_sweep_tilt(run) == 0)
+        run->value[ZEST_OPTION_METHOD] = mezo;
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (!zest_sweep_matters(method_of(run), (zest_option_id)id)) run->value[id] = NULL;
 }
@@ -113,7 +115,8 @@ static zest_status find_axes(block *b, const zest_sweep_block *from) {
             if (is_first((zest_option_id)id, &position) && position == p)
                 status = add_axis(b, (zest_option_id)id, from->text[id]);
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
-        if (!is_first((zest_option_id)id, &position)) status = add_axis(b, (zest_option_id)id, from->text[id]);
+        if (!is_first((zest_option_id)id, &position))
+            status = add_axis(b, (zest_option_id)id, from->text[id]);
     return status;
 }
 
@@ -123,22 +126,49 @@ static int same_run(const zest_sweep_run *a, const zest_sweep_run *b) {
     return 1;
 }
 
+/* Equal values have equal keys; most of the others differ, so that runs are compared quickly. */
+static uint64_t key_of(const zest_sweep_run *run) {
+    uint64_t key = 14695981039346656037u;
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        const char *value = run->value[id];
+        zest_option_kind kind = zest_option_row_at((zest_option_id)id)->kind;
+        char text[32];
+        if (!value) continue;
+        if (kind == ZEST_KIND_REAL || kind == ZEST_KIND_COUNT || kind == ZEST_KIND_SEED)
+            snprintf(text, sizeof text, "%.9g", strtod(value, NULL)), value = text;
+        else if (kind == ZEST_KIND_FLAG)
+            value = strchr("yt1", value[0]) ? "y" : "n";
+        key = (key ^ (uint64_t)id) * 1099511628211u;
+        for (; *value; value++) key = (key ^ (unsigned char)*value) * 1099511628211u;
+    }
+    return key;
+}
+
+/* Room for one more run. */
+static zest_status grow(zest_sweep_plan *plan, zest_error *error) {
+    size_t room = plan->count ? 2 * plan->count : 1;
+    if (plan->count & (plan->count - 1)) return ZEST_OK;
+    zest_sweep_run *runs = realloc(plan->runs, room * sizeof *runs);
+    if (runs) plan->runs = runs;
+    uint64_t *keys = realloc(plan->keys, room * sizeof *keys);
+    if (keys) plan->keys = keys;
+    return runs && keys ? ZEST_OK : zest_error_memory(error, "the runs of a sweep", room * sizeof *runs);
+}
+
 static zest_status add_run(block *b, const size_t *at) {
     zest_sweep_plan *plan = b->plan;
     zest_sweep_run run = {.worth = NAN};
     for (size_t i = 0; i < b->count; i++) run.value[b->ids[i]] = b->values[i]->items[at[i]];
     make_canonical(&run);
+    uint64_t key = key_of(&run);
     for (size_t i = 0; i < plan->count; i++)
-        if (same_run(&plan->runs[i], &run)) return ZEST_OK;
+        if (plan->keys[i] == key && same_run(&plan->runs[i], &run)) return ZEST_OK;
     if (plan->count == ZEST_SWEEP_MOST)
         return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
                               "the grid has more than %d runs; make several sweeps", ZEST_SWEEP_MOST);
-    if ((plan->count & (plan->count - 1)) == 0) { /* full: twice as many */
-        size_t room = plan->count ? 2 * plan->count : 1;
-        zest_sweep_run *runs = realloc(plan->runs, room * sizeof *runs);
-        if (!runs) return zest_error_memory(b->error, "the runs of a sweep", room * sizeof *runs);
-        plan->runs = runs;
-    }
+    zest_status status = grow(plan, b->error);
+    if (status) return status;
+    plan->keys[plan->count] = key;
     plan->runs[plan->count++] = run;
     return ZEST_OK;
 }
@@ -188,6 +218,7 @@ void zest_sweep_plan_free(zest_sweep_plan *plan) {
     }
     for (size_t i = 0; i < plan->owned_count; i++) zest_sweep_values_free(&plan->owned[i]);
     free(plan->runs);
+    free(plan->keys);
     free(plan->owned);
     *plan = (zest_sweep_plan){0};
 }

@@ -1,5 +1,5 @@
-/* The grids of the paper's tables and of its figure 3 (section 5 and appendix C of the paper): texts in the form
- * of a grid file. The paper has one seed, 42 here: its numbers are shares of one test set each. */
+/* The grids of the paper's tables and of its figure 3 (section 5 and appendix C of the paper): texts in the
+ * form of a grid file. The paper has one seed, 42 here: its numbers are shares of one test set each. */
 #include <string.h>
 
 #include "run/sweep.h"
@@ -9,7 +9,8 @@
 #define MASKED ZEROTH "lr = 2e-5, 1e-5, 5e-6\nbatch = 128\nshots = 512\nepochs = 700\n"
 #define MASKED_TASKS "task = SST-2, sst-5, QQP, MRPC, TREC, MNLI, SNLI, RTE\n"
 /* OPT-1.3B, 1000 rows, at most 20000 steps */
-#define CAUSAL ZEROTH "lr = 5e-6, 2e-6, 1e-6\nbatch = 16\ntrain-size = 1000\nsteps = 20000\neval-every = 500\n"
+#define CAUSAL \
+    ZEROTH "lr = 5e-6, 2e-6, 1e-6\nbatch = 16\ntrain-size = 1000\nsteps = 20000\neval-every = 500\n"
 
 static const struct {
     const char *name, *text;

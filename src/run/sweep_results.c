@@ -81,9 +81,9 @@ static zest_status read_result(zest_sweep_run *run, const char *path, zest_error
     zest_buffer_free(&text);
     if (!json_is_object(object)) {
         json_decref(object);
-        return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "%s: is no result of zest train; remove it, and the sweep finishes the run anew",
-                              path);
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: is no result of zest train; remove it, and the sweep finishes the run anew", path);
     }
     const char *metric = json_string_value(json_object_get(object, "metric"));
     strncpy(run->metric, metric ? metric : "", sizeof run->metric - 1);

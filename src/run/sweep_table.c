@@ -104,9 +104,10 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++)
             zest_buffer_text(
-                out, "\n**Test minus MeZO's of the same seed** (95 % paired t interval; with one seed the exact "
-                     "McNemar test)\n\n| task | labels | method | difference | 95 % interval | seeds | "
-                     "verdict |\n|---|---|---|---|---|---|---|\n");
+                out,
+                "\n**Test minus MeZO's of the same seed** (95 % paired t interval; with one seed the exact "
+                "McNemar test)\n\n| task | labels | method | difference | 95 % interval | seeds | "
+                "verdict |\n|---|---|---|---|---|---|---|\n");
         add_difference(s, &s->entries[i], out);
     }
 }
@@ -115,8 +116,9 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
 
 static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
     if (s->tilt_count)
-        zest_buffer_text(out, "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
-                              "| task | labels | method | t | dev | test |\n|---|---|---|---|---|---|\n");
+        zest_buffer_text(out,
+                         "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
+                         "| task | labels | method | t | dev | test |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < s->tilt_count; i++) {
         const zest_sweep_tilt_entry *e = &s->tilts[i];
         double unit = zest_sweep_unit(s, e->task);
@@ -148,8 +150,9 @@ static void add_chosen_line(const zest_sweep_summary *s, const zest_sweep_entry 
 }
 
 static void add_chosen(const zest_sweep_summary *s, zest_buffer *out) {
-    zest_buffer_text(out, "\n**Chosen by dev**\n\n| task | labels | method | seed | chosen | dev | test | best "
-                          "step |\n|---|---|---|---|---|---|---|---|\n");
+    zest_buffer_text(out,
+                     "\n**Chosen by dev**\n\n| task | labels | method | seed | chosen | dev | test | best "
+                     "step |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < s->entry_count; i++)
         for (size_t j = 0; j < s->seed_count; j++)
             if (s->entries[i].chosen[j] != ZEST_SWEEP_NONE)

@@ -26,8 +26,9 @@ void zest_sweep_escape_markdown(zest_buffer *out, const char *text) {
 }
 
 void zest_sweep_escape_latex(zest_buffer *out, const char *text) {
-    static const char *const by[] = {"\\textbackslash{}", "\\&", "\\%", "\\$", "\\#", "\\_", "\\{",
-                                     "\\}", "\\textasciitilde{}", "\\textasciicircum{}"};
+    static const char *const by[] = {
+        "\\textbackslash{}",  "\\&", "\\%", "\\$", "\\#", "\\_", "\\{", "\\}", "\\textasciitilde{}",
+        "\\textasciicircum{}"};
     replace(out, text, "\\&%$#_{}~^", by);
 }
 

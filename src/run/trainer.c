@@ -43,7 +43,8 @@ static zest_status make_stepper(zest_trainer *t) {
     t->lanes = malloc(lanes * sizeof *t->lanes);
     t->means = malloc(lanes * sizeof *t->means);
     t->recent = malloc(ZEST_TILT_ADVICE_STEPS * lanes * sizeof *t->recent);
-    return t->lanes && t->means && t->recent ? ZEST_OK : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
+    return t->lanes && t->means && t->recent ? ZEST_OK
+                                             : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
 }
 
 static zest_status open_logs(zest_trainer *t) {
