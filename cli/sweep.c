@@ -282,7 +282,8 @@ const zest_command zest_command_sweep = {
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"
         "zest sweep my.sweep --dry-run\tlist the runs",
-    .defaults = "preset=",
+    .defaults =
+        "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42 preset=", /* as train has them */
     .users = ZEST_FOR_SWEEP,
     .lists = ZEST_FOR_TRAIN,
     .run = run,

@@ -233,8 +233,8 @@ static void dev_chooses_and_seeds_are_paired(void **state) {
     assert_close(e->difference.mean, 0.04, 1e-12);
     assert_close(e->difference.error, 0.01 / sqrt(3), 1e-12);
     assert_close(e->difference.low, 0.04 - 4.3026527300 * 0.01 / sqrt(3), 1e-9);
-    assert_int_equal(zest_sweep_judge(&s, e), ZEST_SWEEP_BETTER);
-    assert_int_equal(zest_sweep_judge(&s, zest_sweep_entry_at(&s, 0, 0, 0)), ZEST_SWEEP_NO_BASE);
+    assert_int_equal(zest_sweep_judge(e), ZEST_SWEEP_BETTER);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 0)), ZEST_SWEEP_NO_BASE);
     assert_true(e->complete && s.finished == 9 && zest_sweep_is_best(&s, e));
     /* by t: MeZO's 0, then 1 and 5 */
     assert_int_equal(s.tilt_count, 3);
@@ -243,7 +243,7 @@ static void dev_chooses_and_seeds_are_paired(void **state) {
     zest_sweep_summary_free(&s);
     finish(&plan, "mezo-seed3", 0.7, 0.80); /* differences 0.03, 0.04, -0.11 */
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
-    assert_int_equal(zest_sweep_judge(&s, zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_WITHIN_NOISE);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_WITHIN_NOISE);
     zest_sweep_summary_free(&s);
     plan.runs[0].state = ZEST_SWEEP_STARTED;
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
@@ -268,13 +268,13 @@ static void one_seed_has_the_answers_or_no_error_bar(void **state) {
     finish(&plan, "mezo", 0.7, 0.60);
     finish(&plan, "zest-n", 0.7, 0.70);
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
-    assert_int_equal(zest_sweep_judge(&s, zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_NO_ERROR_BAR);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_NO_ERROR_BAR);
     zest_sweep_summary_free(&s);
     answer(&plan.runs[0], 100, 60);
     answer(&plan.runs[1], 100, 70);
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
     assert_close(zest_sweep_entry_at(&s, 0, 0, 1)->p, 2.0 / 1024, 1e-12);
-    assert_int_equal(zest_sweep_judge(&s, zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_BETTER);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_BETTER);
     zest_sweep_summary_free(&s);
     zest_sweep_plan_free(&plan);
 }

@@ -166,7 +166,7 @@ typedef enum {
     ZEST_SWEEP_BETTER, /* the 95 % paired t interval, or McNemar's test at 5 %, excludes no difference */
     ZEST_SWEEP_WORSE,
 } zest_sweep_verdict;
-zest_sweep_verdict zest_sweep_judge(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
+zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *entry);
 const char *zest_sweep_verdict_text(zest_sweep_verdict verdict);
 
 /* ---- Tables: sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV, JSON), sweep_text.c ---- */

@@ -48,7 +48,7 @@ void zest_sweep_csv(const zest_sweep_summary *s, zest_buffer *out) {
                            e->p};
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) add_field(out, fields[f]);
         zest_buffer_text(out, ",");
-        zest_sweep_escape_csv(out, zest_sweep_verdict_text(zest_sweep_judge(s, e)));
+        zest_sweep_escape_csv(out, zest_sweep_verdict_text(zest_sweep_judge(e)));
         zest_buffer_text(out, "\n");
     }
 }
@@ -109,7 +109,7 @@ static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e
     json_object_set_new(object, "difference",
                         e->base == ZEST_SWEEP_NONE ? json_null() : sample(&e->difference));
     json_object_set_new(object, "mcnemar_p", real(e->p));
-    json_object_set_new(object, "verdict", json_string(zest_sweep_verdict_text(zest_sweep_judge(s, e))));
+    json_object_set_new(object, "verdict", json_string(zest_sweep_verdict_text(zest_sweep_judge(e))));
     return object;
 }
 

@@ -195,8 +195,7 @@ static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
     if (pairs == 1) e->p = mcnemar(&runs[e->chosen[only]], &runs[base[only]]);
 }
 
-zest_sweep_verdict zest_sweep_judge(const zest_sweep_summary *s, const zest_sweep_entry *e) {
-    (void)s;
+zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *e) {
     if (e->base == ZEST_SWEEP_NONE || !e->difference.n) return ZEST_SWEEP_NO_BASE;
     int up = e->difference.mean > 0;
     if (e->difference.n == 1) {

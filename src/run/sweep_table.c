@@ -83,7 +83,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
 
 static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     double unit = zest_sweep_unit(s, e->task);
-    zest_sweep_verdict verdict = zest_sweep_judge(s, e);
+    zest_sweep_verdict verdict = zest_sweep_judge(e);
     begin_line(s, e->task, e->noise, e->row, out);
     zest_buffer_text(out, " | ");
     zest_sweep_number(out, e->difference.mean, unit, 1);

@@ -1,7 +1,7 @@
 # zest sweep on the demo's model: the tables, a kill in the middle, several at a time, runs that fail.
 . tests/cli/lib.sh
 model=examples/roberta-tiny task=examples/reviews/reviews.task
-common="--model $model --task $task --shots 8 --batch 8 --k 2 --eval-every 4 --test-size 20"
+common="--model $model --task $task --shots 4 --batch 4 --k 2 --eval-every 4 --test-size 8"
 grid="$common --method mezo,zest-n --t 1,50 --lr 1e-3 --seed 42,13 --steps 8"
 # what a sweep says of its runs; where they are does not count
 results() { sed "s|$work/[a-z]*|SWEEP|g" "$1/results.json"; }
@@ -42,11 +42,11 @@ results "$work/b" >"$work/two"
 same "$work/one" "$work/two"
 
 # A kill -9 at any time: resumed, the results are those of a sweep that was not killed.
-long="$common --method mezo,zest-n --t 20 --lr 1e-3 --seed 42,13 --steps 40"
+long="$common --method mezo,zest-n --t 20 --lr 1e-3 --seed 42,13 --steps 24"
 run 0 sweep $long --out "$work/whole" --jobs 2
 "$ZEST" sweep $long --out "$work/killed" --jobs 2 >/dev/null 2>&1 &
 pid=$!
-wait_for_steps "$work/killed/runs/mezo-seed42" 8
+wait_for_steps "$work/killed/runs/mezo-seed42" 74
 kill -9 $pid
 wait $pid 2>/dev/null
 sleep 0.2
@@ -58,7 +58,7 @@ same "$work/whole/runs/mezo-seed42/journal" "$work/killed/runs/mezo-seed42/journ
 # Ctrl-C stops it cleanly
 "$ZEST" sweep $common --method mezo --lr 1e-3 --seed 42,13 --steps 4000 --out "$work/stopped" >"$work/out" 2>"$work/err" &
 pid=$!
-wait_for_steps "$work/stopped/runs/seed42" 6
+wait_for_steps "$work/stopped/runs/seed42" 74
 run 1 sweep --resume "$work/stopped"
 err_has "another zest sweep"
 kill -INT $pid
