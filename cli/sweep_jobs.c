@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,13 +201,15 @@ static void show(pool *p) {
         finished++;
         if (!best || run->worth > best->worth) best = run;
     }
-    zest_progress_show(
-        &p->progress, "%zu of %zu runs%s%s%s  %.60s %.4f", finished, plan->count, p->done ? "  " : "",
-        p->done ? zest_progress_left(&p->progress, (double)p->done, (double)p->all, left, sizeof left) : "",
-        p->done ? " left" : "", best ? best->name : "best dev", best ? best->dev.value : NAN);
+    zest_progress_left(&p->progress, (double)p->done, (double)p->all, left, sizeof left);
+    if (p->done && best)
+        zest_progress_show(&p->progress, "%zu of %zu runs  best dev %.4f (%.60s)  %s left", finished,
+                           plan->count, best->dev.value, best->name, left);
+    else
+        zest_progress_show(&p->progress, "%zu of %zu runs", finished, plan->count);
 }
 
-/* Waits a moment; ends what has ended. Returns how many are still running. */
+/* Takes note of what has ended. Returns how many are still running. */
 static size_t reap(pool *p) {
     size_t running = 0;
     for (size_t i = 0; i < p->jobs->jobs; i++) {
