@@ -4,7 +4,7 @@
 
 static zest_status unknown(const zest_command *command, const char *word, const char *name,
                            zest_error *error) {
-    const char *nearest = zest_option_nearest(name, command->users);
+    const char *nearest = zest_option_nearest(name, command->users | command->lists);
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s does not take %s%s%s%s", command->name, word,
                           nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
 }
@@ -17,7 +17,7 @@ static zest_option_id find(const zest_command *command, const char *word, char *
     if (word[1] != '-') {
         name[0] = word[1], name[1] = '\0';
         if (word[2]) *value = word + 2 + (word[2] == '=');
-        return zest_option_find_letter(word[1], command->users);
+        return zest_option_find_letter(word[1], command->users | command->lists);
     }
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
@@ -25,9 +25,9 @@ static zest_option_id find(const zest_command *command, const char *word, char *
     memcpy(name, word + 2, length);
     name[length] = '\0';
     if (equals) *value = equals + 1;
-    zest_option_id id = zest_option_find(name, command->users);
+    zest_option_id id = zest_option_find(name, command->users | command->lists);
     if (id == ZEST_OPTION_COUNT && !equals && !strncmp(name, "no-", 3)) {
-        zest_option_id flag = zest_option_find(name + 3, command->users);
+        zest_option_id flag = zest_option_find(name + 3, command->users | command->lists);
         if (flag != ZEST_OPTION_COUNT && zest_option_row_at(flag)->kind == ZEST_KIND_FLAG)
             *negated = 1, id = flag;
     }
@@ -65,7 +65,9 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
         else if (!value && i + 1 < argc)
             value = argv[++i];
         if (!value) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s needs a value", word);
-        zest_status status = zest_options_set_id(options, id, value, error);
+        zest_status status = zest_option_row_at(id)->users & command->users
+                                 ? zest_options_set_id(options, id, value, error)
+                                 : zest_options_keep(options, id, value, error);
         if (status) return status;
     }
     if (arguments->help) return ZEST_OK;

@@ -16,12 +16,13 @@ typedef struct zest_command {
     const char *examples;    /* lines "command<TAB>what it does" */
     const char *defaults;    /* "name=value ..." that differ from the table's, or "" */
     unsigned users;          /* its ZEST_FOR_ bit */
+    unsigned lists;          /* whose options it also takes, as texts that it splits and checks itself */
     int (*run)(const zest_options *options, char **words, int count);
 } zest_command;
 
 extern const zest_command zest_command_minimize, zest_command_toy, zest_command_theory, zest_command_bench,
     zest_command_replay, zest_command_info, zest_command_generate, zest_command_score, zest_command_train,
-    zest_command_eval, zest_command_predict, zest_command_report;
+    zest_command_eval, zest_command_predict, zest_command_report, zest_command_sweep;
 
 /* NULL-terminated. */
 const zest_command *const *zest_command_all(void);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/choose_t.h"
 #include "cli/model.h"
 #include "cli/output.h"
 #include "core/journal.h"
@@ -69,8 +70,16 @@ static void add_training(json_t *object, const zest_log *log) {
     if (log->end && log->end->test.n) json_object_set_new(object, "test", eval_json(&log->end->test));
 }
 
+static json_t *advice_json(const zest_tilt_advice *a) {
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "steps", (json_int_t)a->steps, "spread",
+                     zest_output_real(a->spread), "effective", zest_output_real(a->effective), "t_low",
+                     zest_output_real(a->low), "t_half", zest_output_real(a->half), "t_high",
+                     zest_output_real(a->high));
+}
+
 static int print_json(zest_journal *journal, const course *c, const zest_log *log) {
     zest_option option;
+    zest_tilt_advice advice;
     json_t *options = json_object();
     for (size_t i = 0; zest_tuner_option(i, &option); i++)
         json_object_set_new(options, option.name, json_string(zest_journal_option(journal, option.name)));
@@ -81,6 +90,8 @@ static int print_json(zest_journal *journal, const course *c, const zest_log *lo
         "last_loss", zest_output_real(c->last), "best_loss", zest_output_real(c->best), "best_step",
         (json_int_t)c->best_step, "options", options);
     if (object && log->start_count) add_training(object, log);
+    if (!zest_choose_t_journal(journal, &advice, NULL) && advice.steps)
+        json_object_set_new(object, "tilt", advice_json(&advice));
     return zest_output_json(object);
 }
 
@@ -101,6 +112,15 @@ static void print_training(const zest_log *log) {
                log->end->test.low, log->end->test.high);
 }
 
+static void print_advice(zest_journal *journal) {
+    zest_tilt_advice advice;
+    zest_buffer text = {0};
+    if (zest_choose_t_journal(journal, &advice, NULL) || !advice.steps) return;
+    zest_choose_t_text(&advice, &text);
+    if (!text.failed) printf("tilt       %s\n", text.data);
+    zest_buffer_free(&text);
+}
+
 static int print_text(zest_journal *journal, const course *c, const zest_log *log) {
     printf("steps      %llu\n", (unsigned long long)zest_journal_steps(journal));
     printf("dimension  %llu (%s)\n", (unsigned long long)zest_journal_dimension(journal),
@@ -112,6 +132,7 @@ static int print_text(zest_journal *journal, const course *c, const zest_log *lo
     if (zest_journal_steps(journal))
         printf("loss       %.6g in the first step, %.6g in the last, %.6g at best (step %llu)\n", c->first,
                c->last, c->best, (unsigned long long)c->best_step);
+    print_advice(journal);
     zest_option option;
     printf("options   ");
     for (size_t i = 0; zest_tuner_option(i, &option); i++)

@@ -29,7 +29,11 @@ static zest_status read_pair(const zest_options *options, zest_option_id id, dou
 static zest_status read_settings(const zest_options *o, zest_toy_kind kind, zest_toy_study *study,
                                  zest_error *error) {
     zest_toy_settings *s = &study->settings;
-    study->clean = strcmp(zest_options_text(o, ZEST_OPTION_PRESET), "clean") == 0;
+    const char *preset = zest_options_text(o, ZEST_OPTION_PRESET);
+    study->clean = strcmp(preset, "clean") == 0;
+    if (!study->clean && strcmp(preset, "paper"))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "option preset: a toy takes paper or clean, not '%s'", preset);
     study->seed = zest_options_whole(o, ZEST_OPTION_SEED);
     study->seeds = zest_options_whole(o, ZEST_OPTION_SEEDS);
     study->route_floor = 0.5;

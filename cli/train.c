@@ -57,12 +57,21 @@ static void show_evaluation(watch *w, const zest_trainer_news *news) {
     fflush(stdout);
 }
 
+static void show_advice(const zest_tilt_advice *advice) {
+    zest_buffer text = {0};
+    zest_choose_t_text(advice, &text);
+    if (!text.failed) printf("tilt: %s\n", text.data);
+    fflush(stdout);
+    zest_buffer_free(&text);
+}
+
 static void on_news(const zest_trainer_news *news, void *user) {
     watch *w = user;
     if (!news->evaluated)
         show_step(w, news);
     else if (w->lines)
         show_evaluation(w, news);
+    if (news->advice && w->lines) show_advice(news->advice);
 }
 
 static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {

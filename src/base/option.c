@@ -225,6 +225,15 @@ zest_status zest_options_set_id(zest_options *options, zest_option_id id, const 
     return ZEST_OK;
 }
 
+zest_status zest_options_keep(zest_options *options, zest_option_id id, const char *text, zest_error *error) {
+    char *copy = strdup(text);
+    if (!copy) return zest_error_memory(error, "an option", strlen(text));
+    free(options->text[id]);
+    options->text[id] = copy;
+    options->given[id] = 1;
+    return ZEST_OK;
+}
+
 zest_status zest_options_set(zest_options *options, unsigned users, const char *name, const char *text,
                              zest_error *error) {
     zest_option_id id = zest_option_find(name, users);

@@ -63,6 +63,8 @@ zest_status zest_options_set(zest_options *options, unsigned users, const char *
                              zest_error *error);
 zest_status zest_options_set_id(zest_options *options, zest_option_id id, const char *value,
                                 zest_error *error);
+/* Stores a text unchecked: a list of values that the caller takes apart and checks one by one. */
+zest_status zest_options_keep(zest_options *options, zest_option_id id, const char *text, zest_error *error);
 /* Sets each of "name=value name=value ..." or of lines "name = value" with # comments. source is for
  * messages. */
 zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,

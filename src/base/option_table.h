@@ -22,6 +22,7 @@ enum {
     ZEST_FOR_EVAL = 1024,
     ZEST_FOR_PREDICT = 2048,
     ZEST_FOR_REPORT = 4096,
+    ZEST_FOR_SWEEP = 8192, /* its own; those of train it takes as lists of values, too */
 };
 
 /* those that minimise a function of a vector, and all that take steps */
@@ -30,11 +31,10 @@ enum {
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
 /* those that know language models */
-#define ZEST_FOR_MODELS \
-    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
-#define ZEST_FOR_ALL_COMMANDS                                                                     \
+#define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
+#define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
-     ZEST_FOR_REPORT)
+     ZEST_FOR_REPORT | ZEST_FOR_SWEEP)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
@@ -146,10 +146,11 @@ enum {
     ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN,                                                                   \
     "pairs of lanes in memory at once; 0 for all k; results do not depend on it")                                      \
   X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
-    ZEST_FOR_RUNS | ZEST_FOR_MODELS,                                                                                   \
+    ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP,                                                                  \
     "threads to use; 0 for all cores; results do not depend on it")                                                    \
-  X(PRESET, "preset", 0, CHOICE, "paper", CHOICES("paper|clean"), "NAME", "Method", ZEST_FOR_TOY,                      \
-    "values of the options that are not given: as the paper states them, or such that its claim shows clearly")        \
+  X(PRESET, "preset", 0, TEXT, "paper", NONE, "NAME", "Method", ZEST_FOR_TOY | ZEST_FOR_SWEEP,                         \
+    "values of the options that are not given. A toy takes paper (as the paper states them) or clean (such that its "  \
+    "claim shows clearly), a sweep paper-table-2, paper-table-3, paper-table-4 or paper-figure-3")                     \
   X(START_AT, "start-at", 0, LIST, "0,1", NONE, "X,Y", "Method", ZEST_FOR_TOY, "starting point of a toy")              \
   X(GD_STEPS, "gd-steps", 0, COUNT, "50", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_TOY,                         \
     "steps of gradient descent, for comparison")                                                                       \
@@ -179,24 +180,28 @@ enum {
     "starting point: one number for all elements, or a file of numbers in text")                                       \
   X(FORMAT, "format", 0, CHOICE, "text", CHOICES("text|f64|f32"), "NAME", "Objective", ZEST_FOR_MINIMIZE,              \
     "how points are sent: a line of decimal numbers, or raw little-endian doubles or floats")                          \
-  X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Objective", ZEST_FOR_MINIMIZE,                             \
-    "copies of the program that work side by side")                                                                    \
+  X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_SWEEP,              \
+    "copies of the program, or runs of a sweep, that work side by side; results do not depend on it")                 \
   X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE,                          \
     "the longest that one evaluation may take; 0 for no limit")                                                        \
-  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TRAIN,                         \
-    "go on with the run in this folder; its options come from there")                                                  \
+  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TRAIN | ZEST_FOR_SWEEP,        \
+    "go on with the run (or sweep) in this folder; its options come from there")                                      \
+  X(SCALE, "scale", 0, REAL, "1", POSITIVE, "FACTOR", "Stopping", ZEST_FOR_SWEEP,                                      \
+    "multiplies --steps of every run, for a quick look: 0.1 makes a tenth of the steps; nothing else changes")         \
+  X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP,                                            \
+    "only list the runs, and how far they are")                                                                        \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAIN | ZEST_FOR_PREDICT |         \
-        ZEST_FOR_REPORT,                                                                                               \
-    "where results go: minimize and train make this folder, the others write this file (replay of a trained model: "   \
+        ZEST_FOR_REPORT | ZEST_FOR_SWEEP,                                                                              \
+    "where results go: minimize, train and sweep make this folder, the others write this file (replay of a trained model: "   \
     "a folder)")                                                                                                       \
   X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT,                                          \
     "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT,                                                                \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
-  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAIN,           \
-    "no progress on a terminal")                                                                                       \
+  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAIN | ZEST_FOR_SWEEP, "no progress on a terminal")                   \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print one JSON object as the last line")
 /* clang-format on */

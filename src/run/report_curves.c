@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/choose_t.h"
+#include "base/file.h"
 #include "run/report_page.h"
 
 enum { POINTS = 240, BINS = 500, WINDOWS = 50, SPEED_POINTS = 40 };
@@ -121,6 +123,36 @@ static double most_samples(const zest_report *report) {
     return most;
 }
 
+enum { ADVICE_RUNS = 6 };
+
+/* Where the effective sample size would be half of k, by the losses in the run's journal; NaN: not known. */
+static double half_tilt(zest_ctx *ctx, const zest_report_run *run) {
+    zest_tilt_advice advice = {.half = NAN};
+    char *path = zest_file_join(run->path, "journal");
+    zest_journal *journal = path ? zest_journal_open(ctx, path) : NULL;
+    if (journal && zest_choose_t_journal(journal, &advice, NULL)) advice.half = NAN;
+    zest_journal_close(journal);
+    free(path);
+    return advice.half;
+}
+
+/* A sentence on t, from the last steps of the first few runs. */
+static void add_advice(const zest_report *report, zest_buffer *out) {
+    zest_ctx *ctx = zest_ctx_new();
+    size_t said = 0;
+    for (size_t i = 0; ctx && i < report->count && said < ADVICE_RUNS; i++) {
+        double const half = half_tilt(ctx, &report->runs[i]);
+        if (isnan(half)) continue;
+        zest_buffer_format(out, "%s <i>t</i> of about %g (",
+                           said++ ? "," : " By the losses of the last steps it would be half of <i>k</i> at",
+                           zest_choose_t_round(half));
+        zest_report_escape(out, report->runs[i].name);
+        zest_buffer_text(out, ")");
+    }
+    if (said) zest_buffer_text(out, ".");
+    zest_ctx_free(ctx);
+}
+
 void zest_report_tilt(zest_report_page *page) {
     size_t const before = page->body.size;
     double const most = most_samples(page->report);
@@ -143,6 +175,7 @@ void zest_report_tilt(zest_report_page *page) {
                      "0, one when <i>t</i> is too large.");
     if (isfinite(most))
         zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
+    add_advice(page->report, &ess.caption);
     zest_buffer_text(&spread.caption, "Standard deviation of the 2<i>k</i> losses of a step: <i>t</i> times "
                                       "this is what the tilt feels.");
     open_figures(page);

@@ -42,7 +42,9 @@ static zest_status make_stepper(zest_trainer *t) {
     size_t lanes = 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
     t->lanes = malloc(lanes * sizeof *t->lanes);
     t->means = malloc(lanes * sizeof *t->means);
-    return t->lanes && t->means ? ZEST_OK : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
+    t->recent = malloc(ZEST_TILT_ADVICE_STEPS * lanes * sizeof *t->recent);
+    return t->lanes && t->means && t->recent ? ZEST_OK
+                                             : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
 }
 
 static zest_status open_logs(zest_trainer *t) {
@@ -277,6 +279,7 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     free(t->order);
     free(t->lanes);
     free(t->means);
+    free(t->recent);
     free(t->losses);
     free(t->scores);
     if (!closing) closing = events;

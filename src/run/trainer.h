@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "analysis/choose_t.h"
 #include "data/metric.h"
 #include "run/folder.h"
 
@@ -28,8 +29,9 @@ typedef struct {
     double loss, lr, effective, spread, tokens_per_second, seconds;
     zest_metrics dev;
     uint64_t dev_step;
-    int evaluated; /* told for an evaluation */
-    int best;      /* which is the best so far */
+    int evaluated;                  /* told for an evaluation */
+    int best;                       /* which is the best so far */
+    const zest_tilt_advice *advice; /* on t, with a session's first evaluation behind a step; else NULL */
 } zest_trainer_news;
 
 typedef struct {

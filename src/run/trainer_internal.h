@@ -35,6 +35,9 @@ typedef struct {
     double *means;                   /* one a lane */
     double *scores;                  /* for objectives other than the loss */
     size_t losses_room, scores_room; /* numbers */
+    double *recent;                  /* losses of the latest steps of this session: a ring, for advice on t */
+    size_t recent_count;             /* steps; beyond ZEST_TILT_ADVICE_STEPS they replace the oldest */
+    int advised;
 
     uint64_t step; /* taken so far */
     uint64_t bad_in_a_row, dropped;

@@ -1,6 +1,7 @@
 /* One step of training. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "core/schedule.h"
@@ -85,6 +86,8 @@ zest_status zest_trainer_step(zest_trainer *t, zest_tilt_report *report, double 
     if (status) return status;
     *lr = zest_schedule_lr(t->options, t->step);
     zest_stepper_tilt(&t->stepper, t->means, report);
+    memcpy(t->recent + t->recent_count++ % ZEST_TILT_ADVICE_STEPS * lanes, t->means,
+           lanes * sizeof *t->means);
     /* first on record, then in the weights: whatever happens in between, the journal can make them again */
     if (t->kept) status = zest_journal_append(&t->journal, t->step + 1, *lr, t->means, lanes, 0, t->error);
     if (!status && zest_stepper_update(&t->stepper, *lr, report, &update))

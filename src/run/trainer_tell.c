@@ -119,9 +119,21 @@ static zest_log_eval eval_line(const zest_trainer *t, const char *part, uint64_t
     return line;
 }
 
+/* What the losses so far say about t; once a session. */
+static zest_status advise(zest_trainer *t, zest_tilt_advice *advice, zest_trainer_news *news) {
+    const zest_tilt_options *tilt = &t->stepper.tilt;
+    size_t steps = t->recent_count < ZEST_TILT_ADVICE_STEPS ? t->recent_count : ZEST_TILT_ADVICE_STEPS;
+    if (t->advised || !steps) return ZEST_OK;
+    t->advised = 1;
+    news->advice = advice;
+    return zest_choose_t(tilt, t->recent, steps, 2 * (tilt->k + tilt->ball_pairs), advice, t->error);
+}
+
 zest_status zest_trainer_tell_eval(zest_trainer *t, const zest_metrics *metrics, int best) {
     zest_trainer_news news = news_of(t);
-    zest_status status = ZEST_OK;
+    zest_tilt_advice advice;
+    zest_status status = advise(t, &advice, &news);
+    if (status) return status;
     news.evaluated = 1;
     news.best = best;
     news.loss = NAN;

@@ -6,6 +6,7 @@ small="--model $model --task $task --shots 8 --batch 8 --k 2 --lr 1e-4 --eval-ev
 # The whole way.
 run 0 train $small --steps 8 --out "$work/a"
 out_has "step      4"
+out_has "tilt: spread"
 out_has "steps done after 8 steps"
 out_has "test  accuracy"
 for file in options journal log.jsonl result.json best/model.safetensors best/config.json best/vocab.json last/model.safetensors; do
@@ -24,8 +25,10 @@ out_has "step 0"
 run 0 info "$work/a" --json
 last_line_is_json
 out_has '"task": "reviews"'
+out_has '"t_half":'
 run 0 info "$work/a"
 out_has "best dev"
+out_has "of 2 at t = 1; a t of about"
 run 0 predict "$work/a" --split test
 [ "$(wc -l <"$work/out")" -eq 20 ] || fail "predict does not answer every example"
 out_has '"probabilities"'
@@ -35,6 +38,7 @@ run 0 predict "$work/a" --input "$work/new.tsv"
 grep -q label "$work/out" && fail "rows without labels have labels"
 run 0 report "$work/a" --out "$work/report.html"
 grep -q "<svg" "$work/report.html" || fail "the report has no figure"
+grep -q "it would be half of" "$work/report.html" || fail "the report has no advice on t"
 
 # Replay gives the same weights as a run that ended there; step 0 is the start.
 run 0 train $small --steps 5 --out "$work/b" --json

@@ -1,0 +1,199 @@
+/* A sweep: one training run for every combination of some values, and the tables that follow from them.
+ *
+ *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary ->
+ * tables
+ *
+ * The grid is text in the form of an options file whose values are lists; the plan is a function of the grid,
+ * and the tables are a function of the finished runs: nothing depends on the order in which they were made.
+ */
+#ifndef ZEST_RUN_SWEEP_H
+#define ZEST_RUN_SWEEP_H
+
+#include "analysis/sample.h"
+#include "base/option.h"
+
+/* ---- The grid: sweep_grid.c, sweep_preset.c ---- */
+
+/* Lists of values as texts, by option; NULL: not given. */
+typedef struct {
+    char *text[ZEST_OPTION_COUNT];
+} zest_sweep_block;
+
+/* All combinations of each block, one block behind the other. */
+typedef struct {
+    zest_sweep_block *blocks;
+    size_t count;
+} zest_sweep_grid;
+
+void zest_sweep_grid_free(zest_sweep_grid *grid); /* accepts one that is {0} */
+/* Lines "name = value, value"; # begins a comment. A line [words] begins a block that has the lines before
+ * the first such line and its own. source is for messages. */
+zest_status zest_sweep_grid_read(zest_sweep_grid *grid, const char *text, const char *source,
+                                 zest_error *error);
+/* "paper-table-2", ...: the grid of that table.*/
+zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest_error *error);
+/* What was given replaces what the blocks have. Only --method chooses instead: of the methods a block has,
+ * those that are given stay, and a block without any goes. */
+zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *given, zest_error *error);
+/* Multiplies the steps and the epochs of all runs; at least one is left. */
+zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_error *error);
+/* Paths that mean the same from any folder. */
+zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error);
+/* As a text that zest_sweep_grid_read understands. */
+void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out);
+
+/* A list taken apart: at commas, or at semicolons where there is one or the values hold commas themselves
+ * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. */
+typedef struct {
+    char **items;
+    size_t count;
+} zest_sweep_values;
+zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
+                             zest_error *error);
+void zest_sweep_values_free(zest_sweep_values *values);
+
+/* ---- The plan: sweep_plan.c, sweep_name.c ---- */
+
+typedef enum {
+    ZEST_SWEEP_PLANNED,  /* nothing is there yet, or nothing that counts */
+    ZEST_SWEEP_STARTED,  /* broken off; it can go on */
+    ZEST_SWEEP_FINISHED, /* it has a result */
+    ZEST_SWEEP_FAILED,   /* message says why */
+} zest_sweep_state;
+
+/* What result.json says about one part; what is not there is NaN. */
+typedef struct {
+    double value, accuracy, f1, em, loss;
+} zest_sweep_figures;
+
+typedef struct {
+    const char *value[ZEST_OPTION_COUNT]; /* owned by the plan; NULL: as zest train has it */
+    char *name;                           /* of its folder: unique, and fit for any file system */
+    zest_sweep_state state;
+    char *message;   /* of a failed run; or NULL */
+    char metric[16]; /* the task's, "accuracy" */
+    double worth;    /* on dev, by what --select says; larger is better; NaN: not known */
+    double seconds;  /* that it took */
+    uint64_t best_step;
+    zest_sweep_figures dev, test;
+    unsigned char *right; /* by test example: was the answer right? NULL: not known */
+    size_t answers;
+} zest_sweep_run;
+
+typedef struct {
+    zest_sweep_run *runs;
+    size_t count;
+    uint64_t *keys;                          /* by run: equal for equal ones */
+    unsigned char varies[ZEST_OPTION_COUNT]; /* not the same in all runs */
+    zest_sweep_values *owned;                /* the texts of the values */
+    size_t owned_count;
+} zest_sweep_plan;
+
+enum { ZEST_SWEEP_MOST = 20000 }; /* runs */
+
+/* Every combination once: MeZO ignores t, ZEST with t = 0 is MeZO, 1e-5 is 0.00001. Seeds vary slowest, then
+ * tasks, noise, methods, and the others in the order of the option table. */
+zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error);
+void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts one that is {0} */
+
+/* Do two runs have the same value of an option? */
+int zest_sweep_same(const zest_sweep_run *a, const zest_sweep_run *b, zest_option_id id);
+int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
+/* The tilt of a run: 0 for MeZO, the default when none is given; NaN for methods without one. */
+double zest_sweep_tilt(const zest_sweep_run *run);
+int zest_sweep_is_mezo(const zest_sweep_run *run);
+/* Does the method look at the option at all? */
+int zest_sweep_matters(const char *method, zest_option_id id);
+
+zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
+
+/* ---- Results: sweep_results.c ---- */
+
+/* Looks into folder/runs/NAME of every run. A folder that holds another run, by its options, is an error. */
+zest_status zest_sweep_results_read(zest_sweep_plan *plan, const char *folder, zest_error *error);
+/* The same for one run; it is looked at again. */
+zest_status zest_sweep_result_read(zest_sweep_run *run, const char *folder, zest_error *error);
+/* The answers that `zest predict` wrote about the test examples; a file that is not there, or has no labels,
+ * leaves them unknown. */
+zest_status zest_sweep_answers_read(zest_sweep_run *run, const char *path, zest_error *error);
+
+/* ---- The summary: sweep_summary.c ---- */
+
+#define ZEST_SWEEP_NONE SIZE_MAX
+
+/* One place of the table: a row (a method and whatever else is compared), a task, a share of noise. */
+typedef struct {
+    size_t row, task, noise; /* positions in the summary */
+    size_t *chosen;          /* by seed: the run with the best dev value, or ZEST_SWEEP_NONE */
+    int complete;            /* all its runs are finished */
+    zest_sample dev, test;   /* over seeds; in the unit of result.json */
+    size_t base;             /* the entry of MeZO to compare with, or ZEST_SWEEP_NONE */
+    zest_sample difference;  /* test minus MeZO's, by seed */
+    double p;                /* one seed: exact McNemar test against MeZO; NaN: not known */
+} zest_sweep_entry;
+
+/* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
+typedef struct {
+    size_t row, task, noise;
+    double t;
+    zest_sample dev, test;
+} zest_sweep_tilt_entry;
+
+/* Tasks, shares of noise, rows and seeds are written as the first run that has them. */
+typedef struct {
+    const zest_sweep_plan *plan;
+    size_t *tasks, *noises, *rows, *seeds;
+    size_t task_count, noise_count, row_count, seed_count;
+    zest_sweep_entry *entries; /* by noise, then task, then row; only those that have runs */
+    size_t entry_count;
+    zest_sweep_tilt_entry *tilts; /* by noise, task, row, t; none when t does not vary */
+    size_t tilt_count;
+    size_t finished, failed;
+} zest_sweep_summary;
+
+zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary, zest_error *error);
+void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
+/* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
+int zest_sweep_is_chosen(zest_option_id id);
+/* The entry of a place, or NULL. */
+const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, size_t noise, size_t task,
+                                            size_t row);
+
+typedef enum {
+    ZEST_SWEEP_NO_BASE,      /* it is MeZO, or there is none to compare with */
+    ZEST_SWEEP_NO_ERROR_BAR, /* one seed, and no answers */
+    ZEST_SWEEP_WITHIN_NOISE,
+    ZEST_SWEEP_BETTER, /* the 95 % paired t interval, or McNemar's test at 5 %, excludes no difference */
+    ZEST_SWEEP_WORSE,
+} zest_sweep_verdict;
+zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *entry);
+const char *zest_sweep_verdict_text(zest_sweep_verdict verdict);
+
+/* ---- Tables: sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV, JSON), sweep_text.c ---- */
+
+void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
+zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out, zest_error *error);
+
+/* Text from outside, made harmless for each format. */
+void zest_sweep_escape_markdown(zest_buffer *out, const char *text);
+void zest_sweep_escape_latex(zest_buffer *out, const char *text);
+void zest_sweep_escape_csv(zest_buffer *out, const char *text); /* quoted where it must be */
+
+const char *zest_sweep_task_name(const char *task, char *room, size_t size); /* "reviews" of a path */
+/* "zest-n", or "mezo, weights=bf16" when rows differ in more than the method. */
+void zest_sweep_row_name(const zest_sweep_summary *summary, size_t row, zest_buffer *out);
+/* "clean labels", "30 % of the labels switched" */
+void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest_buffer *out);
+/* "t=5 lr=1e-5": what dev chose between. */
+void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_buffer *out);
+/* 100 for shares of 1, which are shown in per cent; 1 for a loss. */
+double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
+int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);
+/* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
+void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
+/* Is it the best of its column and order (first or zeroth), to the digits shown? */
+int zest_sweep_is_best(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
+
+#endif

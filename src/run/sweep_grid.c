@@ -1,0 +1,283 @@
+/* The grid of a sweep: lists of values as texts, in blocks. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/task.h"
+#include "run/sweep.h"
+
+void zest_sweep_grid_free(zest_sweep_grid *grid) {
+    for (size_t b = 0; b < grid->count; b++)
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++) free(grid->blocks[b].text[id]);
+    free(grid->blocks);
+    *grid = (zest_sweep_grid){0};
+}
+
+/* ---- Lists ---- */
+
+void zest_sweep_values_free(zest_sweep_values *values) {
+    for (size_t i = 0; i < values->count; i++) free(values->items[i]);
+    free(values->items);
+    *values = (zest_sweep_values){0};
+}
+
+static char separator(zest_option_id id, const char *text) {
+    int own_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
+                     zest_option_row_at(id)->kind == ZEST_KIND_LIST;
+    return own_commas || strchr(text, ';') ? ';' : ',';
+}
+
+static char *trimmed(const char *begin, const char *end) {
+    while (begin < end && isspace((unsigned char)*begin)) begin++;
+    while (end > begin && isspace((unsigned char)end[-1])) end--;
+    return strndup(begin, (size_t)(end - begin));
+}
+
+static zest_status empty_value(zest_option_id id, const char *text, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: '%s' has an empty value in it",
+                          zest_option_row_at(id)->name, text);
+}
+
+zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
+                             zest_error *error) {
+    char between = separator(id, text);
+    size_t room = 1;
+    for (const char *c = text; *c; c++) room += *c == between;
+    *values = (zest_sweep_values){.items = calloc(room, sizeof *values->items)};
+    if (!values->items) return zest_error_memory(error, "a list of values", room * sizeof *values->items);
+    zest_status status = ZEST_OK;
+    for (const char *at = text; at && !status;) {
+        const char *end = strchr(at, between), *next = end ? end + 1 : NULL;
+        char *item = trimmed(at, end ? end : at + strlen(at));
+        if (!item)
+            status = zest_error_memory(error, text, strlen(text));
+        else if (!*item && next)
+            status = empty_value(id, text, error);
+        if (item && *item)
+            values->items[values->count++] = item;
+        else
+            free(item);
+        at = next;
+    }
+    if (!status && !values->count) status = empty_value(id, text, error);
+    if (status) zest_sweep_values_free(values);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+static zest_status put(zest_sweep_block *block, zest_option_id id, const char *text, zest_error *error) {
+    char *copy = strdup(text);
+    if (!copy) return zest_error_memory(error, "a grid", strlen(text));
+    free(block->text[id]);
+    block->text[id] = copy;
+    return ZEST_OK;
+}
+
+/* Another block, with everything that `from` has (NULL: nothing). */
+static zest_status add_block(zest_sweep_grid *grid, const zest_sweep_block *from, zest_error *error) {
+    zest_sweep_block *blocks = realloc(grid->blocks, (grid->count + 1) * sizeof *blocks);
+    if (!blocks) return zest_error_memory(error, "a grid", sizeof *blocks);
+    grid->blocks = blocks;
+    zest_sweep_block *block = &blocks[grid->count++];
+    *block = (zest_sweep_block){{0}};
+    zest_status status = ZEST_OK;
+    for (int id = 0; from && id < ZEST_OPTION_COUNT && !status; id++)
+        if (from->text[id]) status = put(block, (zest_option_id)id, from->text[id], error);
+    return status;
+}
+
+/* The options of zest train that are not the sweep's own. */
+static int is_swept(zest_option_id id) {
+    unsigned users = zest_option_row_at(id)->users;
+    return users & ZEST_FOR_TRAIN && !(users & ZEST_FOR_SWEEP);
+}
+
+static zest_status read_line(zest_sweep_block *block, char *line, zest_error *error) {
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' should read name = value, value", line);
+    char *name = trimmed(line, equals), *text = trimmed(equals + 1, line + strlen(line));
+    zest_status status = ZEST_OK;
+    if (!name || !text) {
+        status = zest_error_memory(error, "a grid", strlen(line));
+    } else {
+        zest_option_id id = zest_option_find(name, ZEST_FOR_TRAIN);
+        const char *nearest = zest_option_nearest(name, ZEST_FOR_TRAIN);
+        if (id == ZEST_OPTION_COUNT)
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s%s%s", name,
+                                    nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                                    nearest ? "'?" : "");
+        else if (!is_swept(id))
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                    "%s is no option of a run in a sweep; give it on the command line", name);
+        else
+            status = put(block, id, text, error);
+    }
+    free(name);
+    free(text);
+    return status;
+}
+
+zest_status zest_sweep_grid_read(zest_sweep_grid *grid, const char *text, const char *source,
+                                 zest_error *error) {
+    zest_sweep_grid common = {0};
+    zest_error inner = {0};
+    char *copy = strdup(text), *next = copy;
+    *grid = (zest_sweep_grid){0};
+    if (!copy) return zest_error_memory(error, source, strlen(text));
+    zest_status status = add_block(&common, NULL, &inner);
+    int number = 0;
+    while (next && !status) {
+        char *line = strsep(&next, "\n");
+        number++;
+        while (isspace((unsigned char)*line)) line++;
+        if (*line == '[')
+            status = add_block(grid, common.blocks, &inner);
+        else if (*line && *line != '#')
+            status = read_line(grid->count ? &grid->blocks[grid->count - 1] : common.blocks, line, &inner);
+    }
+    if (!status && !grid->count) status = add_block(grid, common.blocks, &inner);
+    zest_sweep_grid_free(&common);
+    free(copy);
+    if (!status) return ZEST_OK;
+    zest_sweep_grid_free(grid);
+    return zest_error_set(error, status, "%s, line %d: %.800s", source, number, inner.message);
+}
+
+void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out) {
+    for (size_t b = 0; b < grid->count; b++) {
+        if (grid->count > 1) zest_buffer_format(out, "[%zu]\n", b + 1);
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+            if (grid->blocks[b].text[id])
+                zest_buffer_format(out, "%s = %s\n", zest_option_row_at((zest_option_id)id)->name,
+                                   grid->blocks[b].text[id]);
+    }
+}
+
+/* ---- Changing ---- */
+
+/* Of the values a block has, those that are wanted; *left says whether there are any. */
+static zest_status keep_methods(zest_sweep_block *block, const char *wanted, int *left, zest_error *error) {
+    zest_sweep_values have = {0}, want = {0};
+    zest_buffer out = {0};
+    zest_status status = zest_sweep_split(ZEST_OPTION_METHOD, block->text[ZEST_OPTION_METHOD], &have, error);
+    if (!status) status = zest_sweep_split(ZEST_OPTION_METHOD, wanted, &want, error);
+    for (size_t i = 0; i < have.count; i++)
+        for (size_t j = 0; j < want.count; j++)
+            if (!strcmp(have.items[i], want.items[j]))
+                zest_buffer_format(&out, "%s%s", out.size ? "," : "", have.items[i]);
+    *left = out.size > 0;
+    if (!status && out.failed) status = zest_error_memory(error, "a grid", out.size);
+    if (!status && *left) status = put(block, ZEST_OPTION_METHOD, out.data, error);
+    zest_sweep_values_free(&have);
+    zest_sweep_values_free(&want);
+    zest_buffer_free(&out);
+    return status;
+}
+
+static void remove_block(zest_sweep_grid *grid, size_t at) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) free(grid->blocks[at].text[id]);
+    memmove(&grid->blocks[at], &grid->blocks[at + 1], (grid->count - at - 1) * sizeof *grid->blocks);
+    grid->count--;
+}
+
+static zest_status override_methods(zest_sweep_grid *grid, const char *wanted, zest_error *error) {
+    zest_status status = ZEST_OK;
+    if (grid->count == 1) return put(grid->blocks, ZEST_OPTION_METHOD, wanted, error); /* nothing to choose */
+    for (size_t b = 0; b < grid->count && !status; b++) {
+        int left = 1;
+        if (grid->blocks[b].text[ZEST_OPTION_METHOD])
+            status = keep_methods(&grid->blocks[b], wanted, &left, error);
+        else
+            status = put(&grid->blocks[b], ZEST_OPTION_METHOD, wanted, error);
+        if (!status && !left) remove_block(grid, b--);
+    }
+    if (!status && !grid->count)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "the grid has none of the methods %s", wanted);
+    return status;
+}
+
+zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *given, zest_error *error) {
+    zest_status status = grid->count ? ZEST_OK : add_block(grid, NULL, error);
+    for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (!is_swept(id) || !zest_options_given(given, id)) continue;
+        const char *text = zest_options_text(given, id);
+        if (id == ZEST_OPTION_METHOD) {
+            status = override_methods(grid, text, error);
+            continue;
+        }
+        for (size_t b = 0; b < grid->count && !status; b++) status = put(&grid->blocks[b], id, text, error);
+    }
+    return status;
+}
+
+/* Replaces every value of an option in a block; change gives a text to be freed, or NULL when memory is
+ * short. */
+static zest_status map(zest_sweep_block *block, zest_option_id id, char *(*change)(const char *, void *),
+                       void *user, zest_error *error) {
+    zest_sweep_values values;
+    zest_buffer out = {0};
+    zest_status status = zest_sweep_split(id, block->text[id], &values, error);
+    const char *between = separator(id, block->text[id]) == ';' ? ";" : ",";
+    for (size_t i = 0; i < values.count && !status; i++) {
+        char *text = change(values.items[i], user);
+        if (text && strchr(text, ',') && *between == ',') between = ";"; /* then for those before it, too */
+        free(values.items[i]);
+        values.items[i] = text;
+        if (!text) status = zest_error_memory(error, "a grid", 0);
+    }
+    for (size_t i = 0; i < values.count && !status; i++) {
+        zest_buffer_text(&out, values.items[i]);
+        if (i + 1 < values.count || *between == ';') zest_buffer_text(&out, between);
+    }
+    if (!status && out.failed) status = zest_error_memory(error, "a grid", out.size);
+    if (!status) status = put(block, id, out.data, error);
+    zest_sweep_values_free(&values);
+    zest_buffer_free(&out);
+    return status;
+}
+
+static char *times(const char *text, void *user) {
+    zest_options scratch;
+    char room[32];
+    zest_options_init(&scratch);
+    int bad = zest_options_set_id(&scratch, ZEST_OPTION_STEPS, text, NULL) != ZEST_OK;
+    double steps = round(*(double *)user * (double)zest_options_whole(&scratch, ZEST_OPTION_STEPS));
+    zest_options_free(&scratch);
+    snprintf(room, sizeof room, "%.0f", fmax(1, fmin(steps, 9e15)));
+    return strdup(bad ? text : room); /* a bad one is refused when the plan is made */
+}
+
+zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_error *error) {
+    static const zest_option_id ids[] = {ZEST_OPTION_STEPS, ZEST_OPTION_EPOCHS};
+    zest_status status = ZEST_OK;
+    for (size_t b = 0; b < grid->count && !status && factor != 1; b++) {
+        zest_sweep_block *block = &grid->blocks[b];
+        if (!block->text[ZEST_OPTION_STEPS] && !block->text[ZEST_OPTION_EPOCHS])
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                  "--scale multiplies --steps or --epochs: give one of them");
+        for (size_t i = 0; i < 2 && !status; i++)
+            if (block->text[ids[i]]) status = map(block, ids[i], times, &factor, error);
+    }
+    return status;
+}
+
+static char *absolute(const char *text, void *user) {
+    int task = *(zest_option_id *)user == ZEST_OPTION_TASK;
+    char *whole = task && !zest_task_is_file(text) ? NULL : realpath(text, NULL);
+    return whole ? whole : strdup(text); /* one that is not there: the run will say so */
+}
+
+zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error) {
+    zest_option_id ids[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK};
+    zest_status status = ZEST_OK;
+    for (size_t b = 0; b < grid->count && !status; b++)
+        for (size_t i = 0; i < 3 && !status; i++)
+            if (grid->blocks[b].text[ids[i]])
+                status = map(&grid->blocks[b], ids[i], absolute, &ids[i], error);
+    return status;
+}

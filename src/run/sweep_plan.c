@@ -1,0 +1,224 @@
+/* From a grid to a list of runs, each once. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/sweep.h"
+
+/* ---- What is the same ---- */
+
+/* A whole number beyond 2^53 is not a double: those are compared as texts of digits are read. */
+static int same_whole(const char *a, const char *b) {
+    char *end_a, *end_b;
+    unsigned long long x = strtoull(a, &end_a, a[0] == '0' && (a[1] | 32) == 'x' ? 16 : 10),
+                       y = strtoull(b, &end_b, b[0] == '0' && (b[1] | 32) == 'x' ? 16 : 10);
+    return *end_a || *end_b ? strtod(a, NULL) == strtod(b, NULL) : x == y;
+}
+
+/* The values are known to be good ones. */
+int zest_sweep_same_value(zest_option_id id, const char *a, const char *b) {
+    if (!a || !b) return a == b;
+    if (a == b || !strcmp(a, b)) return 1;
+    switch (zest_option_row_at(id)->kind) {
+    case ZEST_KIND_REAL: return strtod(a, NULL) == strtod(b, NULL);
+    case ZEST_KIND_COUNT:
+    case ZEST_KIND_SEED: return same_whole(a, b);
+    case ZEST_KIND_FLAG: return !strchr("yt1", a[0]) == !strchr("yt1", b[0]);
+    default: return 0;
+    }
+}
+
+int zest_sweep_same(const zest_sweep_run *a, const zest_sweep_run *b, zest_option_id id) {
+    return zest_sweep_same_value(id, a->value[id], b->value[id]);
+}
+
+static const char *method_of(const zest_sweep_run *run) {
+    const char *method = run->value[ZEST_OPTION_METHOD];
+    return method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback;
+}
+
+/* Which options a method does not look at. First-order methods stand here for builds that have them. */
+int zest_sweep_matters(const char *method, zest_option_id id) {
+    int tilted = !strncmp(method, "zest", 4) || !strcmp(method, "tsam");
+    int zeroth = !strncmp(method, "zest", 4) || !strcmp(method, "mezo");
+    if (id == ZEST_OPTION_T) return tilted;
+    if (id == ZEST_OPTION_DENOMINATOR) return tilted && zeroth;
+    if (id == ZEST_OPTION_K) return zeroth || !strcmp(method, "tsam") || !strcmp(method, "esam");
+    if (id == ZEST_OPTION_RHO || id == ZEST_OPTION_DISTRIBUTION)
+        return strcmp(method, "sgd") && strcmp(method, "adamw");
+    return 1;
+}
+
+int zest_sweep_is_mezo(const zest_sweep_run *run) { return !strcmp(method_of(run), "mezo"); }
+
+double zest_sweep_tilt(const zest_sweep_run *run) {
+    const char *t = run->value[ZEST_OPTION_T];
+    if (zest_sweep_is_mezo(run)) return 0;
+    if (!zest_sweep_matters(method_of(run), ZEST_OPTION_T)) return NAN;
+    return strtod(t ? t : zest_option_row_at(ZEST_OPTION_T)->fallback, NULL);
+}
+
+static void make_canonical(zest_sweep_run *run) {
+    static const char mezo[] = "mezo";
+    if (!strncmp(method_of(run), "zest", 4) && zest_sweep_tilt(run) == 0)
+        run->value[ZEST_OPTION_METHOD] = mezo;
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (!zest_sweep_matters(method_of(run), (zest_option_id)id)) run->value[id] = NULL;
+}
+
+/* ---- All combinations of a block ---- */
+
+typedef struct {
+    zest_sweep_plan *plan;
+    zest_option_id ids[ZEST_OPTION_COUNT]; /* slowest first */
+    const zest_sweep_values *values[ZEST_OPTION_COUNT];
+    size_t count;
+    zest_error *error;
+} block;
+
+static zest_status check_values(zest_option_id id, const zest_sweep_values *values, zest_error *error) {
+    zest_options scratch;
+    zest_options_init(&scratch);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < values->count && !status; i++)
+        status = zest_options_set_id(&scratch, id, values->items[i], error);
+    zest_options_free(&scratch);
+    return status;
+}
+
+static zest_status add_axis(block *b, zest_option_id id, const char *text) {
+    zest_sweep_plan *plan = b->plan;
+    if (!text) return ZEST_OK;
+    zest_sweep_values *values = &plan->owned[plan->owned_count];
+    zest_status status = zest_sweep_split(id, text, values, b->error);
+    if (status) return status;
+    plan->owned_count++;
+    b->ids[b->count] = id;
+    b->values[b->count++] = values;
+    return check_values(id, values, b->error);
+}
+
+static int is_first(zest_option_id id, size_t *position) {
+    static const zest_option_id first[] = {ZEST_OPTION_SEED, ZEST_OPTION_TASK, ZEST_OPTION_LABEL_NOISE,
+                                           ZEST_OPTION_METHOD};
+    for (*position = 0; *position < 4; ++*position)
+        if (first[*position] == id) return 1;
+    return 0;
+}
+
+static zest_status find_axes(block *b, const zest_sweep_block *from) {
+    zest_status status = ZEST_OK;
+    size_t position;
+    for (size_t p = 0; p < 4 && !status; p++)
+        for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
+            if (is_first((zest_option_id)id, &position) && position == p)
+                status = add_axis(b, (zest_option_id)id, from->text[id]);
+    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
+        if (!is_first((zest_option_id)id, &position))
+            status = add_axis(b, (zest_option_id)id, from->text[id]);
+    return status;
+}
+
+static int same_run(const zest_sweep_run *a, const zest_sweep_run *b) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (a->value[id] != b->value[id] && !zest_sweep_same(a, b, (zest_option_id)id)) return 0;
+    return 1;
+}
+
+/* Equal values have equal keys; most of the others differ, so that runs are compared quickly. */
+static uint64_t key_of(const zest_sweep_run *run) {
+    uint64_t key = 14695981039346656037u;
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        const char *value = run->value[id];
+        zest_option_kind kind = zest_option_row_at((zest_option_id)id)->kind;
+        char text[32];
+        if (!value) continue;
+        if (kind == ZEST_KIND_REAL || kind == ZEST_KIND_COUNT || kind == ZEST_KIND_SEED)
+            snprintf(text, sizeof text, "%.9g", strtod(value, NULL)), value = text;
+        else if (kind == ZEST_KIND_FLAG)
+            value = strchr("yt1", value[0]) ? "y" : "n";
+        key = (key ^ (uint64_t)id) * 1099511628211u;
+        for (; *value; value++) key = (key ^ (unsigned char)*value) * 1099511628211u;
+    }
+    return key;
+}
+
+/* Room for one more run. */
+static zest_status grow(zest_sweep_plan *plan, zest_error *error) {
+    size_t room = plan->count ? 2 * plan->count : 1;
+    if (plan->count & (plan->count - 1)) return ZEST_OK;
+    zest_sweep_run *runs = realloc(plan->runs, room * sizeof *runs);
+    if (runs) plan->runs = runs;
+    uint64_t *keys = realloc(plan->keys, room * sizeof *keys);
+    if (keys) plan->keys = keys;
+    return runs && keys ? ZEST_OK : zest_error_memory(error, "the runs of a sweep", room * sizeof *runs);
+}
+
+static zest_status add_run(block *b, const size_t *at) {
+    zest_sweep_plan *plan = b->plan;
+    zest_sweep_run run = {.worth = NAN};
+    for (size_t i = 0; i < b->count; i++) run.value[b->ids[i]] = b->values[i]->items[at[i]];
+    make_canonical(&run);
+    uint64_t key = key_of(&run);
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->keys[i] == key && same_run(&plan->runs[i], &run)) return ZEST_OK;
+    if (plan->count == ZEST_SWEEP_MOST)
+        return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
+                              "the grid has more than %d runs; make several sweeps", ZEST_SWEEP_MOST);
+    zest_status status = grow(plan, b->error);
+    if (status) return status;
+    plan->keys[plan->count] = key;
+    plan->runs[plan->count++] = run;
+    return ZEST_OK;
+}
+
+static zest_status combine(block *b) {
+    size_t at[ZEST_OPTION_COUNT] = {0}, wheel;
+    zest_status status;
+    do {
+        status = add_run(b, at);
+        for (wheel = b->count; wheel > 0; wheel--) {
+            if (++at[wheel - 1] < b->values[wheel - 1]->count) break;
+            at[wheel - 1] = 0;
+        }
+    } while (!status && wheel > 0);
+    return status;
+}
+
+/* ---- The plan ---- */
+
+static void find_varying(zest_sweep_plan *plan) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        for (size_t i = 1; i < plan->count && !plan->varies[id]; i++)
+            plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
+}
+
+zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error) {
+    *plan = (zest_sweep_plan){0};
+    plan->owned = calloc(grid->count * ZEST_OPTION_COUNT + 1, sizeof *plan->owned);
+    if (!plan->owned) return zest_error_memory(error, "the values of a sweep", sizeof *plan->owned);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < grid->count && !status; i++) {
+        block b = {.plan = plan, .error = error};
+        status = find_axes(&b, &grid->blocks[i]);
+        if (!status) status = combine(&b);
+    }
+    if (!status) find_varying(plan);
+    if (!status) status = zest_sweep_name_runs(plan, error);
+    if (status) zest_sweep_plan_free(plan);
+    return status;
+}
+
+void zest_sweep_plan_free(zest_sweep_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++) {
+        free(plan->runs[i].name);
+        free(plan->runs[i].message);
+        free(plan->runs[i].right);
+    }
+    for (size_t i = 0; i < plan->owned_count; i++) zest_sweep_values_free(&plan->owned[i]);
+    free(plan->runs);
+    free(plan->keys);
+    free(plan->owned);
+    *plan = (zest_sweep_plan){0};
+}

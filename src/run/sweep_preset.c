@@ -1,0 +1,32 @@
+/* The grids of the paper's tables and of its figure 3 (section 5 and appendix C of the paper): texts in the
+ * form of a grid file. The paper has one seed, 42 here: its numbers are shares of one test set each. */
+#include <string.h>
+
+#include "run/sweep.h"
+
+#define ZEROTH "method = mezo, zest-n, zest-bc\nt = 1, 5, 20\nk = 5\nrho = 0.002\nseed = 42\n"
+/* RoBERTa-base, 512 shots a class, at most 700 epochs */
+#define MASKED ZEROTH "lr = 2e-5, 1e-5, 5e-6\nbatch = 128\nshots = 512\nepochs = 700\n"
+#define MASKED_TASKS "task = SST-2, sst-5, QQP, MRPC, TREC, MNLI, SNLI, RTE\n"
+/* OPT-1.3B, 1000 rows, at most 20000 steps */
+#define CAUSAL \
+    ZEROTH "lr = 5e-6, 2e-6, 1e-6\nbatch = 16\ntrain-size = 1000\nsteps = 20000\neval-every = 500\n"
+
+static const struct {
+    const char *name, *text;
+} presets[] = {
+    {"paper-table-2", MASKED_TASKS MASKED "label-noise = 0\n"},
+    {"paper-table-3", MASKED_TASKS MASKED "label-noise = 0.3\n"},
+    {"paper-table-4", "task = COPA, ReCoRD, SQuAD, DROP\n" CAUSAL},
+    {"paper-figure-3", MASKED_TASKS MASKED "label-noise = 0, 0.3\nmethod = mezo, zest-n\n"},
+};
+
+zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest_error *error) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (!strcmp(presets[i].name, name)) return zest_sweep_grid_read(grid, presets[i].text, name, error);
+    *grid = (zest_sweep_grid){0};
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "no preset is called '%s'; a sweep has paper-table-2, paper-table-3, paper-table-4 "
+                          "and paper-figure-3",
+                          name);
+}

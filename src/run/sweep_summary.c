@@ -1,0 +1,264 @@
+/* What is compared with what: hyper-parameters chosen by dev, means over seeds, differences from MeZO. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/sweep.h"
+
+/* What a run is, as opposed to how it was tuned. */
+int zest_sweep_is_chosen(zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_TASK:
+    case ZEST_OPTION_LABEL_NOISE:
+    case ZEST_OPTION_METHOD:
+    case ZEST_OPTION_SEED:
+    case ZEST_OPTION_MODEL:
+    case ZEST_OPTION_DATA:
+    case ZEST_OPTION_SHOTS:
+    case ZEST_OPTION_TRAIN_SIZE:
+    case ZEST_OPTION_DEV_SIZE:
+    case ZEST_OPTION_TEST_SIZE:
+    case ZEST_OPTION_NOISY_DEV:
+    case ZEST_OPTION_START_TOKEN:
+    case ZEST_OPTION_SELECT:
+    case ZEST_OPTION_OBJECTIVE:
+    case ZEST_OPTION_TRAIN_ONLY:
+    case ZEST_OPTION_FREEZE:
+    case ZEST_OPTION_UNTIE_HEAD:
+    case ZEST_OPTION_WEIGHTS:
+    case ZEST_OPTION_COMPUTE:
+    case ZEST_OPTION_DEVICE:
+    case ZEST_OPTION_ROUNDING: return 0;
+    default: return 1;
+    }
+}
+
+/* ---- Tasks, noise, rows, seeds ---- */
+
+static int same_row(const zest_sweep_run *a, const zest_sweep_run *b, int method) {
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (zest_sweep_is_chosen(id) || id == ZEST_OPTION_TASK || id == ZEST_OPTION_LABEL_NOISE ||
+            id == ZEST_OPTION_SEED || (id == ZEST_OPTION_METHOD && !method))
+            continue;
+        if (!zest_sweep_same(a, b, id)) return 0;
+    }
+    return 1;
+}
+
+static int same_whole_row(const zest_sweep_run *a, const zest_sweep_run *b) { return same_row(a, b, 1); }
+static int same_task(const zest_sweep_run *a, const zest_sweep_run *b) {
+    return zest_sweep_same(a, b, ZEST_OPTION_TASK);
+}
+static int same_noise(const zest_sweep_run *a, const zest_sweep_run *b) {
+    return zest_sweep_same(a, b, ZEST_OPTION_LABEL_NOISE);
+}
+static int same_seed(const zest_sweep_run *a, const zest_sweep_run *b) {
+    return zest_sweep_same(a, b, ZEST_OPTION_SEED);
+}
+
+/* The first run of each kind; NULL: memory is short. */
+static size_t *kinds(const zest_sweep_plan *plan, int (*same)(const zest_sweep_run *, const zest_sweep_run *),
+                     size_t *count) {
+    size_t *first = malloc((plan->count + 1) * sizeof *first);
+    *count = 0;
+    for (size_t i = 0; first && i < plan->count; i++) {
+        size_t k = 0;
+        while (k < *count && !same(&plan->runs[first[k]], &plan->runs[i])) k++;
+        if (k == *count) first[(*count)++] = i;
+    }
+    return first;
+}
+
+/* ---- Choosing ---- */
+
+/* A place of the table, one seed, and, unless it is NaN, one t. */
+typedef struct {
+    size_t row, task, noise, seed;
+    double t;
+} place;
+
+static int belongs(const zest_sweep_summary *s, const zest_sweep_run *run, const place *p) {
+    const zest_sweep_run *runs = s->plan->runs;
+    return same_whole_row(&runs[s->rows[p->row]], run) && same_task(&runs[s->tasks[p->task]], run) &&
+           same_noise(&runs[s->noises[p->noise]], run) &&
+           (p->seed == ZEST_SWEEP_NONE || same_seed(&runs[s->seeds[p->seed]], run)) &&
+           (isnan(p->t) || zest_sweep_tilt(run) == p->t);
+}
+
+/* The finished run with the best dev value; of equal ones the first. */
+static size_t choose(const zest_sweep_summary *s, const place *p) {
+    size_t best = ZEST_SWEEP_NONE;
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const zest_sweep_run *run = &s->plan->runs[i];
+        if (run->state != ZEST_SWEEP_FINISHED || !belongs(s, run, p)) continue;
+        if (best == ZEST_SWEEP_NONE || run->worth > s->plan->runs[best].worth ||
+            (isnan(s->plan->runs[best].worth) && !isnan(run->worth)))
+            best = i;
+    }
+    return best;
+}
+
+/* Means over seeds of what is chosen at a place; chosen: room for a run a seed. */
+static void average(const zest_sweep_summary *s, place p, size_t *chosen, double *room, zest_sample *dev,
+                    zest_sample *test) {
+    const zest_sweep_run *runs = s->plan->runs;
+    for (p.seed = 0; p.seed < s->seed_count; p.seed++) chosen[p.seed] = choose(s, &p);
+    for (size_t i = 0; i < s->seed_count; i++)
+        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : runs[chosen[i]].dev.value;
+    *dev = zest_sample_of(room, s->seed_count);
+    for (size_t i = 0; i < s->seed_count; i++)
+        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : runs[chosen[i]].test.value;
+    *test = zest_sample_of(room, s->seed_count);
+}
+
+/* ---- Entries ---- */
+
+static zest_status add_entry(zest_sweep_summary *s, const place *p, double *room, zest_error *error) {
+    place any = {p->row, p->task, p->noise, ZEST_SWEEP_NONE, NAN};
+    size_t runs = 0, finished = 0;
+    for (size_t i = 0; i < s->plan->count; i++) {
+        if (!belongs(s, &s->plan->runs[i], &any)) continue;
+        runs++;
+        finished += s->plan->runs[i].state == ZEST_SWEEP_FINISHED;
+    }
+    if (!runs) return ZEST_OK;
+    zest_sweep_entry *e = &s->entries[s->entry_count];
+    *e = (zest_sweep_entry){.row = p->row,
+                            .task = p->task,
+                            .noise = p->noise,
+                            .complete = finished == runs,
+                            .base = ZEST_SWEEP_NONE,
+                            .p = NAN,
+                            .chosen = malloc((s->seed_count + 1) * sizeof *e->chosen)};
+    if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
+    s->entry_count++;
+    average(s, any, e->chosen, room, &e->dev, &e->test);
+    return ZEST_OK;
+}
+
+static void add_tilts(zest_sweep_summary *s, const place *p, size_t *chosen, double *room) {
+    double last = -1;
+    for (;;) { /* the next larger t of this place, until there is none */
+        place at = {p->row, p->task, p->noise, ZEST_SWEEP_NONE, NAN};
+        double next = HUGE_VAL;
+        for (size_t i = 0; i < s->plan->count; i++) {
+            double t = zest_sweep_tilt(&s->plan->runs[i]);
+            if (t > last && t < next && belongs(s, &s->plan->runs[i], &at)) next = t;
+        }
+        if (isinf(next)) return;
+        zest_sweep_tilt_entry *e = &s->tilts[s->tilt_count++];
+        *e = (zest_sweep_tilt_entry){.row = p->row, .task = p->task, .noise = p->noise, .t = next};
+        at.t = last = next;
+        average(s, at, chosen, room, &e->dev, &e->test);
+    }
+}
+
+const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *s, size_t noise, size_t task,
+                                            size_t row) {
+    for (size_t i = 0; i < s->entry_count; i++)
+        if (s->entries[i].noise == noise && s->entries[i].task == task && s->entries[i].row == row)
+            return &s->entries[i];
+    return NULL;
+}
+
+/* ---- Against MeZO ---- */
+
+static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
+    size_t first = 0, second = 0;
+    if (!a->right || !b->right || a->answers != b->answers) return NAN;
+    for (size_t i = 0; i < a->answers; i++) {
+        first += a->right[i] && !b->right[i];
+        second += b->right[i] && !a->right[i];
+    }
+    return zest_sample_mcnemar(first, second);
+}
+
+static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
+    const zest_sweep_run *runs = s->plan->runs, *own = &runs[s->rows[e->row]];
+    size_t pairs = 0, only = 0;
+    if (zest_sweep_is_mezo(own)) return;
+    for (size_t i = 0; i < s->entry_count; i++) {
+        const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
+        if (s->entries[i].task == e->task && s->entries[i].noise == e->noise && zest_sweep_is_mezo(other) &&
+            same_row(own, other, 0))
+            e->base = i;
+    }
+    if (e->base == ZEST_SWEEP_NONE) return;
+    const size_t *base = s->entries[e->base].chosen;
+    for (size_t i = 0; i < s->seed_count; i++) {
+        int both = e->chosen[i] != ZEST_SWEEP_NONE && base[i] != ZEST_SWEEP_NONE;
+        room[i] = both ? runs[e->chosen[i]].test.value - runs[base[i]].test.value : NAN;
+        if (both) only = i, pairs++;
+    }
+    e->difference = zest_sample_of(room, s->seed_count);
+    if (pairs == 1) e->p = mcnemar(&runs[e->chosen[only]], &runs[base[only]]);
+}
+
+zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *e) {
+    if (e->base == ZEST_SWEEP_NONE || !e->difference.n) return ZEST_SWEEP_NO_BASE;
+    int up = e->difference.mean > 0;
+    if (e->difference.n == 1) {
+        if (isnan(e->p)) return ZEST_SWEEP_NO_ERROR_BAR;
+        return e->p >= 0.05 ? ZEST_SWEEP_WITHIN_NOISE : up ? ZEST_SWEEP_BETTER : ZEST_SWEEP_WORSE;
+    }
+    if (e->difference.low <= 0 && e->difference.high >= 0) return ZEST_SWEEP_WITHIN_NOISE;
+    return up ? ZEST_SWEEP_BETTER : ZEST_SWEEP_WORSE;
+}
+
+const char *zest_sweep_verdict_text(zest_sweep_verdict verdict) {
+    static const char *const texts[] = {"", "one seed: no error bar", "within noise", "better", "worse"};
+    return texts[verdict];
+}
+
+/* ---- The whole ---- */
+
+static zest_status fill(zest_sweep_summary *s, zest_error *error) {
+    size_t places = s->task_count * s->noise_count * s->row_count;
+    double *room = malloc((s->seed_count + 1) * sizeof *room);
+    size_t *chosen = malloc((s->seed_count + 1) * sizeof *chosen);
+    s->entries = calloc(places + 1, sizeof *s->entries);
+    s->tilts = calloc(s->plan->count + 1, sizeof *s->tilts); /* each has a run of its own */
+    zest_status status = room && chosen && s->entries && s->tilts
+                             ? ZEST_OK
+                             : zest_error_memory(error, "a table", places * sizeof *s->entries);
+    for (size_t i = 0; i < places && !status; i++) {
+        place p = {.row = i % s->row_count,
+                   .task = i / s->row_count % s->task_count,
+                   .noise = i / s->row_count / s->task_count};
+        status = add_entry(s, &p, room, error);
+        if (!status && s->plan->varies[ZEST_OPTION_T]) add_tilts(s, &p, chosen, room);
+    }
+    for (size_t i = 0; i < s->entry_count && !status; i++) compare(s, &s->entries[i], room);
+    free(room);
+    free(chosen);
+    return status;
+}
+
+zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *s, zest_error *error) {
+    *s = (zest_sweep_summary){.plan = plan};
+    s->tasks = kinds(plan, same_task, &s->task_count);
+    s->noises = kinds(plan, same_noise, &s->noise_count);
+    s->rows = kinds(plan, same_whole_row, &s->row_count);
+    s->seeds = kinds(plan, same_seed, &s->seed_count);
+    for (size_t i = 0; i < plan->count; i++) {
+        s->finished += plan->runs[i].state == ZEST_SWEEP_FINISHED;
+        s->failed += plan->runs[i].state == ZEST_SWEEP_FAILED;
+    }
+    zest_status status = s->tasks && s->noises && s->rows && s->seeds
+                             ? fill(s, error)
+                             : zest_error_memory(error, "a table", plan->count * sizeof *s->tasks);
+    if (status) zest_sweep_summary_free(s);
+    return status;
+}
+
+void zest_sweep_summary_free(zest_sweep_summary *s) {
+    for (size_t i = 0; i < s->entry_count; i++) free(s->entries[i].chosen);
+    free(s->entries);
+    free(s->tilts);
+    free(s->tasks);
+    free(s->noises);
+    free(s->rows);
+    free(s->seeds);
+    *s = (zest_sweep_summary){0};
+}

@@ -1,0 +1,187 @@
+/* The tables of a sweep as Markdown: test results, differences from MeZO, results by t, what was chosen. */
+#include <math.h>
+#include <string.h>
+
+#include "run/sweep.h"
+
+/* Several of these texts are made by functions that add to a buffer and know nothing of Markdown. */
+static void add_escaped(zest_buffer *out, zest_buffer *text) {
+    zest_sweep_escape_markdown(out, text->data ? text->data : "");
+    out->failed |= text->failed;
+    zest_buffer_free(text);
+}
+
+static void add_task(const zest_sweep_summary *s, size_t task, zest_buffer *out) {
+    const char *name = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK];
+    char room[128];
+    zest_sweep_escape_markdown(out, zest_sweep_task_name(name ? name : "", room, sizeof room));
+}
+
+static void add_row(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
+    zest_buffer name = {0};
+    zest_sweep_row_name(s, row, &name);
+    add_escaped(out, &name);
+}
+
+static void add_noise(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    zest_buffer name = {0};
+    zest_sweep_noise_name(s, noise, &name);
+    add_escaped(out, &name);
+}
+
+static void add_sample(zest_buffer *out, const zest_sample *sample, double unit) {
+    zest_sweep_number(out, sample->mean, unit, 0);
+    if (sample->n < 2) return;
+    zest_buffer_text(out, " \xc2\xb1 ");
+    zest_sweep_number(out, sample->error, unit, 0);
+}
+
+static void add_value(const zest_sweep_run *run, zest_option_id id, zest_buffer *out) {
+    zest_sweep_escape_markdown(out, run->value[id] ? run->value[id] : "default");
+}
+
+/* "| task | labels | method" */
+static void begin_line(const zest_sweep_summary *s, size_t task, size_t noise, size_t row, zest_buffer *out) {
+    zest_buffer_text(out, "| ");
+    add_task(s, task, out);
+    zest_buffer_text(out, " | ");
+    add_noise(s, noise, out);
+    zest_buffer_text(out, " | ");
+    add_row(s, row, out);
+}
+
+/* ---- Test results: methods below each other, tasks side by side ---- */
+
+static void add_cell(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
+    int best = e && zest_sweep_is_best(s, e);
+    zest_buffer_text(out, best ? " | **" : " | ");
+    if (e) add_sample(out, &e->test, zest_sweep_unit(s, e->task));
+    if (best) zest_buffer_text(out, "**");
+    if (e && !e->complete) zest_buffer_text(out, " (unfinished)");
+}
+
+static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    zest_buffer_text(out, "\n**Test, ");
+    add_noise(s, noise, out);
+    zest_buffer_text(out, "**\n\n| method");
+    for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, " | "), add_task(s, t, out);
+    zest_buffer_text(out, " |\n|---");
+    for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, "|---");
+    zest_buffer_text(out, "|\n");
+    for (size_t r = 0; r < s->row_count; r++) {
+        int any = 0;
+        for (size_t t = 0; t < s->task_count; t++) any |= zest_sweep_entry_at(s, noise, t, r) != NULL;
+        if (!any) continue;
+        zest_buffer_text(out, "| ");
+        add_row(s, r, out);
+        for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, r), out);
+        zest_buffer_text(out, " |\n");
+    }
+}
+
+/* ---- Differences ---- */
+
+static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
+    double unit = zest_sweep_unit(s, e->task);
+    zest_sweep_verdict verdict = zest_sweep_judge(e);
+    begin_line(s, e->task, e->noise, e->row, out);
+    zest_buffer_text(out, " | ");
+    zest_sweep_number(out, e->difference.mean, unit, 1);
+    zest_buffer_text(out, " | ");
+    if (e->difference.n > 1) {
+        zest_sweep_number(out, e->difference.low, unit, 1);
+        zest_buffer_text(out, " to ");
+        zest_sweep_number(out, e->difference.high, unit, 1);
+    } else if (!isnan(e->p)) {
+        zest_buffer_format(out, "McNemar p = %.2g", e->p);
+    }
+    zest_buffer_format(out, " | %zu | %s |\n", e->difference.n, zest_sweep_verdict_text(verdict));
+}
+
+static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
+    int any = 0;
+    for (size_t i = 0; i < s->entry_count; i++) {
+        if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
+        if (!any++)
+            zest_buffer_text(
+                out,
+                "\n**Test minus MeZO's of the same seed** (95 % paired t interval; with one seed the exact "
+                "McNemar test)\n\n| task | labels | method | difference | 95 % interval | seeds | "
+                "verdict |\n|---|---|---|---|---|---|---|\n");
+        add_difference(s, &s->entries[i], out);
+    }
+}
+
+/* ---- By t, and what was chosen ---- */
+
+static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
+    if (s->tilt_count)
+        zest_buffer_text(out,
+                         "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
+                         "| task | labels | method | t | dev | test |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < s->tilt_count; i++) {
+        const zest_sweep_tilt_entry *e = &s->tilts[i];
+        double unit = zest_sweep_unit(s, e->task);
+        begin_line(s, e->task, e->noise, e->row, out);
+        zest_buffer_format(out, " | %g | ", e->t);
+        add_sample(out, &e->dev, unit);
+        zest_buffer_text(out, " | ");
+        add_sample(out, &e->test, unit);
+        zest_buffer_text(out, " |\n");
+    }
+}
+
+static void add_chosen_line(const zest_sweep_summary *s, const zest_sweep_entry *e, size_t run,
+                            zest_buffer *out) {
+    const zest_sweep_run *r = &s->plan->runs[run];
+    double unit = zest_sweep_unit(s, e->task);
+    zest_buffer name = {0};
+    begin_line(s, e->task, e->noise, e->row, out);
+    zest_buffer_text(out, " | ");
+    add_value(r, ZEST_OPTION_SEED, out);
+    zest_buffer_text(out, " | ");
+    zest_sweep_chosen_name(s, run, &name);
+    add_escaped(out, &name);
+    zest_buffer_text(out, " | ");
+    zest_sweep_number(out, r->dev.value, unit, 0);
+    zest_buffer_text(out, " | ");
+    zest_sweep_number(out, r->test.value, unit, 0);
+    zest_buffer_format(out, " | %llu |\n", (unsigned long long)r->best_step);
+}
+
+static void add_chosen(const zest_sweep_summary *s, zest_buffer *out) {
+    zest_buffer_text(out,
+                     "\n**Chosen by dev**\n\n| task | labels | method | seed | chosen | dev | test | best "
+                     "step |\n|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < s->entry_count; i++)
+        for (size_t j = 0; j < s->seed_count; j++)
+            if (s->entries[i].chosen[j] != ZEST_SWEEP_NONE)
+                add_chosen_line(s, &s->entries[i], s->entries[i].chosen[j], out);
+}
+
+static void add_failures(const zest_sweep_summary *s, zest_buffer *out) {
+    if (s->failed) zest_buffer_text(out, "\n**Failed**\n\n| run | why |\n|---|---|\n");
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const zest_sweep_run *run = &s->plan->runs[i];
+        if (run->state != ZEST_SWEEP_FAILED) continue;
+        zest_buffer_text(out, "| ");
+        zest_sweep_escape_markdown(out, run->name);
+        zest_buffer_text(out, " | ");
+        zest_sweep_escape_markdown(out, run->message ? run->message : "");
+        zest_buffer_text(out, " |\n");
+    }
+}
+
+void zest_sweep_markdown(const zest_sweep_summary *s, zest_buffer *out) {
+    zest_buffer_format(out, "%zu of %zu runs finished", s->finished, s->plan->count);
+    if (s->failed) zest_buffer_format(out, ", %zu failed", s->failed);
+    zest_buffer_format(out, ". Per cent unless it is a loss; %s; hyper-parameters chosen by dev.\n",
+                       s->seed_count > 1 ? "mean \xc2\xb1 standard error over seeds" : "one seed");
+    for (size_t n = 0; n < s->noise_count && s->finished; n++) add_results(s, n, out);
+    if (s->finished) {
+        add_differences(s, out);
+        add_tilts(s, out);
+        add_chosen(s, out);
+    }
+    add_failures(s, out);
+}

@@ -1,0 +1,131 @@
+/* Names and numbers of the tables, and text from outside made harmless. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/sweep.h"
+
+/* ---- Escaping ---- */
+
+/* Each character of `special` is replaced by the text at its position; line breaks become blanks. */
+static void replace(zest_buffer *out, const char *text, const char *special, const char *const *by) {
+    for (; *text; text++) {
+        const char *at = strchr(special, *text);
+        if (at)
+            zest_buffer_text(out, by[at - special]);
+        else if (*text == '\n' || *text == '\r')
+            zest_buffer_text(out, " ");
+        else
+            zest_buffer_add(out, text, 1);
+    }
+}
+
+void zest_sweep_escape_markdown(zest_buffer *out, const char *text) {
+    static const char *const by[] = {"\\\\", "\\|", "\\*", "\\_", "\\`", "&lt;", "&amp;", "\\[", "\\]"};
+    replace(out, text, "\\|*_`<&[]", by);
+}
+
+void zest_sweep_escape_latex(zest_buffer *out, const char *text) {
+    static const char *const by[] = {
+        "\\textbackslash{}",  "\\&", "\\%", "\\$", "\\#", "\\_", "\\{", "\\}", "\\textasciitilde{}",
+        "\\textasciicircum{}"};
+    replace(out, text, "\\&%$#_{}~^", by);
+}
+
+void zest_sweep_escape_csv(zest_buffer *out, const char *text) {
+    static const char *const by[] = {"\"\""};
+    if (!strpbrk(text, ",\"\r\n;") && *text != ' ') {
+        zest_buffer_text(out, text);
+        return;
+    }
+    zest_buffer_text(out, "\"");
+    replace(out, text, "\"", by);
+    zest_buffer_text(out, "\"");
+}
+
+/* ---- Names ---- */
+
+static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_id id) {
+    char room[128];
+    const char *value = run->value[id] ? run->value[id] : zest_option_row_at(id)->fallback;
+    int path = id == ZEST_OPTION_MODEL || id == ZEST_OPTION_DATA;
+    zest_buffer_format(out, "%s=%s", zest_option_row_at(id)->name,
+                       path ? zest_sweep_task_name(value, room, sizeof room) : value);
+}
+
+void zest_sweep_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
+    const zest_sweep_run *run = &s->plan->runs[s->rows[row]];
+    const char *method = run->value[ZEST_OPTION_METHOD];
+    zest_buffer_text(out, method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback);
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (!s->plan->varies[i] || zest_sweep_is_chosen(id) || id == ZEST_OPTION_TASK ||
+            id == ZEST_OPTION_LABEL_NOISE || id == ZEST_OPTION_SEED || id == ZEST_OPTION_METHOD)
+            continue;
+        zest_buffer_text(out, ", ");
+        add_value(out, run, id);
+    }
+}
+
+void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    const char *value = s->plan->runs[s->noises[noise]].value[ZEST_OPTION_LABEL_NOISE];
+    double share = value ? strtod(value, NULL) : 0;
+    if (share > 0)
+        zest_buffer_format(out, "%g %% of the labels switched", 100 * share);
+    else
+        zest_buffer_text(out, "clean labels");
+}
+
+void zest_sweep_chosen_name(const zest_sweep_summary *s, size_t run, zest_buffer *out) {
+    int any = 0;
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
+        if (!s->plan->varies[i] || !zest_sweep_is_chosen((zest_option_id)i) || !s->plan->runs[run].value[i])
+            continue;
+        if (any++) zest_buffer_text(out, " ");
+        add_value(out, &s->plan->runs[run], (zest_option_id)i);
+    }
+}
+
+/* ---- Numbers ---- */
+
+double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
+    for (size_t i = 0; i < s->plan->count; i++) {
+        const zest_sweep_run *run = &s->plan->runs[i];
+        if (run->state == ZEST_SWEEP_FINISHED &&
+            zest_sweep_same(run, &s->plan->runs[s->tasks[task]], ZEST_OPTION_TASK))
+            return strcmp(run->metric, "loss") ? 100 : 1;
+    }
+    return 100;
+}
+
+/* A first-order method is not compared with the others: it pays for gradients. */
+int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
+    const char *method = s->plan->runs[s->rows[row]].value[ZEST_OPTION_METHOD];
+    return method && strcmp(method, "mezo") && strncmp(method, "zest", 4);
+}
+
+int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
+    double unit = zest_sweep_unit(s, e->task), digits = unit > 1 ? 10 : 1e4;
+    double own = round(e->test.mean * unit * digits);
+    size_t rivals = 0;
+    if (isnan(own)) return 0;
+    for (size_t i = 0; i < s->entry_count; i++) {
+        const zest_sweep_entry *other = &s->entries[i];
+        if (other == e || other->task != e->task || other->noise != e->noise || isnan(other->test.mean) ||
+            zest_sweep_is_first_order(s, other->row) != zest_sweep_is_first_order(s, e->row))
+            continue;
+        double value = round(other->test.mean * unit * digits);
+        rivals++;
+        if (unit > 1 ? value > own : value < own) return 0;
+    }
+    return rivals > 0;
+}
+
+void zest_sweep_number(zest_buffer *out, double value, double unit, int sign) {
+    int digits = unit > 1 ? 1 : 4;
+    double shown = round(value * unit * pow(10, digits)) / pow(10, digits);
+    if (isnan(value))
+        zest_buffer_text(out, "\xe2\x80\x93");
+    else /* + 0.0: no minus before a zero */
+        zest_buffer_format(out, sign ? "%+.*f" : "%.*f", digits, shown + 0.0);
+}

@@ -1,0 +1,100 @@
+# zest sweep on the demo's model: the tables, a kill in the middle, several at a time, runs that fail.
+. tests/cli/lib.sh
+model=examples/roberta-tiny task=examples/reviews/reviews.task
+common="--model $model --task $task --shots 4 --batch 4 --k 2 --eval-every 4 --test-size 8"
+grid="$common --method mezo,zest-n --t 1,50 --lr 1e-3 --seed 42,13 --steps 8"
+# what a sweep says of its runs; where they are does not count
+results() { sed "s|$work/[a-z]*|SWEEP|g" "$1/results.json"; }
+
+run 0 sweep $grid --dry-run
+out_has "6 runs: 0 finished, 0 broken off, 6 to make"
+out_has "zest-n-t50-seed13"
+
+run 0 sweep $grid --out "$work/a"
+out_has "6 of 6 runs finished"
+out_has "| method | reviews |"
+out_has "By t"
+for file in grid table.md table.csv table.tex results.json runs/mezo-seed42/result.json runs/zest-n-t1-seed13/journal; do
+    [ -s "$work/a/$file" ] || fail "the sweep lacks $file"
+done
+same "$work/out" "$work/a/table.md"
+grep -q 'textbf{reviews}' "$work/a/table.tex" || fail "the LaTeX table has no task"
+[ "$(wc -l <"$work/a/table.csv")" -eq 3 ] || fail "the CSV has not a line for each method"
+"$BUILD/tests/programs/is_json" <"$work/a/results.json" || fail "results.json is no JSON"
+# each is an ordinary run, the same as one by hand
+run 0 train $common --method zest-n --t 50 --lr 1e-3 --seed 13 --steps 8 --out "$work/hand"
+same "$work/hand/last/model.safetensors" "$work/a/runs/zest-n-t50-seed13/last/model.safetensors"
+run 0 report "$work"/a/runs/* --out "$work/report.html"
+run 0 eval "$work/a/runs/mezo-seed42"
+# done is done
+run 0 sweep --resume "$work/a" --json
+last_line_is_json
+run 0 sweep --resume "$work/a" --dry-run
+out_has "6 finished"
+run 1 sweep $grid --out "$work/a"
+err_has "--resume"
+
+# Two at a time, from a file: the same results.
+sed "s|=.*reviews.task|= $task|" "$work/a/grid" >"$work/my.sweep"
+run 0 sweep "$work/my.sweep" --jobs 2 --out "$work/b"
+results "$work/a" >"$work/one"
+results "$work/b" >"$work/two"
+same "$work/one" "$work/two"
+
+# A kill -9 at any time: resumed, the results are those of a sweep that was not killed.
+long="$common --method mezo,zest-n --t 20 --lr 1e-3 --seed 42,13 --steps 24"
+run 0 sweep $long --out "$work/whole" --jobs 2
+"$ZEST" sweep $long --out "$work/killed" --jobs 2 >/dev/null 2>&1 &
+pid=$!
+wait_for_steps "$work/killed/runs/mezo-seed42" 74
+kill -9 $pid
+wait $pid 2>/dev/null
+sleep 0.2
+run 0 sweep --resume "$work/killed"
+results "$work/whole" >"$work/one"
+results "$work/killed" >"$work/two"
+same "$work/one" "$work/two"
+same "$work/whole/runs/mezo-seed42/journal" "$work/killed/runs/mezo-seed42/journal"
+# Ctrl-C stops it cleanly
+"$ZEST" sweep $common --method mezo --lr 1e-3 --seed 42,13 --steps 4000 --out "$work/stopped" >"$work/out" 2>"$work/err" &
+pid=$!
+wait_for_steps "$work/stopped/runs/seed42" 74
+run 1 sweep --resume "$work/stopped"
+err_has "another zest sweep"
+kill -INT $pid
+wait $pid || fail "an interrupted sweep ended with $?"
+run 0 sweep --resume "$work/stopped" --dry-run
+out_has "1 broken off, 1 to make"
+# its length is part of what it is
+run 2 sweep --resume "$work/stopped" --steps 10
+err_has "holds a run with steps = 4000"
+
+# One run fails: it says why, the others go on.
+run 1 sweep $common --method mezo --lr 1e-3 --steps 4 --freeze "no.such*;*bias" --out "$work/fails"
+err_has "no.such"
+grep -q "1 of 2 runs finished, 1 failed" "$work/out" || fail "the table does not count the failure"
+# One seed: the answers of the test examples are compared.
+run 0 sweep $common --method mezo,zest-n --t 50 --lr 1e-3 --steps 4 --out "$work/single"
+out_has "McNemar p ="
+# More seeds for a sweep that is there.
+run 0 sweep --resume "$work/a" --seed 42,13,21
+out_has "9 of 9 runs finished"
+
+# Mistakes are explained.
+run 2 sweep --task $task --out "$work/x"
+err_has "--model"
+run 2 sweep $grid
+err_has "--out"
+run 2 sweep $grid --lr 1e-3,fast --out "$work/x"
+err_has "'fast' is not allowed"
+run 2 sweep $grid --lrr 1
+err_has "did you mean --lr?"
+run 2 sweep --preset paper-table-7 --model $model --out "$work/x"
+err_has "paper-table-2"
+run 1 sweep --resume "$work/nothing"
+err_has "is no sweep"
+run 0 sweep --preset paper-figure-3 --model $model --scale 0.01 --dry-run
+out_has "192 runs"
+run 2 toy linear --preset paper-table-2
+[ -e "$work/x" ] && fail "a sweep that was refused left a folder"
+exit 0
