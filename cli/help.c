@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const char *const sections[] = {"Objective", "Model", "Data",     "Method",
+static const char *const sections[] = {"Objective", "Model",    "Data",   "Method",
                                        "Gradients", "Stopping", "Running"};
 enum { SECTIONS = sizeof sections / sizeof sections[0], WIDTH = 100, INDENT = 28 };
 

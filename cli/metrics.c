@@ -23,7 +23,8 @@ void zest_metrics_print(const char *part, const char *metric, const zest_metrics
     named all[NAMED];
     if (!m->n) return;
     name_all(m, all);
-    fprintf(out, "%-5s %s %.4f (%.4f to %.4f)", part, metric, m->value, m->low, m->high);
+    fprintf(out, "%-5s %s %.4f", part, metric, m->value);
+    if (isfinite(m->low)) fprintf(out, " (%.4f to %.4f)", m->low, m->high);
     for (size_t i = 0; i < NAMED; i++)
         if (isfinite(all[i].value) && strcmp(all[i].name, metric))
             fprintf(out, "  %s %.4f", all[i].name, all[i].value);

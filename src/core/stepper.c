@@ -14,7 +14,8 @@ zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const 
                               zest_error *error) {
     *stepper = (zest_stepper){0};
     if (zest_options_first_order(options))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "method %s needs gradients: only zest train has them",
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "method %s needs gradients: only zest train has them",
                               zest_options_text(options, ZEST_OPTION_METHOD));
     *stepper = (zest_stepper){
         .ops = ops,

@@ -91,7 +91,8 @@ void zest_tuner_unbegin(zest_tuner *tuner) {
 static zest_status refuse_gradients(zest_tuner *tuner, const char *before) {
     char refused[32];
     snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
-    zest_status status = zest_options_set_id(&tuner->options, ZEST_OPTION_METHOD, before, zest_tuner_sink(tuner));
+    zest_status status =
+        zest_options_set_id(&tuner->options, ZEST_OPTION_METHOD, before, zest_tuner_sink(tuner));
     return status ? status
                   : zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
                                    "method %s needs gradients: only zest train has them; here it is zest-n, "
