@@ -105,7 +105,8 @@ void zest_report_losses(zest_report_page *page) {
                             .wide = 1,
                             .guide = NAN};
     open_figures(page);
-    zest_buffer_text(&f.caption, "Mean of the 2<i>k</i> losses of a step.");
+    zest_buffer_text(&f.caption,
+                     "Mean of the 2<i>k</i> losses of a step; with gradients, the loss of the batch.");
     close_figures(page, before, step_figure(page, &f, loss_of));
 }
 
