@@ -10,13 +10,15 @@ typedef struct {
     double value;
 } named;
 
-enum { NAMED = 4 };
+enum { NAMED = 5 };
 
 static void name_all(const zest_metrics *m, named out[NAMED]) {
     out[0] = (named){"accuracy", m->accuracy};
     out[1] = (named){"f1", m->f1};
     out[2] = (named){"em", m->em};
     out[3] = (named){"loss", m->loss};
+    /* of plain text, which has a loss over its tokens and nothing else */
+    out[4] = (named){"perplexity", isnan(m->accuracy) && isnan(m->f1) && isnan(m->em) ? exp(m->loss) : NAN};
 }
 
 void zest_metrics_print(const char *part, const char *metric, const zest_metrics *m, FILE *out) {

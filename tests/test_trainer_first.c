@@ -215,16 +215,16 @@ static void what_cannot_be_is_refused(void **state) {
     refuses(BASE "method=mezo recompute=yes", "belong to methods that take gradients");
 }
 
-/* Sixty steps of SGD: the dev loss falls by more than 0.1, from 0.70. */
+/* Forty steps of SGD: the dev loss falls by more than 0.15 (measured: from 0.72 to 0.46). */
 static void sgd_learns(void **state) {
     (void)state;
     if (TEST_SLOW > 1) skip();
     zest_trainer_result result;
     assert_fine(training_run(REAL
-                             "shots=128 batch=32 seed=13 method=sgd lr=5e-3 momentum=0.9 clip=1 steps=60 "
-                             "eval-every=60 weights=f32 threads=2",
+                             "shots=128 batch=32 seed=13 method=sgd lr=5e-3 momentum=0.9 clip=1 steps=40 "
+                             "eval-every=40 weights=f32 threads=2",
                              NULL, NULL, &result, error));
-    assert_true(result.dev.loss < result.start.loss - 0.1);
+    assert_true(result.dev.loss < result.start.loss - 0.15);
 }
 
 int main(void) {
