@@ -88,7 +88,7 @@ void zest_tuner_unbegin(zest_tuner *tuner) {
 }
 
 /* A tuner has the values of a function alone. */
-static zest_status refuse_gradients(zest_tuner *tuner, const char *before) {
+static zest_status refuse_method(zest_tuner *tuner, const char *before) {
     char refused[32];
     snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
     zest_status status =
@@ -112,7 +112,7 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
     snprintf(before, sizeof before, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
     zest_status status =
         zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
-    if (!status && zest_options_first_order(&tuner->options)) return refuse_gradients(tuner, before);
+    if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
     if (!status && method && !underway) zest_tuner_unbegin(tuner);
     if (!status && id == ZEST_OPTION_THREADS)
         tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);

@@ -99,7 +99,7 @@ static void close_figures(zest_report_page *page, size_t before, int any) {
 void zest_report_losses(zest_report_page *page) {
     size_t const before = page->body.size;
     zest_report_figure f = {.id = "loss",
-                            .title = "Loss of the perturbed points",
+                            .title = "Training loss",
                             .description = "Training loss against the step, one curve a run.",
                             .y = "loss",
                             .wide = 1,
