@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-static const char *const sections[] = {"Objective", "Model", "Data", "Method", "Stopping", "Running"};
+static const char *const sections[] = {"Objective", "Model",    "Data",   "Method",
+                                       "Gradients", "Stopping", "Running"};
 enum { SECTIONS = sizeof sections / sizeof sections[0], WIDTH = 100, INDENT = 28 };
 
 /* Adds text broken at blanks, indented from the second line on; `column` is where the first line starts. */

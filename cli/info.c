@@ -25,16 +25,31 @@ static double loss_of(zest_journal *journal, uint64_t step, double *lr) {
 }
 
 typedef struct {
+    uint64_t steps;
     double first, last, best, lr;
     uint64_t best_step;
 } course;
 
 static course follow(zest_journal *journal) {
     course c = {.first = NAN, .last = NAN, .best = HUGE_VAL, .lr = NAN};
+    c.steps = zest_journal_steps(journal);
     for (uint64_t step = 1; step <= zest_journal_steps(journal); step++) {
         c.last = loss_of(journal, step, &c.lr);
         if (step == 1) c.first = c.last;
         if (c.last < c.best) c.best = c.last, c.best_step = step;
+    }
+    return c;
+}
+
+/* A first-order run has no losses in its journal: its log tells. */
+static course follow_log(const zest_log *log) {
+    course c = {.first = NAN, .last = NAN, .best = HUGE_VAL, .lr = NAN};
+    for (size_t i = 0; i < log->step_count; i++) {
+        const zest_log_step *step = &log->steps[i];
+        c.steps = step->step;
+        c.last = step->loss;
+        if (i == 0) c.first = c.last;
+        if (c.last < c.best) c.best = c.last, c.best_step = step->step;
     }
     return c;
 }
@@ -83,16 +98,24 @@ static int print_json(zest_journal *journal, const course *c, const zest_log *lo
     json_t *options = json_object();
     for (size_t i = 0; zest_tuner_option(i, &option); i++)
         json_object_set_new(options, option.name, json_string(zest_journal_option(journal, option.name)));
-    json_t *object = json_pack(
-        "{s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:I, s:o}", "steps", (json_int_t)zest_journal_steps(journal),
-        "dimension", (json_int_t)zest_journal_dimension(journal), "type", zest_dtype_name(journal->dtype),
-        "torn_bytes", (json_int_t)zest_journal_torn(journal), "first_loss", zest_output_real(c->first),
-        "last_loss", zest_output_real(c->last), "best_loss", zest_output_real(c->best), "best_step",
-        (json_int_t)c->best_step, "options", options);
+    json_t *object =
+        json_pack("{s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:I, s:o}", "steps", (json_int_t)c->steps, "dimension",
+                  (json_int_t)zest_journal_dimension(journal), "type", zest_dtype_name(journal->dtype),
+                  "torn_bytes", (json_int_t)zest_journal_torn(journal), "first_loss",
+                  zest_output_real(c->first), "last_loss", zest_output_real(c->last), "best_loss",
+                  zest_output_real(c->best), "best_step", (json_int_t)c->best_step, "options", options);
     if (object && log->start_count) add_training(object, log);
     if (!zest_choose_t_journal(journal, &advice, NULL) && advice.steps)
         json_object_set_new(object, "tilt", advice_json(&advice));
     return zest_output_json(object);
+}
+
+static void print_eval(const char *part, const char *metric, const zest_log_eval *e, int with_step) {
+    printf("%s%s %.4f", part, metric, e->value);
+    if (isfinite(e->low)) printf(" (%.4f to %.4f)", e->low, e->high);
+    if (isfinite(e->perplexity)) printf(", perplexity %.2f", e->perplexity);
+    if (with_step) printf(" at step %llu", (unsigned long long)e->step);
+    printf("\n");
 }
 
 static void print_training(const zest_log *log) {
@@ -104,12 +127,8 @@ static void print_training(const zest_log *log) {
            (unsigned long long)start->model.parameters, (unsigned long long)start->model.trained,
            start->model.weights);
     printf("state      %s\n", state_of(log));
-    if (best)
-        printf("best dev   %s %.4f (%.4f to %.4f) at step %llu\n", start->task.metric, best->value, best->low,
-               best->high, (unsigned long long)best->step);
-    if (log->end && log->end->test.n)
-        printf("test       %s %.4f (%.4f to %.4f)\n", start->task.metric, log->end->test.value,
-               log->end->test.low, log->end->test.high);
+    if (best) print_eval("best dev   ", start->task.metric, best, 1);
+    if (log->end && log->end->test.n) print_eval("test       ", start->task.metric, &log->end->test, 0);
 }
 
 static void print_advice(zest_journal *journal) {
@@ -122,14 +141,14 @@ static void print_advice(zest_journal *journal) {
 }
 
 static int print_text(zest_journal *journal, const course *c, const zest_log *log) {
-    printf("steps      %llu\n", (unsigned long long)zest_journal_steps(journal));
+    printf("steps      %llu\n", (unsigned long long)c->steps);
     printf("dimension  %llu (%s)\n", (unsigned long long)zest_journal_dimension(journal),
            zest_dtype_name(journal->dtype));
     if (log->start_count) print_training(log);
     if (zest_journal_torn(journal))
         printf("torn       %llu bytes behind the last whole record; resuming cuts them off\n",
                (unsigned long long)zest_journal_torn(journal));
-    if (zest_journal_steps(journal))
+    if (c->steps)
         printf("loss       %.6g in the first step, %.6g in the last, %.6g at best (step %llu)\n", c->first,
                c->last, c->best, (unsigned long long)c->best_step);
     print_advice(journal);
@@ -153,8 +172,8 @@ static int run_run(const zest_options *options, const char *path) {
     zest_journal *journal = ctx ? zest_journal_open(ctx, folder.journal) : NULL;
     int code = ZEST_EXIT_FAILURE;
     if (journal) {
-        course c = follow(journal);
         if (zest_folder_is_training(&folder) && zest_log_read(folder.log, &log, NULL)) log = (zest_log){0};
+        course c = zest_options_first_order(&journal->options) ? follow_log(&log) : follow(journal);
         code = zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c, &log)
                                                              : print_text(journal, &c, &log);
     } else if (ctx) {

@@ -10,20 +10,23 @@ typedef struct {
     double value;
 } named;
 
-enum { NAMED = 4 };
+enum { NAMED = 5 };
 
 static void name_all(const zest_metrics *m, named out[NAMED]) {
     out[0] = (named){"accuracy", m->accuracy};
     out[1] = (named){"f1", m->f1};
     out[2] = (named){"em", m->em};
     out[3] = (named){"loss", m->loss};
+    /* of plain text, which has a loss over its tokens and nothing else */
+    out[4] = (named){"perplexity", isnan(m->accuracy) && isnan(m->f1) && isnan(m->em) ? exp(m->loss) : NAN};
 }
 
 void zest_metrics_print(const char *part, const char *metric, const zest_metrics *m, FILE *out) {
     named all[NAMED];
     if (!m->n) return;
     name_all(m, all);
-    fprintf(out, "%-5s %s %.4f (%.4f to %.4f)", part, metric, m->value, m->low, m->high);
+    fprintf(out, "%-5s %s %.4f", part, metric, m->value);
+    if (isfinite(m->low)) fprintf(out, " (%.4f to %.4f)", m->low, m->high);
     for (size_t i = 0; i < NAMED; i++)
         if (isfinite(all[i].value) && strcmp(all[i].name, metric))
             fprintf(out, "  %s %.4f", all[i].name, all[i].value);

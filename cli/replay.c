@@ -71,7 +71,7 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     uint64_t step = 0;
     const char *out = zest_options_text(options, ZEST_OPTION_OUT),
                *model = zest_options_text(options, ZEST_OPTION_MODEL);
-    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAIN, &run, &error);
+    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAINING, &run, &error);
     if (status) return zest_output_fail(status, error.message);
     if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
     if (!status)

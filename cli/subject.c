@@ -6,7 +6,7 @@
 /* The options of the run, with those given on the command line on top. */
 static zest_status run_options(zest_subject *subject, const zest_folder *folder, const zest_options *given,
                                zest_error *error) {
-    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAIN, &subject->options, error);
+    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAINING, &subject->options, error);
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
         if (zest_options_given(given, (zest_option_id)id))
             status = zest_options_set_id(&subject->options, (zest_option_id)id,

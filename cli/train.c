@@ -1,116 +1,10 @@
 /* zest train: fine-tunes a language model on a task. */
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cli/metrics.h"
-#include "cli/output.h"
-#include "run/trainer.h"
-
-/* ---- Ctrl-C ends the run after the step in flight; a second one ends zest ---- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
-/* ---- While it runs ---- */
-
-typedef struct {
-    zest_progress progress;
-    int lines;    /* a line for every evaluation */
-    double first; /* step that this session began with; -1: not known yet */
-    double loss;
-} watch;
-
-static void show_step(watch *w, const zest_trainer_news *news) {
-    char left[32];
-    if (w->first < 0) w->first = (double)news->step - 1;
-    w->loss = news->loss;
-    if (!zest_progress_due(&w->progress)) return;
-    zest_progress_show(&w->progress,
-                       "step %llu of %llu  loss %.4f  dev %.4f  effective %.1f  %.0f tokens/s  %s left",
-                       (unsigned long long)news->step, (unsigned long long)news->steps, news->loss,
-                       news->dev.value, news->effective, news->tokens_per_second,
-                       zest_progress_left(&w->progress, (double)news->step - w->first,
-                                          (double)news->steps - w->first, left, sizeof left));
-}
-
-static void show_evaluation(watch *w, const zest_trainer_news *news) {
-    zest_progress_end(&w->progress);
-    printf("step %6llu  ", (unsigned long long)news->step);
-    if (isnan(w->loss))
-        printf("                   ");
-    else
-        printf("train loss %.4f  ", w->loss);
-    zest_metrics_print_short(&news->dev, stdout);
-    printf("%s\n", news->best ? "  best" : "");
-    fflush(stdout);
-}
-
-static void show_advice(const zest_tilt_advice *advice) {
-    zest_buffer text = {0};
-    zest_choose_t_text(advice, &text);
-    if (!text.failed) printf("tilt: %s\n", text.data);
-    fflush(stdout);
-    zest_buffer_free(&text);
-}
-
-static void on_news(const zest_trainer_news *news, void *user) {
-    watch *w = user;
-    if (!news->evaluated)
-        show_step(w, news);
-    else if (w->lines)
-        show_evaluation(w, news);
-    if (news->advice && w->lines) show_advice(news->advice);
-}
-
-static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
-    watch *w = user;
-    if (zest_progress_due(&w->progress))
-        zest_progress_show(&w->progress, "catching up: step %llu of %llu", (unsigned long long)step,
-                           (unsigned long long)wanted);
-}
-
-/* ---- At the end ---- */
-
-static int report_json(const zest_trainer_result *r, const char *folder) {
-    json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:f, s:I, s:I, s:s}", "reason", zest_trainer_reason(r->reason),
-        "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric, "start",
-        zest_metrics_json(&r->start), "dev", zest_metrics_json(&r->dev), "test", zest_metrics_json(&r->test),
-        "seconds", r->seconds, "peak_bytes", (json_int_t)r->peak_bytes, "dropped_pairs",
-        (json_int_t)r->dropped_pairs, "run", folder);
-    return zest_output_json(object);
-}
-
-static int report(const zest_trainer_result *r, const char *folder) {
-    printf("%s after %llu steps, %.0f s", zest_trainer_reason(r->reason), (unsigned long long)r->step,
-           r->seconds);
-    if (r->reason == ZEST_TRAINED_INTERRUPTED) {
-        printf("\n");
-        if (*folder) printf("go on   zest train --resume %s\n", folder);
-        return ZEST_EXIT_OK;
-    }
-    printf("; best at step %llu\n", (unsigned long long)r->best_step);
-    zest_metrics_print("dev", r->metric, &r->dev, stdout);
-    zest_metrics_print("test", r->metric, &r->test, stdout);
-    if (r->dropped_pairs)
-        printf("left out  %llu pairs with a loss that was not finite\n",
-               (unsigned long long)r->dropped_pairs);
-    if (*folder) printf("run   %s\n", folder);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
-}
+#include "cli/command.h"
+#include "cli/training.h"
+#include "data/task.h"
 
 static int list_tasks(void) {
     for (size_t i = 0; zest_task_at(i); i++) {
@@ -126,37 +20,7 @@ static int list_tasks(void) {
 static int run(const zest_options *given, char **words, int count) {
     (void)words, (void)count;
     if (!strcmp(zest_options_text(given, ZEST_OPTION_TASK), "list")) return list_tasks();
-    const char *resume = zest_options_text(given, ZEST_OPTION_RESUME);
-    zest_error error = {0};
-    zest_options options;
-    zest_trainer_result result = {0};
-    int json = (int)zest_options_whole(given, ZEST_OPTION_JSON),
-        quiet = (int)zest_options_whole(given, ZEST_OPTION_QUIET);
-    zest_ctx *ctx = zest_output_context();
-    if (!ctx) return ZEST_EXIT_FAILURE;
-    watch w = {.lines = !json && !quiet, .first = -1, .loss = NAN};
-    zest_trainer_hooks hooks = {.tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = &interrupted};
-    catch_signals();
-    zest_progress_begin(&w.progress, quiet);
-    zest_status status = zest_options_copy(&options, given, &error);
-    if (!status)
-        status = *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)
-                         : zest_trainer_run(ctx, &options, &hooks, &result, &error);
-    zest_progress_end(&w.progress);
-    const char *folder = *resume ? resume : zest_options_text(given, ZEST_OPTION_OUT);
-    int code;
-    if (status) {
-        code = zest_output_fail(status, error.message);
-        if (*folder && result.step)
-            fprintf(stderr, "zest: the run is kept up to step %llu; go on with: zest train --resume %s\n",
-                    (unsigned long long)result.step, folder);
-    } else {
-        if (result.cut) fprintf(stderr, "zest: %zu texts were too long and were shortened\n", result.cut);
-        code = json ? report_json(&result, folder) : report(&result, folder);
-    }
-    zest_options_free(&options);
-    zest_ctx_free(ctx);
-    return code;
+    return zest_training_run(given);
 }
 
 const zest_command zest_command_train = {
@@ -171,6 +35,10 @@ const zest_command zest_command_train = {
         "What is not given depends on the model, as in the paper: masked models take 512 shots a class, "
         "batch "
         "128, lr 1e-5, 5600 steps; causal ones 1000 rows, batch 16, lr 2e-6, 20000 steps.\n\n"
+        "For comparison there are methods that take gradients, on the CPU: --method sgd, adamw, sam, esam "
+        "and tsam. There masked models take batch 32, lr 1e-3 and 200 epochs, causal ones batch 8, lr 1e-5 "
+        "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
+        "the last checkpoint (--save-every) instead of the last step.\n\n"
         "With --out RUN everything is kept in a folder: options, journal, log.jsonl, TensorBoard events, and "
         "best/ and last/, which are Hugging Face folders. Every step is on disk before it is taken: after "
         "Ctrl-C, a kill or a power failure `zest train --resume RUN` goes on bit for bit. `zest eval RUN`, "
@@ -181,6 +49,8 @@ const zest_command zest_command_train = {
         "own\n"
         "zest train --model smollm2.gguf --task COPA --data data --weights bf16 --steps 2000 --out run3\ta "
         "causal model\n"
+        "zest train --model roberta-base --task SST-2 --data data --method tsam --t 5 --recompute --out "
+        "run4\ta first-order method\n"
         "zest train --resume run1 --steps 8000\tgo on, and further than planned\n"
         "zest train --task list\tthe tasks that are known by name",
     .defaults = "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42",

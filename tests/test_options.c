@@ -23,7 +23,7 @@ static void the_table_is_sound(void **state) {
         assert_true(row->kind == ZEST_KIND_FLAG || *row->argument);
         for (int b = 0; b < a; b++) {
             const zest_option_row *other = zest_option_row_at((zest_option_id)b);
-            assert_string_not_equal(row->name, other->name);
+            if (!strcmp(row->name, other->name)) assert_true(!(row->users & other->users));
             if (row->letter && row->letter == other->letter) assert_true(!(row->users & other->users));
         }
     }

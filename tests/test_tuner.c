@@ -417,7 +417,10 @@ static void mistakes_are_explained(void **state) {
     assert_int_equal(zest_tuner_set(tuner, "rho", "nan"), ZEST_ERROR_ARGUMENT);
     assert_int_equal(zest_tuner_set(tuner, "rho", "inf"), ZEST_ERROR_ARGUMENT);
     assert_int_equal(zest_tuner_set(tuner, "method", "adam"), ZEST_ERROR_ARGUMENT);
-    assert_says(ctx, "zest-n, zest-bc or mezo");
+    assert_says(ctx, "zest-n, zest-bc, mezo");
+    assert_int_equal(zest_tuner_set(tuner, "method", "sgd"), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "needs gradients: only zest train has them");
+    assert_string_equal(zest_tuner_get(tuner, "method"), "zest-n");
     assert_int_equal(zest_tuner_set(tuner, "exec", "ls"),
                      ZEST_ERROR_ARGUMENT); /* the program's option, not the library's */
     assert_int_equal(zest_tuner_set(tuner, "seed", "18446744073709551616"), ZEST_ERROR_ARGUMENT);

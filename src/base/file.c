@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, 
 }
 
 /* The rename is only durable once the folder itself is on disk. */
-static void sync_folder_of(const char *path) {
+void zest_file_sync_folder_of(const char *path) {
     char *folder = strdup(path);
     if (!folder) return;
     char *slash = strrchr(folder, '/');
@@ -83,7 +84,7 @@ zest_status zest_file_write(const char *path, const void *bytes, size_t size, ze
     if (status)
         unlink(temporary);
     else
-        sync_folder_of(path);
+        zest_file_sync_folder_of(path);
     free(temporary);
     return status;
 }
@@ -93,6 +94,21 @@ zest_status zest_file_make_folder(const char *path, zest_error *error) {
     if (mkdir(path, 0777) == 0) return ZEST_OK;
     if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return ZEST_OK;
     return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: the folder cannot be made", path);
+}
+
+zest_status zest_file_remove_folder(const char *path, zest_error *error) {
+    DIR *folder = opendir(path);
+    if (!folder && errno == ENOENT) return ZEST_OK;
+    if (!folder) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be removed", path);
+    int failed = 0;
+    for (struct dirent *entry; (entry = readdir(folder)) && !failed;)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            failed = unlinkat(dirfd(folder), entry->d_name, 0);
+    zest_status status = ZEST_OK;
+    if (failed || rmdir(path))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be removed", path);
+    closedir(folder);
+    return status;
 }
 
 char *zest_file_join(const char *folder, const char *name) {

@@ -21,6 +21,12 @@ zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, 
 /* Makes the folder; one that exists is fine. */
 zest_status zest_file_make_folder(const char *path, zest_error *error);
 
+/* Removes a folder and the files in it; one that is not there is fine, one with folders in it is refused. */
+zest_status zest_file_remove_folder(const char *path, zest_error *error);
+
+/* After a rename: puts the folder around path on disk, as far as the system can. */
+void zest_file_sync_folder_of(const char *path);
+
 /* folder/name, to be freed; NULL when memory is short. */
 char *zest_file_join(const char *folder, const char *name);
 

@@ -74,6 +74,12 @@ zest_status zest_options_preset(zest_options *options, const char *text, zest_er
 /* "name=value\n" for every option of these users, in table order; set_all reads it back. */
 void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out);
 
+/* --method, as the table lists them: from the first that takes gradients on, all do. */
+enum { ZEST_CHOICE_ZEST_N, ZEST_CHOICE_ZEST_BC, ZEST_CHOICE_MEZO, ZEST_CHOICE_SGD };
+static inline int zest_options_first_order(const zest_options *o) {
+    return o->whole[ZEST_OPTION_METHOD] >= ZEST_CHOICE_SGD;
+}
+
 const char *zest_options_text(const zest_options *options, zest_option_id id);
 static inline double zest_options_number(const zest_options *o, zest_option_id id) { return o->number[id]; }
 static inline uint64_t zest_options_whole(const zest_options *o, zest_option_id id) { return o->whole[id]; }

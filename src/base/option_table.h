@@ -23,26 +23,34 @@ enum {
     ZEST_FOR_PREDICT = 2048,
     ZEST_FOR_REPORT = 4096,
     ZEST_FOR_SWEEP = 8192, /* its own; those of train it takes as lists of values, too */
+    ZEST_FOR_PRETRAIN = 16384,
 };
 
 /* those that minimise a function of a vector, and all that take steps */
 #define ZEST_FOR_VECTORS (ZEST_FOR_TUNER | ZEST_FOR_MINIMIZE)
 #define ZEST_FOR_RUNS (ZEST_FOR_VECTORS | ZEST_FOR_TRAIN)
+/* those that train a model, and all that follow a schedule */
+#define ZEST_FOR_TRAINING (ZEST_FOR_TRAIN | ZEST_FOR_PRETRAIN)
+#define ZEST_FOR_STEPS (ZEST_FOR_RUNS | ZEST_FOR_PRETRAIN)
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
 /* those that know language models */
-#define ZEST_FOR_MODELS (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS)
-#define ZEST_FOR_ALL_COMMANDS                                                                 \
-    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
-     ZEST_FOR_REPORT | ZEST_FOR_SWEEP)
+#define ZEST_FOR_MODELS \
+    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
+#define ZEST_FOR_ALL_COMMANDS \
+    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | ZEST_FOR_REPORT | \
+     ZEST_FOR_SWEEP)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
-  X(METHOD, "method", 'm', CHOICE, "zest-n", CHOICES("zest-n|zest-bc|mezo"), "NAME", "Method", ZEST_FOR_RUNS,          \
-    "estimator of the tilted gradient: naive, bias-corrected, or MeZO (which is t = 0)")                               \
-  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,                             \
+  X(METHOD, "method", 'm', CHOICE, "zest-n", CHOICES("zest-n|zest-bc|mezo|sgd|adamw|sam|esam|tsam"), "NAME", "Method", \
+    ZEST_FOR_RUNS,                                                                                                     \
+    "estimator of the tilted gradient: naive, bias-corrected, or MeZO (which is t = 0); the others take gradients, "   \
+    "which zest train alone has")                                                                                      \
+  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,            \
     "tilt: 0 averages the losses nearby, larger values weigh the largest; acts on the scale of the loss")              \
-  X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,      \
+  X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method",                                                      \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,                                                   \
     "scale of the perturbations")                                                                                      \
   X(K, "k", 'k', COUNT, "5", WITHIN(1, 1048576), "COUNT", "Method",                                                    \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_INFO,                                                     \
@@ -54,37 +62,39 @@ enum {
     ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                                      \
     "losses in the denominator: those of the same k pairs, or of k further pairs drawn in the ball (Theorem 3.1 to "   \
     "the letter; needs distribution sphere; twice the evaluations)")                                                   \
-  X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH, "learning rate")         \
-  X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method", ZEST_FOR_RUNS,   \
+  X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_STEPS | ZEST_FOR_TOY | ZEST_FOR_BENCH,        \
+    "learning rate")                                                                                                   \
+  X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method", ZEST_FOR_STEPS,  \
     "how lr falls from the end of the warm-up to the last step")                                                       \
-  X(WARMUP, "warmup", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Method", ZEST_FOR_RUNS,                                    \
+  X(WARMUP, "warmup", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Method", ZEST_FOR_STEPS,                                   \
     "steps in which lr climbs from 0 to its value")                                                                    \
-  X(FINAL_LR, "final-lr", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Method", ZEST_FOR_RUNS,                             \
+  X(FINAL_LR, "final-lr", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Method", ZEST_FOR_STEPS,                            \
     "where linear and cosine end, as a fraction of lr")                                                                \
-  X(WEIGHT_DECAY, "weight-decay", 0, REAL, "0", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS,                        \
+  X(WEIGHT_DECAY, "weight-decay", 0, REAL, "0", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_STEPS,                       \
     "x is multiplied by 1 - lr * weight-decay in every step")                                                          \
-  X(ROUNDING, "rounding", 0, CHOICE, "stochastic", CHOICES("stochastic|nearest"), "NAME", "Method", ZEST_FOR_RUNS,     \
+  X(ROUNDING, "rounding", 0, CHOICE, "stochastic", CHOICES("stochastic|nearest"), "NAME", "Method", ZEST_FOR_STEPS,    \
     "of 16-bit weights after an update; to the nearest, most small updates are lost")                                  \
   X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
-    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS,                                  \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS |                                 \
+    ZEST_FOR_PRETRAIN,                                                                                                 \
     "seed of every random number of the run")                                                                          \
   X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping",                                              \
-    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,                                                                     \
+    ZEST_FOR_STEPS | ZEST_FOR_TOY | ZEST_FOR_BENCH,                                                                    \
     "steps to take at most")                                                                                           \
   X(EVALS, "evals", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_VECTORS,                                 \
     "stop before a step that would need more evaluations than this; 0 for no limit")                                   \
-  X(SECONDS, "seconds", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Stopping", ZEST_FOR_RUNS,                               \
+  X(SECONDS, "seconds", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Stopping", ZEST_FOR_STEPS,                              \
     "stop after the step in which this time passes, counted anew after a resume; 0 for no limit")                      \
   X(TARGET, "target", 0, REAL, "-inf", NONE, "LOSS", "Stopping", ZEST_FOR_VECTORS,                                     \
     "stop when the loss of a step is at most this")                                                                    \
-  X(PATIENCE, "patience", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                              \
+  X(PATIENCE, "patience", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_STEPS,                             \
     "stop when the best loss has not improved by the tolerance for this many steps; 0 for no limit")                   \
   X(TOLERANCE, "tolerance", 0, REAL, "0", AT_LEAST(0), "LOSS", "Stopping", ZEST_FOR_VECTORS,                           \
     "what counts as an improvement for --patience")                                                                    \
-  X(EVAL_EVERY, "eval-every", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_RUNS,                          \
+  X(EVAL_EVERY, "eval-every", 0, COUNT, "0", AT_LEAST(0), "STEPS", "Stopping", ZEST_FOR_STEPS,                         \
     "evaluate x itself every so many steps; target and patience then look at these losses alone; 0: they look at "     \
     "the mean loss of the perturbed points of every step")                                                             \
-  X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_RUNS,                         \
+  X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_STEPS,                        \
     "give up after this many steps in a row without one finite pair of losses")                                        \
   X(EPOCHS, "epochs", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_TRAIN,                                 \
     "passes over the training examples, instead of --steps; 0 for --steps")                                            \
@@ -92,7 +102,7 @@ enum {
     "what is best on the dev examples, for the weights that are kept and for --patience; task: as the task says")      \
   X(OBJECTIVE, "objective", 0, CHOICE, "loss", CHOICES("loss|accuracy|f1"), "NAME", "Method", ZEST_FOR_TRAIN,          \
     "what training minimises: the loss, or 1 - accuracy or 1 - F1 of the batch, which have no gradient")               \
-  X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model", ZEST_FOR_TASKS | ZEST_FOR_REPLAY,                              \
+  X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model", ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN,          \
     "the model to start from, a Hugging Face folder or a GGUF file; of a run: where it is now, if it was moved")       \
   X(TASK, "task", 0, TEXT, "", NONE, "NAME|FILE", "Data", ZEST_FOR_TASKS,                                              \
     "a task by name (zest train --task list lists them), or a task file of your own")                                  \
@@ -116,12 +126,42 @@ enum {
     "the examples to answer")                                                                                          \
   X(INPUT, "input", 'i', TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PREDICT,                                             \
     "rows of your own to answer instead, in the format of the task's files; they need no label")                       \
-  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAIN,                                  \
+  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING,                               \
     "train the tensors whose names match; several patterns with commas, * for any characters")                         \
-  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAIN,                                          \
+  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING,                                       \
     "leave the tensors whose names match as they are")                                                                 \
-  X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAIN,                                       \
+  X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAINING,                                    \
     "give a head that shares the embeddings a copy of its own, as MeZO's code does")                                   \
+  X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Gradients", ZEST_FOR_TRAIN,                      \
+    "sgd, sam, esam, tsam: the share of the last move that goes into the next")                                        \
+  X(CLIP, "clip", 0, REAL, "0", AT_LEAST(0), "NORM", "Gradients", ZEST_FOR_TRAINING,                                   \
+    "shorten gradients that are longer than this; 0: never")                                                           \
+  X(RADIUS, "radius", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Gradients", ZEST_FOR_TRAIN,                             \
+    "sam, esam, tsam: how far away the gradients are taken")                                                           \
+  X(ASCENT, "ascent", 0, REAL, "0", AT_LEAST(0), "LENGTH", "Gradients", ZEST_FOR_TRAIN,                                \
+    "tsam: one step uphill of this length from each neighbour, at twice the gradients; 0: none")                       \
+  X(BETA1, "beta1", 0, REAL, "0.9", WITHIN(0, 0.9999), "NUMBER", "Gradients", ZEST_FOR_TRAINING,                       \
+    "adamw: memory of the mean of the gradients")                                                                      \
+  X(BETA2, "beta2", 0, REAL, "0.999", WITHIN(0, 0.999999), "NUMBER", "Gradients", ZEST_FOR_TRAINING,                   \
+    "adamw: memory of their squares")                                                                                  \
+  X(ADAM_EPSILON, "adam-epsilon", 0, REAL, "1e-8", POSITIVE, "NUMBER", "Gradients", ZEST_FOR_TRAINING,                 \
+    "adamw: added to the root of the squares")                                                                         \
+  X(DROPOUT, "dropout", 0, REAL, "0", WITHIN(0, 0.9), "RATE", "Gradients", ZEST_FOR_TRAINING,                          \
+    "share of the activations that a training pass leaves out, where the model's family has dropout")                  \
+  X(RECOMPUTE, "recompute", 0, FLAG, "no", NONE, "", "Gradients", ZEST_FOR_TRAINING,                                   \
+    "keep the inputs of the layers alone and go through each layer again on the way back: less memory, a third more "  \
+    "time, the same bits")                                                                                             \
+  X(SAVE_EVERY, "save-every", 0, COUNT, "200", AT_LEAST(0), "STEPS", "Gradients", ZEST_FOR_TRAINING,                   \
+    "steps between checkpoints of weights and the method's state, beside those at evaluations; a resumed run takes "   \
+    "the steps behind the last one again")                                                                             \
+  X(CORPUS, "text", 0, TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PRETRAIN,                                              \
+    "what to train on: plain text, UTF-8, documents separated by blank lines")                                         \
+  X(LENGTH, "length", 0, COUNT, "128", WITHIN(8, 1048576), "TOKENS", "Data", ZEST_FOR_PRETRAIN,                        \
+    "tokens of a sequence, with those that begin and end it")                                                          \
+  X(MASK, "mask", 0, REAL, "0.15", WITHIN(0.01, 0.9), "SHARE", "Data", ZEST_FOR_PRETRAIN,                              \
+    "masked models: share of the tokens to be told; of these 80 % are masked, 10 % become random tokens, 10 % stay")   \
+  X(HELD_OUT, "held-out", 0, REAL, "0.05", WITHIN(0, 0.9), "SHARE", "Data", ZEST_FOR_PRETRAIN,                         \
+    "share of the documents that is not trained on, for the loss that is reported")                                    \
   X(PROMPT, "prompt", 'p', TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE,                                         \
     "what to continue; without it every line of standard input is a prompt")                                           \
   X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE,                                                  \
@@ -137,7 +177,7 @@ enum {
   X(SHAPE, "shape", 0, TEXT, "roberta-base", NONE, "NAME", "Model", ZEST_FOR_BENCH,                                    \
     "model whose shape is measured, with random weights")                                                              \
   X(BATCH, "batch", 'b', COUNT, "16", WITHIN(1, 1048576), "COUNT", "Model",                                            \
-    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN, "sequences or examples in a batch")                               \
+    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAINING, "sequences or examples in a batch")                            \
   X(TOKENS, "tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_BENCH | ZEST_FOR_INFO,            \
     "tokens in a sequence")                                                                                            \
   X(LENGTHS, "lengths", 0, CHOICE, "equal", CHOICES("equal|sst2"), "NAME", "Model", ZEST_FOR_BENCH,                    \
@@ -181,27 +221,27 @@ enum {
   X(FORMAT, "format", 0, CHOICE, "text", CHOICES("text|f64|f32"), "NAME", "Objective", ZEST_FOR_MINIMIZE,              \
     "how points are sent: a line of decimal numbers, or raw little-endian doubles or floats")                          \
   X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_SWEEP,              \
-    "copies of the program, or runs of a sweep, that work side by side; results do not depend on it")                 \
+    "copies of the program, or runs of a sweep, that work side by side; results do not depend on it")                  \
   X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE,                          \
     "the longest that one evaluation may take; 0 for no limit")                                                        \
-  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TRAIN | ZEST_FOR_SWEEP,        \
-    "go on with the run (or sweep) in this folder; its options come from there")                                      \
+  X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP,     \
+    "go on with the run (or sweep) in this folder; its options come from there")                                       \
   X(SCALE, "scale", 0, REAL, "1", POSITIVE, "FACTOR", "Stopping", ZEST_FOR_SWEEP,                                      \
     "multiplies --steps of every run, for a quick look: 0.1 makes a tenth of the steps; nothing else changes")         \
   X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP,                                            \
     "only list the runs, and how far they are")                                                                        \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAIN | ZEST_FOR_PREDICT |         \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAINING | ZEST_FOR_PREDICT |      \
         ZEST_FOR_REPORT | ZEST_FOR_SWEEP,                                                                              \
-    "where results go: minimize, train and sweep make this folder, the others write this file (replay of a trained model: "   \
-    "a folder)")                                                                                                       \
+    "where results go: minimize, train, pretrain and sweep make this folder, the others write this file (replay of a " \
+    "trained model: a folder)")                                                                                        \
   X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT,                                          \
     "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT,                                                                \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAIN | ZEST_FOR_SWEEP, "no progress on a terminal")                   \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP, "no progress on a terminal")                \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print one JSON object as the last line")
 /* clang-format on */

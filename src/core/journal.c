@@ -11,11 +11,10 @@
 static const size_t largest_file = (size_t)1 << 40;
 
 zest_tilt_options zest_journal_tilt(const zest_options *options) {
-    enum { ZEST_N, ZEST_BC, MEZO }; /* the methods, as the option table lists them */
     uint64_t method = zest_options_whole(options, ZEST_OPTION_METHOD);
     zest_tilt_options tilt = {
-        .estimator = method == ZEST_BC ? ZEST_BIAS_CORRECTED : ZEST_NAIVE,
-        .t = method == MEZO ? 0 : zest_options_number(options, ZEST_OPTION_T),
+        .estimator = method == ZEST_CHOICE_ZEST_BC ? ZEST_BIAS_CORRECTED : ZEST_NAIVE,
+        .t = method == ZEST_CHOICE_MEZO ? 0 : zest_options_number(options, ZEST_OPTION_T),
         .rho = zest_options_number(options, ZEST_OPTION_RHO),
         .k = (size_t)zest_options_whole(options, ZEST_OPTION_K),
     };

@@ -12,6 +12,11 @@ enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
 
 zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,
                               zest_error *error) {
+    *stepper = (zest_stepper){0};
+    if (zest_options_first_order(options))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "method %s needs gradients: only zest train has them",
+                              zest_options_text(options, ZEST_OPTION_METHOD));
     *stepper = (zest_stepper){
         .ops = ops,
         .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),

@@ -53,6 +53,8 @@ int zest_tuner_option(size_t i, zest_option *option) {
         if (!(row->users & ZEST_FOR_TUNER) || i--) continue;
         *option = (zest_option){row->name, zest_option_kind_name(row->kind), row->fallback, row->help, ""};
         zest_option_range(row, option->values, sizeof option->values);
+        if (id == ZEST_OPTION_METHOD) /* those behind need gradients, which a tuner has not */
+            snprintf(option->values, sizeof option->values, "zest-n, zest-bc or mezo");
         return 1;
     }
     return 0;
@@ -85,6 +87,19 @@ void zest_tuner_unbegin(zest_tuner *tuner) {
     tuner->started = tuner->asked = 0;
 }
 
+/* A tuner has the values of a function alone. */
+static zest_status refuse_method(zest_tuner *tuner, const char *before) {
+    char refused[32];
+    snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
+    zest_status status =
+        zest_options_set_id(&tuner->options, ZEST_OPTION_METHOD, before, zest_tuner_sink(tuner));
+    return status ? status
+                  : zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
+                                   "method %s needs gradients: only zest train has them; here it is zest-n, "
+                                   "zest-bc or mezo",
+                                   refused);
+}
+
 zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *value) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
     int method = id != ZEST_OPTION_COUNT && !free_to_change(id);
@@ -93,8 +108,11 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
         return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
                               "option %s is %s in this run and cannot change any more", name,
                               zest_options_text(&tuner->options, id));
+    char before[32];
+    snprintf(before, sizeof before, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
     zest_status status =
         zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
+    if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
     if (!status && method && !underway) zest_tuner_unbegin(tuner);
     if (!status && id == ZEST_OPTION_THREADS)
         tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);

@@ -23,12 +23,16 @@ uint32_t zest_examples_draw_below(zest_examples_draw *draw, uint32_t bound) {
     return (uint32_t)(product >> 32);
 }
 
-void zest_examples_order(const zest_examples *examples, uint64_t seed, uint64_t epoch, uint32_t *order) {
+void zest_examples_draw_order(uint64_t seed, uint64_t epoch, uint32_t *order, size_t count) {
     zest_examples_draw draw = {.key = seed, .number = epoch, .stream = ZEST_EXAMPLES_ORDER};
-    for (size_t i = 0; i < examples->count; i++) order[i] = (uint32_t)i;
-    for (size_t i = examples->count; i-- > 1;) {
+    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
+    for (size_t i = count; i-- > 1;) {
         uint32_t j = zest_examples_draw_below(&draw, (uint32_t)i + 1), kept = order[i];
         order[i] = order[j];
         order[j] = kept;
     }
+}
+
+void zest_examples_order(const zest_examples *examples, uint64_t seed, uint64_t epoch, uint32_t *order) {
+    zest_examples_draw_order(seed, epoch, order, examples->count);
 }

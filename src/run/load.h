@@ -18,14 +18,20 @@ typedef struct {
  * options. Free it whatever this says. */
 zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char *home,
                             const zest_options *options, zest_error *error);
+/* A checkpoint of a run, which keeps its types: what the run's options say was done when the run began. */
+zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const zest_options *options,
+                                 zest_error *error);
+/* The model that a run starts from. With --text, one without weights gets random ones, from its config.json
+ * and the seed. */
+zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error);
 void zest_load_free(zest_loaded *loaded);
 
 /* What the options say about a model's memory and its passes. */
 zest_model_options zest_load_model_options(const zest_options *options);
 zest_model_runner_options zest_load_runner_options(const zest_options *options);
 
-/* Fills in what the options leave to the kind of model: shots, batch, lr, steps, eval-every. With --epochs,
- * steps are theirs; examples: how many there are to train on. */
+/* Fills in what the options leave to the method and the kind of model: shots, batch, lr, steps, eval-every.
+ * With --epochs, steps are theirs; examples: how many there are to train on. */
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error);
 zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_error *error);
 

@@ -14,7 +14,7 @@ enum { LINE_MOST = 1 << 20, BLOCK = 1 << 16 };
 
 zest_log_eval zest_log_eval_none(void) {
     zest_log_eval e = {0};
-    e.loss = e.accuracy = e.f1 = e.em = e.value = e.low = e.high = e.seconds = NAN;
+    e.loss = e.accuracy = e.f1 = e.em = e.perplexity = e.value = e.low = e.high = e.seconds = NAN;
     return e;
 }
 
@@ -158,6 +158,7 @@ static int read_step(zest_log *log, const json_t *root) {
                        .lr = real_of(root, "lr"),
                        .ess = real_of(root, "ess"),
                        .spread = real_of(root, "spread"),
+                       .norm = real_of(root, "norm"),
                        .seconds = real_of(root, "seconds")};
     if (!whole_of(root, "step", &s.step)) return log->bad++, 1;
     whole_of(root, "dropped", &s.dropped);
@@ -179,6 +180,7 @@ static int read_numbers(const json_t *root, zest_log_eval *e) {
     e->accuracy = real_of(root, "accuracy");
     e->f1 = real_of(root, "f1");
     e->em = real_of(root, "em");
+    e->perplexity = real_of(root, "perplexity");
     e->value = real_of(root, "value");
     e->low = real_of(root, "low");
     e->high = real_of(root, "high");

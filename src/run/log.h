@@ -2,10 +2,11 @@
  *
  *   {"kind":"start","time":..,"zest":"..","options":{..},"model":{..},"task":{..},"train":n,"dev":n,"test":n,
  *    "resumed_at":step}                                                     each session begins with one
- *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"dropped":n,"seconds":s,"tokens":n}
+ *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"norm":x,"dropped":n,"seconds":s,"tokens":n}
  *   {"kind":"eval","step":n,"part":"dev","loss":x,..,"value":x,"low":x,"high":x,"n":n,"best":true,"seconds":s}
  *   {"kind":"end","reason":"..","step":n,"best_step":n,"dev":{..},"test":{..},"seconds":s,"peak_bytes":n}
  *
+ * Zeroth-order steps have ess and spread, first-order ones norm; evaluations on plain text have perplexity.
  * Numbers have 17 digits, so they come back as they were; one that is not finite is null. The log is for
  * people and their tools: the journal, not the log, is what a run resumes from. */
 #ifndef ZEST_RUN_LOG_H
@@ -40,10 +41,11 @@ typedef struct {
 
 typedef struct {
     uint64_t step;
-    double loss;      /* mean of the 2k losses */
+    double loss;      /* mean of the 2k losses; first order: of the batch */
     double lr;        /* of this step */
-    double ess;       /* effective sample size of the tilt weights: of the k pairs */
-    double spread;    /* standard deviation of the 2k losses */
+    double ess;       /* effective sample size of the tilt weights: of the k pairs; NaN: none */
+    double spread;    /* standard deviation of the 2k losses; NaN: none */
+    double norm;      /* of the gradient; NaN: none */
     uint64_t dropped; /* pairs left out because a loss was not finite */
     double seconds;   /* since the start of the run, over all its sessions */
     uint64_t tokens;  /* of the batch */
@@ -53,7 +55,7 @@ typedef struct {
 typedef struct {
     uint64_t step;
     char part[16]; /* "dev", "test"; "" for an evaluation that was not made */
-    double loss, accuracy, f1, em;
+    double loss, accuracy, f1, em, perplexity;
     double value, low, high; /* by the task's metric, with its 95 % interval */
     uint64_t n;              /* examples */
     int best;                /* the best of its part so far */
@@ -87,6 +89,8 @@ zest_status zest_log_write_step(zest_log_writer *writer, const zest_log_step *st
 zest_status zest_log_write_eval(zest_log_writer *writer, const zest_log_eval *eval, zest_error *error);
 zest_status zest_log_write_end(zest_log_writer *writer, const zest_log_end *end, zest_error *error);
 zest_status zest_log_flush(zest_log_writer *writer, zest_error *error);
+/* The same, and on disk when it returns. */
+zest_status zest_log_sync(zest_log_writer *writer, zest_error *error);
 /* Flushes and frees, whatever happens; accepts NULL. */
 zest_status zest_log_close(zest_log_writer *writer, zest_error *error);
 

@@ -1,4 +1,5 @@
 /* The writing half of the log. */
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -113,8 +114,9 @@ static void add_step(zest_buffer *out, const zest_log_step *s) {
     add_whole(out, "step", s->step);
     add_real(out, "loss", s->loss);
     add_real(out, "lr", s->lr);
-    add_real(out, "ess", s->ess);
-    add_real(out, "spread", s->spread);
+    add_known(out, "ess", s->ess);
+    add_known(out, "spread", s->spread);
+    add_known(out, "norm", s->norm);
     add_whole(out, "dropped", s->dropped);
     add_real(out, "seconds", s->seconds);
     add_whole(out, "tokens", s->tokens);
@@ -129,6 +131,7 @@ static void add_eval(zest_buffer *out, const zest_log_eval *e) {
     add_known(out, "accuracy", e->accuracy);
     add_known(out, "f1", e->f1);
     add_known(out, "em", e->em);
+    add_known(out, "perplexity", e->perplexity);
     add_known(out, "value", e->value);
     add_known(out, "low", e->low);
     add_known(out, "high", e->high);
@@ -190,6 +193,13 @@ zest_status zest_log_flush(zest_log_writer *w, zest_error *error) {
     w->pending.size = 0;
     w->pending.failed = 0;
     w->flushed = zest_clock_now();
+    return status;
+}
+
+zest_status zest_log_sync(zest_log_writer *w, zest_error *error) {
+    zest_status status = zest_log_flush(w, error);
+    if (!status && fdatasync(w->descriptor) && errno != EINVAL && errno != EROFS)
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written to disk", w->path);
     return status;
 }
 

@@ -1,26 +1,14 @@
 #include "run/rebuild.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/context.h"
 #include "models/move.h"
 #include "run/checkpoint.h"
-
-/* A checkpoint keeps its types: what the run's options say was done when the run began. */
-static zest_status load_checkpoint(const zest_rebuild_job *job, const char *folder, zest_loaded *loaded,
-                                   zest_error *error) {
-    zest_options as_stored;
-    zest_status status = zest_options_copy(&as_stored, job->options, error);
-    if (!status) status = zest_options_set_id(&as_stored, ZEST_OPTION_WEIGHTS, "stored", error);
-    if (!status) status = zest_options_set_id(&as_stored, ZEST_OPTION_UNTIE_HEAD, "no", error);
-    if (!status)
-        status = zest_load_model(loaded, folder, zest_options_text(job->options, ZEST_OPTION_MODEL),
-                                 &as_stored, error);
-    zest_options_free(&as_stored);
-    return status;
-}
+#include "run/snapshot.h"
 
 /* The latest of the run's checkpoints that is not behind the step and fits its note; 0: none. */
 static int start_from_checkpoint(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded,
@@ -35,7 +23,7 @@ static int start_from_checkpoint(const zest_rebuild_job *job, uint64_t step, zes
         int which = i ? !first : first;
         zest_error ignored = {0};
         if (!good[which]) continue;
-        zest_status status = load_checkpoint(job, folders[which], loaded, &ignored);
+        zest_status status = zest_load_checkpoint(loaded, folders[which], job->options, &ignored);
         if (!status && loaded->model->params.dimension == job->journal->dimension &&
             zest_params_fingerprint(&loaded->model->params) == prints[which]) {
             *at = steps[which];
@@ -66,8 +54,7 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
     zest_status status = ZEST_OK;
     *loaded = (zest_loaded){0};
     if (!start_from_checkpoint(job, step, loaded, &at)) {
-        const char *model = zest_options_text(job->options, ZEST_OPTION_MODEL);
-        status = zest_load_model(loaded, model, NULL, job->options, error);
+        status = zest_load_start(loaded, job->options, error);
         if (!status) status = zest_journal_check_start(job->journal, &loaded->model->params, error);
     }
     while (at < step && !status) {
@@ -96,6 +83,57 @@ zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *jou
     return ZEST_OK;
 }
 
+/* ---- First-order runs: the start, and what is kept ---- */
+
+static zest_status not_kept(const zest_folder *folder, const char *text, zest_error *error) {
+    uint64_t best, last;
+    char kept[96] = "";
+    int used = 0;
+    if (zest_snapshot_step(folder->best, &best))
+        used = snprintf(kept, sizeof kept, ", best (%llu)", (unsigned long long)best);
+    if (zest_snapshot_step(folder->last, &last))
+        snprintf(kept + used, sizeof kept - (size_t)used, ", last (%llu)", (unsigned long long)last);
+    return zest_error_set(
+        error, ZEST_ERROR_STATE,
+        "%s: step %s is not kept. The steps of a method with gradients are not on record, so a run "
+        "has the weights of some steps alone: 0%s",
+        folder->path, text, kept);
+}
+
+zest_status zest_rebuild_kept(const zest_folder *folder, const zest_options *options,
+                              const zest_journal *journal, const char *text, uint64_t *step,
+                              zest_loaded *loaded, zest_error *error) {
+    const char *const names[] = {folder->last, folder->best};
+    char *end;
+    uint64_t number = strtoull(text, &end, 10);
+    int by_number = isdigit((unsigned char)*text) && !*end;
+    *loaded = (zest_loaded){0};
+    for (int i = 0; i < 2; i++) {
+        zest_snapshot snapshot;
+        uint64_t at;
+        if (by_number ? !zest_snapshot_step(names[i], &at) || at != number
+                      : strcmp(text, i ? "best" : "last"))
+            continue;
+        int found = zest_snapshot_load(names[i], options, loaded, &snapshot);
+        *step = snapshot.step;
+        zest_snapshot_free(&snapshot);
+        if (found && loaded->model->params.dimension == journal->dimension && (!by_number || *step == number))
+            return ZEST_OK;
+        zest_load_free(loaded);
+    }
+    if (!by_number || number) return not_kept(folder, text, error);
+    *step = 0;
+    zest_status status = zest_load_start(loaded, options, error);
+    return status ? status : zest_journal_check_start(journal, &loaded->model->params, error);
+}
+
+static zest_status rebuild_recorded(zest_ctx *ctx, zest_rebuild_job *job, const char *step_text,
+                                    uint64_t *step, zest_loaded *loaded, zest_error *error) {
+    zest_status status = zest_rebuild_step(job->folder, job->journal, step_text, step, error);
+    if (!status) status = zest_stepper_init(job->stepper, ctx->ops, &job->journal->options, error);
+    return status ? status : zest_rebuild(job, *step, loaded, error);
+}
+
 zest_status zest_rebuild_run(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
                              const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error) {
     zest_stepper stepper = {0};
@@ -103,9 +141,9 @@ zest_status zest_rebuild_run(zest_ctx *ctx, const zest_folder *folder, const zes
     zest_journal *journal = zest_journal_open(ctx, folder->journal);
     if (!journal) return zest_error_set(error, ctx->error.status, "%s", ctx->error.message);
     zest_rebuild_job job = {.folder = folder, .options = options, .journal = journal, .stepper = &stepper};
-    zest_status status = zest_rebuild_step(folder, journal, step_text, step, error);
-    if (!status) status = zest_stepper_init(&stepper, ctx->ops, &journal->options, error);
-    if (!status) status = zest_rebuild(&job, *step, loaded, error);
+    zest_status status = zest_options_first_order(options)
+                             ? zest_rebuild_kept(folder, options, journal, step_text, step, loaded, error)
+                             : rebuild_recorded(ctx, &job, step_text, step, loaded, error);
     zest_stepper_free(&stepper);
     zest_journal_close(journal);
     return status;

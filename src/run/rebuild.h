@@ -1,5 +1,6 @@
 /* The model of a run at any of its steps: from a checkpoint before it, or from the start, by taking the steps
- * on record again. The same bits on every machine. */
+ * on record again. The same bits on every machine. First-order runs have no such record: of them there are
+ * the start and the snapshots. */
 #ifndef ZEST_RUN_REBUILD_H
 #define ZEST_RUN_REBUILD_H
 
@@ -26,6 +27,12 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
 /* A step as text: a number, "last", or "best" (the step that best/ holds). */
 zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *journal, const char *text,
                               uint64_t *step, zest_error *error);
+
+/* The same for a first-order run: its start and its snapshots are all there is. ZEST_ERROR_STATE: the step is
+ * not kept. */
+zest_status zest_rebuild_kept(const zest_folder *folder, const zest_options *options,
+                              const zest_journal *journal, const char *text, uint64_t *step,
+                              zest_loaded *loaded, zest_error *error);
 
 /* The model of the run in a folder, for commands that only read it: opens journal and stepper by themselves.
  * ctx is where the journal reports. */

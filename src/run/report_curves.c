@@ -101,13 +101,14 @@ static void close_figures(zest_report_page *page, size_t before, int any) {
 void zest_report_losses(zest_report_page *page) {
     size_t const before = page->body.size;
     zest_report_figure f = {.id = "loss",
-                            .title = "Loss of the perturbed points",
+                            .title = "Training loss",
                             .description = "Training loss against the step, one curve a run.",
                             .y = "loss",
                             .wide = 1,
                             .guide = NAN};
     open_figures(page);
-    zest_buffer_text(&f.caption, "Mean of the 2<i>k</i> losses of a step.");
+    zest_buffer_text(&f.caption,
+                     "Mean of the 2<i>k</i> losses of a step; with gradients, the loss of the batch.");
     close_figures(page, before, step_figure(page, &f, loss_of));
 }
 

@@ -28,7 +28,7 @@ static void add_word(zest_buffer *out, const char *text) {
 
 /* What `zest train` takes when the option is not given; NULL for an option of another version. */
 static const char *default_of(const zest_options *defaults, const char *name) {
-    zest_option_id const id = zest_option_find(name, ZEST_FOR_TRAIN);
+    zest_option_id const id = zest_option_find(name, ZEST_FOR_TRAINING);
     return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(defaults, id);
 }
 
@@ -44,7 +44,7 @@ static void take_defaults(const zest_report *report, zest_options *defaults) {
 
 /* "--name value" as the shell wants it. */
 static void add_option(zest_buffer *out, const zest_log_option *option) {
-    zest_option_id const id = zest_option_find(option->name, ZEST_FOR_TRAIN);
+    zest_option_id const id = zest_option_find(option->name, ZEST_FOR_TRAINING);
     int const flag = id != ZEST_OPTION_COUNT && zest_option_row_at(id)->kind == ZEST_KIND_FLAG;
     zest_buffer name = {0};
     zest_buffer_format(&name, "--%s%s", flag && !strcmp(option->value, "no") ? "no-" : "", option->name);
@@ -56,6 +56,16 @@ static void add_option(zest_buffer *out, const zest_log_option *option) {
     add_word(out, option->value);
 }
 
+/* A run on text is one of zest pretrain, which chooses some of the options of zest train itself. */
+static int is_pretraining(const zest_report_run *run) {
+    const char *text = zest_log_find_option(&run->log, "text");
+    return text && *text;
+}
+
+static int is_implied(const zest_report_run *run, const char *name) {
+    return is_pretraining(run) && zest_option_find(name, ZEST_FOR_PRETRAIN) == ZEST_OPTION_COUNT;
+}
+
 /* In lines of about so many characters, continued by a backslash. */
 static void add_command(const zest_report *report, const zest_report_run *run, size_t width,
                         zest_buffer *out) {
@@ -63,10 +73,12 @@ static void add_command(const zest_report *report, const zest_report_run *run, s
     size_t line = out->size;
     zest_options defaults;
     take_defaults(report, &defaults);
-    zest_buffer_text(out, "zest train");
+    zest_buffer_text(out, is_pretraining(run) ? "zest pretrain" : "zest train");
     for (size_t i = 0; i < start->option_count; i++) {
         zest_buffer words = {0};
-        if (!is_changed(&defaults, &start->options[i]) || !strcmp(start->options[i].name, "resume")) continue;
+        if (!is_changed(&defaults, &start->options[i]) || !strcmp(start->options[i].name, "resume") ||
+            is_implied(run, start->options[i].name))
+            continue;
         add_option(&words, &start->options[i]);
         zest_buffer_text(out, " ");
         if (out->size - line + words.size > width) {

@@ -50,7 +50,9 @@ static void summarise(zest_report_run *run) {
     char *rest;
     run->method = option(log, "method");
     run->t = option(log, "t");
-    if (!strcmp(run->method, "mezo")) run->t = "0";
+    if (!strcmp(run->method, "mezo") || !strcmp(run->method, "esam")) run->t = "0";
+    if (!strcmp(run->method, "sgd") || !strcmp(run->method, "adamw") || !strcmp(run->method, "sam"))
+        run->t = "";
     run->tilt = strtod(run->t, &rest);
     if (!*run->t || *rest || !isfinite(run->tilt)) run->tilt = NAN;
     run->lr = option(log, "lr");

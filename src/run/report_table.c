@@ -54,10 +54,11 @@ static void metric_cell(zest_buffer *out, const zest_report_run *run, const zest
 /* The best value of a column; NaN when runs are judged by different metrics, or there is but one. */
 static double top_of(const zest_report *report, int test) {
     double top = NAN;
+    int const lower = report->count && !strcmp(zest_report_metric(&report->runs[0]), "loss");
     for (size_t i = 0; i < report->count; i++) {
         double const value = test ? report->runs[i].test.value : report->runs[i].dev.value;
         if (strcmp(zest_report_metric(&report->runs[i]), zest_report_metric(&report->runs[0]))) return NAN;
-        if (isfinite(value) && !(value <= top)) top = value;
+        if (isfinite(value) && !(lower ? value >= top : value <= top)) top = value;
     }
     return report->count > 1 && zest_report_is_share(zest_report_metric(&report->runs[0])) ? top : NAN;
 }
@@ -136,7 +137,7 @@ void zest_report_runs(zest_report_page *page) {
         out, "</tbody></table></div>\n<p class=\"note\">Dev and test at the best step, with 95\xe2\x80\xaf% "
              "intervals.");
     if (report->count > 1)
-        zest_buffer_text(out, " Bold: the highest; where intervals overlap widely, that is no evidence.");
+        zest_buffer_text(out, " Bold: the best; where intervals overlap widely, that is no evidence.");
     zest_buffer_text(out, "</p>\n");
 }
 

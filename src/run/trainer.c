@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "models/move.h"
-#include "run/checkpoint.h"
 #include "run/trainer_internal.h"
 
 const char *zest_trainer_reason(zest_trained_reason reason) {
@@ -23,31 +21,26 @@ double zest_trainer_seconds(const zest_trainer *t) { return t->before + zest_clo
 
 /* ---- Getting ready ---- */
 
-static zest_status load_examples(zest_trainer *t) {
-    zest_status status = zest_load_data(&t->data, t->options, &t->loaded,
-                                        ZEST_LOAD_TRAIN | ZEST_LOAD_DEV | ZEST_LOAD_TEST, t->error);
-    const zest_examples *train = &t->data.parts[ZEST_PART_TRAIN];
-    if (!status && !train->count)
+void zest_trainer_choose(zest_trainer *t) {
+    int text = *zest_options_text(t->options, ZEST_OPTION_CORPUS) != '\0';
+    t->source = text ? &zest_trainer_text : &zest_trainer_task;
+    t->way = zest_options_first_order(t->options) ? &zest_trainer_first : &zest_trainer_zeroth;
+    t->users = text ? ZEST_FOR_TRAINING : ZEST_FOR_TRAIN;
+}
+
+zest_status zest_trainer_load(zest_trainer *t) {
+    zest_status status = t->source->load(t);
+    size_t count = t->counts[ZEST_PART_TRAIN];
+    if (!status && !count)
         status = zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "the split has no training examples");
-    if (!status) status = zest_load_settle_steps(t->options, train->count, t->error);
+    if (!status) status = zest_load_settle_steps(t->options, count, t->error);
     if (status) return status;
-    t->order = malloc(train->count * sizeof *t->order);
+    t->order = malloc(count * sizeof *t->order);
     t->epoch = UINT64_MAX;
-    return t->order ? ZEST_OK : zest_error_memory(t->error, "the order of the examples", train->count * 4);
+    return t->order ? ZEST_OK : zest_error_memory(t->error, "the order of the examples", count * 4);
 }
 
-static zest_status make_stepper(zest_trainer *t) {
-    zest_status status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, t->error);
-    if (status) return status;
-    size_t lanes = 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
-    t->lanes = malloc(lanes * sizeof *t->lanes);
-    t->means = malloc(lanes * sizeof *t->means);
-    t->recent = malloc(ZEST_TILT_ADVICE_STEPS * lanes * sizeof *t->recent);
-    return t->lanes && t->means && t->recent ? ZEST_OK
-                                             : zest_error_memory(t->error, "lanes", lanes * sizeof *t->lanes);
-}
-
-static zest_status open_logs(zest_trainer *t) {
+zest_status zest_trainer_open_logs(zest_trainer *t) {
     zest_status status = zest_log_open(t->folder.log, &t->log, t->error);
     return status ? status : zest_events_open(t->folder.path, &t->events, t->error);
 }
@@ -64,109 +57,37 @@ static zest_status make_absolute(zest_options *options, zest_option_id id, zest_
 
 /* A new folder: everything is on disk before the first step. */
 static zest_status make_folder(zest_trainer *t) {
-    static const zest_option_id paths[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK};
+    static const zest_option_id paths[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK,
+                                           ZEST_OPTION_CORPUS};
     zest_status status = zest_folder_of(zest_options_text(t->options, ZEST_OPTION_OUT), &t->folder, t->error);
-    for (size_t i = 0; i < 3 && !status; i++) status = make_absolute(t->options, paths[i], t->error);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !status; i++)
+        status = make_absolute(t->options, paths[i], t->error);
     if (!status) status = zest_file_make_folder(t->folder.path, t->error);
     if (!status)
         status = zest_journal_create(&t->journal, t->folder.journal, t->options, &t->loaded.model->params,
                                      t->error);
-    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
-    if (!status) status = open_logs(t);
+    if (!status) status = zest_folder_write_options(&t->folder, t->users, t->options, t->error);
+    if (!status) status = zest_trainer_open_logs(t);
     return status;
 }
 
 static zest_status begin(zest_trainer *t) {
-    const char *model = zest_options_text(t->options, ZEST_OPTION_MODEL);
-    if (!*model)
+    zest_status status = ZEST_OK;
+    if (*zest_options_text(t->options, ZEST_OPTION_CORPUS))
+        status = zest_options_set_id(t->options, ZEST_OPTION_METHOD, "adamw", t->error);
+    if (status) return status;
+    zest_trainer_choose(t);
+    if (!*zest_options_text(t->options, ZEST_OPTION_MODEL))
         return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
                               "say which model to train: --model DIR (a Hugging Face folder or a GGUF file)");
-    zest_status status = zest_load_model(&t->loaded, model, NULL, t->options, t->error);
+    const char *why = t->way->refuses(t->options);
+    if (why) return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "%s", why);
+    status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status) status = zest_load_settle(t->options, t->loaded.model->is.causal, t->error);
-    if (!status) status = load_examples(t);
-    if (!status) status = make_stepper(t);
+    if (!status) status = zest_trainer_load(t);
+    if (!status) status = t->way->arm(t);
     if (!status && t->kept) status = make_folder(t);
     return status ? status : zest_trainer_tell_start(t, 0);
-}
-
-/* ---- Resuming ---- */
-
-/* How long to go on, and where things are: all else stays as it was. */
-static int may_change(zest_option_id id) {
-    switch (id) {
-    case ZEST_OPTION_STEPS:
-    case ZEST_OPTION_EPOCHS:
-    case ZEST_OPTION_SECONDS:
-    case ZEST_OPTION_PATIENCE:
-    case ZEST_OPTION_THREADS:
-    case ZEST_OPTION_LIVE:
-    case ZEST_OPTION_DEVICE: /* within rounding the same losses, and the same bits of noise */
-    case ZEST_OPTION_MODEL:
-    case ZEST_OPTION_DATA:
-    case ZEST_OPTION_TASK:
-    case ZEST_OPTION_RESUME:
-    case ZEST_OPTION_QUIET:
-    case ZEST_OPTION_JSON: return 1;
-    default: return 0;
-    }
-}
-
-static zest_status merge_given(zest_options *options, const zest_options *given, zest_error *error) {
-    zest_status status = ZEST_OK;
-    for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
-        zest_option_id id = (zest_option_id)i;
-        if (!zest_options_given(given, id)) continue;
-        if (!may_change(id) && strcmp(zest_options_text(given, id), zest_options_text(options, id)))
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                    "--%s is '%s' in this run and cannot change any more; start a new run",
-                                    zest_option_row_at(id)->name, zest_options_text(options, id));
-        else
-            status = zest_options_set_id(options, id, zest_options_text(given, id), error);
-    }
-    return status;
-}
-
-static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
-    const zest_trainer *t = user;
-    if (t->hooks->rebuild) t->hooks->rebuild(step, wanted, t->hooks->user);
-}
-
-static zest_status read_log(zest_trainer *t, zest_log *log) {
-    zest_status status = zest_log_continue(t->folder.log, t->step, &t->before, t->error);
-    if (!status && access(t->folder.log, F_OK) == 0 && zest_log_read(t->folder.log, log, NULL))
-        *log = (zest_log){0}; /* not even its first line is left */
-    return status;
-}
-
-/* Weights, examples and state as they were behind the journal's last step. */
-static zest_status catch_up(zest_trainer *t, zest_journal *journal) {
-    zest_log log = {0};
-    zest_rebuild_job job = {.folder = &t->folder,
-                            .options = t->options,
-                            .journal = journal,
-                            .stepper = &t->stepper,
-                            .watch = on_rebuild,
-                            .user = t};
-    zest_status status = zest_journal_continue(&t->journal, journal, t->error); /* takes the lock */
-    if (!status) status = make_stepper(t);
-    t->step = zest_journal_steps(journal);
-    if (!status) status = zest_rebuild(&job, t->step, &t->loaded, t->error);
-    if (!status) status = load_examples(t);
-    if (!status) status = zest_folder_write_options(&t->folder, ZEST_FOR_TRAIN, t->options, t->error);
-    if (!status) status = read_log(t, &log);
-    if (!status) status = open_logs(t);
-    if (!status) status = zest_trainer_tell_start(t, 1);
-    if (!status) status = zest_trainer_recall(t, &job, &log);
-    zest_log_free(&log);
-    return status;
-}
-
-static zest_status begin_again(zest_trainer *t) {
-    zest_journal *journal = zest_journal_open(t->ctx, t->folder.journal);
-    if (!journal) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
-    zest_status status = catch_up(t, journal);
-    zest_journal_close(journal);
-    return status;
 }
 
 /* ---- Running ---- */
@@ -185,10 +106,10 @@ static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
 static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
     zest_status status = zest_trainer_dev_due(t) ? zest_trainer_check_dev(t) : ZEST_OK;
     while (!status && !why_stop(t, reason)) {
-        zest_tilt_report report;
-        double lr, seconds;
-        status = zest_trainer_step(t, &report, &lr, &seconds);
-        if (!status) status = zest_trainer_tell_step(t, &report, lr, seconds);
+        zest_trainer_took took;
+        status = t->way->step(t, &took);
+        if (!status) status = zest_trainer_tell_step(t, &took);
+        if (!status && t->kept) status = t->way->save(t, ZEST_SAVE_STEP);
         if (!status && zest_trainer_dev_due(t)) status = zest_trainer_check_dev(t);
     }
     return status;
@@ -201,21 +122,16 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     const zest_loaded *judged = &t->loaded;
     int other = t->kept && t->any_dev && t->best_step != t->step;
     zest_status status = ZEST_OK;
+    t->way->release(t);
     if (other) {
         zest_load_free(&t->loaded);
         status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
         judged = &best;
     }
-    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
-    if (!status) status = zest_trainer_evaluate(t, judged, ZEST_PART_TEST, 1, &r->test);
+    if (!status) status = t->source->evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
+    if (!status) status = t->source->evaluate(t, judged, ZEST_PART_TEST, 1, &r->test);
     zest_load_free(&best);
     return status;
-}
-
-static zest_status save_last(zest_trainer *t) {
-    if (!t->kept) return ZEST_OK;
-    zest_status status = zest_model_fetch(t->loaded.runner, t->error);
-    return status ? status : zest_checkpoint_write(t->folder.last, t->loaded.model, t->step, t->error);
 }
 
 static json_t *metrics_json(const zest_metrics *m) {
@@ -246,18 +162,17 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
 }
 
 static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
-    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
     struct rusage usage;
     r->step = t->step;
     r->best_step = t->any_dev && t->kept ? t->best_step : t->step; /* without a folder: the last */
     r->start = t->start;
     r->dropped_pairs = t->dropped;
-    r->train = t->data.parts[ZEST_PART_TRAIN].count;
-    r->dev_count = t->data.parts[ZEST_PART_DEV].count;
-    r->test_count = t->data.parts[ZEST_PART_TEST].count;
-    for (int i = 0; i < 3; i++) r->cut += t->data.parts[i].cut;
-    strncpy(r->metric, names[t->data.task.metric], sizeof r->metric - 1);
-    zest_status status = save_last(t);
+    r->train = t->counts[ZEST_PART_TRAIN];
+    r->dev_count = t->counts[ZEST_PART_DEV];
+    r->test_count = t->counts[ZEST_PART_TEST];
+    r->cut = t->cut;
+    strncpy(r->metric, zest_trainer_metric_name(t->metric), sizeof r->metric - 1);
+    zest_status status = t->kept ? t->way->save(t, ZEST_SAVE_END) : ZEST_OK;
     if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = judge_best(t, r);
     r->seconds = zest_trainer_seconds(t);
     r->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
@@ -271,17 +186,12 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     zest_status closing = zest_log_close(t->log, &late);
     zest_status events = zest_events_close(t->events, closing ? NULL : &late);
     zest_journal_finish(&t->journal);
-    zest_batch_free(&t->batch);
-    zest_load_free_data(&t->data);
+    if (t->way) t->way->release(t);
+    if (t->source) t->source->free(t);
     zest_load_free(&t->loaded);
-    zest_stepper_free(&t->stepper);
     zest_folder_free(&t->folder);
+    zest_snapshot_free(&t->from);
     free(t->order);
-    free(t->lanes);
-    free(t->means);
-    free(t->recent);
-    free(t->losses);
-    free(t->scores);
     if (!closing) closing = events;
     if (!status && closing) return zest_error_set(t->error, closing, "%s", late.message);
     return status;
@@ -302,6 +212,7 @@ static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest
                           .hooks = hooks,
                           .error = error,
                           .journal = {.descriptor = -1},
+                          .saved_step = UINT64_MAX,
                           .best = NAN,
                           .began = zest_clock_now(),
                           .saved = zest_clock_now()};
@@ -325,14 +236,12 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
     if (!status && !zest_folder_is_training(&t.folder))
         status = zest_error_set(error, ZEST_ERROR_FILE,
                                 "%s: is no run of zest train (a folder with options and a journal)", folder);
-    if (!status) status = zest_folder_read_options(&t.folder, ZEST_FOR_TRAIN, &options, error);
+    if (!status) status = zest_folder_read_options(&t.folder, ZEST_FOR_TRAINING, &options, error);
     if (status) {
         zest_folder_free(&t.folder);
         return status;
     }
-    status = merge_given(&options, given, error);
-    if (!status) status = begin_again(&t);
-    status = go(&t, status, result);
+    status = go(&t, zest_trainer_begin_again(&t, given), result);
     zest_options_free(&options);
     return status;
 }

@@ -1,10 +1,14 @@
 /* Training: the loop around steps, evaluations, the best weights, and what is written down on the way.
  *
- *     step:  batch -> losses of 2k lanes -> tilt -> journal -> move -> log
+ *     zeroth order   batch -> losses of 2k lanes -> tilt -> journal -> move -> log
+ *     first order    batch -> gradients -> move -> log, and now and then a snapshot
  *
- * Everything that decides the run is a function of its options and of the step's number (batches, directions)
- * or is on record (losses in the journal, evaluations in the log). So a run that is killed and resumed makes
- * the same steps, finds the same best weights and stops at the same place as one that was not. */
+ * Everything that decides the run is a function of its options and of the step's number (batches, directions,
+ * dropout) or is on record (losses in the journal, weights and state in snapshots, evaluations in the log).
+ * So a run that is killed and resumed makes the same steps, finds the same best weights and stops at the same
+ * place as one that was not: zeroth-order ones anywhere, first-order ones on the same kind of machine.
+ *
+ * With --text the run is one of zest pretrain: language modelling, by AdamW. */
 #ifndef ZEST_RUN_TRAINER_H
 #define ZEST_RUN_TRAINER_H
 
@@ -26,7 +30,7 @@ const char *zest_trainer_reason(zest_trained_reason reason);
 /* Where a run stands, told after every step (dev is the latest evaluation) and every evaluation. */
 typedef struct {
     uint64_t step, steps;
-    double loss, lr, effective, spread, tokens_per_second, seconds;
+    double loss, lr, effective, spread, norm, tokens_per_second, seconds; /* NaN: the method has none */
     zest_metrics dev;
     uint64_t dev_step;
     int evaluated;                  /* told for an evaluation */

@@ -3,33 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "models/move.h"
-#include "run/checkpoint.h"
 #include "run/trainer_internal.h"
-
-/* At least this long between checkpoints of the last weights: they only save time on resume. */
-static const double seconds_between_saves = 60;
-
-zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
-                                  int generate, zest_metrics *metrics) {
-    const zest_examples *examples = &t->data.parts[part];
-    zest_predictions predictions = {0};
-    *metrics = (zest_metrics){0};
-    if (!examples->count) return ZEST_OK;
-    zest_status status =
-        zest_metric_predict(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
-                            ZEST_TRAINER_EVAL_TOKENS, &predictions, t->error);
-    if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
-    zest_predictions_free(&predictions);
-    return status;
-}
 
 /* ---- What is best ---- */
 
 static zest_metric selection(const zest_trainer *t) {
     uint64_t choice = zest_options_whole(t->options, ZEST_OPTION_SELECT);
-    return choice ? (zest_metric)(choice - 1) : t->data.task.select;
+    return choice ? (zest_metric)(choice - 1) : t->select;
 }
 
 /* The number to be maximised. A metric that the task does not have falls back on the loss. */
@@ -55,31 +35,19 @@ static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
 
 int zest_trainer_dev_due(const zest_trainer *t) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
-    if (!t->data.parts[ZEST_PART_DEV].count || (t->any_dev && t->dev_step == t->step)) return 0;
+    if (!t->counts[ZEST_PART_DEV] || (t->any_dev && t->dev_step == t->step)) return 0;
     return t->step == 0 || (every && t->step % every == 0) ||
            t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS);
-}
-
-static zest_status save(zest_trainer *t, int best) {
-    if (!t->kept) return ZEST_OK;
-    int due = zest_clock_now() - t->saved > seconds_between_saves;
-    if (!best && !due) return ZEST_OK;
-    zest_status status = zest_model_fetch(t->loaded.runner, t->error);
-    if (!status && best) status = zest_checkpoint_write(t->folder.best, t->loaded.model, t->step, t->error);
-    if (!status && due && !best)
-        status = zest_checkpoint_write(t->folder.last, t->loaded.model, t->step, t->error);
-    t->saved = zest_clock_now();
-    return status;
 }
 
 zest_status zest_trainer_check_dev(zest_trainer *t) {
     zest_metrics metrics;
     int generate = selection(t) != ZEST_METRIC_LOSS; /* free text costs far more than its loss */
-    zest_status status = zest_trainer_evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
+    zest_status status = t->source->evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
     if (status) return status;
     int best = note(t, t->step, &metrics);
     /* the weights first: an evaluation that is in the log has its weights on disk */
-    status = save(t, best);
+    if (t->kept) status = t->way->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
     return status ? status : zest_trainer_tell_eval(t, &metrics, best);
 }
 
@@ -103,22 +71,22 @@ static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
 }
 
 /* An evaluation that should be in the log and is not (it was lost with the end of the file): made again, with
- * the weights of its step. */
-static zest_status make_again(zest_trainer *t, const zest_rebuild_job *job, uint64_t step) {
+ * the weights of its step. Where these are not kept, the log does without. */
+static zest_status make_again(zest_trainer *t, uint64_t step) {
     uint64_t now = t->step;
-    zest_load_free(&t->loaded);
-    zest_status status = zest_rebuild(job, step, &t->loaded, t->error);
+    zest_status status = t->way->weights(t, step);
+    if (status == ZEST_ERROR_STATE) return ZEST_OK;
     t->step = step;
     if (!status) status = zest_trainer_check_dev(t);
     t->step = now;
     return status;
 }
 
-zest_status zest_trainer_recall(zest_trainer *t, const zest_rebuild_job *job, const zest_log *log) {
+zest_status zest_trainer_recall(zest_trainer *t, const zest_log *log) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
     zest_status status = ZEST_OK;
     int missed = 0;
-    if (!t->data.parts[ZEST_PART_DEV].count) return ZEST_OK;
+    if (!t->counts[ZEST_PART_DEV]) return ZEST_OK;
     for (uint64_t step = 0; step <= t->step && !status; step++) {
         const zest_log_eval *e = find_eval(log, step);
         if (e) {
@@ -126,10 +94,8 @@ zest_status zest_trainer_recall(zest_trainer *t, const zest_rebuild_job *job, co
             note(t, step, &m);
         } else if (step < t->step && (step == 0 || (every && step % every == 0))) {
             missed = 1;
-            status = make_again(t, job, step);
+            status = make_again(t, step);
         }
     }
-    if (!missed || status) return status;
-    zest_load_free(&t->loaded);
-    return zest_rebuild(job, t->step, &t->loaded, t->error);
+    return missed && !status ? t->way->weights(t, t->step) : status;
 }

@@ -1,35 +1,99 @@
-/* The trainer's insides, for the files that make it up: trainer.c (a run from end to end), trainer_step.c
- * (one step), trainer_eval.c (evaluations, best weights), trainer_tell.c (log, events, news). */
+/* The trainer's insides. A run has a way, which is how it takes and keeps steps, and a source, which is what
+ * it trains on; the loop knows neither.
+ *
+ *     trainer.c         a run from end to end         trainer_zeroth.c   forward passes and a journal
+ *     trainer_resume.c  a run that goes on            trainer_first.c    gradients and snapshots
+ *     trainer_eval.c    evaluations, what is best     trainer_task.c     the examples of a task
+ *     trainer_tell.c    log, events, news             trainer_text.c     text, for zest pretrain */
 #ifndef ZEST_RUN_TRAINER_INTERNAL_H
 #define ZEST_RUN_TRAINER_INTERNAL_H
 
 #include "core/context.h"
+#include "data/corpus.h"
 #include "run/events.h"
 #include "run/load.h"
 #include "run/log.h"
 #include "run/rebuild.h"
+#include "run/snapshot.h"
 #include "run/trainer.h"
 
 enum { ZEST_TRAINER_EVAL_TOKENS = 16384 }; /* in a batch of an evaluation */
 
+typedef struct zest_trainer zest_trainer;
+typedef struct zest_trainer_gradients zest_trainer_gradients; /* trainer_first.c */
+
+/* What a step was like. A number that the method does not have is NaN. */
 typedef struct {
+    double loss, lr, effective, spread, norm, seconds;
+    uint64_t dropped;
+    size_t passes; /* through the model, for the speed */
+} zest_trainer_took;
+
+/* When weights may be kept. */
+typedef enum { ZEST_SAVE_STEP, ZEST_SAVE_EVAL, ZEST_SAVE_BEST, ZEST_SAVE_END } zest_trainer_moment;
+
+typedef struct {
+    const char *(*refuses)(const zest_options *options); /* why a new run cannot be; NULL: it can */
+    /* Of a resumed run: how far it is, and the weights there. */
+    zest_status (*restore)(zest_trainer *t);
+    /* The weights of an earlier step instead of those in t->loaded. ZEST_ERROR_STATE: they are not kept. */
+    zest_status (*weights)(zest_trainer *t, uint64_t step);
+    /* What steps need: behind model and examples, before the first step. */
+    zest_status (*arm)(zest_trainer *t);
+    /* The step behind t->step, which it counts up. */
+    zest_status (*step)(zest_trainer *t, zest_trainer_took *took);
+    zest_status (*save)(zest_trainer *t, zest_trainer_moment moment);
+    void (*release)(zest_trainer *t); /* what arm made, which refers to the model; twice is fine */
+} zest_trainer_way;
+
+extern const zest_trainer_way zest_trainer_zeroth, zest_trainer_first;
+
+typedef struct {
+    /* Fills in counts, task and metrics. */
+    zest_status (*load)(zest_trainer *t);
+    /* The batch of step t->step, a function of seed and step: t->objective. */
+    zest_status (*batch)(zest_trainer *t);
+    /* generate: answers of free text, too, not only their loss. */
+    zest_status (*evaluate)(zest_trainer *t, const zest_loaded *loaded, zest_task_part part, int generate,
+                            zest_metrics *metrics);
+    void (*free)(zest_trainer *t);
+} zest_trainer_source;
+
+extern const zest_trainer_source zest_trainer_task, zest_trainer_text;
+
+struct zest_trainer {
     zest_ctx *ctx;
     zest_options *options;
     const zest_trainer_hooks *hooks;
     zest_error *error;
-    int kept; /* there is a folder */
+    const zest_trainer_way *way;
+    const zest_trainer_source *source;
+    unsigned users; /* whose options the run has */
+    int kept;       /* there is a folder */
     zest_folder folder;
 
     zest_loaded loaded;
-    zest_loaded_data data;
-    zest_stepper stepper;
-    zest_journal_writer journal;
+    zest_journal_writer journal; /* of a first-order run its header alone: the start, and the lock */
+    zest_journal *record;        /* while a run is being resumed */
     zest_log_writer *log;
     zest_events *events;
 
+    /* the source's */
+    const char *task;
+    size_t classes;
+    zest_metric metric, select;
+    size_t counts[3]; /* examples, by part */
+    size_t cut;       /* texts that were too long and were shortened */
+    zest_loaded_data data;
     zest_batch batch;
-    uint32_t *order; /* of the epoch */
-    uint64_t epoch;  /* that order is of; UINT64_MAX: none yet */
+    zest_corpus corpus;
+    zest_corpus_batch text;
+    const zest_model_objective *objective; /* of the batch */
+    uint32_t *order;                       /* of the epoch */
+    uint64_t epoch;                        /* that order is of; UINT64_MAX: none yet */
+
+    /* the way's */
+    zest_stepper stepper;
     zest_model_lane *lanes;
     double *losses;                  /* of the lanes on the batch's examples */
     double *means;                   /* one a lane */
@@ -38,6 +102,9 @@ typedef struct {
     double *recent;                  /* losses of the latest steps of this session: a ring, for advice on t */
     size_t recent_count;             /* steps; beyond ZEST_TILT_ADVICE_STEPS they replace the oldest */
     int advised;
+    zest_trainer_gradients *gradients;
+    zest_snapshot from;  /* a resumed first-order run: what its state is read from */
+    uint64_t saved_step; /* of the last snapshot; UINT64_MAX: none */
 
     uint64_t step; /* taken so far */
     uint64_t bad_in_a_row, dropped;
@@ -48,29 +115,40 @@ typedef struct {
     uint64_t best_step;
     double began, before; /* clock at the start of this session; seconds of the sessions before */
     double saved;         /* clock at the last checkpoint */
-} zest_trainer;
+};
 
 double zest_trainer_seconds(const zest_trainer *t);
 
-/* ---- trainer_step.c ---- */
-/* The examples of the step behind t->step, the losses of its lanes, the update. */
-zest_status zest_trainer_step(zest_trainer *t, zest_tilt_report *report, double *lr, double *seconds);
+/* ---- trainer.c ---- */
+/* What the options mean: way, source, users. */
+void zest_trainer_choose(zest_trainer *t);
+zest_status zest_trainer_load(zest_trainer *t); /* the examples, by the source */
+zest_status zest_trainer_open_logs(zest_trainer *t);
+
+/* ---- trainer_resume.c ---- */
+/* Options, weights and state as they were behind the last step that is kept. */
+zest_status zest_trainer_begin_again(zest_trainer *t, const zest_options *given);
+
+/* ---- trainer_task.c ---- */
+/* The examples of step t->step: a part of the epoch's permutation. */
+const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count);
+
+/* ---- trainer_zeroth.c ---- */
+/* A step that led nowhere; an error after too many in a row. hint: what to try. */
+zest_status zest_trainer_count_bad(zest_trainer *t, int bad, const char *hint);
 
 /* ---- trainer_eval.c ---- */
-/* generate: answers of free text, too, not only their loss. */
-zest_status zest_trainer_evaluate(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
-                                  int generate, zest_metrics *metrics);
 /* Evaluates the dev examples at t->step, keeps the weights if they are the best, and tells. */
 zest_status zest_trainer_check_dev(zest_trainer *t);
 /* Is it time? At the start, every --eval-every steps and behind the last one. */
 int zest_trainer_dev_due(const zest_trainer *t);
 /* What the log of a resumed run says about evaluations up to t->step; those that it lost are made again. */
-zest_status zest_trainer_recall(zest_trainer *t, const zest_rebuild_job *job, const zest_log *log);
+zest_status zest_trainer_recall(zest_trainer *t, const zest_log *log);
 
 /* ---- trainer_tell.c ---- */
+const char *zest_trainer_metric_name(zest_metric metric);
 zest_status zest_trainer_tell_start(zest_trainer *t, int resumed);
-zest_status zest_trainer_tell_step(zest_trainer *t, const zest_tilt_report *report, double lr,
-                                   double seconds);
+zest_status zest_trainer_tell_step(zest_trainer *t, const zest_trainer_took *took);
 zest_status zest_trainer_tell_eval(zest_trainer *t, const zest_metrics *metrics, int best);
 zest_status zest_trainer_tell_end(zest_trainer *t, const zest_trainer_result *result);
 

@@ -17,7 +17,7 @@ static zest_status scalar(zest_trainer *t, const char *tag, double value) {
     return zest_events_scalar(t->events, tag, t->step, wall_time(), value, t->error);
 }
 
-static const char *metric_name(zest_metric metric) {
+const char *zest_trainer_metric_name(zest_metric metric) {
     static const char *const names[] = {"accuracy", "f1", "em", "loss"};
     return names[metric];
 }
@@ -29,30 +29,29 @@ zest_status zest_trainer_tell_start(zest_trainer *t, int resumed) {
     size_t count = 0;
     if (!t->kept) return ZEST_OK;
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (zest_option_row_at((zest_option_id)id)->users & ZEST_FOR_TRAIN)
+        if (zest_option_row_at((zest_option_id)id)->users & t->users)
             options[count++] = (zest_log_option){zest_option_row_at((zest_option_id)id)->name,
                                                  zest_options_text(t->options, (zest_option_id)id)};
     const zest_model *model = t->loaded.model;
     uint64_t parameters = 0;
     for (size_t i = 0; i < model->tensor_count; i++) parameters += model->tensors[i].count;
-    zest_log_start start = {.time = wall_time(),
-                            .version = ZEST_VERSION,
-                            .options = options,
-                            .option_count = count,
-                            .model = {.family = model->is.family,
-                                      .weights = zest_dtype_name(model->tensors[0].dtype),
-                                      .compute = zest_options_text(t->options, ZEST_OPTION_COMPUTE),
-                                      .device = zest_options_text(t->options, ZEST_OPTION_DEVICE),
-                                      .parameters = parameters,
-                                      .trained = model->params.dimension},
-                            .task = {.name = t->data.task.name,
-                                     .metric = metric_name(t->data.task.metric),
-                                     .classes = t->data.task.class_count},
-                            .train = t->data.parts[ZEST_PART_TRAIN].count,
-                            .dev = t->data.parts[ZEST_PART_DEV].count,
-                            .test = t->data.parts[ZEST_PART_TEST].count,
-                            .resumed = resumed,
-                            .resumed_at = t->step};
+    zest_log_start start = {
+        .time = wall_time(),
+        .version = ZEST_VERSION,
+        .options = options,
+        .option_count = count,
+        .model = {.family = model->is.family,
+                  .weights = zest_dtype_name(model->tensors[0].dtype),
+                  .compute = zest_options_text(t->options, ZEST_OPTION_COMPUTE),
+                  .device = zest_options_text(t->options, ZEST_OPTION_DEVICE),
+                  .parameters = parameters,
+                  .trained = model->params.dimension},
+        .task = {.name = t->task, .metric = zest_trainer_metric_name(t->metric), .classes = t->classes},
+        .train = t->counts[ZEST_PART_TRAIN],
+        .dev = t->counts[ZEST_PART_DEV],
+        .test = t->counts[ZEST_PART_TEST],
+        .resumed = resumed,
+        .resumed_at = t->step};
     return zest_log_write_start(t->log, &start, t->error);
 }
 
@@ -70,32 +69,45 @@ static zest_trainer_news news_of(const zest_trainer *t) {
                                .dev_step = t->dev_step};
 }
 
-zest_status zest_trainer_tell_step(zest_trainer *t, const zest_tilt_report *report, double lr,
-                                   double seconds) {
-    uint32_t tokens = t->batch.batch.starts[t->batch.batch.sequences];
-    double passes = 2.0 * (double)(t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
+static zest_status step_scalars(zest_trainer *t, const zest_trainer_took *took, double speed) {
+    const struct {
+        const char *tag;
+        double value;
+    } all[] = {{"train/loss", took->loss},
+               {"train/lr", took->lr},
+               {"train/effective_sample_size", took->effective},
+               {"train/loss_spread", took->spread},
+               {"train/gradient_norm", took->norm},
+               {"speed/tokens_per_second", speed}};
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        status = scalar(t, all[i].tag, all[i].value);
+    return status;
+}
+
+zest_status zest_trainer_tell_step(zest_trainer *t, const zest_trainer_took *took) {
+    const zest_model_batch *batch = t->objective->batch;
+    uint32_t tokens = batch->starts[batch->sequences];
     zest_trainer_news news = news_of(t);
-    news.loss = report->mean;
-    news.lr = lr;
-    news.effective = report->effective;
-    news.spread = report->spread;
-    news.tokens_per_second = (double)tokens * passes / seconds;
+    news.loss = took->loss;
+    news.lr = took->lr;
+    news.effective = took->effective;
+    news.spread = took->spread;
+    news.norm = took->norm;
+    news.tokens_per_second = (double)tokens * (double)took->passes / took->seconds;
     zest_status status = ZEST_OK;
     if (t->kept) {
         zest_log_step line = {.step = t->step,
-                              .loss = report->mean,
-                              .lr = lr,
-                              .ess = report->effective,
-                              .spread = report->spread,
-                              .dropped = report->dropped,
+                              .loss = took->loss,
+                              .lr = took->lr,
+                              .ess = took->effective,
+                              .spread = took->spread,
+                              .norm = took->norm,
+                              .dropped = took->dropped,
                               .seconds = zest_trainer_seconds(t),
                               .tokens = tokens};
         status = zest_log_write_step(t->log, &line, t->error);
-        if (!status) status = scalar(t, "train/loss", report->mean);
-        if (!status) status = scalar(t, "train/lr", lr);
-        if (!status) status = scalar(t, "train/effective_sample_size", report->effective);
-        if (!status) status = scalar(t, "train/loss_spread", report->spread);
-        if (!status) status = scalar(t, "speed/tokens_per_second", news.tokens_per_second);
+        if (!status) status = step_scalars(t, took, news.tokens_per_second);
     }
     tell(t, &news);
     return status;
@@ -111,6 +123,7 @@ static zest_log_eval eval_line(const zest_trainer *t, const char *part, uint64_t
     line.accuracy = m->accuracy;
     line.f1 = m->f1;
     line.em = m->em;
+    if (t->source == &zest_trainer_text) line.perplexity = exp(m->loss);
     line.value = m->value;
     line.low = m->low;
     line.high = m->high;

@@ -1,0 +1,206 @@
+/* First-order runs: gradients of the batch, a move by the method, and snapshots of weights and state. A step
+ * is a function of weights, state, seed and its number, so a resumed run takes the steps behind the last
+ * snapshot again and comes out the same. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/trainer_internal.h"
+
+static const char *refuse_options(const zest_options *options) {
+    if (zest_options_whole(options, ZEST_OPTION_DEVICE))
+        return "gradients run on the CPU in this version: --device cuda is for zest-n, zest-bc and mezo";
+    if (zest_options_whole(options, ZEST_OPTION_OBJECTIVE))
+        return "accuracy and F1 have no gradient: --objective accuracy and f1 are for zest-n, zest-bc and "
+               "mezo";
+    return NULL;
+}
+
+#ifdef ZEST_GRAD
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "core/schedule.h"
+#include "methods/oracle.h"
+
+struct zest_trainer_gradients {
+    zest_grad *grad;
+    zest_method *method;
+    zest_oracle oracle;
+    zest_dropout dropout;
+    zest_tensor arrays[ZEST_METHOD_ARRAYS];
+    zest_params state;
+};
+
+/* ---- Getting ready ---- */
+
+/* Where the family's own training has dropout: see grad/dropout.h. */
+static zest_dropout dropout_of(const zest_trainer *t) {
+    double rate = zest_options_number(t->options, ZEST_OPTION_DROPOUT);
+    const zest_model_description *is = &t->loaded.model->is;
+    int everywhere = !is->causal || !strcmp(is->family, "gpt2");
+    return (zest_dropout){.embeddings = everywhere ? rate : 0,
+                          .added = rate,
+                          .attention = everywhere ? rate : 0,
+                          .seed = zest_options_whole(t->options, ZEST_OPTION_SEED)};
+}
+
+static zest_method_options method_options(const zest_options *o) {
+    zest_method_kind kind = (zest_method_kind)(zest_options_whole(o, ZEST_OPTION_METHOD) - ZEST_CHOICE_SGD);
+    return (zest_method_options){.kind = kind,
+                                 .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
+                                 .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
+                                 .clip = zest_options_number(o, ZEST_OPTION_CLIP),
+                                 .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
+                                 .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
+                                 .tilt = zest_options_number(o, ZEST_OPTION_T),
+                                 .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
+                                 .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
+                                 .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
+                                 .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
+                                 .seed = zest_options_whole(o, ZEST_OPTION_SEED),
+                                 .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
+                                 .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
+}
+
+static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
+    zest_cpu cpu;
+    zest_grad_options passes = {.compute = (zest_compute)zest_options_whole(t->options, ZEST_OPTION_COMPUTE),
+                                .threads = (int)zest_options_whole(t->options, ZEST_OPTION_THREADS),
+                                .recompute = (int)zest_options_whole(t->options, ZEST_OPTION_RECOMPUTE)};
+    if (!zest_cpu_detect(&cpu))
+        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
+                              "ZEST_CPU is none of amx, avx512bf16, avx512, avx2 and plain");
+    zest_status status = zest_grad_new(t->loaded.model, zest_forward_for(cpu), &passes, &g->grad, t->error);
+    g->dropout = dropout_of(t);
+    g->oracle = (zest_oracle){.grad = g->grad, .dropout = g->dropout.added > 0 ? &g->dropout : NULL};
+    return status;
+}
+
+static zest_status open_method(zest_trainer *t, zest_trainer_gradients *g) {
+    zest_method_options options = method_options(t->options);
+    zest_method_array arrays[ZEST_METHOD_ARRAYS];
+    zest_status status =
+        zest_method_new(&t->loaded.model->params, t->ctx->ops, &options, &g->method, t->error);
+    if (status) return status;
+    g->state = (zest_params){g->arrays, zest_method_arrays(g->method, arrays), 0};
+    for (size_t i = 0; i < g->state.count; i++) {
+        g->arrays[i] = (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, g->state.dimension, arrays[i].count,
+                                     arrays[i].data};
+        g->state.dimension += arrays[i].count;
+    }
+    return ZEST_OK;
+}
+
+static const char *refuses(const zest_options *options) { return refuse_options(options); }
+
+static zest_status arm(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
+    if (!g) return zest_error_memory(t->error, "a method", sizeof *g);
+    zest_status status = open_method(t, g);
+    if (!status) status = open_passes(t, g);
+    if (!status && t->from.path) status = zest_snapshot_read_state(&t->from, &g->state, t->error);
+    return status;
+}
+
+static void release(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients;
+    t->gradients = NULL;
+    if (!g) return;
+    zest_method_free(g->method);
+    zest_grad_free(g->grad);
+    free(g);
+}
+
+/* ---- Keeping and coming back ---- */
+
+/* The last snapshot before the best: weights that are the best are then never of a step that is still to
+ * come. And the log before both: an evaluation that a snapshot knows of is on disk. */
+static zest_status save(zest_trainer *t, zest_trainer_moment moment) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_SAVE_EVERY);
+    if (moment == ZEST_SAVE_STEP && (!every || t->step % every)) return ZEST_OK;
+    zest_status status = ZEST_OK;
+    if (t->gradients && t->saved_step != t->step) {
+        status = zest_log_sync(t->log, t->error);
+        if (!status)
+            status =
+                zest_snapshot_write(t->folder.last, t->loaded.model, &t->gradients->state, t->step, t->error);
+        if (!status) t->saved_step = t->step;
+    }
+    if (!status && moment == ZEST_SAVE_BEST)
+        status = zest_snapshot_write(t->folder.best, t->loaded.model, NULL, t->step, t->error);
+    return status;
+}
+
+static zest_status weights(zest_trainer *t, uint64_t step) {
+    char text[32];
+    uint64_t at;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)step);
+    zest_load_free(&t->loaded);
+    return zest_rebuild_kept(&t->folder, t->options, t->record, text, &at, &t->loaded, t->error);
+}
+
+/* From the last snapshot; where none is whole, all over again from the start. */
+static zest_status restore(zest_trainer *t) {
+    if (!zest_snapshot_load(t->folder.last, t->options, &t->loaded, &t->from)) {
+        t->step = 0;
+        return weights(t, 0);
+    }
+    t->step = t->saved_step = t->from.step;
+    if (t->loaded.model->params.dimension != t->record->dimension)
+        return zest_error_set(t->error, ZEST_ERROR_FORMAT, "%s: holds another model than the run's",
+                              t->from.path);
+    return zest_snapshot_settle(t->folder.last, &t->from, t->error);
+}
+
+/* ---- The step ---- */
+
+static zest_status step(zest_trainer *t, zest_trainer_took *took) {
+    double began = zest_clock_now(), lr = zest_schedule_lr(t->options, t->step);
+    zest_oracle *oracle = &t->gradients->oracle;
+    zest_method_report report;
+    zest_status status = t->source->batch(t);
+    if (status) return status;
+    oracle->objective = t->objective;
+    oracle->step = t->step;
+    zest_method_oracle ask = {zest_oracle_evaluate, oracle};
+    status = zest_method_step(t->gradients->method, &ask, t->step, lr, &report, t->error);
+    if (status) return status;
+    t->step++;
+    t->dropped += report.dropped;
+    *took = (zest_trainer_took){.loss = report.loss,
+                                .lr = lr,
+                                .effective = NAN,
+                                .spread = NAN,
+                                .norm = report.norm,
+                                .dropped = report.dropped,
+                                .passes = report.evaluations,
+                                .seconds = zest_clock_now() - began};
+    return zest_trainer_count_bad(t, !report.moved, "--lr or --radius");
+}
+
+#else /* the library only goes forward */
+
+static const char *refuses(const zest_options *options) {
+    const char *why = refuse_options(options);
+    return why ? why
+               : "this zest goes forward only (it was built with GRAD=off), and sgd, adamw, sam, esam, tsam "
+                 "and "
+                 "pretraining go backward too: build it without GRAD=off";
+}
+
+static zest_status none(zest_trainer *t) {
+    return zest_error_set(t->error, ZEST_ERROR_STATE, "%s", refuses(t->options));
+}
+
+static zest_status restore(zest_trainer *t) { return none(t); }
+static zest_status arm(zest_trainer *t) { return none(t); }
+static zest_status weights(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
+static zest_status step(zest_trainer *t, zest_trainer_took *took) { return (void)took, none(t); }
+static zest_status save(zest_trainer *t, zest_trainer_moment moment) { return (void)moment, none(t); }
+static void release(zest_trainer *t) { (void)t; }
+
+#endif
+
+const zest_trainer_way zest_trainer_first = {refuses, restore, weights, arm, step, save, release};

@@ -1,0 +1,85 @@
+/* A run that goes on. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/trainer_internal.h"
+
+/* How long to go on, and where things are: all else stays as it was. */
+static int may_change(zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_STEPS:
+    case ZEST_OPTION_EPOCHS:
+    case ZEST_OPTION_SECONDS:
+    case ZEST_OPTION_PATIENCE:
+    case ZEST_OPTION_THREADS:
+    case ZEST_OPTION_LIVE:
+    case ZEST_OPTION_RECOMPUTE:
+    case ZEST_OPTION_SAVE_EVERY:
+    case ZEST_OPTION_DEVICE: /* within rounding the same losses, and the same bits of noise */
+    case ZEST_OPTION_MODEL:
+    case ZEST_OPTION_DATA:
+    case ZEST_OPTION_TASK:
+    case ZEST_OPTION_CORPUS:
+    case ZEST_OPTION_RESUME:
+    case ZEST_OPTION_QUIET:
+    case ZEST_OPTION_JSON: return 1;
+    default: return 0;
+    }
+}
+
+static zest_status merge_given(zest_options *options, const zest_options *given, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (!zest_options_given(given, id)) continue;
+        if (!may_change(id) && strcmp(zest_options_text(given, id), zest_options_text(options, id)))
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                    "--%s is '%s' in this run and cannot change any more; start a new run",
+                                    zest_option_row_at(id)->name, zest_options_text(options, id));
+        else
+            status = zest_options_set_id(options, id, zest_options_text(given, id), error);
+    }
+    /* epochs would have the last word */
+    if (!status && zest_options_given(given, ZEST_OPTION_STEPS) &&
+        !zest_options_given(given, ZEST_OPTION_EPOCHS))
+        status = zest_options_set_id(options, ZEST_OPTION_EPOCHS, "0", error);
+    return status;
+}
+
+static zest_status read_log(zest_trainer *t, zest_log *log) {
+    zest_status status = zest_log_continue(t->folder.log, t->step, &t->before, t->error);
+    if (!status && access(t->folder.log, F_OK) == 0 && zest_log_read(t->folder.log, log, NULL))
+        *log = (zest_log){0}; /* not even its first line is left */
+    return status;
+}
+
+/* Weights, examples and state as they were behind the last step that is kept. */
+static zest_status catch_up(zest_trainer *t) {
+    zest_log log = {0};
+    zest_status status = zest_journal_continue(&t->journal, t->record, t->error); /* takes the lock */
+    if (!status) status = t->way->restore(t);
+    if (!status) status = zest_trainer_load(t);
+    if (!status) status = zest_folder_write_options(&t->folder, t->users, t->options, t->error);
+    if (!status) status = read_log(t, &log);
+    if (!status) status = zest_trainer_open_logs(t);
+    if (!status) status = zest_trainer_tell_start(t, 1);
+    if (!status) status = zest_trainer_recall(t, &log);
+    if (!status) status = t->way->arm(t);
+    zest_log_free(&log);
+    return status;
+}
+
+zest_status zest_trainer_begin_again(zest_trainer *t, const zest_options *given) {
+    zest_status status = merge_given(t->options, given, t->error);
+    if (status) return status;
+    zest_trainer_choose(t);
+    const char *why = t->way->refuses(t->options);
+    if (why) return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "%s", why);
+    t->record = zest_journal_open(t->ctx, t->folder.journal);
+    if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
+    status = catch_up(t);
+    zest_journal_close(t->record);
+    t->record = NULL;
+    return status;
+}
