@@ -167,7 +167,7 @@ struct zest_cuda_segment {
     int64_t lane; /* elements between the lanes */
     uint64_t first, count;
     unsigned block; /* of the launch that begins it */
-    unsigned char dtype, type, moves[2];
+    unsigned char dtype, type, moves[2], fast; /* fast: zest_cuda_make's */
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
 
@@ -205,6 +205,11 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, ze
 /* ---- Types ---- */
 
 static inline size_t zest_cuda_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
+static inline zest_dtype zest_cuda_stored_as(zest_compute type) {
+    return type == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
+           : type == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
+                                       : ZEST_DTYPE_F16;
+}
 /* Elements from a lane to the next. */
 static inline int64_t zest_cuda_apart(const void *first, const void *second, size_t size) {
     return ((const char *)second - (const char *)first) / (int64_t)size;

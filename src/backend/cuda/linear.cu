@@ -110,12 +110,6 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *done, const void *bias, z
 
 /* ---- Weights ---- */
 
-static zest_dtype stored_as(zest_compute compute) {
-    return compute == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
-           : compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
-                                          : ZEST_DTYPE_F16;
-}
-
 /* The weights and biases of all parts, one below the other, for all lanes. Those that can be used as they are
  * stay where they are. */
 static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
@@ -124,7 +118,7 @@ static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gem
     zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
     size_t lanes = (size_t)gemm->batch, elements = gemm->inputs * gemm->outputs, count = 0, at = 0, row = 0;
     int direct =
-        !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
+        !job->more_count && job->weight.dtype == zest_cuda_stored_as(type) && !zest_cuda_moves(&job->weight, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
     zest_cuda_slot *slot =
