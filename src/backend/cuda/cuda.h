@@ -36,6 +36,7 @@ struct zest_gemm {
     void *out;
     int transposed, batch;
     int wide; /* out and bias are floats */
+    int split; /* weight and a are bf16, though the compute is f32 */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
     zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
@@ -91,7 +92,10 @@ struct zest_cuda {
     zest_cuda_room aside; /* a residual that a product would overwrite */
     zest_gemm_plan *plans;
     size_t plan_next;
-    int tune; /* choose among algorithms by their time */
+    int tune;     /* choose among algorithms by their time */
+    size_t chunk; /* bytes of a result that an activation follows while it is in the cache; 0: all */
+    int split;    /* fp32 products by bf16 ones */
+    zest_cuda_room split_weight, split_a;
 
     char *pinned; /* on the host, for uploads in flight */
     size_t pinned_size, pinned_used;
@@ -142,6 +146,11 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
 
 /* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
 int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- split.cu ---- */
+
+/* The same for an fp32 product; 1: not for this job, nothing has been done. */
+int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job);
 
 /* ---- weights.cu ---- */
 

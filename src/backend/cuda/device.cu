@@ -262,6 +262,10 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     const char *limit = getenv("ZEST_CUDA_MEMORY"), *tune = getenv("ZEST_CUDA_TUNE");
     if (limit) cuda->limit = (size_t)strtoull(limit, NULL, 10) << 20;
     cuda->tune = !tune || strcmp(tune, "off") != 0;
+    /* For experiments. */
+    const char *chunk = getenv("ZEST_CUDA_CHUNK"), *split = getenv("ZEST_CUDA_F32");
+    if (chunk) cuda->chunk = (size_t)strtoull(chunk, NULL, 10) << 20;
+    cuda->split = compute == ZEST_COMPUTE_F32 && split && !strcmp(split, "split");
     zest_status status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);
