@@ -35,7 +35,7 @@ struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
     int transposed, batch;
-    int wide; /* out and bias are floats */
+    int wide;  /* out and bias are floats */
     int split; /* weight and a are bf16, though the compute is f32 */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
@@ -92,9 +92,10 @@ struct zest_cuda {
     zest_cuda_room aside; /* a residual that a product would overwrite */
     zest_gemm_plan *plans;
     size_t plan_next;
-    int tune;     /* choose among algorithms by their time */
-    size_t chunk; /* bytes of a result that an activation follows while it is in the cache; 0: all */
-    int split;    /* fp32 products by bf16 ones */
+    int tune;       /* choose among algorithms by their time */
+    size_t chunk;   /* bytes of a result that an activation follows while it is in the cache; 0: all */
+    int split;      /* fp32 products by bf16 ones */
+    unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;
 
     char *pinned; /* on the host, for uploads in flight */
@@ -175,7 +176,7 @@ struct zest_cuda_segment {
     void *to;
     int64_t lane; /* elements between the lanes */
     uint64_t first, count;
-    unsigned block; /* of the launch that begins it */
+    unsigned block;                            /* of the launch that begins it */
     unsigned char dtype, type, moves[2], fast; /* fast: zest_cuda_make's */
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };

@@ -187,17 +187,17 @@ static uint64_t about(uint64_t rows) {
 static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *p) {
     const operand_alignment aligned = alignment_of(cuda, job);
     const uint32_t *align = aligned.bytes;
-    const uint64_t key[8] = {
-        about(job->rows) + 1,
-        job->inputs,
-        job->outputs,
-        job->a_stride << 32 | job->out_stride,
-        (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
-        (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 | (uint64_t)job->wide << 3 |
-            (uint64_t)(job->weight_lane == 0) << 2 | (uint64_t)(job->residual != NULL) << 1 |
-            (uint64_t)(job->split != 0),
-        (uint64_t)epilogue_of(job),
-        job->residual_stride};
+    const uint64_t key[8] = {about(job->rows) + 1,
+                             job->inputs,
+                             job->outputs,
+                             job->a_stride << 32 | job->out_stride,
+                             (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 |
+                                 align[3],
+                             (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 |
+                                 (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
+                                 (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
+                             (uint64_t)epilogue_of(job),
+                             job->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];

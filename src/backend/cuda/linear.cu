@@ -117,8 +117,8 @@ static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gem
     zest_compute type = cuda->base.compute, out = job->wide ? ZEST_COMPUTE_F32 : type;
     zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
     size_t lanes = (size_t)gemm->batch, elements = gemm->inputs * gemm->outputs, count = 0, at = 0, row = 0;
-    int direct =
-        !job->more_count && job->weight.dtype == zest_cuda_stored_as(type) && !zest_cuda_moves(&job->weight, p);
+    int direct = !job->more_count && job->weight.dtype == zest_cuda_stored_as(type) &&
+                 !zest_cuda_moves(&job->weight, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
     zest_cuda_slot *slot =

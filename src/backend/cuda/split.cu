@@ -1,6 +1,6 @@
-/* An fp32 product by the tensor cores. A float is the sum of three bf16 numbers, x = x1 + x2 + x3 (24 bits), and
- *   x w = x1 w1 + (x1 w2 + x2 w1) + (x1 w3 + x2 w2 + x3 w1) + what is under 2^-24 of it:
- * six bf16 products, as one of six times the inputs, small ones first, summed in fp32. */
+/* An fp32 product by the tensor cores. A float is the sum of three bf16 numbers, x = x1 + x2 + x3 (24 bits),
+ * and x w = x1 w1 + (x1 w2 + x2 w1) + (x1 w3 + x2 w2 + x3 w1) + what is under 2^-24 of it: six bf16 products,
+ * as one of six times the inputs, small ones first, summed in fp32. */
 #include <stdio.h>
 
 #include "backend/cuda/cells.cuh"
@@ -34,10 +34,9 @@ static __global__ void __launch_bounds__(THREADS) split_kernel(const __grid_cons
     uint2 packed[3];
 #pragma unroll
     for (int i = 0; i < 3; i++)
-        packed[i] = make_uint2((uint32_t)__bfloat16_as_ushort(parts[i][0]) |
-                                   (uint32_t)__bfloat16_as_ushort(parts[i][1]) << 16,
-                               (uint32_t)__bfloat16_as_ushort(parts[i][2]) |
-                                   (uint32_t)__bfloat16_as_ushort(parts[i][3]) << 16);
+        packed[i] = make_uint2(
+            (uint32_t)__bfloat16_as_ushort(parts[i][0]) | (uint32_t)__bfloat16_as_ushort(parts[i][1]) << 16,
+            (uint32_t)__bfloat16_as_ushort(parts[i][2]) | (uint32_t)__bfloat16_as_ushort(parts[i][3]) << 16);
     __nv_bfloat16 *to = job.to + blockIdx.y * job.to_lane + row * (TERMS * job.columns) + column;
 #pragma unroll
     for (int i = 0; i < TERMS; i++)
@@ -53,6 +52,13 @@ static int split(zest_cuda *cuda, const split_job *job, int lanes) {
     return zest_cuda_launched(cuda, "splitting floats");
 }
 
+/* Whether memory is plentiful enough for both, half of what is free at most. */
+static int room_for(zest_cuda *cuda, size_t weight_bytes, size_t a_bytes) {
+    size_t more = (weight_bytes > cuda->split_weight.size ? weight_bytes : 0) +
+                  (a_bytes > cuda->split_a.size ? a_bytes : 0);
+    return !more || more <= cuda->base.operations->device->available(&cuda->base) / 2;
+}
+
 int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job) {
     const size_t columns = job->inputs, size = sizeof(__nv_bfloat16), batch = (size_t)job->batch;
     if (job->transposed || job->rows < LEAST_ROWS || columns % 8 || job->a_stride % 4 || job->a_lane % 4 ||
@@ -66,13 +72,19 @@ int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job) {
     turn = (turn + 127) / 128 * 128;
     if (turn > job->rows) turn = job->rows;
     size_t a_lane = turn * TERMS * columns;
-    if (zest_cuda_reserve(cuda, &cuda->split_weight, lanes * weight_lane * size) ||
-        zest_cuda_reserve(cuda, &cuda->split_a, batch * a_lane * size))
+    size_t weight_bytes = lanes * weight_lane * size, a_bytes = batch * a_lane * size;
+    if (!room_for(cuda, weight_bytes, a_bytes)) return 1;
+    if (zest_cuda_reserve(cuda, &cuda->split_weight, weight_bytes) ||
+        zest_cuda_reserve(cuda, &cuda->split_a, a_bytes))
         return -1;
-    split_job weights = {(const float *)job->weight, (__nv_bfloat16 *)cuda->split_weight.data,
-                         job->outputs,               columns,
-                         columns,                    job->weight_lane,
-                         (int64_t)weight_lane,       {1, 3, 2, 1, 2, 1}};
+    split_job weights = {(const float *)job->weight,
+                         (__nv_bfloat16 *)cuda->split_weight.data,
+                         job->outputs,
+                         columns,
+                         columns,
+                         job->weight_lane,
+                         (int64_t)weight_lane,
+                         {1, 3, 2, 1, 2, 1}};
     if (split(cuda, &weights, (int)lanes)) return -1;
     for (size_t first = 0; first < job->rows; first += turn) {
         zest_gemm part = *job;

@@ -120,8 +120,8 @@ static __global__ void __launch_bounds__(THREADS) update_kernel(const __grid_con
             high = middle;
     }
     const update_tensor t = job.tensors[low];
-    int64_t at = (int64_t)((blockIdx.x - t.block) * job.turns) * CHUNK + threadIdx.x * EACH -
-                 (int64_t)(t.first & 7);
+    int64_t at =
+        (int64_t)((blockIdx.x - t.block) * job.turns) * CHUNK + threadIdx.x * EACH - (int64_t)(t.first & 7);
     for (unsigned turn = 0; turn < job.turns && at < (int64_t)t.count; turn++, at += CHUNK)
         update_some(job, t, at);
 }
