@@ -70,26 +70,29 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;
  * beside small weights, and where there is plenty of memory, they may. */
-static size_t group_budget(const zest_model_runner *runner, size_t room) {
+static size_t group_budget(zest_model_runner *runner) {
+    if (runner->group_budget) return runner->group_budget;
     const size_t mib = (size_t)1 << 20, least = 512 * mib, most = 2048 * mib, whole = 3072 * mib;
     size_t weights = runner->owner->arena_size, beside = weights < whole ? whole - weights : 0;
+    size_t room = runner->operations->device->available(runner->device);
     size_t budget = smaller(smaller(most, beside), room / 16);
-    return budget > least ? budget : least;
+    runner->group_budget = budget > least ? budget : least;
+    return runner->group_budget;
 }
 
 zest_status zest_model_fit(zest_model_pass *pass) {
-    const zest_model_runner *runner = pass->runner;
+    zest_model_runner *runner = pass->runner;
     if (!runner->device) return ZEST_OK;
     zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
     size_t cell = zest_model_cell(runner), hidden = plan.hidden / sizeof(float) * cell;
     size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(runner);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
-    size_t room = runner->operations->device->available(runner->device) + had;
-    size_t most = group_budget(runner, room) / each;
+    size_t most = group_budget(runner) / each;
     pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
     size_t groups = (pass->live + pass->group - 1) / pass->group; /* of about the same size */
     pass->group = (pass->live + groups - 1) / groups;
     if (pass->group * work + pass->live * hidden <= had) return ZEST_OK; /* as in the passes before */
+    size_t room = runner->operations->device->available(runner->device) + had;
     while (pass->group > 1 && pass->group * each + pass->live * hidden > room) pass->group--;
     while (pass->live > 1 && each + pass->live * hidden > room) pass->live--;
     if (each + hidden <= room) return ZEST_OK;
