@@ -51,7 +51,7 @@ static zest_status measure(zest_bench_job *b, figures *f, zest_error *error) {
     uint64_t index = 0;
     for (int i = 0; i < WARM && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
     f->step = INFINITY;
-    for (int round = 0; round < ROUNDS && !status; round++) {
+    for (int round = 0; round < (f->step > 0.25 ? ROUNDS / 2 : ROUNDS) && !status; round++) {
         if (table->times(device, none)) return wrong(device, error);
         double began = zest_clock_now();
         for (int i = 0; i < STEPS && !status; i++) status = zest_bench_take_step(b, index++, &t, error);

@@ -479,6 +479,108 @@ static void a_nan_stays_on_the_gpu(void **state) {
     device_verdict();
 }
 
+/* ---- Large products ---- */
+
+enum { LARGE_ROWS = 256, LARGE_IN = 3072, LARGE_OUT = 4096 };
+static const size_t large_rows[] = {130, 255};
+
+/* The worst difference of some rows from the sum in fp64; of got, and of a sum in fp32. */
+static void large_errors(const operands *o, const float *const w[2], double *worst, double *plain) {
+    *worst = *plain = 0;
+    for (int l = 0; l < 2; l++)
+        for (size_t r = 0; r < COUNT(large_rows); r++)
+            for (size_t n = 0; n < LARGE_OUT; n++) {
+                const float *x = o->job.a[l] + large_rows[r] * LARGE_IN, *row = w[l] + n * LARGE_IN;
+                double sum = 0;
+                float single = 0;
+                for (size_t k = 0; k < LARGE_IN; k++) {
+                    sum += (double)x[k] * (double)row[k];
+                    single = fmaf(x[k], row[k], single);
+                }
+                *worst = fmax(*worst, fabs((double)o->out[l][large_rows[r] * LARGE_OUT + n] - sum));
+                *plain = fmax(*plain, fabs((double)single - sum));
+            }
+}
+
+/* Weights as the lanes see them, rounded as the device does. */
+static void large_weights(const zest_device *device, const operands *o, float *const w[2]) {
+    const size_t count = (size_t)LARGE_IN * LARGE_OUT;
+    float *z = room(count), *stored = room(count);
+    void *cells = malloc(count * sizeof(float));
+    assert_non_null(cells);
+    zest_ops_for(ZEST_CPU_PLAIN)->noise->normal(z, o->job.perturbation.seed, o->job.weight.first, count);
+    assert_int_equal(zest_dtype_to_float(o->job.weight.dtype, o->job.weight.data, count, stored), 0);
+    for (int l = 0; l < 2; l++) {
+        for (size_t i = 0; i < count; i++) w[l][i] = fmaf(o->job.perturbation.scale[l], z[i], stored[i]);
+        assert_int_equal(zest_dtype_from_float(device_dtype(device), w[l], count, cells), 0);
+        assert_int_equal(zest_dtype_to_float(device_dtype(device), cells, count, w[l]), 0);
+    }
+    free(cells);
+    free(stored);
+    free(z);
+}
+
+/* Matrices of many chunks, and both ways to multiply floats. */
+static void the_gpu_multiplies_large_matrices(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *way;
+        zest_compute compute;
+        int dtype;
+        double tolerance;
+    } kinds[] = {{"f32", "plain", ZEST_COMPUTE_F32, F32, 1.2e-4},
+                 {"f32 by bf16 triples", "split", ZEST_COMPUTE_F32, F32, 1.2e-4},
+                 {"bf16 of f32", "plain", ZEST_COMPUTE_BF16, F32, 0.1},
+                 {"bf16", "plain", ZEST_COMPUTE_BF16, BF16, 0.1},
+                 {"f16", "plain", ZEST_COMPUTE_F16, F16, 0.01}};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        linear_case c = {.rows = LARGE_ROWS,
+                         .inputs = LARGE_IN,
+                         .outputs = LARGE_OUT,
+                         .dtype = kinds[i].dtype,
+                         .lanes = 2,
+                         .scale = {0.01f, -0.01f}};
+        assert_int_equal(setenv("ZEST_CUDA_F32", kinds[i].way, 1), 0);
+        zest_device *device = device_open(kinds[i].compute);
+        assert_int_equal(unsetenv("ZEST_CUDA_F32"), 0);
+        zest_scratch scratch = {.device = device};
+        operands o = make(&c, kinds[i].compute);
+        o.job.weight.first = 1000;
+        zest_linear job = o.job;
+        job.weight = device_put_weight(device, &o.job.weight);
+        const size_t rows = (size_t)LARGE_ROWS * LARGE_IN, out = (size_t)LARGE_ROWS * LARGE_OUT;
+        for (int l = 0; l < 2; l++) job.a[l] = device_put_cells(device, (float *)(uintptr_t)o.job.a[l], rows);
+        float *both = device->operations->device->allocate(device, 2 * out * sizeof(float));
+        assert_non_null(both);
+        job.out[0] = both;
+        job.out[1] = (float *)((char *)both + out * device->cell);
+        if (job.a[1] < job.a[0]) { /* lanes lie behind each other */
+            const float *first = job.a[1];
+            job.a[1] = job.a[0];
+            job.a[0] = first;
+            first = o.job.a[1];
+            o.job.a[1] = o.job.a[0];
+            o.job.a[0] = first;
+        }
+        float *w[2] = {room((size_t)LARGE_IN * LARGE_OUT), room((size_t)LARGE_IN * LARGE_OUT)};
+        double worst, plain;
+        for (int turn = 0; turn < 2; turn++) /* the second one is tuned */
+            device_fine(device, device->operations->linear(&job, 1, &scratch));
+        for (int l = 0; l < 2; l++) device_get_cells(device, job.out[l], out, o.out[l]);
+        large_weights(device, &o, w);
+        large_errors(&o, (const float *const *)w, &worst, &plain);
+        if (getenv("ZEST_VERBOSE"))
+            printf("large product, %s: off by %.3g, a plain sum in fp32 by %.3g\n", kinds[i].name, worst,
+                   plain);
+        if (!(worst <= kinds[i].tolerance)) device_complaints++;
+        free(w[0]);
+        free(w[1]);
+        discard(&o);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_level_equals_the_reference),
@@ -491,6 +593,7 @@ int main(void) {
         cmocka_unit_test(the_gpu_stacks_matrices),
         cmocka_unit_test(the_gpu_takes_several_pairs),
         cmocka_unit_test(a_nan_stays_on_the_gpu),
+        cmocka_unit_test(the_gpu_multiplies_large_matrices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,6 +325,14 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
     zest_options_free(&options);
 }
 
+/* What lies between the tensors is nobody's. */
+static void assert_same_tensors(const zest_params *a, const zest_params *b) {
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++)
+        assert_memory_equal(a->tensors[i].data, b->tensors[i].data,
+                            a->tensors[i].count * zest_dtype_size(a->tensors[i].dtype));
+}
+
 /* Losses of the GPU, replayed on the CPU, end in the GPU's bits; and the other way round. */
 static void steps_replay(void **state) {
     (void)state;
@@ -355,7 +363,7 @@ static void steps_replay(void **state) {
             take_steps(back ? gpu : cpu, model, &objectives.words, distributions[i], rounding, record, 1);
             assert_int_equal(zest_params_fingerprint(&model->params), before); /* not yet fetched */
             assert_done(zest_model_fetch(gpu, error));
-            assert_memory_equal(model->arena, twin->arena, model->arena_size);
+            assert_same_tensors(&model->params, &twin->params);
             assert_true(zest_params_fingerprint(&model->params) != before);
             zest_model_runner_free(gpu);
             zest_model_runner_free(cpu);

@@ -21,6 +21,7 @@ struct zest_model_runner {
     zest_compute compute;
     int threads;
     size_t live;
+    size_t group_budget; /* bytes on a device that a group of pairs may take; 0: not yet known */
     zest_scratch scratch;
 
     zest_model_room x;             /* hidden states of every live lane */

@@ -58,9 +58,6 @@ zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *r
 
 static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
 
-/* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain little. */
-enum { GROUP_MIB = 512 };
-
 /* The largest matrix as two lanes see it, twice: a device makes the next one while the one before is
  * multiplied. */
 static size_t weight_bytes(const zest_model_runner *runner) {
@@ -71,15 +68,29 @@ static size_t weight_bytes(const zest_model_runner *runner) {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;
+ * beside small weights, and where there is plenty of memory, they may. */
+static size_t group_budget(zest_model_runner *runner) {
+    if (runner->group_budget) return runner->group_budget;
+    const size_t mib = (size_t)1 << 20, least = 512 * mib, most = 2048 * mib, whole = 3072 * mib;
+    size_t weights = runner->owner->arena_size, beside = weights < whole ? whole - weights : 0;
+    size_t room = runner->operations->device->available(runner->device);
+    size_t budget = smaller(smaller(most, beside), room / 16);
+    runner->group_budget = budget > least ? budget : least;
+    return runner->group_budget;
+}
+
 zest_status zest_model_fit(zest_model_pass *pass) {
-    const zest_model_runner *runner = pass->runner;
+    zest_model_runner *runner = pass->runner;
     if (!runner->device) return ZEST_OK;
     zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
     size_t cell = zest_model_cell(runner), hidden = plan.hidden / sizeof(float) * cell;
     size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(runner);
-    size_t most = ((size_t)GROUP_MIB << 20) / each;
-    pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
+    size_t most = group_budget(runner) / each;
+    pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
+    size_t groups = (pass->live + pass->group - 1) / pass->group; /* of about the same size */
+    pass->group = (pass->live + groups - 1) / groups;
     if (pass->group * work + pass->live * hidden <= had) return ZEST_OK; /* as in the passes before */
     size_t room = runner->operations->device->available(runner->device) + had;
     while (pass->group > 1 && pass->group * each + pass->live * hidden > room) pass->group--;

@@ -64,6 +64,17 @@ __device__ __forceinline__ void noise4(uint64_t seed, int signs, uint64_t block,
     for (int j = 0; j < 4; j++) z[j] = word >> j & 1 ? -1.0f : 1.0f;
 }
 
+/* Two blocks in a row: both in one piece of code, so that they share the rounds' keys. */
+__device__ __forceinline__ void noise8(uint64_t seed, int signs, uint64_t block, float z[8]) {
+    if (!signs) {
+        zest_normal4(seed, ZEST_STREAM_NORMAL, block, z);
+        zest_normal4(seed, ZEST_STREAM_NORMAL, block + 1, z + 4);
+        return;
+    }
+    noise4(seed, 1, block, z);
+    noise4(seed, 1, block + 1, z + 4);
+}
+
 /* One element, for those that come alone. */
 __device__ __forceinline__ float noise1(uint64_t seed, int signs, uint64_t element) {
     float z[4];

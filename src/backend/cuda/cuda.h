@@ -35,7 +35,8 @@ struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
     int transposed, batch;
-    int wide; /* out and bias are floats */
+    int wide;  /* out and bias are floats */
+    int split; /* weight and a are bf16, though the compute is f32 */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
     zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
@@ -91,7 +92,11 @@ struct zest_cuda {
     zest_cuda_room aside; /* a residual that a product would overwrite */
     zest_gemm_plan *plans;
     size_t plan_next;
-    int tune; /* choose among algorithms by their time */
+    int tune;       /* choose among algorithms by their time */
+    size_t chunk;   /* bytes of a result that an activation follows while it is in the cache; 0: all */
+    int split;      /* fp32 products by bf16 ones */
+    unsigned ahead; /* slots for products */
+    zest_cuda_room split_weight, split_a;
 
     char *pinned; /* on the host, for uploads in flight */
     size_t pinned_size, pinned_used;
@@ -143,6 +148,11 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
 /* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
 int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
+/* ---- split.cu ---- */
+
+/* The same for an fp32 product; 1: not for this job, nothing has been done. */
+int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job);
+
 /* ---- weights.cu ---- */
 
 /* The directions of a call. */
@@ -166,8 +176,8 @@ struct zest_cuda_segment {
     void *to;
     int64_t lane; /* elements between the lanes */
     uint64_t first, count;
-    unsigned block; /* of the launch that begins it */
-    unsigned char dtype, type, moves[2];
+    unsigned block;                            /* of the launch that begins it */
+    unsigned char dtype, type, moves[2], fast; /* fast: zest_cuda_make's */
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
 
@@ -205,6 +215,11 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, ze
 /* ---- Types ---- */
 
 static inline size_t zest_cuda_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
+static inline zest_dtype zest_cuda_stored_as(zest_compute type) {
+    return type == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
+           : type == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
+                                       : ZEST_DTYPE_F16;
+}
 /* Elements from a lane to the next. */
 static inline int64_t zest_cuda_apart(const void *first, const void *second, size_t size) {
     return ((const char *)second - (const char *)first) / (int64_t)size;

@@ -13,6 +13,10 @@ static cudaDataType_t type_of(zest_compute compute) {
     return compute == ZEST_COMPUTE_F32 ? CUDA_R_32F : compute == ZEST_COMPUTE_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
+static zest_compute operands_of(const zest_cuda *cuda, const zest_gemm *job) {
+    return job->split ? ZEST_COMPUTE_BF16 : cuda->base.compute;
+}
+
 static cublasLtEpilogue_t epilogue_of(const zest_gemm *job) {
     if (job->activation == ZEST_ACT_RELU)
         return job->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
@@ -31,7 +35,7 @@ static int lay_out(zest_cublas *c, cublasLtMatrixLayoutOpaque_t *layout, cudaDat
 
 static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
     zest_cublas *c = &cuda->cublas;
-    cudaDataType_t type = type_of(cuda->base.compute), out = job->wide ? CUDA_R_32F : type;
+    cudaDataType_t type = type_of(operands_of(cuda, job)), out = job->wide ? CUDA_R_32F : type;
     cublasOperation_t turned = CUBLAS_OP_T, straight = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(job);
     int bad = c->desc_init(&p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
@@ -69,7 +73,7 @@ struct operand_alignment {
 };
 
 static operand_alignment alignment_of(const zest_cuda *cuda, const zest_gemm *job) {
-    size_t size = zest_cuda_size(cuda->base.compute), wide = job->wide ? 4 : size;
+    size_t size = zest_cuda_size(operands_of(cuda, job)), wide = job->wide ? 4 : size;
     return {{alignment(job->weight, job->transposed ? job->outputs : job->inputs, job->weight_lane, size),
              alignment(job->a, job->a_stride, job->a_lane, size),
              alignment(job->residual ? job->residual : job->out,
@@ -183,16 +187,17 @@ static uint64_t about(uint64_t rows) {
 static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *p) {
     const operand_alignment aligned = alignment_of(cuda, job);
     const uint32_t *align = aligned.bytes;
-    const uint64_t key[8] = {
-        about(job->rows) + 1,
-        job->inputs,
-        job->outputs,
-        job->a_stride << 32 | job->out_stride,
-        (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
-        (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 | (uint64_t)job->wide << 3 |
-            (uint64_t)(job->weight_lane == 0) << 2 | (uint64_t)(job->residual != NULL) << 1,
-        (uint64_t)epilogue_of(job),
-        job->residual_stride};
+    const uint64_t key[8] = {about(job->rows) + 1,
+                             job->inputs,
+                             job->outputs,
+                             job->a_stride << 32 | job->out_stride,
+                             (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 |
+                                 align[3],
+                             (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 |
+                                 (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
+                                 (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
+                             (uint64_t)epilogue_of(job),
+                             job->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];

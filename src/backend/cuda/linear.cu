@@ -110,12 +110,6 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *done, const void *bias, z
 
 /* ---- Weights ---- */
 
-static zest_dtype stored_as(zest_compute compute) {
-    return compute == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
-           : compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
-                                          : ZEST_DTYPE_F16;
-}
-
 /* The weights and biases of all parts, one below the other, for all lanes. Those that can be used as they are
  * stay where they are. */
 static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gemm *gemm) {
@@ -123,8 +117,8 @@ static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gem
     zest_compute type = cuda->base.compute, out = job->wide ? ZEST_COMPUTE_F32 : type;
     zest_cuda_segment segments[ZEST_CUDA_SEGMENTS];
     size_t lanes = (size_t)gemm->batch, elements = gemm->inputs * gemm->outputs, count = 0, at = 0, row = 0;
-    int direct =
-        !job->more_count && job->weight.dtype == stored_as(type) && !zest_cuda_moves(&job->weight, p);
+    int direct = !job->more_count && job->weight.dtype == zest_cuda_stored_as(type) &&
+                 !zest_cuda_moves(&job->weight, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
     zest_cuda_slot *slot =
@@ -192,6 +186,31 @@ static int save_residual(zest_cuda *cuda, zest_gemm *gemm) {
     return 0;
 }
 
+/* Rows of one lane of a product. */
+static zest_gemm part_of(const zest_cuda *cuda, const zest_gemm *gemm, int lane, size_t first, size_t rows) {
+    const int64_t cell = (int64_t)cuda->base.cell, wide = gemm->wide ? 4 : cell, from = (int64_t)first;
+    zest_gemm part = *gemm;
+    part.batch = 1;
+    part.rows = rows;
+    part.weight = (const char *)gemm->weight + lane * gemm->weight_lane * cell;
+    part.a = (const char *)gemm->a + (lane * gemm->a_lane + from * (int64_t)gemm->a_stride) * cell;
+    part.out = (char *)gemm->out + (lane * gemm->out_lane + from * (int64_t)gemm->out_stride) * wide;
+    if (gemm->bias) part.bias = (const char *)gemm->bias + lane * gemm->bias_lane * wide;
+    return part;
+}
+
+/* The product and its activation, by lanes and rows: a part is activated while it is in the cache. */
+static int multiply_by_parts(zest_cuda *cuda, const zest_gemm *gemm, zest_activation later) {
+    size_t row = gemm->out_stride * (gemm->wide ? 4 : cuda->base.cell), turn = cuda->chunk / row / 128 * 128;
+    for (int lane = 0; lane < gemm->batch; lane++)
+        for (size_t first = 0; first < gemm->rows; first += turn) {
+            size_t rows = gemm->rows - first < turn ? gemm->rows - first : turn;
+            zest_gemm part = part_of(cuda, gemm, lane, first, rows);
+            if (zest_cuda_gemm(cuda, &part) || zest_cuda_finish(cuda, &part, NULL, later, NULL)) return -1;
+        }
+    return 0;
+}
+
 int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
@@ -210,6 +229,9 @@ int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch)
         gemm.activation = later;
         later = ZEST_ACT_NONE;
     }
+    if (later != ZEST_ACT_NONE && !residual && cuda->chunk / (gemm.out_stride * cuda->base.cell) >= 512 &&
+        gemm.rows >= 1024)
+        return multiply_by_parts(cuda, &gemm, later) || zest_cuda_slot_used(cuda, slot) ? -1 : 0;
     if (zest_cuda_gemm(cuda, &gemm) || zest_cuda_slot_used(cuda, slot)) return -1;
     return later == ZEST_ACT_NONE ? 0 : zest_cuda_finish(cuda, &gemm, NULL, later, residual);
 }

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/cells.cuh"
 
-enum { THREADS = 256, EACH = 8, FEW = 32 };
+enum { THREADS = 256, EACH = 8, FEW = 32, TURNS = 4, CHUNK = THREADS * EACH };
 
 struct update_tensor {
     void *data;
@@ -23,6 +23,7 @@ struct update_job {
     float keep;
     uint64_t rounding;
     int nearest;
+    unsigned turns; /* chunks a block */
 };
 
 /* As backend/cpu/sweep.h rounds. */
@@ -50,8 +51,7 @@ static __device__ __forceinline__ uint16_t round_f16(float x, uint32_t random) {
 static __device__ __forceinline__ void add_term(const zest_device_term &term, uint64_t number,
                                                 float x[EACH]) {
     float z[EACH];
-    noise4(term.seed, term.signs, number / 4, z);
-    noise4(term.seed, term.signs, number / 4 + 1, z + 4);
+    noise8(term.seed, term.signs, number / 4, z);
 #pragma unroll
     for (int j = 0; j < EACH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
 }
@@ -66,20 +66,10 @@ static __device__ __forceinline__ void move(const update_job &job, uint64_t numb
         for (unsigned i = 0; i < job.term_count; i++) add_term(job.terms[i], number, x);
 }
 
-/* Eight elements a thread, from a number that eight divides: two blocks of normals, one of rounding bits. */
-static __global__ void __launch_bounds__(THREADS) update_kernel(const __grid_constant__ update_job job) {
-    unsigned low = 0, high = job.tensor_count;
-    while (high - low > 1) {
-        unsigned middle = (low + high) / 2;
-        if (job.tensors[middle].block <= blockIdx.x)
-            low = middle;
-        else
-            high = middle;
-    }
-    const update_tensor t = job.tensors[low];
-    uint64_t number = (t.first & ~(uint64_t)7) + ((blockIdx.x - t.block) * THREADS + threadIdx.x) * EACH;
-    int64_t at = (int64_t)(number - t.first);
-    if (at >= (int64_t)t.count) return;
+/* Eight elements from a number that eight divides: two blocks of normals, one of rounding bits. */
+static __device__ __forceinline__ void update_some(const update_job &job, const update_tensor &t,
+                                                   int64_t at) {
+    uint64_t number = t.first + (uint64_t)at;
     int size = t.dtype == ZEST_DTYPE_F32 ? 4 : 2;
     int whole =
         at >= 0 && at + EACH <= (int64_t)t.count && (((uintptr_t)t.data + (uintptr_t)(at * size)) & 15) == 0;
@@ -119,6 +109,23 @@ static __global__ void __launch_bounds__(THREADS) update_kernel(const __grid_con
             if (at + j >= 0 && at + j < (int64_t)t.count) to[j] = (uint16_t)(packed[j / 2] >> 16 * (j % 2));
 }
 
+/* The tensor of a block is looked for once, then come some chunks of it. */
+static __global__ void __launch_bounds__(THREADS) update_kernel(const __grid_constant__ update_job job) {
+    unsigned low = 0, high = job.tensor_count;
+    while (high - low > 1) {
+        unsigned middle = (low + high) / 2;
+        if (job.tensors[middle].block <= blockIdx.x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const update_tensor t = job.tensors[low];
+    int64_t at =
+        (int64_t)((blockIdx.x - t.block) * job.turns) * CHUNK + threadIdx.x * EACH - (int64_t)(t.first & 7);
+    for (unsigned turn = 0; turn < job.turns && at < (int64_t)t.count; turn++, at += CHUNK)
+        update_some(job, t, at);
+}
+
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_device_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest) {
     zest_cuda *cuda = zest_cuda_of(device);
@@ -126,10 +133,11 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     update_tensor *tensors = (update_tensor *)malloc(params->count * sizeof *tensors);
     if (!tensors) return zest_cuda_failed(cuda, cudaErrorMemoryAllocation, "listing tensors");
     uint64_t blocks = 0;
+    const unsigned turns = params->dimension > (uint64_t)cuda->processors * 64 * CHUNK ? TURNS : 1;
     for (size_t i = 0; i < params->count; i++) {
         const zest_tensor *t = &params->tensors[i];
         tensors[i] = {t->data, t->first, t->count, blocks, t->dtype};
-        blocks += (t->count + t->first % EACH + THREADS * EACH - 1) / (THREADS * EACH);
+        blocks += (t->count + t->first % EACH + turns * CHUNK - 1) / (turns * CHUNK);
     }
     update_job job = {};
     job.tensors = (const update_tensor *)device->operations->device->stage(device, tensors,
@@ -145,6 +153,7 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     job.keep = keep;
     job.rounding = rounding;
     job.nearest = nearest;
+    job.turns = turns;
     cuda->has_changed = 1;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_UPDATE);
     update_kernel<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(job);

@@ -5,11 +5,12 @@
  * products leave idle. A watched pass does it in line. */
 #include "backend/cuda/cells.cuh"
 
-enum { THREADS = 256, EACH = 8 };
+enum { THREADS = 256, EACH = 8, TURNS = 4, CHUNK = THREADS * EACH };
 
 struct make_job {
     zest_cuda_segment segment[ZEST_CUDA_SEGMENTS];
     int count;
+    unsigned turns; /* chunks a block */
     zest_cuda_pairs pairs;
 };
 
@@ -36,15 +37,9 @@ static __device__ __forceinline__ void put_any(const zest_cuda_segment &s, int l
         put<__half>(s, lane, at, whole, x);
 }
 
-/* Eight elements a thread, from a number that four divides. */
-static __global__ void __launch_bounds__(THREADS) make_kernel(const __grid_constant__ make_job job) {
-    int i = 0;
-    while (i + 1 < job.count && blockIdx.x >= job.segment[i + 1].block) i++;
-    const zest_cuda_segment &s = job.segment[i];
-    uint64_t group = (uint64_t)(blockIdx.x - s.block) * THREADS + threadIdx.x;
-    uint64_t number = (s.first & ~(uint64_t)3) + group * EACH;
-    int64_t at = (int64_t)(number - s.first);
-    if (at >= (int64_t)s.count) return;
+/* Eight elements from a number that four divides, wherever they lie. */
+static __device__ void make_some(const zest_cuda_segment &s, const zest_cuda_pairs &pairs, int64_t at) {
+    uint64_t number = s.first + (uint64_t)at;
     int size = s.dtype == ZEST_DTYPE_F32 ? 4 : 2, room = s.type == ZEST_COMPUTE_F32 ? 4 : 2;
     int whole = at >= 0 && at + EACH <= (int64_t)s.count &&
                 (((uintptr_t)s.from + (uintptr_t)(at * size)) & 15) == 0 &&
@@ -58,12 +53,8 @@ static __global__ void __launch_bounds__(THREADS) make_kernel(const __grid_const
             w[j] = at + j >= 0 && at + j < (int64_t)s.count ? load_weight(s.from, s.dtype, (uint64_t)(at + j))
                                                             : 0;
     }
-    const zest_cuda_pairs &pairs = job.pairs;
     for (int p = 0; p < pairs.count; p++) {
-        if (s.moves[0] | s.moves[1]) {
-            noise4(pairs.seed[p], pairs.signs, number / 4, z);
-            noise4(pairs.seed[p], pairs.signs, number / 4 + 1, z + 4);
-        }
+        if (s.moves[0] | s.moves[1]) noise8(pairs.seed[p], pairs.signs, number / 4, z);
         for (int l = 0; l < pairs.lanes; l++) {
 #pragma unroll
             for (int j = 0; j < EACH; j++)
@@ -71,6 +62,41 @@ static __global__ void __launch_bounds__(THREADS) make_kernel(const __grid_const
             put_any(s, p * pairs.lanes + l, at, whole, x);
         }
     }
+}
+
+/* The same for nearly all there is: aligned, both lanes move, the types known when this is compiled. */
+template <class W, class T>
+static __device__ __forceinline__ void make_whole(const zest_cuda_segment &s, const zest_cuda_pairs &pairs,
+                                                  int64_t at) {
+    uint64_t block = (s.first + (uint64_t)at) / 4;
+    T *to = (T *)s.to + at;
+    float w[EACH], z[EACH], x[EACH];
+    load8((const W *)s.from + at, w);
+    for (int p = 0; p < pairs.count; p++) {
+        noise8(pairs.seed[p], pairs.signs, block, z);
+#pragma unroll
+        for (int l = 0; l < 2; l++) {
+#pragma unroll
+            for (int j = 0; j < EACH; j++) x[j] = __fmaf_rn(pairs.scale[p][l], z[j], w[j]);
+            store8(to, x);
+            to += s.lane;
+        }
+    }
+}
+
+/* Some chunks a block, eight elements of each a thread. */
+template <class W, class T>
+static __global__ void __launch_bounds__(THREADS, 6) make_kernel(const __grid_constant__ make_job job) {
+    int i = 0;
+    while (i + 1 < job.count && blockIdx.x >= job.segment[i + 1].block) i++;
+    const zest_cuda_segment &s = job.segment[i];
+    int64_t at = (int64_t)(blockIdx.x - s.block) * (job.turns * (unsigned)CHUNK) + threadIdx.x * EACH -
+                 (int64_t)(s.first & 3);
+    for (unsigned turn = 0; turn < job.turns && at < (int64_t)s.count; turn++, at += CHUNK)
+        if (s.fast && at + EACH <= (int64_t)s.count)
+            make_whole<W, T>(s, job.pairs, at);
+        else
+            make_some(s, job.pairs, at);
 }
 
 zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p) {
@@ -154,24 +180,47 @@ static int end_beside(zest_cuda *cuda, const zest_cuda_slot *slot) {
            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->made, 0), "waiting");
 }
 
+/* Of the types that the kernel is compiled for, and nothing special about it. */
+static int plain_segment(const zest_cuda_segment *s, const zest_cuda_pairs *pairs, zest_dtype dtype,
+                         zest_compute type) {
+    size_t size = zest_cuda_size(type);
+    return s->dtype == dtype && s->type == type && s->moves[0] && s->moves[1] && pairs->lanes == 2 &&
+           s->first % 4 == 0 && (uintptr_t)s->from % 16 == 0 && (uintptr_t)s->to % 16 == 0 &&
+           s->lane * (int64_t)size % 16 == 0;
+}
+
+static void launch(zest_cuda *cuda, const make_job *job, unsigned blocks, cudaStream_t stream) {
+    if (job->segment[0].dtype == ZEST_DTYPE_F32 && cuda->base.compute == ZEST_COMPUTE_BF16)
+        make_kernel<float, __nv_bfloat16><<<blocks, THREADS, 0, stream>>>(*job);
+    else
+        ZEST_CUDA_TYPED(cuda->base.compute, T, (make_kernel<T, T><<<blocks, THREADS, 0, stream>>>(*job)));
+}
+
 int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
                    const zest_perturbation *p) {
     make_job job = {};
+    size_t chunks = 0, wave = (size_t)cuda->processors * 12;
     unsigned blocks = 0;
     if (!count) return 0;
+    zest_compute type = cuda->base.compute;
+    int widened = segments[0].dtype == ZEST_DTYPE_F32 && type == ZEST_COMPUTE_BF16;
+    zest_dtype dtype = widened ? ZEST_DTYPE_F32 : zest_cuda_stored_as(type);
+    for (size_t i = 0; i < count; i++) chunks += segments[i].count / CHUNK;
+    job.turns = (unsigned)(chunks < wave ? 1 : chunks / wave < TURNS ? chunks / wave : TURNS);
+    job.pairs = zest_cuda_pairs_of(p);
     for (size_t i = 0; i < count; i++) {
         segments[i].block = blocks;
-        blocks += zest_cuda_blocks(segments[i].count + segments[i].first % 4, THREADS * EACH);
+        segments[i].fast = (unsigned char)plain_segment(&segments[i], &job.pairs, dtype, type);
+        blocks += zest_cuda_blocks(segments[i].count + segments[i].first % 4, (size_t)CHUNK * job.turns);
         job.segment[i] = segments[i];
     }
     job.count = (int)count;
-    job.pairs = zest_cuda_pairs_of(p);
     if (cuda->watching) {
         zest_cuda_watch_one watch(cuda, ZEST_TIME_NOISE);
-        make_kernel<<<blocks, THREADS, 0, cuda->stream>>>(job);
+        launch(cuda, &job, blocks, cuda->stream);
         return zest_cuda_launched(cuda, "making the lanes' weights");
     }
     if (begin_beside(cuda, slot)) return -1;
-    make_kernel<<<blocks, THREADS, 0, cuda->beside>>>(job);
+    launch(cuda, &job, blocks, cuda->beside);
     return zest_cuda_launched(cuda, "making the lanes' weights") || end_beside(cuda, slot);
 }
