@@ -12,6 +12,7 @@ static const zest_command *const commands[] = {
     &zest_command_train,
     &zest_command_eval,
     &zest_command_predict,
+    &zest_command_sharpness,
     &zest_command_minimize,
     &zest_command_replay,
     &zest_command_info,
