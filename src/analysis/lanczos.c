@@ -30,7 +30,8 @@ typedef struct {
     double beta;                             /* length of what is left */
     double dropped;                          /* residuals that no longer point into the basis */
     size_t drawn;                            /* random vectors so far */
-    size_t again_until;                      /* second sweep: it ends behind this step; 0: not begun */
+    double *seen;                            /* the wanted values when the present sweep began */
+    size_t sweep_length, sweep_end;          /* in steps; 0: the first sweep has not settled yet */
 } process;
 
 static float *vector(const process *p, size_t i) { return p->basis + i * p->job->dimension; }
@@ -41,13 +42,14 @@ static zest_status make_room(process *p, zest_error *error) {
     if (bytes > 9e18) return zest_error_memory(error, "Lanczos's vectors", (size_t)-1);
     p->basis = zest_memory_new((n + 1) * d * sizeof *p->basis);
     p->product = zest_memory_new(d * sizeof *p->product);
-    p->t = calloc(3 * n * n + 2 * n + 2, sizeof *p->t);
+    p->t = calloc(3 * n * n + 2 * n + p->job->wanted + 2, sizeof *p->t);
     if (!p->basis || !p->product || !p->t)
         return zest_error_memory(error, "Lanczos's vectors", (size_t)bytes);
     p->work = p->t + n * n;
     p->turn = p->work + n * n;
     p->ritz = p->turn + n * n;
     p->column = p->ritz + n;
+    p->seen = p->column + n + 1;
     return ZEST_OK;
 }
 
@@ -157,14 +159,25 @@ static zest_status restart(process *p, size_t *chosen, zest_error *error) {
     return ZEST_OK;
 }
 
-/* What comes behind the basis: the rest of the product; or, when nothing is left or when all that was asked
- * for has settled for the first time, a random vector. 0: there is nothing more to find. */
+/* Behind a sweep: has it brought anything new? The next one begins. */
+static int begin_sweep(process *p, size_t step) {
+    int news = !p->sweep_length;
+    if (news) p->sweep_length = step;
+    for (size_t k = 0; k < p->job->wanted; k++) {
+        news |= fabs(p->ritz[k] - p->seen[k]) > p->job->tolerance * largest(p);
+        p->seen[k] = p->ritz[k];
+    }
+    p->sweep_end = step + p->sweep_length;
+    return news;
+}
+
+/* What comes behind the basis: the rest of the product; or a random vector, when nothing is left of it or
+ * when all that was asked for has settled. 0: there is nothing more to find. */
 static int go_on(process *p, size_t step) {
     int fresh = p->beta <= 1e-12 * largest(p);
-    if (settled(p)) {
-        if (p->again_until && step >= p->again_until) return 0;
-        fresh |= !p->again_until;
-        if (!p->again_until) p->again_until = 2 * step;
+    if (settled(p) && step >= p->sweep_end) {
+        if (!begin_sweep(p, step)) return 0;
+        fresh = 1;
     }
     if (p->used == p->job->dimension) return 0;
     if (!fresh) {
@@ -172,8 +185,7 @@ static int go_on(process *p, size_t step) {
         return 1;
     }
     for (size_t k = 0; k < p->job->wanted && k < p->used; k++) p->dropped = fmax(p->dropped, bound(p, k));
-    if (draw(p, p->used)) return 1;
-    return 0;
+    return draw(p, p->used);
 }
 
 static zest_status iterate(process *p, size_t *chosen, zest_lanczos_result *r, zest_error *error) {

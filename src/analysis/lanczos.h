@@ -6,8 +6,8 @@
  * there is nothing else; the lowest is told separately.
  *
  * One start vector sees one copy of a repeated eigenvalue. So once the wanted ones have settled, as many
- * products again (as far as `steps` allows) go to a second random vector, orthogonal to all that was found; a
- * further copy shows up there. */
+ * products again go to another random vector, orthogonal to all that was found, where a further copy shows
+ * up; and so on until such a sweep brings nothing new, or the steps are used up. */
 #ifndef ZEST_ANALYSIS_LANCZOS_H
 #define ZEST_ANALYSIS_LANCZOS_H
 
