@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "analysis/ladder.h"
 #include "cli/sharpness.h"
 
 static const char *const distributions[] = {"Gaussian", "sphere", "ball", "signs"};
@@ -30,6 +31,14 @@ static void print_nearby(const zest_sharpness_found *f, FILE *out) {
     }
 }
 
+static void print_step(double step, double disagreement, FILE *out) {
+    fprintf(out, "h = %.3g", step);
+    if (isfinite(disagreement)) fprintf(out, ", neighbouring steps agree to %.1g", disagreement);
+    fprintf(out, "\n");
+    if (disagreement > ZEST_LADDER_AGREED)
+        fprintf(out, "  NOT TO BE TRUSTED: no step h was found at which two neighbours agree\n");
+}
+
 static void print_hessian(const zest_sharpness_found *f, FILE *out) {
     const zest_hessian_top *top = &f->top;
     fprintf(out, "  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
@@ -39,20 +48,15 @@ static void print_hessian(const zest_sharpness_found *f, FILE *out) {
     fprintf(out, "  lowest seen %.4g (residual %.2g); %s after %zu products, %zu restarts, %.1f MiB; ",
             top->lowest, top->lowest_bound, top->converged ? "settled" : "not settled", top->steps,
             top->restarts, f->top_bytes / 0x1p20);
-    fprintf(out, "h = %.3g", top->step);
-    if (isfinite(top->disagreement)) fprintf(out, ", neighbouring steps agree to %.1g", top->disagreement);
-    fprintf(out, "\n");
+    print_step(top->step, top->disagreement, out);
 }
 
 static void print_trace(const zest_sharpness_found *f, FILE *out) {
     fprintf(out, "  trace ");
     print_interval(out, f->trace.trace);
-    fprintf(out, ", mean eigenvalue %.3g; %zu probes by %s, h = %.3g",
-            f->trace.trace.value / (double)f->dimension, f->trace.probes,
-            f->trace_by_losses ? "second differences of losses" : "gradients", f->trace.step);
-    if (isfinite(f->trace.disagreement))
-        fprintf(out, ", neighbouring steps agree to %.1g", f->trace.disagreement);
-    fprintf(out, "\n");
+    fprintf(out, ", mean eigenvalue %.3g; %zu probes by %s; ", f->trace.trace.value / (double)f->dimension,
+            f->trace.probes, f->trace_by_losses ? "second differences of losses" : "gradients");
+    print_step(f->trace.step, f->trace.disagreement, out);
 }
 
 static void print_slice(const zest_sharpness_found *f, FILE *out) {

@@ -151,7 +151,7 @@ static zest_hessian hessian_of(subject *s, int threads) {
     return (zest_hessian){.slope = zest_measure_slope,
                           .user = s->measure,
                           .dimension = s->loaded.model->params.dimension,
-                          .start = 0.1 * norm,
+                          .start = 0.02 * norm,
                           .ops = zest_ops_for(best_cpu()),
                           .threads = threads,
                           .seed = 1};

@@ -308,6 +308,24 @@ static void test_step(void **state) {
     assert_true(errors[2] > 10 * errors[1]);
 }
 
+/* The ladder may begin far above all steps that make sense. */
+static void test_step_from_afar(void **state) {
+    (void)state;
+    bowl b;
+    double values[MOST];
+    usual_values(60, values);
+    make_bowl(&b, 60, values);
+    b.quartic = 1e5, b.fp32 = 1;
+    zest_hessian h = hessian_of(&b);
+    zest_hessian_plan plan = {.wanted = 1, .steps = 40, .vectors = 40};
+    zest_hessian_top top;
+    h.start = 3;
+    assert_fine(zest_hessian_find(&h, &plan, &top, error));
+    assert_true(top.disagreement < 0.05 && top.step < 0.01);
+    assert_close(top.values[0], 3, 0.05);
+    zest_hessian_free(&top);
+}
+
 static void test_trace(void **state) {
     (void)state;
     enum { SEEDS = 400 };
@@ -607,6 +625,7 @@ int main(void) {
         cmocka_unit_test(test_lanczos_restarts),
         cmocka_unit_test(test_hessian_top),
         cmocka_unit_test(test_step),
+        cmocka_unit_test(test_step_from_afar),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_nearby_closed_form),

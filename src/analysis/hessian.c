@@ -9,8 +9,9 @@
 #include "base/memory.h"
 #include "core/direction.h"
 
-enum { RUNGS = 8 };
+enum { RUNGS = 11, POWERS = 3 };
 static const double ratio = 4, settled = 1e-3;
+static const double pilot = 1e-3; /* of the largest step: for a first look, where a few per cent do no harm */
 /* streams of seeds: the process, the probe of the step, the probes of the trace */
 enum { SEED_PROCESS = 1, SEED_STEP, SEED_TRACE };
 
@@ -54,23 +55,24 @@ static void draw_signs(const zest_hessian *hessian, uint64_t seed, float *v) {
     hessian->ops->scale_f32(v, unit, hessian->dimension);
 }
 
-/* The step for eigenvectors is chosen on what H makes of a random vector, where large eigenvalues are strong:
- * on a random vector itself there is next to no curvature, and the step would come out too large. */
+/* The step for eigenvectors is chosen on a vector like the first of them, which a few products make of a
+ * random one: on a random vector there is next to no curvature, and the step would come out far too large. */
 static zest_status choose_for_top(const zest_hessian *hessian, zest_hessian_top *top, zest_error *error) {
     size_t d = hessian->dimension;
     float *v = zest_memory_new(d * sizeof *v);
     double *w = zest_memory_new(d * sizeof *w);
     zest_status status = v && w ? ZEST_OK : zest_error_memory(error, "the choice of a step", d * 12);
-    if (!status) {
-        draw_signs(hessian, zest_seed(hessian->seed, SEED_STEP, 0), v);
-        status = zest_hessian_multiply(hessian, hessian->start / (ratio * ratio), v, w, error);
-    }
-    if (!status) {
-        double length = zest_vector_norm(w, d, hessian->threads);
+    if (!status) draw_signs(hessian, zest_seed(hessian->seed, SEED_STEP, 0), v);
+    for (int i = 0; i < POWERS && !status; i++) {
+        status = zest_hessian_multiply(hessian, pilot * hessian->start, v, w, error);
+        double length = status ? 0 : zest_vector_norm(w, d, hessian->threads);
         if (length > 0) zest_vector_store(v, 1 / length, w, d, hessian->threads);
     }
     free(w);
     if (!status) status = choose(hessian, v, &top->step, &top->disagreement, error);
+    /* Other eigenvectors may leave the quadratic sooner than this one, while rounding is the same for all: a
+     * rung below the best is the better choice for all together. The check with half of it tells. */
+    top->step /= ratio;
     free(v);
     return status;
 }
@@ -168,6 +170,6 @@ zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double 
 }
 
 size_t zest_hessian_products(const zest_hessian_plan *plan, size_t probes, double trace_step) {
-    size_t top = plan->wanted ? plan->steps + plan->wanted + (plan->step > 0 ? 0 : RUNGS + 1) : 0;
+    size_t top = plan->wanted ? plan->steps + plan->wanted + (plan->step > 0 ? 0 : RUNGS + POWERS) : 0;
     return top + probes + (probes && !(trace_step > 0) ? RUNGS : 0);
 }

@@ -15,7 +15,9 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
     *step = job->start;
     *disagreement = HUGE_VAL;
     zest_status status = job->measure(job->user, size, last, error);
-    /* past the best rung the disagreement only grows: two worse ones in a row, and it is behind us */
+    /* Past the best rung the disagreement only grows: two worse ones in a row, and it is behind us. On the
+     * rungs above it, where neighbours have nothing to do with each other, it goes up and down as it likes.
+     */
     for (int i = 1; i < job->rungs && worse < 2 && !status; i++) {
         size /= job->ratio;
         status = job->measure(job->user, size, now, error);
@@ -25,7 +27,7 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
                relative = length > 0  ? apart / length
                           : apart > 0 ? HUGE_VAL
                                       : 0;
-        worse++;
+        worse += *disagreement < ZEST_LADDER_AGREED;
         if (relative < *disagreement) {
             *disagreement = relative;
             *step = size * sqrt(job->ratio);

@@ -20,6 +20,9 @@ typedef struct {
     int threads;
 } zest_ladder_job;
 
+/* Steps that are farther apart than this say nothing about each other. */
+#define ZEST_LADDER_AGREED 0.03
+
 /* *disagreement: |a - b| / |b| of the best two neighbours. Takes room for 2·count doubles. */
 zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double *disagreement,
                                zest_error *error);

@@ -112,7 +112,7 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
     zest_hessian hessian = {.slope = zest_measure_slope,
                             .user = w->measure,
                             .dimension = (size_t)f->dimension,
-                            .start = norm > 0 ? 0.1 * norm : 0.1,
+                            .start = norm > 0 ? 0.02 * norm : 0.02,
                             .ops = w->ops,
                             .threads = f->plan.threads,
                             .seed = f->plan.seed};
