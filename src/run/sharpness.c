@@ -188,13 +188,10 @@ static zest_status cut(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     size_t d = (size_t)f->dimension;
     int plane = f->plan.slice == 2, eigen = !f->plan.seeded && f->top.count > (size_t)plane;
-    int lanes = !zest_measure_has_slopes() || f->plan.forward_only;
+    int lanes = f->plan.forward_only;
     float *room = NULL;
     slicing s = {.w = w};
     if (!f->plan.slice) return ZEST_OK;
-    if (lanes && plane)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "without gradients there are slices along a line alone: take --slice 1");
     f->plan.seeded = !eigen;
     f->slice = (zest_slice){.dimensions = f->plan.slice,
                             .points = f->plan.points ? f->plan.points
@@ -233,6 +230,9 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "--samples takes 2 or more, an even number with --antithetic");
     if (!zest_measure_has_slopes()) f->plan.forward_only = 1;
+    if (f->plan.forward_only && f->plan.slice == 2)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "without gradients there are slices along a line alone: take --slice 1");
     zest_status status = make_radii(f, error);
     w->nearby = (zest_neighbourhood_job){.losses = zest_measure_losses,
                                          .user = w->measure,
