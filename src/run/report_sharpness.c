@@ -72,9 +72,13 @@ static int draw_losses(zest_report_page *page, json_t *const *found) {
 static int draw_top(zest_report_page *page, json_t *const *found) {
     static const char *const names[TOP_MOST] = {"λ1", "λ2", "λ3", "λ4", "λ5", "λ6", "λ7", "λ8", "λ9", "λ10"};
     size_t most = 0, count = page->report->count;
+    int negative = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t n = json_array_size(json_object_get(json_object_get(found[i], "hessian"), "top"));
+        const json_t *top = json_object_get(json_object_get(found[i], "hessian"), "top");
+        size_t n = json_array_size(top);
         if (n > most) most = n;
+        for (size_t k = 0; k < n; k++)
+            negative |= zest_sharpness_number(json_array_get(top, k), "value", NULL) < 0;
     }
     if (!most) return 0;
     zest_report_figure f = {.id = "sharpness-top",
@@ -87,7 +91,7 @@ static int draw_top(zest_report_page *page, json_t *const *found) {
                             .names = most <= 10 ? names : NULL,
                             .name_count = most,
                             .marks = 1,
-                            .from_zero = 1,
+                            .from_zero = !negative,
                             .guide = NAN};
     zest_buffer_text(&f.caption, "Bars: the residual \xe2\x80\x96Hv\xe2\x88\x92\xce\xbbv\xe2\x80\x96, within "
                                  "which an eigenvalue lies.");
