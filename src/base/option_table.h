@@ -24,6 +24,7 @@ enum {
     ZEST_FOR_REPORT = 4096,
     ZEST_FOR_SWEEP = 8192, /* its own; those of train it takes as lists of values, too */
     ZEST_FOR_PRETRAIN = 16384,
+    ZEST_FOR_SHARPNESS = 32768,
 };
 
 /* those that minimise a function of a vector, and all that take steps */
@@ -33,7 +34,7 @@ enum {
 #define ZEST_FOR_TRAINING (ZEST_FOR_TRAIN | ZEST_FOR_PRETRAIN)
 #define ZEST_FOR_STEPS (ZEST_FOR_RUNS | ZEST_FOR_PRETRAIN)
 /* those that know tasks */
-#define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
+#define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that know language models */
 #define ZEST_FOR_MODELS \
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
@@ -47,7 +48,8 @@ enum {
     ZEST_FOR_RUNS,                                                                                                     \
     "estimator of the tilted gradient: naive, bias-corrected, or MeZO (which is t = 0); the others take gradients, "   \
     "which zest train alone has")                                                                                      \
-  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH,            \
+  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method",                                                           \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_SHARPNESS,                                                \
     "tilt: 0 averages the losses nearby, larger values weigh the largest; acts on the scale of the loss")              \
   X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method",                                                      \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH,                                                   \
@@ -56,7 +58,7 @@ enum {
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_INFO,                                                     \
     "directions a step; each costs two evaluations")                                                                   \
   X(DISTRIBUTION, "distribution", 0, CHOICE, "gaussian", CHOICES("gaussian|sphere|ball|rademacher"), "NAME",           \
-    "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                            \
+    "Method", ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_SHARPNESS,                                                       \
     "of the directions: N(0,I), uniform on the sphere or in the ball of radius sqrt(d), or signs")                     \
   X(DENOMINATOR, "denominator", 0, CHOICE, "shared", CHOICES("shared|ball"), "NAME", "Method",                         \
     ZEST_FOR_RUNS | ZEST_FOR_TOY,                                                                                      \
@@ -122,13 +124,13 @@ enum {
     "switch as many of the dev labels")                                                                                \
   X(START_TOKEN, "start-token", 0, TEXT, "", NONE, "ID", "Data", ZEST_FOR_TASKS,                                       \
     "token that causal prompts begin with, or none; empty: as the tokenizer has it. MeZO's code puts 0 before OPT")    \
-  X(SPLIT, "split", 0, CHOICE, "test", CHOICES("train|dev|test"), "NAME", "Data", ZEST_FOR_EVAL | ZEST_FOR_PREDICT,    \
-    "the examples to answer")                                                                                          \
+  X(SPLIT, "split", 0, CHOICE, "test", CHOICES("train|dev|test"), "NAME", "Data",                                      \
+    ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS, "the examples to answer or to measure on")                  \
   X(INPUT, "input", 'i', TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PREDICT,                                             \
     "rows of your own to answer instead, in the format of the task's files; they need no label")                       \
-  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING,                               \
-    "train the tensors whose names match; several patterns with commas, * for any characters")                         \
-  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING,                                       \
+  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,          \
+    "train (sharpness: perturb) the tensors whose names match; several patterns with commas, * for any characters")    \
+  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,                  \
     "leave the tensors whose names match as they are")                                                                 \
   X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAINING,                                    \
     "give a head that shares the embeddings a copy of its own, as MeZO's code does")                                   \
@@ -183,7 +185,7 @@ enum {
   X(LENGTHS, "lengths", 0, CHOICE, "equal", CHOICES("equal|sst2"), "NAME", "Model", ZEST_FOR_BENCH,                    \
     "lengths of the sequences: all --tokens, or as the prompts of SST-2 have them")                                    \
   X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model",                                                 \
-    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN,                                                                   \
+    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN | ZEST_FOR_SHARPNESS,                                              \
     "pairs of lanes in memory at once; 0 for all k; results do not depend on it")                                      \
   X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
     ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP,                                                                  \
@@ -214,8 +216,35 @@ enum {
     "values of t, from 0")                                                                                             \
   X(EPSILON, "epsilon", 0, REAL, "0.1", POSITIVE, "NUMBER", "Method", ZEST_FOR_THEORY,                                 \
     "how far R_t may be from R_0 in the bound on t")                                                                   \
-  X(SAMPLES, "samples", 0, COUNT, "0", WITHIN(0, 4294967296), "COUNT", "Method", ZEST_FOR_THEORY,                      \
-    "check R_t with so many random directions; 0 for none")                                                            \
+  X(SAMPLES, "samples", 0, COUNT, "0", WITHIN(0, 4294967296), "COUNT", "Method",                                       \
+    ZEST_FOR_THEORY | ZEST_FOR_SHARPNESS,                                                                              \
+    "random directions: theory checks R_t with them (0 for none), sharpness takes so many at each radius")             \
+  X(RADII, "radii", 0, LIST, "", NONE, "LIST", "Method", ZEST_FOR_SHARPNESS,                                           \
+    "lengths of the perturbations, |e| = rho sqrt(d); empty: rho = 0.001, 0.002, 0.003, 0.004 and 0.005")              \
+  X(ANTITHETIC, "antithetic", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_SHARPNESS,                                   \
+    "take perturbations in pairs, x + e and x - e: a better mean, but no interval for the spread")                     \
+  X(SAMPLE_SEED, "sample-seed", 0, SEED, "1", NONE, "NUMBER", "Method", ZEST_FOR_SHARPNESS,                            \
+    "seed of the perturbations, the probes and the choice of examples: the same for all models that are compared")     \
+  X(EXAMPLES, "examples", 0, COUNT, "1024", WITHIN(1, 4294967295), "COUNT", "Data", ZEST_FOR_SHARPNESS,                \
+    "examples of the split to measure on, at most; drawn with --sample-seed")                                          \
+  X(TOP, "top", 0, COUNT, "5", WITHIN(0, 1000), "COUNT", "Method", ZEST_FOR_SHARPNESS,                                 \
+    "eigenvalues of the Hessian, the largest first; 0 for none")                                                       \
+  X(LANCZOS_STEPS, "lanczos-steps", 0, COUNT, "0", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_SHARPNESS,          \
+    "products with the Hessian at most, two gradients each; 0: 2 top + 10. More than that restart in the same memory") \
+  X(TRACE_SAMPLES, "trace-samples", 0, COUNT, "10", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_SHARPNESS,         \
+    "random vectors for the trace of the Hessian; 0 for none")                                                         \
+  X(DIFFERENCE_STEP, "difference-step", 0, REAL, "0", AT_LEAST(0), "LENGTH", "Method", ZEST_FOR_SHARPNESS,             \
+    "length of the step of difference quotients; 0: chosen where two steps agree best")                                \
+  X(FORWARD_ONLY, "forward-only", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_SHARPNESS,                               \
+    "no gradients: the trace by second differences of losses, and no eigenvalues")                                     \
+  X(SLICE, "slice", 0, COUNT, "0", WITHIN(0, 2), "DIMENSIONS", "Method", ZEST_FOR_SHARPNESS,                           \
+    "also the loss on a line (1) or in a plane (2) through the weights")                                               \
+  X(ALONG, "along", 0, CHOICE, "eigen", CHOICES("eigen|seeded"), "NAME", "Method", ZEST_FOR_SHARPNESS,                 \
+    "direction of the slice: the first eigenvectors, or random vectors")                                               \
+  X(POINTS, "points", 0, COUNT, "0", WITHIN(0, 1001), "COUNT", "Method", ZEST_FOR_SHARPNESS,                           \
+    "points of a slice in each dimension; 0: 41 on a line, 17 in a plane")                                             \
+  X(SPAN, "span", 0, REAL, "0", AT_LEAST(0), "LENGTH", "Method", ZEST_FOR_SHARPNESS,                                   \
+    "a slice goes from -span to span; 0: as far as the loss changes clearly, at most the largest radius")              \
   X(START, "start", 0, TEXT, "0", NONE, "VALUE|FILE", "Objective", ZEST_FOR_MINIMIZE,                                  \
     "starting point: one number for all elements, or a file of numbers in text")                                       \
   X(FORMAT, "format", 0, CHOICE, "text", CHOICES("text|f64|f32"), "NAME", "Objective", ZEST_FOR_MINIMIZE,              \
@@ -232,16 +261,17 @@ enum {
     "only list the runs, and how far they are")                                                                        \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAINING | ZEST_FOR_PREDICT |      \
-        ZEST_FOR_REPORT | ZEST_FOR_SWEEP,                                                                              \
+        ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                                                         \
     "where results go: minimize, train, pretrain and sweep make this folder, the others write this file (replay of a " \
     "trained model: a folder)")                                                                                        \
   X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT,                                          \
     "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
-    ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT,                                                                \
+    ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS,                                           \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP, "no progress on a terminal")                \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                        \
+    "no progress on a terminal")                                                                                       \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print one JSON object as the last line")
 /* clang-format on */

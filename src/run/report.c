@@ -20,6 +20,7 @@ static const section sections[] = {
     {"dev", "Development set", zest_report_dev},
     {"sensitivity", "Sensitivity to t", zest_report_sensitivity},
     {"tilt", "Tilt", zest_report_tilt},
+    {"sharpness", "Sharpness", zest_report_sharpness},
     {"speed", "Speed", zest_report_speed},
     {"details", "Each run", zest_report_details},
 };

@@ -286,8 +286,10 @@ static void add_table(zest_report_page *page, const zest_report_figure *f) {
         zest_buffer_format(out, "<tr data-x=\"%.10g\"><th scope=\"row\">", rows[r]);
         if (f->names)
             zest_report_escape(out, f->names[(size_t)rows[r]]);
-        else
+        else if (rows[r] == floor(rows[r]))
             zest_report_count(out, (uint64_t)rows[r]);
+        else
+            zest_buffer_format(out, "%.4g", rows[r]);
         zest_buffer_text(out, "</th>");
         for (size_t i = 0; i < f->count; i++) {
             if (!f->curves[i].count) continue;

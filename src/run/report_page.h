@@ -80,6 +80,7 @@ void zest_report_dev(zest_report_page *page);         /* report_evals.c */
 void zest_report_tilt(zest_report_page *page);        /* report_curves.c */
 void zest_report_speed(zest_report_page *page);       /* report_curves.c */
 void zest_report_sensitivity(zest_report_page *page); /* report_evals.c */
+void zest_report_sharpness(zest_report_page *page);   /* report_sharpness.c */
 void zest_report_details(zest_report_page *page);     /* report_details.c */
 
 #endif

@@ -1,0 +1,255 @@
+#include "analysis/lanczos.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/symmetric.h"
+#include "analysis/vector.h"
+#include "base/memory.h"
+#include "core/direction.h"
+
+enum { CHUNK = 128 }; /* elements of all vectors that are combined at a time */
+
+size_t zest_lanczos_least(size_t wanted) { return wanted + 3; }
+
+double zest_lanczos_memory(size_t dimension, size_t vectors) {
+    return (double)dimension * (4 * ((double)vectors + 1) + 8);
+}
+
+/* basis[0 .. used-1] were multiplied, basis[used] is next. T = basis' A basis, dense: after a restart it is
+ * not tridiagonal, and the orthogonalisation finds all of its elements anyway. */
+typedef struct {
+    const zest_lanczos_job *job;
+    size_t room; /* basis vectors; one more is allocated */
+    size_t used;
+    float *basis;
+    double *product;                         /* A basis[used], then what is left of it */
+    double *t, *work, *ritz, *turn, *column; /* room × room but for ritz and column */
+    double beta;                             /* length of what is left */
+    double dropped;                          /* residuals that no longer point into the basis */
+    size_t drawn;                            /* random vectors so far */
+    double *seen;                            /* the wanted values when the present sweep began */
+    size_t sweep_length, sweep_end;          /* in steps; 0: the first sweep has not settled yet */
+} process;
+
+static float *vector(const process *p, size_t i) { return p->basis + i * p->job->dimension; }
+
+static zest_status make_room(process *p, zest_error *error) {
+    size_t d = p->job->dimension, n = p->room;
+    double bytes = zest_lanczos_memory(d, n);
+    if (bytes > 9e18) return zest_error_memory(error, "Lanczos's vectors", (size_t)-1);
+    p->basis = zest_memory_new((n + 1) * d * sizeof *p->basis);
+    p->product = zest_memory_new(d * sizeof *p->product);
+    p->t = calloc(3 * n * n + 2 * n + p->job->wanted + 2, sizeof *p->t);
+    if (!p->basis || !p->product || !p->t)
+        return zest_error_memory(error, "Lanczos's vectors", (size_t)bytes);
+    p->work = p->t + n * n;
+    p->turn = p->work + n * n;
+    p->ritz = p->turn + n * n;
+    p->column = p->ritz + n;
+    p->seen = p->column + n + 1;
+    return ZEST_OK;
+}
+
+/* Takes the components along basis[0 .. count-1] out of the product, twice, since once leaves rounding errors
+ * of the size of what was taken. column: the components. */
+static void orthogonalise(process *p, size_t count) {
+    size_t d = p->job->dimension;
+    int threads = p->job->threads;
+    memset(p->column, 0, count * sizeof *p->column);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < count; i++) {
+            double c = zest_vector_dot(vector(p, i), p->product, d, threads);
+            zest_vector_add(p->product, -c, vector(p, i), d, threads);
+            p->column[i] += c;
+        }
+    p->beta = zest_vector_norm(p->product, d, threads);
+}
+
+/* A random vector, orthogonal to the first `count`, of length 1, behind them. 0: the space is full. */
+static int draw(process *p, size_t count) {
+    size_t d = p->job->dimension;
+    for (int tries = 0; tries < 4; tries++) {
+        zest_direction normal = {zest_seed(p->job->seed, p->drawn++, 0), d, 1, ZEST_GAUSSIAN};
+        zest_direction_raw(p->job->ops, &normal, 0, d, vector(p, count));
+        memset(p->product, 0, d * sizeof *p->product);
+        zest_vector_add(p->product, 1, vector(p, count), d, p->job->threads);
+        orthogonalise(p, count);
+        if (!(p->beta > 1e-3)) continue;
+        zest_vector_store(vector(p, count), 1 / p->beta, p->product, d, p->job->threads);
+        return 1;
+    }
+    return 0;
+}
+
+/* One product: a column of T, and what is left as the next vector. */
+static zest_status extend(process *p, zest_error *error) {
+    size_t n = p->used, room = p->room;
+    zest_status status = p->job->multiply(p->job->user, vector(p, n), p->product, error);
+    if (status) return status;
+    orthogonalise(p, n + 1);
+    for (size_t i = 0; i <= n; i++) p->t[i * room + n] = p->t[n * room + i] = p->column[i];
+    if (!isfinite(p->beta))
+        return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a product with the matrix is not finite");
+    p->used = n + 1;
+    return ZEST_OK;
+}
+
+static zest_status solve(process *p, zest_error *error) {
+    size_t n = p->used;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) p->work[i * n + j] = p->t[i * p->room + j];
+    if (zest_symmetric_solve(p->work, n, p->ritz, p->turn)) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a product with the matrix is not finite");
+}
+
+static double largest(const process *p) { return fmax(fabs(p->ritz[0]), fabs(p->ritz[p->used - 1])); }
+
+/* |A v - theta v| of Ritz pair k: all of A basis[i] lies in the basis but for the last one's rest. */
+static double bound(const process *p, size_t k) {
+    return hypot(p->beta * p->turn[(p->used - 1) * p->used + k], p->dropped);
+}
+
+static int settled(const process *p) {
+    if (p->used < p->job->wanted) return 0;
+    for (size_t k = 0; k < p->job->wanted; k++)
+        if (!(bound(p, k) <= p->job->tolerance * largest(p))) return 0;
+    return 1;
+}
+
+/* basis = basis · (the chosen columns of turn), in place. */
+static zest_status combine(process *p, const size_t *chosen, size_t count, zest_error *error) {
+    size_t d = p->job->dimension, n = p->used;
+    int threads = zest_direction_threads(p->job->threads);
+    double *rooms = malloc((size_t)threads * count * CHUNK * sizeof *rooms);
+    if (!rooms) return zest_error_memory(error, "Lanczos's vectors", (size_t)threads * count * CHUNK * 8);
+    int64_t chunks = (int64_t)((d + CHUNK - 1) / CHUNK);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t c = 0; c < chunks; c++) {
+        size_t first = (size_t)c * CHUNK, length = d - first < CHUNK ? d - first : CHUNK;
+        double *out = rooms + (size_t)omp_get_thread_num() * count * CHUNK;
+        memset(out, 0, count * CHUNK * sizeof *out);
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < count; k++) {
+                const float *from = vector(p, i) + first;
+                double y = p->turn[i * n + chosen[k]];
+                for (size_t e = 0; e < length; e++) out[k * CHUNK + e] += y * (double)from[e];
+            }
+        for (size_t k = 0; k < count; k++)
+            for (size_t e = 0; e < length; e++) vector(p, k)[first + e] = (float)out[k * CHUNK + e];
+    }
+    free(rooms);
+    return ZEST_OK;
+}
+
+/* Keeps the best Ritz vectors, the lowest one, and the vector that was next: T becomes diagonal, and the next
+ * product fills its column. */
+static zest_status restart(process *p, size_t *chosen, zest_error *error) {
+    size_t n = p->used, keep = p->job->wanted + (n - p->job->wanted) / 3;
+    if (keep < p->job->wanted + 1) keep = p->job->wanted + 1;
+    for (size_t k = 0; k < keep; k++) chosen[k] = k + 1 < keep ? k : n - 1;
+    zest_status status = combine(p, chosen, keep, error);
+    if (status) return status;
+    memmove(vector(p, keep), vector(p, n), p->job->dimension * sizeof(float));
+    memset(p->t, 0, p->room * p->room * sizeof *p->t);
+    for (size_t k = 0; k < keep; k++) p->t[k * p->room + k] = p->ritz[chosen[k]];
+    p->used = keep;
+    return ZEST_OK;
+}
+
+/* Behind a sweep: has it brought anything new? The next one begins. */
+static int begin_sweep(process *p, size_t step) {
+    int news = !p->sweep_length;
+    if (news) p->sweep_length = step;
+    for (size_t k = 0; k < p->job->wanted; k++) {
+        news |= fabs(p->ritz[k] - p->seen[k]) > p->job->tolerance * largest(p);
+        p->seen[k] = p->ritz[k];
+    }
+    p->sweep_end = step + p->sweep_length;
+    return news;
+}
+
+/* What comes behind the basis: the rest of the product; or a random vector, when nothing is left of it or
+ * when all that was asked for has settled. 0: there is nothing more to find. */
+static int go_on(process *p, size_t step) {
+    int fresh = p->beta <= 1e-12 * largest(p);
+    if (settled(p) && step >= p->sweep_end) {
+        if (!begin_sweep(p, step)) return 0;
+        fresh = 1;
+    }
+    if (p->used == p->job->dimension) return 0;
+    if (!fresh) {
+        zest_vector_store(vector(p, p->used), 1 / p->beta, p->product, p->job->dimension, p->job->threads);
+        return 1;
+    }
+    for (size_t k = 0; k < p->job->wanted && k < p->used; k++) p->dropped = fmax(p->dropped, bound(p, k));
+    return draw(p, p->used);
+}
+
+static zest_status iterate(process *p, size_t *chosen, zest_lanczos_result *r, zest_error *error) {
+    zest_status status =
+        draw(p, 0) ? ZEST_OK : zest_error_set(error, ZEST_ERROR_STATE, "no vector to begin with");
+    while (!status && r->steps < p->job->steps) {
+        status = extend(p, error);
+        if (!status) status = solve(p, error);
+        if (status) break;
+        r->steps++;
+        r->converged = settled(p);
+        for (size_t k = 0; k < r->count; k++) r->bounds[k] = k < p->used ? bound(p, k) : NAN;
+        r->lowest = p->ritz[p->used - 1];
+        r->lowest_bound = bound(p, p->used - 1);
+        if (!go_on(p, r->steps) || r->steps == p->job->steps) break;
+        if (p->used < p->room) continue;
+        status = restart(p, chosen, error);
+        r->restarts++;
+    }
+    return status;
+}
+
+static zest_status check(const zest_lanczos_job *job, zest_error *error) {
+    if (!job->wanted || !job->steps || !job->dimension)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "Lanczos's process needs something to look for");
+    if (job->vectors >= zest_lanczos_least(job->wanted) || job->vectors >= job->dimension ||
+        job->vectors >= job->steps)
+        return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%zu eigenvalues need %zu vectors, not %zu",
+                          job->wanted, zest_lanczos_least(job->wanted), job->vectors);
+}
+
+zest_status zest_lanczos_run(const zest_lanczos_job *given, zest_lanczos_result *result, zest_error *error) {
+    zest_lanczos_job job = *given;
+    *result = (zest_lanczos_result){0};
+    zest_status status = check(&job, error);
+    if (status) return status;
+    if (job.steps > 2 * job.dimension) job.steps = 2 * job.dimension;
+    if (job.wanted > job.dimension) job.wanted = job.dimension;
+    process p = {.job = &job, .room = job.vectors < job.dimension ? job.vectors : job.dimension};
+    if (p.room > job.steps) p.room = job.steps;
+    result->count = job.wanted < p.room ? job.wanted : p.room;
+    result->values = calloc(2 * result->count + 1, sizeof *result->values);
+    size_t *chosen = calloc(p.room + 1, sizeof *chosen);
+    result->bounds = result->values ? result->values + result->count : NULL;
+    status = result->values && chosen ? make_room(&p, error) : zest_error_memory(error, "eigenvalues", 0);
+    if (!status) status = iterate(&p, chosen, result, error);
+    if (!status && result->count > p.used) result->count = p.used;
+    for (size_t k = 0; k < result->count && !status; k++) chosen[k] = k, result->values[k] = p.ritz[k];
+    if (!status) status = combine(&p, chosen, result->count, error);
+    result->vectors = p.basis;
+    free(p.product);
+    free(p.t);
+    free(chosen);
+    return status;
+}
+
+void zest_lanczos_forget(zest_lanczos_result *result) {
+    free(result->vectors);
+    result->vectors = NULL;
+}
+
+void zest_lanczos_free(zest_lanczos_result *result) {
+    free(result->values);
+    free(result->vectors);
+    *result = (zest_lanczos_result){0};
+}

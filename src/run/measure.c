@@ -1,0 +1,275 @@
+#include "run/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "core/direction.h"
+#ifdef ZEST_GRAD
+#include "grad/grad.h"
+#endif
+
+/* Tokens of a batch: enough that the noise of a lane, drawn once a batch, costs little. */
+enum { BATCH_TOKENS = 4096 };
+enum { RECOMPUTE_FROM = 1 << 25 }; /* parameters from which activations are not all kept */
+enum { SLICE = 4096 };
+
+struct zest_measure {
+    zest_measure_options o;
+    const zest_model *model;
+    const zest_ops *ops;
+    zest_cpu cpu;
+    uint32_t *which;
+    size_t count;
+    zest_batch *batches;
+    double *shares; /* of each batch in the mean over all examples */
+    size_t batch_count;
+    double *losses; /* room for those of a batch in each of `lanes` lanes, and for their means */
+    size_t largest, lanes;
+    float *point, *part; /* where slopes are taken; the slope of one batch */
+#ifdef ZEST_GRAD
+    zest_grad *grad;
+#endif
+    const char *what;
+    double done, all;
+};
+
+/* ---- Examples and batches ---- */
+
+static zest_status choose(zest_measure *m, zest_error *error) {
+    const zest_examples *e = m->o.examples;
+    m->which = malloc((e->count + 1) * sizeof *m->which);
+    if (!m->which) return zest_error_memory(error, "examples", e->count * sizeof *m->which);
+    zest_examples_order(e, m->o.seed, 0, m->which);
+    m->count = m->o.most && m->o.most < e->count ? m->o.most : e->count;
+    if (m->count) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "there are no examples to measure on");
+}
+
+/* What the mean of a batch is a mean over. */
+static double weight(const zest_batch *batch) {
+    const zest_model_objective *o = &batch->objective;
+    return o->kind == ZEST_MODEL_TOKENS ? (double)o->item_starts[o->items] : (double)batch->count;
+}
+
+static zest_status fill(zest_measure *m, zest_error *error) {
+    double sum = 0;
+    zest_status status = ZEST_OK;
+    m->batches = calloc(m->count, sizeof *m->batches);
+    m->shares = calloc(m->count, sizeof *m->shares);
+    if (!m->batches || !m->shares) return zest_error_memory(error, "batches", m->count * sizeof *m->batches);
+    for (size_t first = 0, end; first < m->count && !status; first = end) {
+        size_t tokens = zest_batch_tokens(m->o.examples, m->which[first], ZEST_BATCH_TRAIN);
+        for (end = first + 1; end < m->count; end++) {
+            tokens += zest_batch_tokens(m->o.examples, m->which[end], ZEST_BATCH_TRAIN);
+            if (tokens > BATCH_TOKENS) break;
+        }
+        zest_batch *batch = &m->batches[m->batch_count++];
+        status =
+            zest_batch_make(batch, m->o.examples, m->which + first, end - first, ZEST_BATCH_TRAIN, error);
+        if (status) break;
+        if (batch->count > m->largest) m->largest = batch->count;
+        sum += m->shares[m->batch_count - 1] = weight(batch);
+    }
+    for (size_t b = 0; b < m->batch_count; b++) m->shares[b] /= sum;
+    return status;
+}
+
+zest_status zest_measure_new(const zest_measure_options *options, zest_measure **measure, zest_error *error) {
+    zest_measure *m = *measure = calloc(1, sizeof *m);
+    if (!m) return zest_error_memory(error, "a measurement", sizeof *m);
+    m->o = *options;
+    m->model = options->loaded->model;
+    m->what = "";
+    if (!zest_cpu_detect(&m->cpu))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
+    m->ops = zest_ops_for(m->cpu);
+    zest_status status = choose(m, error);
+    return status ? status : fill(m, error);
+}
+
+void zest_measure_free(zest_measure *m) {
+    if (!m) return;
+    for (size_t b = 0; b < m->batch_count; b++) zest_batch_free(&m->batches[b]);
+#ifdef ZEST_GRAD
+    zest_grad_free(m->grad);
+#endif
+    free(m->batches);
+    free(m->shares);
+    free(m->which);
+    free(m->losses);
+    free(m->point);
+    free(m->part);
+    free(m);
+}
+
+size_t zest_measure_examples(const zest_measure *m) { return m->count; }
+
+/* ---- Telling and stopping ---- */
+
+void zest_measure_begin(zest_measure *m, const char *what, double passes) {
+    m->what = what;
+    m->done = 0;
+    m->all = passes;
+}
+
+/* Behind `passes` passes over one batch. */
+static zest_status advance(zest_measure *m, size_t batch, double passes, zest_error *error) {
+    m->done += passes * m->shares[batch];
+    if (m->o.tell) m->o.tell(m->o.user, m->what, m->done, m->all);
+    if (m->o.stop && *m->o.stop)
+        return zest_error_set(error, ZEST_ERROR_STATE, "interrupted; nothing was written");
+    return ZEST_OK;
+}
+
+/* ---- Losses ---- */
+
+zest_status zest_measure_losses(void *user, const zest_model_lane *lanes, size_t count, double *losses,
+                                zest_error *error) {
+    zest_measure *m = user;
+    if (count > m->lanes) {
+        double *more = realloc(m->losses, count * (m->largest + 1) * sizeof *more);
+        if (!more) return zest_error_memory(error, "losses", count * (m->largest + 1) * sizeof *more);
+        m->losses = more;
+        m->lanes = count;
+    }
+    double *means = m->losses + count * m->largest;
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < count; i++) losses[i] = 0;
+    for (size_t b = 0; b < m->batch_count && !status; b++) {
+        status = zest_model_losses(m->o.loaded->runner, lanes, count, &m->batches[b].objective, m->losses,
+                                   means, NULL, error);
+        for (size_t i = 0; i < count && !status; i++) losses[i] += m->shares[b] * means[i];
+        if (!status) status = advance(m, b, (double)count, error);
+    }
+    return status;
+}
+
+/* ---- Slopes ---- */
+
+#ifdef ZEST_GRAD
+
+int zest_measure_has_slopes(void) { return 1; }
+
+static zest_status prepare(zest_measure *m, zest_error *error) {
+    size_t d = (size_t)m->model->params.dimension;
+    if (!m->point) m->point = zest_memory_new(d * sizeof *m->point);
+    if (!m->part) m->part = zest_memory_new(d * sizeof *m->part);
+    if (!m->point || !m->part) return zest_error_memory(error, "a gradient", 2 * d * sizeof *m->part);
+    zest_grad_options options = {
+        .compute = m->o.compute, .threads = m->o.threads, .recompute = d >= RECOMPUTE_FROM};
+    if (m->grad) return ZEST_OK;
+    return zest_grad_new(m->model, zest_forward_for(m->cpu), &options, &m->grad, error);
+}
+
+/* point = x, tensor by tensor as the weights are stored. */
+static void read_weights(zest_measure *m) {
+    zest_place here = {0};
+    for (size_t i = 0; i < m->model->params.count; i++) {
+        const zest_tensor *tensor = &m->model->params.tensors[i];
+        zest_place_read(&here, m->ops, tensor, 0, (size_t)tensor->count, m->point + tensor->first);
+    }
+}
+
+static void add_to_point(zest_measure *m, double c, const float *v) {
+    int64_t d = (int64_t)m->model->params.dimension;
+#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(m->o.threads)) if (d > SLICE)
+    for (int64_t i = 0; i < d; i++) m->point[i] = (float)((double)m->point[i] + c * (double)v[i]);
+}
+
+static void add_part(zest_measure *m, double factor, double *sum) {
+    int64_t d = (int64_t)m->model->params.dimension;
+#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(m->o.threads)) if (d > SLICE)
+    for (int64_t i = 0; i < d; i++) sum[i] += factor * (double)m->part[i];
+}
+
+zest_status zest_measure_slope(void *user, const float *v, double scale, double factor, double *sum,
+                               zest_error *error) {
+    zest_measure *m = user;
+    zest_status status = prepare(m, error);
+    if (status) return status;
+    read_weights(m);
+    add_to_point(m, scale, v);
+    for (size_t b = 0; b < m->batch_count && !status; b++) {
+        zest_grad_job job = {.objective = &m->batches[b].objective,
+                             .at = {.point = m->point},
+                             .gradient = m->part,
+                             .factor = 1};
+        memset(m->part, 0, (size_t)m->model->params.dimension * sizeof *m->part);
+        status = zest_grad_losses(m->grad, &job, NULL, NULL, error);
+        if (status) break;
+        add_part(m, factor * m->shares[b], sum);
+        status = advance(m, b, 3, error);
+    }
+    return status;
+}
+
+zest_status zest_measure_at(zest_measure *m, const float *p, double a, const float *q, double b, double *loss,
+                            zest_error *error) {
+    zest_status status = prepare(m, error);
+    if (status) return status;
+    read_weights(m);
+    if (p) add_to_point(m, a, p);
+    if (q) add_to_point(m, b, q);
+    *loss = 0;
+    for (size_t i = 0; i < m->batch_count && !status; i++) {
+        double mean;
+        zest_grad_job job = {.objective = &m->batches[i].objective, .at = {.point = m->point}};
+        status = zest_grad_losses(m->grad, &job, NULL, &mean, error);
+        if (!status) *loss += m->shares[i] * mean;
+        if (!status) status = advance(m, i, 1, error);
+    }
+    return status;
+}
+
+zest_status zest_measure_norm(zest_measure *m, double *norm, zest_error *error) {
+    zest_status status = prepare(m, error);
+    *norm = 0;
+    if (status) return status;
+    read_weights(m);
+    for (uint64_t i = 0; i < m->model->params.dimension; i++)
+        *norm += (double)m->point[i] * (double)m->point[i];
+    *norm = sqrt(*norm);
+    return ZEST_OK;
+}
+
+#else
+
+int zest_measure_has_slopes(void) { return 0; }
+
+static zest_status refuse(zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_STATE, "this build goes forward only (GRAD=off)");
+}
+
+zest_status zest_measure_slope(void *user, const float *v, double scale, double factor, double *sum,
+                               zest_error *error) {
+    (void)user, (void)v, (void)scale, (void)factor, (void)sum;
+    return refuse(error);
+}
+
+zest_status zest_measure_at(zest_measure *m, const float *p, double a, const float *q, double b, double *loss,
+                            zest_error *error) {
+    (void)m, (void)p, (void)a, (void)q, (void)b, (void)loss;
+    return refuse(error);
+}
+
+zest_status zest_measure_norm(zest_measure *m, double *norm, zest_error *error) {
+    (void)m, (void)norm;
+    return refuse(error);
+}
+
+#endif
+
+/* ---- Memory ---- */
+
+double zest_measure_free_memory(void) {
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    double kilobytes = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lf", &kilobytes) == 1) break;
+    if (file) fclose(file);
+    return 1024 * kilobytes;
+}

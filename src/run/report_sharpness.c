@@ -1,0 +1,122 @@
+/* What `zest sharpness` left in the folders of the runs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "run/report_page.h"
+#include "run/sharpness.h"
+
+enum { FILE_MOST = 64 << 20, RADII_MOST = 64, TOP_MOST = 64 };
+
+/* RUN/sharpness.json, or NULL: there is none, or it cannot be read. */
+static json_t *read_found(const zest_report_run *run) {
+    char *path = zest_file_join(run->path, "sharpness.json");
+    zest_buffer text = {0};
+    json_t *found = NULL;
+    if (path && !zest_file_read(path, FILE_MOST, &text, NULL) && text.data)
+        found = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL);
+    zest_buffer_free(&text);
+    free(path);
+    if (json_is_object(found)) return found;
+    json_decref(found);
+    return NULL;
+}
+
+/* Where on the axis of radii, and the mean there with its standard deviation. */
+static void losses_curve(zest_report_page *page, zest_report_curve *c, const json_t *found) {
+    const json_t *points = json_object_get(found, "neighbourhood");
+    size_t count = json_array_size(points);
+    if (!count || count > RADII_MOST || !zest_report_curve_room(page, c, count + 1, 1)) return;
+    c->x[0] = 0;
+    c->y[0] = c->low[0] = c->high[0] = zest_sharpness_number(found, "loss", NULL);
+    for (size_t r = 0; r < count; r++) {
+        const json_t *point = json_array_get(points, r);
+        double mean = zest_sharpness_number(point, "mean", "value"),
+               sd = zest_sharpness_number(point, "spread", "value");
+        c->x[r + 1] = zest_sharpness_number(point, "radius", NULL);
+        c->y[r + 1] = mean, c->low[r + 1] = mean - sd, c->high[r + 1] = mean + sd;
+    }
+}
+
+static void top_curve(zest_report_page *page, zest_report_curve *c, const json_t *found, double shift) {
+    const json_t *top = json_object_get(json_object_get(found, "hessian"), "top");
+    size_t count = json_array_size(top);
+    if (!count || count > TOP_MOST || !zest_report_curve_room(page, c, count, 1)) return;
+    for (size_t k = 0; k < count; k++) {
+        const json_t *one = json_array_get(top, k);
+        double value = zest_sharpness_number(one, "value", NULL),
+               residual = zest_sharpness_number(one, "residual", NULL);
+        c->x[k] = (double)k + shift;
+        c->y[k] = value, c->low[k] = value - residual, c->high[k] = value + residual;
+    }
+}
+
+static int draw_losses(zest_report_page *page, json_t *const *found) {
+    zest_report_figure f = {.id = "sharpness-losses",
+                            .title = "Loss around the weights",
+                            .description = "Mean loss of perturbed weights against the length of the "
+                                           "perturbation, with one standard deviation.",
+                            .x = "radius",
+                            .y = "loss",
+                            .metric = "",
+                            .marks = 1,
+                            .guide = NAN};
+    zest_buffer_text(&f.caption, "Mean loss of perturbed weights; radius 0 is the weights themselves. Shaded "
+                                 "(up to two runs): one standard deviation.");
+    if (zest_report_figure_begin(page, &f))
+        for (size_t i = 0; i < f.count && !page->status; i++) losses_curve(page, &f.curves[i], found[i]);
+    return zest_report_figure_end(page, &f);
+}
+
+static int draw_top(zest_report_page *page, json_t *const *found) {
+    static const char *const names[TOP_MOST] = {"λ1", "λ2", "λ3", "λ4", "λ5", "λ6", "λ7", "λ8", "λ9", "λ10"};
+    size_t most = 0, count = page->report->count;
+    int negative = 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *top = json_object_get(json_object_get(found[i], "hessian"), "top");
+        size_t n = json_array_size(top);
+        if (n > most) most = n;
+        for (size_t k = 0; k < n; k++)
+            negative |= zest_sharpness_number(json_array_get(top, k), "value", NULL) < 0;
+    }
+    if (!most) return 0;
+    zest_report_figure f = {.id = "sharpness-top",
+                            .title = "Largest eigenvalues of the Hessian",
+                            .description =
+                                "The largest eigenvalues of the Hessian of each run, with residuals.",
+                            .x = "eigenvalue",
+                            .y = "value",
+                            .metric = "",
+                            .names = most <= 10 ? names : NULL,
+                            .name_count = most,
+                            .marks = 1,
+                            .from_zero = !negative,
+                            .guide = NAN};
+    zest_buffer_text(&f.caption, "Bars: the residual \xe2\x80\x96Hv\xe2\x88\x92\xce\xbbv\xe2\x80\x96, within "
+                                 "which an eigenvalue lies.");
+    double gap = fmin(0.12, 0.7 / (double)count);
+    if (zest_report_figure_begin(page, &f))
+        for (size_t i = 0; i < f.count && !page->status; i++)
+            top_curve(page, &f.curves[i], found[i], gap * ((double)i - 0.5 * (double)(count - 1)));
+    return zest_report_figure_end(page, &f);
+}
+
+void zest_report_sharpness(zest_report_page *page) {
+    size_t const before = page->body.size, count = page->report->count;
+    json_t **found = calloc(count + 1, sizeof *found);
+    if (!found) {
+        page->status = zest_error_memory(&page->error, "the sharpness of runs", count * sizeof *found);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) found[i] = read_found(&page->report->runs[i]);
+    zest_buffer_text(&page->body, "<div class=\"figures\">\n");
+    int any = draw_losses(page, found);
+    if (!page->status) any |= draw_top(page, found);
+    if (any)
+        zest_buffer_text(&page->body, "</div>\n");
+    else
+        page->body.size = before;
+    for (size_t i = 0; i < count; i++) json_decref(found[i]);
+    free(found);
+}

@@ -1,0 +1,276 @@
+#include "run/sharpness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/vector.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "core/direction.h"
+
+enum { GROUP = 16 }; /* lanes at a time */
+enum { SEED_SLICE = 13 };
+static const double usual_rho[] = {0.001, 0.002, 0.003, 0.004, 0.005};
+enum { USUAL = sizeof usual_rho / sizeof *usual_rho };
+
+typedef struct {
+    zest_measure *measure;
+    const zest_loaded *loaded;
+    const zest_ops *ops;
+    zest_sharpness_found *found;
+    zest_neighbourhood_job nearby;
+} work;
+
+/* ---- Nearby ---- */
+
+static zest_status make_radii(zest_sharpness_found *f, zest_error *error) {
+    size_t count = f->plan.radius_count ? f->plan.radius_count : USUAL;
+    f->radii = malloc(count * sizeof *f->radii);
+    f->points = calloc(count, sizeof *f->points);
+    f->losses = calloc(count * f->plan.samples, sizeof *f->losses);
+    if (!f->radii || !f->points || !f->losses)
+        return zest_error_memory(error, "losses", count * f->plan.samples * sizeof *f->losses);
+    for (size_t r = 0; r < count; r++) {
+        f->radii[r] = f->plan.radius_count ? f->plan.radii[r] : usual_rho[r] * sqrt((double)f->dimension);
+        if (!(f->radii[r] > 0) || !isfinite(f->radii[r]))
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--radii takes lengths above 0, not %g",
+                                  f->radii[r]);
+    }
+    f->plan.radii = f->radii;
+    f->plan.radius_count = count;
+    return ZEST_OK;
+}
+
+static zest_status look_nearby(work *w, zest_error *error) {
+    zest_sharpness_found *f = w->found;
+    zest_model_lane itself = {.direction = {.dimension = f->dimension, .gain = 1}};
+    zest_measure_begin(w->measure, "losses nearby",
+                       1 + (double)f->plan.radius_count * (double)f->plan.samples);
+    zest_status status = zest_measure_losses(w->measure, &itself, 1, &f->loss, error);
+    if (!status) status = zest_neighbourhood_measure(&w->nearby, f->losses, error);
+    if (status) return status;
+    double *scratch = malloc(f->plan.samples * sizeof *scratch);
+    if (!scratch) return zest_error_memory(error, "losses", f->plan.samples * sizeof *scratch);
+    for (size_t r = 0; r < f->plan.radius_count; r++)
+        zest_neighbourhood_sum(&w->nearby, r, f->losses, f->plan.t, scratch, &f->points[r]);
+    free(scratch);
+    return ZEST_OK;
+}
+
+zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zest_sharpness_found *b,
+                                        size_t r) {
+    zest_estimate none = {NAN, NAN, NAN};
+    size_t n = a->plan.samples;
+    if (a->dimension != b->dimension || n != b->plan.samples || r >= a->plan.radius_count ||
+        r >= b->plan.radius_count || a->radii[r] != b->radii[r])
+        return none;
+    double *scratch = malloc(n * sizeof *scratch);
+    if (!scratch) return none;
+    zest_estimate e =
+        zest_neighbourhood_difference(a->losses + r * n, b->losses + r * n, n, a->plan.antithetic, scratch);
+    free(scratch);
+    return e;
+}
+
+/* ---- The Hessian ---- */
+
+/* Basis vectors: 2 top + 10, fewer when memory is short, so few that nothing works: an error that says what
+ * would. Beside them stand a gradient, a point and three more such vectors. */
+static zest_status plan_vectors(zest_sharpness_found *f, zest_hessian_plan *plan, zest_error *error) {
+    double d = (double)f->dimension, least = (double)zest_lanczos_least(plan->wanted),
+           memory = 0.9 * zest_measure_free_memory() - 24 * d;
+    plan->vectors = 2 * plan->wanted + 10;
+    if (plan->vectors > plan->steps) plan->vectors = plan->steps;
+    if (least > (double)plan->vectors) least = (double)plan->vectors;
+    double fit = memory / (4 * d) - 3;
+    f->top_bytes = zest_lanczos_memory((size_t)f->dimension, plan->vectors);
+    if (memory + 24 * d <= 0 || (double)plan->vectors <= fit) return ZEST_OK;
+    if (least <= fit) {
+        plan->vectors = (size_t)fit;
+        f->top_bytes = zest_lanczos_memory((size_t)f->dimension, plan->vectors);
+        return ZEST_OK;
+    }
+    return zest_error_set(error, ZEST_ERROR_MEMORY,
+                          "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
+                          "free; %s, or choose fewer tensors with --train-only",
+                          plan->wanted, d, zest_lanczos_memory((size_t)f->dimension, (size_t)least) / 0x1p30,
+                          fmax(memory, 0) / 0x1p30,
+                          fit >= 4 ? "ask for fewer with --top" : "--top 0 needs none");
+}
+
+static zest_status look_at_hessian(work *w, zest_error *error) {
+    zest_sharpness_found *f = w->found;
+    double norm;
+    zest_hessian_plan plan = {.wanted = f->plan.top, .step = f->plan.difference_step};
+    if (plan.wanted > f->dimension) plan.wanted = (size_t)f->dimension;
+    plan.steps = f->plan.lanczos_steps ? f->plan.lanczos_steps : 2 * plan.wanted + 10;
+    zest_status status = plan.wanted ? plan_vectors(f, &plan, error) : ZEST_OK;
+    if (!status) status = zest_measure_norm(w->measure, &norm, error);
+    if (status) return status;
+    zest_hessian hessian = {.slope = zest_measure_slope,
+                            .user = w->measure,
+                            .dimension = (size_t)f->dimension,
+                            .start = norm > 0 ? 0.02 * norm : 0.02,
+                            .ops = w->ops,
+                            .threads = f->plan.threads,
+                            .seed = f->plan.seed};
+    zest_measure_begin(w->measure, "Hessian",
+                       6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, plan.step));
+    if (plan.wanted) status = zest_hessian_find(&hessian, &plan, &f->top, error);
+    if (!status && f->plan.trace_samples)
+        status = zest_hessian_sum(&hessian, f->plan.trace_samples, plan.step, &f->trace, error);
+    return status;
+}
+
+/* Without gradients. */
+static zest_status look_at_curvature(work *w, zest_error *error) {
+    zest_sharpness_found *f = w->found;
+    zest_curvature c;
+    if (!f->plan.trace_samples) return ZEST_OK;
+    double step = f->plan.difference_step / sqrt((double)f->dimension);
+    zest_measure_begin(w->measure, "curvature", 2 * (double)f->plan.trace_samples + 100);
+    zest_status status = zest_curvature_measure(&w->nearby, f->plan.trace_samples, step, &c, error);
+    if (status) return status;
+    f->trace_by_losses = 1;
+    f->trace = (zest_hessian_trace){.trace = c.trace,
+                                    .probes = c.probes,
+                                    .step = c.step * sqrt((double)f->dimension),
+                                    .disagreement = c.disagreement};
+    return ZEST_OK;
+}
+
+/* ---- Slices ---- */
+
+typedef struct {
+    work *w;
+    const float *p, *q;
+    zest_direction direction; /* instead of them, for a line */
+    double unit;              /* its length */
+} slicing;
+
+static zest_status slice_point(void *user, double a, double b, double *loss, zest_error *error) {
+    const slicing *s = user;
+    return zest_measure_at(s->w->measure, s->p, a, s->q, b, loss, error);
+}
+
+static zest_status slice_lane(void *user, double a, double b, double *loss, zest_error *error) {
+    const slicing *s = user;
+    zest_model_lane lane = {s->direction, a / s->unit};
+    (void)b;
+    return zest_measure_losses(s->w->measure, &lane, 1, loss, error);
+}
+
+/* Two random vectors of length 1; in so many dimensions they are as good as orthogonal. */
+static zest_status draw_pair(const work *w, float **room, zest_error *error) {
+    size_t d = (size_t)w->found->dimension;
+    *room = zest_memory_new(2 * d * sizeof **room);
+    if (!*room) return zest_error_memory(error, "the plane of a slice", 2 * d * sizeof **room);
+    for (uint64_t i = 0; i < 2; i++) {
+        float *v = *room + i * d;
+        w->ops->noise->normal(v, zest_seed(w->found->plan.seed, SEED_SLICE, i), 0, d);
+        w->ops->scale_f32(v, (float)(1 / sqrt(w->ops->square_sum(v, d))), d);
+    }
+    return ZEST_OK;
+}
+
+/* As far as the first eigenvalue would raise the loss by as much as it is (or by 0.5), but no farther than
+ * the largest radius. */
+static double usual_span(const zest_sharpness_found *f, int eigen) {
+    double span = 0;
+    for (size_t r = 0; r < f->plan.radius_count; r++) span = fmax(span, f->radii[r]);
+    if (eigen && f->top.values[0] > 0) span = fmin(span, sqrt(2 * fmax(f->loss, 0.5) / f->top.values[0]));
+    return span;
+}
+
+static zest_status cut(work *w, zest_error *error) {
+    zest_sharpness_found *f = w->found;
+    size_t d = (size_t)f->dimension;
+    int plane = f->plan.slice == 2, eigen = !f->plan.seeded && f->top.count > (size_t)plane;
+    int lanes = f->plan.forward_only;
+    float *room = NULL;
+    slicing s = {.w = w};
+    if (!f->plan.slice) return ZEST_OK;
+    f->plan.seeded = !eigen;
+    f->slice = (zest_slice){.dimensions = f->plan.slice,
+                            .points = f->plan.points ? f->plan.points
+                                      : plane        ? 17
+                                                     : 41,
+                            .span = f->plan.span > 0 ? f->plan.span : usual_span(f, eigen)};
+    double points = (double)(f->slice.points | 1);
+    zest_measure_begin(w->measure, "slice", plane ? points * points : points);
+    if (lanes) {
+        zest_status status = zest_direction_make(w->ops, f->plan.threads, &s.direction, ZEST_SPHERE,
+                                                 zest_seed(f->plan.seed, SEED_SLICE, 0), f->dimension, error);
+        s.unit = sqrt((double)f->dimension);
+        return status ? status : zest_slice_measure(&f->slice, slice_lane, &s, error);
+    }
+    zest_status status = eigen ? ZEST_OK : draw_pair(w, &room, error);
+    s.p = eigen ? f->top.vectors : room;
+    s.q = !plane ? NULL : s.p ? s.p + d : NULL;
+    if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
+    free(room);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *error) {
+    zest_sharpness_found *f = w->found;
+    zest_cpu cpu;
+    if (!zest_cpu_detect(&cpu))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
+    w->ops = zest_ops_for(cpu);
+    f->plan = *plan;
+    f->dimension = w->loaded->model->params.dimension;
+    f->examples = zest_measure_examples(w->measure);
+    f->trace.trace = (zest_estimate){NAN, NAN, NAN};
+    if (plan->samples < 2 || (plan->antithetic && plan->samples % 2))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--samples takes 2 or more, an even number with --antithetic");
+    if (!zest_measure_has_slopes()) f->plan.forward_only = 1;
+    if (f->plan.forward_only && f->plan.slice == 2)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "without gradients there are slices along a line alone: take --slice 1");
+    zest_status status = make_radii(f, error);
+    w->nearby = (zest_neighbourhood_job){.losses = zest_measure_losses,
+                                         .user = w->measure,
+                                         .dimension = f->dimension,
+                                         .distribution = plan->distribution,
+                                         .radii = f->radii,
+                                         .radius_count = f->plan.radius_count,
+                                         .samples = plan->samples,
+                                         .antithetic = plan->antithetic,
+                                         .seed = plan->seed,
+                                         .group = GROUP,
+                                         .ops = w->ops,
+                                         .threads = plan->threads};
+    return status;
+}
+
+zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, zest_measure *measure,
+                                   const zest_loaded *loaded, zest_sharpness_found *found,
+                                   zest_error *error) {
+    double began = zest_clock_now();
+    work w = {.measure = measure, .loaded = loaded, .found = found};
+    zest_status status = settle(&w, plan, error);
+    if (!status) status = look_nearby(&w, error);
+    if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples))
+        status = look_at_hessian(&w, error);
+    if (!status && found->plan.forward_only) status = look_at_curvature(&w, error);
+    if (!status) status = cut(&w, error);
+    zest_lanczos_forget(&found->top.process); /* several models may be compared: no memory for old vectors */
+    found->top.vectors = NULL;
+    found->seconds = zest_clock_now() - began;
+    return status;
+}
+
+void zest_sharpness_free(zest_sharpness_found *f) {
+    free(f->radii);
+    free(f->losses);
+    free(f->points);
+    zest_hessian_free(&f->top);
+    zest_slice_free(&f->slice);
+    *f = (zest_sharpness_found){0};
+}
