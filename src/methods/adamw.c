@@ -42,5 +42,5 @@ void zest_adamw_move(zest_method_pass *pass, double factor) {
                    .rate = (float)(pass->lr / (1 - power(is->beta1, pass->step + 1))),
                    .root = (float)(1 / sqrt(1 - power(is->beta2, pass->step + 1))),
                    .epsilon = (float)is->epsilon};
-    zest_sweep_move(pass, each, &c);
+    zest_vectors_move(pass, each, &c);
 }

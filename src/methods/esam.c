@@ -30,8 +30,8 @@ zest_status zest_esam_gather(zest_method_pass *pass) {
         zest_direction direction;
         zest_place place;
         double loss;
-        status = zest_sweep_neighbour(pass, i, &direction, &place);
-        if (!status) status = zest_sweep_evaluate(pass, &place, pass->method->gradient, take, &a, &loss);
+        status = zest_vectors_neighbour(pass, i, &direction, &place);
+        if (!status) status = zest_vectors_evaluate(pass, &place, pass->method->gradient, take, &a, &loss);
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = pass->report->objective = a.sum / (double)a.count;

@@ -54,7 +54,7 @@ static zest_status make(const zest_method *method, float **out, zest_error *erro
     size_t bytes = (size_t)method->params.dimension * sizeof **out;
     *out = zest_memory_new(bytes);
     if (!*out) return zest_error_memory(error, "a method's gradient or state", bytes);
-    zest_sweep_clear(method, *out);
+    zest_vectors_clear(method, *out);
     return ZEST_OK;
 }
 
@@ -125,11 +125,11 @@ zest_status zest_method_step(zest_method *method, const zest_method_oracle *orac
     pass.report = report ? report : &unseen;
     *pass.report = (zest_method_report){0};
     pass.factor = 1;
-    zest_sweep_clear(method, method->gradient);
+    zest_vectors_clear(method, method->gradient);
     zest_status status = gather(&pass);
     if (status) return status;
     double norm;
-    status = zest_sweep_norm(method, method->gradient, &norm, error);
+    status = zest_vectors_norm(method, method->gradient, &norm, error);
     if (status) return status;
     norm *= pass.factor;
     pass.report->norm = norm;

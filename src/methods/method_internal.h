@@ -37,24 +37,24 @@ zest_status zest_tsam_gather(zest_method_pass *pass);
 void zest_sgd_move(zest_method_pass *pass, double factor);
 void zest_adamw_move(zest_method_pass *pass, double factor);
 
-/* ---- sweep.c ---- */
+/* ---- vectors.c ---- */
 
-zest_status zest_sweep_evaluate(zest_method_pass *pass, const zest_place *at, float *gradient,
-                                zest_grad_weigh *weigh, void *weigher, double *loss);
+zest_status zest_vectors_evaluate(zest_method_pass *pass, const zest_place *at, float *gradient,
+                                  zest_grad_weigh *weigh, void *weigher, double *loss);
 /* Neighbour i of the step: the place refers to the direction. */
-zest_status zest_sweep_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
-                                 zest_place *place);
-void zest_sweep_clear(const zest_method *method, float *x);
-void zest_sweep_scale(const zest_method *method, float *x, double c);
+zest_status zest_vectors_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
+                                   zest_place *place);
+void zest_vectors_clear(const zest_method *method, float *x);
+void zest_vectors_scale(const zest_method *method, float *x, double c);
 /* The norm, in blocks of fixed size; *norm may come out infinite or NaN. */
-zest_status zest_sweep_norm(const zest_method *method, const float *x, double *norm, zest_error *error);
+zest_status zest_vectors_norm(const zest_method *method, const float *x, double *norm, zest_error *error);
 /* The gradient in method->point becomes the point `length` uphill from a place. Returns 0 and leaves it when
  * the norm is not finite. */
-zest_status zest_sweep_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite);
+zest_status zest_vectors_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite);
 
 /* What a move does to a run of weights: x as floats, numbers from `first` on. */
-typedef void zest_sweep_each(zest_method_pass *pass, const void *user, uint64_t first, size_t count,
-                             float *x);
-void zest_sweep_move(zest_method_pass *pass, zest_sweep_each *each, const void *user);
+typedef void zest_vectors_each(zest_method_pass *pass, const void *user, uint64_t first, size_t count,
+                               float *x);
+void zest_vectors_move(zest_method_pass *pass, zest_vectors_each *each, const void *user);
 
 #endif

@@ -9,7 +9,7 @@
 zest_status zest_sgd_gather(zest_method_pass *pass) {
     zest_place here = {0};
     zest_status status =
-        zest_sweep_evaluate(pass, &here, pass->method->gradient, NULL, NULL, &pass->report->loss);
+        zest_vectors_evaluate(pass, &here, pass->method->gradient, NULL, NULL, &pass->report->loss);
     pass->report->objective = pass->report->loss;
     return status;
 }
@@ -32,5 +32,5 @@ static void each(zest_method_pass *pass, const void *user, uint64_t first, size_
 
 void zest_sgd_move(zest_method_pass *pass, double factor) {
     float rounded = (float)factor;
-    zest_sweep_move(pass, each, &rounded);
+    zest_vectors_move(pass, each, &rounded);
 }

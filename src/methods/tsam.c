@@ -28,7 +28,7 @@ static double take(void *user, double loss) {
     if (!isfinite(loss)) return 0;
     if (a->count && loss > a->most) {
         double down = zest_exponential(tilt * (a->most - loss));
-        if (down != 1) zest_sweep_scale(a->method, a->method->gradient, down);
+        if (down != 1) zest_vectors_scale(a->method, a->method->gradient, down);
         a->sum *= down;
     }
     if (!a->count || loss > a->most) a->most = loss;
@@ -43,9 +43,9 @@ static double take(void *user, double loss) {
 static zest_status climb(zest_method_pass *pass, zest_place *place, int *finite) {
     zest_method *method = pass->method;
     double loss;
-    zest_sweep_clear(method, method->point);
-    zest_status status = zest_sweep_evaluate(pass, place, method->point, NULL, NULL, &loss);
-    if (!status) status = zest_sweep_uphill(pass, place, method->is.ascent, finite);
+    zest_vectors_clear(method, method->point);
+    zest_status status = zest_vectors_evaluate(pass, place, method->point, NULL, NULL, &loss);
+    if (!status) status = zest_vectors_uphill(pass, place, method->is.ascent, finite);
     *place = (zest_place){.point = method->point};
     return status;
 }
@@ -59,10 +59,11 @@ zest_status zest_tsam_gather(zest_method_pass *pass) {
         zest_place place;
         double loss;
         int finite = 1;
-        status = zest_sweep_neighbour(pass, i, &direction, &place);
+        status = zest_vectors_neighbour(pass, i, &direction, &place);
         if (!status && method->point) status = climb(pass, &place, &finite);
         a.dropped += !finite;
-        if (!status && finite) status = zest_sweep_evaluate(pass, &place, method->gradient, take, &a, &loss);
+        if (!status && finite)
+            status = zest_vectors_evaluate(pass, &place, method->gradient, take, &a, &loss);
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = a.losses / (double)a.count;

@@ -13,15 +13,15 @@ enum { SLICE = 2048, BLOCK = 65536, ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS)
 
 /* ---- Asking ---- */
 
-zest_status zest_sweep_evaluate(zest_method_pass *pass, const zest_place *at, float *gradient,
-                                zest_grad_weigh *weigh, void *weigher, double *loss) {
+zest_status zest_vectors_evaluate(zest_method_pass *pass, const zest_place *at, float *gradient,
+                                  zest_grad_weigh *weigh, void *weigher, double *loss) {
     return pass->oracle->evaluate(pass->oracle->user, at, pass->report->evaluations++, gradient, weigh,
                                   weigher, loss, pass->error);
 }
 
 /* v of a direction on the sphere has norm sqrt(d). */
-zest_status zest_sweep_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
-                                 zest_place *place) {
+zest_status zest_vectors_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
+                                   zest_place *place) {
     const zest_method *method = pass->method;
     uint64_t dimension = method->params.dimension;
     zest_status status =
@@ -37,21 +37,21 @@ static size_t slice_of(uint64_t count, uint64_t first) {
     return count - first < SLICE ? (size_t)(count - first) : SLICE;
 }
 
-void zest_sweep_clear(const zest_method *method, float *x) {
+void zest_vectors_clear(const zest_method *method, float *x) {
     int64_t count = (int64_t)method->params.dimension;
 #pragma omp parallel for schedule(static) num_threads(method->threads)
     for (int64_t i = 0; i < count; i += SLICE)
         memset(x + i, 0, slice_of((uint64_t)count, (uint64_t)i) * sizeof *x);
 }
 
-void zest_sweep_scale(const zest_method *method, float *x, double c) {
+void zest_vectors_scale(const zest_method *method, float *x, double c) {
     int64_t count = (int64_t)method->params.dimension;
 #pragma omp parallel for schedule(static) num_threads(method->threads)
     for (int64_t i = 0; i < count; i += SLICE)
         method->ops->scale_f32(x + i, (float)c, slice_of((uint64_t)count, (uint64_t)i));
 }
 
-zest_status zest_sweep_norm(const zest_method *method, const float *x, double *norm, zest_error *error) {
+zest_status zest_vectors_norm(const zest_method *method, const float *x, double *norm, zest_error *error) {
     uint64_t count = method->params.dimension;
     int64_t blocks = (int64_t)((count + BLOCK - 1) / BLOCK);
     double *sums = malloc((size_t)blocks * sizeof *sums), sum = 0;
@@ -77,10 +77,10 @@ static void uphill_slice(const zest_method *method, const zest_place *from, cons
     method->ops->fma_f32(point, values, c, point, count);
 }
 
-zest_status zest_sweep_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite) {
+zest_status zest_vectors_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite) {
     const zest_method *method = pass->method;
     double norm = 0;
-    zest_status status = zest_sweep_norm(method, method->point, &norm, pass->error);
+    zest_status status = zest_vectors_norm(method, method->point, &norm, pass->error);
     *finite = isfinite(norm);
     if (status || !*finite) return status;
     float c = (float)(length / (norm + 1e-12));
@@ -95,7 +95,7 @@ zest_status zest_sweep_uphill(zest_method_pass *pass, const zest_place *from, do
 
 /* ---- Moves ---- */
 
-static void move_slice(zest_method_pass *pass, zest_sweep_each *each, const void *user,
+static void move_slice(zest_method_pass *pass, zest_vectors_each *each, const void *user,
                        const zest_tensor *tensor, uint64_t first) {
     const zest_ops *ops = pass->method->ops;
     uint64_t number = tensor->first + first,
@@ -117,7 +117,7 @@ static void move_slice(zest_method_pass *pass, zest_sweep_each *each, const void
     (brain ? ops->store_bf16 : ops->store_f16)(x, wide, random, count);
 }
 
-void zest_sweep_move(zest_method_pass *pass, zest_sweep_each *each, const void *user) {
+void zest_vectors_move(zest_method_pass *pass, zest_vectors_each *each, const void *user) {
     const zest_params *params = &pass->method->params;
     for (size_t t = 0; t < params->count; t++) {
         const zest_tensor *tensor = &params->tensors[t];
