@@ -77,7 +77,7 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     if (!status)
         status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &step,
                                   &loaded, &error);
-    if (!status && *out) status = zest_checkpoint_write(out, loaded.model, step, &error);
+    if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, &error);
     int code = status ? zest_output_fail(status, error.message) : print_model(options, loaded.model, step);
     zest_load_free(&loaded);
     zest_options_free(&run);

@@ -8,13 +8,13 @@
 
 #include "base/file.h"
 
-zest_status zest_checkpoint_write(const char *folder, const zest_model *model, uint64_t step,
+zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
                                   zest_error *error) {
     char text[128];
-    zest_status status = zest_model_save(model, folder, error);
+    zest_status status = zest_load_save(loaded, folder, error);
     if (status) return status;
     snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"}\n", step,
-             zest_params_fingerprint(&model->params));
+             zest_params_fingerprint(&loaded->model->params));
     char *path = zest_file_join(folder, "zest.json");
     if (!path) return zest_error_memory(error, folder, strlen(folder));
     status = zest_file_write(path, text, strlen(text), error);

@@ -6,9 +6,9 @@
 #ifndef ZEST_RUN_CHECKPOINT_H
 #define ZEST_RUN_CHECKPOINT_H
 
-#include "models/model.h"
+#include "run/load.h"
 
-zest_status zest_checkpoint_write(const char *folder, const zest_model *model, uint64_t step,
+zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
                                   zest_error *error);
 /* What the note says; 0 when there is none that can be read. */
 int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint);

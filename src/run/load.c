@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "models/freeze.h"
+#include "text/save.h"
 
 enum { CONFIG_LIMIT = 16 << 20 };
 
@@ -123,6 +124,12 @@ void zest_load_free(zest_loaded *loaded) {
     zest_tokenizer_free(loaded->tokenizer);
     zest_model_free(loaded->model);
     *loaded = (zest_loaded){0};
+}
+
+zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_error *error) {
+    zest_status status = zest_model_save(loaded->model, folder, error);
+    int written = loaded->model->folder || !loaded->tokenizer || !zest_save_can(loaded->tokenizer);
+    return status || written ? status : zest_save_tokenizer(loaded->tokenizer, folder, error);
 }
 
 /* ---- Options that depend on the model ---- */

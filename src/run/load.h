@@ -26,6 +26,10 @@ zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const 
 zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error);
 void zest_load_free(zest_loaded *loaded);
 
+/* Writes the model as a Hugging Face folder, with its tokenizer: the files it came with, or, from a GGUF
+ * file, a tokenizer.json where it is of a kind that can be written. */
+zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_error *error);
+
 /* What the options say about a model's memory and its passes. */
 zest_model_options zest_load_model_options(const zest_options *options);
 zest_model_runner_options zest_load_runner_options(const zest_options *options);

@@ -96,15 +96,15 @@ static zest_status move(const char *from, const char *to, int may_lack, zest_err
     return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be renamed to %s", from, to);
 }
 
-zest_status zest_snapshot_write(const char *name, const zest_model *model, const zest_params *state,
+zest_status zest_snapshot_write(const char *name, const zest_loaded *loaded, const zest_params *state,
                                 uint64_t step, zest_error *error) {
     char *fresh = with_ending(name, 1), *old = with_ending(name, 2);
     if (state && !state->count) state = NULL;
     zest_status status =
         fresh && old ? zest_file_remove_folder(fresh, error) : zest_error_memory(error, name, strlen(name));
-    if (!status) status = zest_model_save(model, fresh, error);
+    if (!status) status = zest_load_save(loaded, fresh, error);
     if (!status && state) status = write_state(fresh, state, error);
-    if (!status) status = write_note(fresh, model, state, step, error);
+    if (!status) status = write_note(fresh, loaded->model, state, step, error);
     if (!status) status = zest_file_remove_folder(old, error);
     if (!status) status = move(name, old, 1, error);
     if (!status) status = move(fresh, name, 0, error);

@@ -10,7 +10,7 @@
 #include "run/load.h"
 
 /* state: arrays as tensors; NULL or none: there is no state. */
-zest_status zest_snapshot_write(const char *name, const zest_model *model, const zest_params *state,
+zest_status zest_snapshot_write(const char *name, const zest_loaded *loaded, const zest_params *state,
                                 uint64_t step, zest_error *error);
 
 typedef struct {

@@ -124,12 +124,11 @@ static zest_status save(zest_trainer *t, zest_trainer_moment moment) {
     if (t->gradients && t->saved_step != t->step) {
         status = zest_log_sync(t->log, t->error);
         if (!status)
-            status =
-                zest_snapshot_write(t->folder.last, t->loaded.model, &t->gradients->state, t->step, t->error);
+            status = zest_snapshot_write(t->folder.last, &t->loaded, &t->gradients->state, t->step, t->error);
         if (!status) t->saved_step = t->step;
     }
     if (!status && moment == ZEST_SAVE_BEST)
-        status = zest_snapshot_write(t->folder.best, t->loaded.model, NULL, t->step, t->error);
+        status = zest_snapshot_write(t->folder.best, &t->loaded, NULL, t->step, t->error);
     return status;
 }
 

@@ -79,8 +79,8 @@ static zest_status save(zest_trainer *t, zest_trainer_moment moment) {
     if (moment == ZEST_SAVE_STEP || (moment == ZEST_SAVE_EVAL && !due)) return ZEST_OK;
     zest_status status = zest_model_fetch(t->loaded.runner, t->error);
     if (!status)
-        status = zest_checkpoint_write(moment == ZEST_SAVE_BEST ? t->folder.best : t->folder.last,
-                                       t->loaded.model, t->step, t->error);
+        status = zest_checkpoint_write(moment == ZEST_SAVE_BEST ? t->folder.best : t->folder.last, &t->loaded,
+                                       t->step, t->error);
     t->saved = zest_clock_now();
     return status;
 }
