@@ -159,6 +159,7 @@ static zest_hessian hessian_of(subject *s, int threads) {
 
 static void test_measured(void **state) {
     (void)state;
+    if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
     subject s;
     open_reviews(&s, "*layer.5.output.LayerNorm.bias", 1, 10);
     assert_int_equal(zest_measure_examples(s.measure), 10);
@@ -170,6 +171,7 @@ static void test_measured(void **state) {
 /* The loss at a point is the loss in a lane, and a slope is the slope of that loss. */
 static void test_consistent(void **state) {
     (void)state;
+    if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
     subject s;
     open_reviews(&s, "*layer.5*", 2, 150); /* two batches */
     size_t d = s.loaded.model->params.dimension;
@@ -199,6 +201,7 @@ static void test_consistent(void **state) {
 /* Eigenvalues, bit for bit, whatever the number of threads. */
 static void test_threads(void **state) {
     (void)state;
+    if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
     double values[2][3];
     for (int i = 0; i < 2; i++) {
         subject s;

@@ -42,8 +42,20 @@ static void verdict(void) {
     assert_int_equal(count, 0);
 }
 
+/* Before anything is loaded: a test that is skipped frees nothing. */
+static void need_device(void) {
+    zest_device *device;
+    zest_error error = {0};
+    if (zest_device_open(ZEST_DEVICE_CUDA, ZEST_COMPUTE_F32, &device, &error)) {
+        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
+        skip();
+    }
+    zest_device_close(device);
+}
+
 static void families(void **state) {
     (void)state;
+    need_device();
     for (size_t i = 0; i < TEST_MODELS; i++) {
         zest_model *model = test_model(test_models[i], ZEST_MODEL_AS_STORED);
         test_golden golden = test_golden_open(test_models[i]);
@@ -111,6 +123,7 @@ static void compare(const char *name, const zest_model *model, const zest_model_
 
 static void losses(void **state) {
     (void)state;
+    need_device();
     for (size_t i = 0; i < TEST_MODELS; i++) {
         zest_model *model = test_model(test_models[i], i % 2 ? ZEST_MODEL_AS_STORED : ZEST_MODEL_BF16);
         test_golden golden = test_golden_open(test_models[i]);
@@ -127,6 +140,7 @@ static void losses(void **state) {
 /* Some tensors stay as they are, in every lane. */
 static void frozen(void **state) {
     (void)state;
+    need_device();
     static const char *const cases[][3] = {{"roberta", "*query*,*LayerNorm*", ""},
                                            {"opt", "", "*embed*,*fc1*"},
                                            {"llama", "", "*q_proj*,*norm*"}};
@@ -147,6 +161,7 @@ static void frozen(void **state) {
  * limit is held. */
 static void little_memory(void **state) {
     (void)state;
+    need_device();
     static const char config[] =
         "{\"model_type\": \"opt\", \"vocab_size\": 1000, \"hidden_size\": 256, \"num_hidden_layers\": 1, "
         "\"num_attention_heads\": 4, \"ffn_dim\": 1024, \"word_embed_proj_dim\": 256, "
@@ -202,6 +217,7 @@ static void little_memory(void **state) {
 /* Two prompts, the first with two options, the second with three. */
 static void sharing(void **state) {
     (void)state;
+    need_device();
     static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
     static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
     static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
@@ -231,6 +247,7 @@ static void sharing(void **state) {
  * vocabulary of several blocks. */
 static void larger(void **state) {
     (void)state;
+    need_device();
     static const char *const configs[] = {
         "{\"model_type\": \"opt\", \"vocab_size\": 17000, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
         "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
@@ -263,6 +280,7 @@ static void larger(void **state) {
 
 static void generation(void **state) {
     (void)state;
+    need_device();
     static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2"};
     enum { MOST = 12 };
     for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
@@ -336,6 +354,7 @@ static void assert_same_tensors(const zest_params *a, const zest_params *b) {
 /* Losses of the GPU, replayed on the CPU, end in the GPU's bits; and the other way round. */
 static void steps_replay(void **state) {
     (void)state;
+    need_device();
     enum { CASES = 6 };
     static const zest_model_storage storages[CASES] = {ZEST_MODEL_F32,  ZEST_MODEL_BF16, ZEST_MODEL_F16,
                                                        ZEST_MODEL_BF16, ZEST_MODEL_F16,  ZEST_MODEL_BF16};
@@ -376,6 +395,7 @@ static void steps_replay(void **state) {
 /* What the host changed arrives with send. */
 static void sending(void **state) {
     (void)state;
+    need_device();
     zest_model *model = test_model("opt", ZEST_MODEL_F32);
     test_golden golden = test_golden_open("opt");
     zest_model_runner *gpu = open_device(model, ZEST_COMPUTE_F32, 0);
@@ -396,6 +416,7 @@ static void sending(void **state) {
 /* A NaN reaches the losses; a batch that cannot fit is answered with a number that can. */
 static void bad_numbers_and_sizes(void **state) {
     (void)state;
+    need_device();
     zest_model *model = test_model("opt", ZEST_MODEL_F32);
     test_golden golden = test_golden_open("opt");
     test_objectives objectives;
