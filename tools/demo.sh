@@ -10,7 +10,7 @@ train() { # name, options...
     name=$1
     shift
     step ./zest train --model examples/roberta-tiny --task examples/reviews/reviews.task --weights f32 \
-        --batch 64 --lr 4e-4 --steps "${STEPS:-120}" --eval-every 30 "$@" --out "$out/$name"
+        --batch 64 --lr 3e-4 --steps "${STEPS:-160}" --eval-every 40 "$@" --out "$out/$name"
 }
 
 echo "Before: the model answers 'good' to nearly everything."
@@ -24,10 +24,10 @@ train zest-n --method zest-n --t 20
 train zest-bc --method zest-bc --t 20
 echo
 echo "3. What the runs leave can be used: new sentences, a few further steps, any step again."
-printf 'sentence\nThe soup was cold and the waiter rude.\nWe laughed all the way home.\n' >"$out/new.tsv"
+printf 'sentence\nThe worst meal of the year, cold and late.\nA wonderful evening with good friends.\n' >"$out/new.tsv"
 step ./zest predict "$out/zest-n" --input "$out/new.tsv"
-step ./zest train --resume "$out/zest-n" --steps "$((${STEPS:-120} + 10))" --quiet
-step ./zest replay "$out/zest-n" --step 60 --out "$out/model-60"
+step ./zest train --resume "$out/zest-n" --steps "$((${STEPS:-160} + 10))" --quiet
+step ./zest replay "$out/zest-n" --step 80 --out "$out/model-80"
 echo
 echo "4. The runs side by side:"
 step ./zest report "$out/mezo" "$out/zest-n" "$out/zest-bc" --out "$out/report.html"
