@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/distance.h"
+
 /* ---- The table ---- */
 
 #define NONE -HUGE_VAL, HUGE_VAL, 0, ""
@@ -32,31 +34,12 @@ zest_option_id zest_option_find_letter(char letter, unsigned users) {
     return (zest_option_id)id;
 }
 
-/* Edit distance of two short words. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[64], length = strlen(b);
-    if (length >= 64) return 64;
-    for (size_t j = 0; j <= length; j++) row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[length];
-}
-
 const char *zest_option_nearest(const char *name, unsigned users) {
     const char *nearest = NULL;
     size_t least = 3; /* further away is no typing mistake */
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         if (!(table[id].users & users)) continue;
-        size_t d = distance(name, table[id].name);
+        size_t d = zest_distance(name, strlen(name), table[id].name);
         if (d < least && d < strlen(table[id].name)) least = d, nearest = table[id].name;
     }
     return nearest;

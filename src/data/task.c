@@ -8,31 +8,13 @@
 
 #include "data/task_internal.h"
 #include "data/task_table.h"
+#include "base/distance.h"
 
 /* ---- By name ---- */
 
 enum { TASKS = sizeof zest_task_table / sizeof zest_task_table[0] };
 
 const zest_task *zest_task_at(size_t index) { return index < TASKS ? &zest_task_table[index] : NULL; }
-
-size_t zest_task_distance(const char *a, const char *b) {
-    size_t row[64], length = strlen(b);
-    if (length >= 64) return 64;
-    for (size_t j = 0; j <= length; j++) row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            int differ = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
-            size_t best = diagonal + (size_t)differ;
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[length];
-}
 
 /* Calls itself so, or has such an alias. */
 static int is_called(const zest_task *task, const char *name) {
@@ -52,7 +34,7 @@ static zest_status refuse_name(const char *name, zest_error *error) {
     char room[64], known[400];
     size_t used = 0;
     for (size_t i = 0; i < TASKS; i++) {
-        size_t d = zest_task_distance(name, zest_task_table[i].name);
+        size_t d = zest_distance(name, strlen(name), zest_task_table[i].name);
         if (d < least && d < strlen(zest_task_table[i].name)) least = d, nearest = zest_task_table[i].name;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                                  zest_task_table[i].name);

@@ -40,6 +40,7 @@
 #include "base/file.h"
 #include "data/task_internal.h"
 #include "text/unicode.h"
+#include "base/distance.h"
 
 enum { FILE_LIMIT = 1 << 20 };
 
@@ -132,7 +133,7 @@ static zest_status refuse_key(const parser *p, size_t line, const char *name) {
     size_t least = 3; /* further away is no typing mistake */
     char room[64];
     for (int id = 0; id < KEY_COUNT; id++) {
-        size_t d = zest_task_distance(name, key_names[id]);
+        size_t d = zest_distance(name, strlen(name), key_names[id]);
         if (d < least && d < strlen(key_names[id])) least = d, nearest = key_names[id];
     }
     return refuse(p, line, "no key is called '%s'%s%s%s", zest_rows_show(name, room),

@@ -7,7 +7,4 @@
 /* *task is empty and is left so on error. */
 zest_status zest_task_read_file(const char *path, zest_task *task, zest_error *error);
 
-/* How many letters must change to turn one short name into the other, without regard to case. */
-size_t zest_task_distance(const char *a, const char *b);
-
 #endif

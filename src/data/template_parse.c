@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/distance.h"
+
 #include "data/template_internal.h"
 
 typedef struct {
@@ -34,31 +36,13 @@ static zest_status no_memory(const parser *p) {
     return zest_error_memory(p->error, "a template", strlen(p->text));
 }
 
-/* Edit distance of two short words. */
-static size_t distance(const char *a, size_t size, const char *b) {
-    size_t row[32], length = strlen(b);
-    for (size_t j = 0; j <= length; j++) row[j] = j;
-    for (size_t i = 1; i <= size; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= length; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[length];
-}
-
 static zest_status refuse_change(const parser *p, size_t at, size_t size) {
     const char *nearest = NULL;
     size_t least = 4; /* further away is no typing mistake */
     zest_buffer known = {0};
     for (size_t i = 0; i < ZEST_TEMPLATE_NAMED; i++) {
         const char *name = zest_template_change_names[i];
-        size_t d = distance(p->text + at, size, name);
+        size_t d = zest_distance(p->text + at, size, name);
         if (d < least) least = d, nearest = name;
         zest_buffer_format(&known, "%s, ", name);
     }
