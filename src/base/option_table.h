@@ -38,9 +38,9 @@ enum {
 /* those that know language models */
 #define ZEST_FOR_MODELS \
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
-#define ZEST_FOR_ALL_COMMANDS \
-    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | ZEST_FOR_REPORT | \
-     ZEST_FOR_SWEEP)
+#define ZEST_FOR_ALL_COMMANDS                                                                 \
+    (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
+     ZEST_FOR_REPORT | ZEST_FOR_SWEEP)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \

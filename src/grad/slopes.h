@@ -11,20 +11,9 @@
 
 #include "backend/cpu/functions.h"
 
-/* Phi(-a) as in f_gelu; Phi(x) = Phi(-a) + [x > 0] (1 - 2 Phi(-a)). */
+/* Phi(x) = Phi(-a) + [x > 0] (1 - 2 Phi(-a)), a = |x|. */
 static inline vec f_gelu_slope(vec x) {
-    vec a = v_min(v_set(6.0f), v_abs(x));
-    vec p = v_fma(v_set(-1.98198489e-08f), a, v_set(5.84411907e-07f));
-    p = v_fma(p, a, v_set(-7.39835559e-06f));
-    p = v_fma(p, a, v_set(5.12119659e-05f));
-    p = v_fma(p, a, v_set(-0.000185349985f));
-    p = v_fma(p, a, v_set(-2.3116434e-05f));
-    p = v_fma(p, a, v_set(0.0048511643f));
-    p = v_fma(p, a, v_set(-0.0363803804f));
-    p = v_fma(p, a, v_set(-0.318294108f));
-    p = v_fma(p, a, v_set(-0.797887206f));
-    p = v_fma(p, a, v_set(-0.693147063f));
-    vec below = f_exp(p);
+    vec below = f_normal_tail(v_min(v_set(6.0f), v_abs(x)));
     vec phi = v_mul(v_set(0.398942280f), f_exp(v_mul(v_set(-0.5f), v_mul(x, x))));
     vec cumulative = v_fma(v_step(x), v_fma(v_set(-2.0f), below, v_set(1.0f)), below);
     return v_fma(x, phi, cumulative);
