@@ -1,28 +1,13 @@
 /* zest sharpness: how flat the loss is around the weights of runs or models. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/sharpness.h"
 #include "cli/subject.h"
 #include "models/freeze.h"
-
-/* ---- Ctrl-C: nothing is half written; a second one ends zest at once ---- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 typedef struct {
     zest_progress progress;
@@ -89,7 +74,7 @@ static zest_status measure(const zest_subject *subject, const zest_examples *exa
         .seed = plan->seed,
         .compute = (zest_compute)zest_options_whole(given, ZEST_OPTION_COMPUTE),
         .threads = plan->threads,
-        .stop = &interrupted,
+        .stop = zest_interrupt_catch(),
         .tell = tell,
         .user = w,
     };
@@ -227,7 +212,6 @@ static int run(const zest_options *options, char **words, int count) {
     char **tasks = calloc((size_t)count, sizeof *tasks);
     zest_status status =
         found && tasks ? make_plan(options, &plan, &radii, &error) : zest_error_memory(&error, "results", 0);
-    catch_signals();
     zest_progress_begin(&w.progress, (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     for (int i = 0; i < count && !status; i++)
         status = look_at(words[i], options, &plan, &w, &found[i], &tasks[i], &error);

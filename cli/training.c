@@ -5,24 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/interrupt.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "run/trainer.h"
-
-/* ---- Ctrl-C ends the run after the step in flight; a second one ends zest ---- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- While it runs ---- */
 
@@ -125,8 +111,8 @@ int zest_training_run(const zest_options *given) {
     zest_ctx *ctx = zest_output_context();
     if (!ctx) return ZEST_EXIT_FAILURE;
     watch w = {.lines = !json && !quiet, .first = -1, .loss = NAN};
-    zest_trainer_hooks hooks = {.tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = &interrupted};
-    catch_signals();
+    zest_trainer_hooks hooks = {
+        .tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = zest_interrupt_catch()};
     zest_progress_begin(&w.progress, quiet);
     zest_status status = zest_options_copy(&options, given, &error);
     if (!status)

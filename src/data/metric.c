@@ -130,6 +130,11 @@ static double mean_loss(const zest_examples *e, const zest_predictions *p) {
     return tokens ? mean(p->losses, p->count) * (double)p->count / (double)tokens : NAN;
 }
 
+const char *zest_metric_name(zest_metric metric) {
+    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
+    return names[metric];
+}
+
 double zest_metric_value(const zest_metrics *metrics, zest_metric metric) {
     switch (metric) {
     case ZEST_METRIC_ACCURACY: return metrics->accuracy;

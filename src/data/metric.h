@@ -45,6 +45,7 @@ zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane
 /* What predictions amount to. */
 void zest_metric_sum(const zest_task *task, const zest_examples *examples, const zest_predictions *p,
                      zest_metrics *metrics);
+const char *zest_metric_name(zest_metric metric); /* "accuracy", "f1", "em", "loss" */
 /* One of the figures; larger is better, but for the loss. */
 double zest_metric_value(const zest_metrics *metrics, zest_metric metric);
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "data/task.h"
 #include "run/folder.h"
+#include "data/metric.h"
 #include "run/sweep.h"
 
 enum { RESULT_LIMIT = 1 << 20, ANSWERS_LIMIT = 1 << 30 };
@@ -54,10 +55,9 @@ static zest_sweep_figures figures(const json_t *object) {
 
 /* What the weights of a run are chosen by, and so what chooses between runs. */
 static zest_metric selection(const zest_sweep_run *run) {
-    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
     const char *select = run->value[ZEST_OPTION_SELECT];
     for (int i = 0; i < 4 && select; i++)
-        if (!strcmp(select, names[i])) return (zest_metric)i;
+        if (!strcmp(select, zest_metric_name((zest_metric)i))) return (zest_metric)i;
     zest_task task;
     zest_metric by = ZEST_METRIC_ACCURACY;
     if (!run->value[ZEST_OPTION_TASK] || zest_task_open(run->value[ZEST_OPTION_TASK], &task, NULL)) return by;

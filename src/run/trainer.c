@@ -171,7 +171,7 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     r->dev_count = t->counts[ZEST_PART_DEV];
     r->test_count = t->counts[ZEST_PART_TEST];
     r->cut = t->cut;
-    strncpy(r->metric, zest_trainer_metric_name(t->metric), sizeof r->metric - 1);
+    strncpy(r->metric, zest_metric_name(t->metric), sizeof r->metric - 1);
     zest_status status = t->kept ? t->way->save(t, ZEST_SAVE_END) : ZEST_OK;
     if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = judge_best(t, r);
     r->seconds = zest_trainer_seconds(t);

@@ -146,7 +146,6 @@ int zest_trainer_dev_due(const zest_trainer *t);
 zest_status zest_trainer_recall(zest_trainer *t, const zest_log *log);
 
 /* ---- trainer_tell.c ---- */
-const char *zest_trainer_metric_name(zest_metric metric);
 zest_status zest_trainer_tell_start(zest_trainer *t, int resumed);
 zest_status zest_trainer_tell_step(zest_trainer *t, const zest_trainer_took *took);
 zest_status zest_trainer_tell_eval(zest_trainer *t, const zest_metrics *metrics, int best);

@@ -17,11 +17,6 @@ static zest_status scalar(zest_trainer *t, const char *tag, double value) {
     return zest_events_scalar(t->events, tag, t->step, wall_time(), value, t->error);
 }
 
-const char *zest_trainer_metric_name(zest_metric metric) {
-    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
-    return names[metric];
-}
-
 /* ---- Start ---- */
 
 zest_status zest_trainer_tell_start(zest_trainer *t, int resumed) {
@@ -46,7 +41,7 @@ zest_status zest_trainer_tell_start(zest_trainer *t, int resumed) {
                   .device = zest_options_text(t->options, ZEST_OPTION_DEVICE),
                   .parameters = parameters,
                   .trained = model->params.dimension},
-        .task = {.name = t->task, .metric = zest_trainer_metric_name(t->metric), .classes = t->classes},
+        .task = {.name = t->task, .metric = zest_metric_name(t->metric), .classes = t->classes},
         .train = t->counts[ZEST_PART_TRAIN],
         .dev = t->counts[ZEST_PART_DEV],
         .test = t->counts[ZEST_PART_TEST],
