@@ -10,123 +10,17 @@
 #include "run/log.h"
 #include "run/rebuild.h"
 #include "run/trainer.h"
-#include "tests/support.h"
+#include "tests/training.h"
 
 #define REAL "model=examples/roberta-tiny task=examples/reviews/reviews.task "
 #define BASE                                                                                      \
     "task=examples/reviews/reviews.task shots=16 batch=16 lr=1e-3 rho=0.01 k=2 seed=13 steps=10 " \
     "eval-every=3 t=1 threads=2 "
 
-/* A model that has learnt nothing but is fast, with the demo's tokenizer. */
-static char nothing[64];
-static const char *const config =
-    "{\"model_type\": \"roberta\", \"vocab_size\": 4096, \"hidden_size\": 16, \"num_hidden_layers\": 2, "
-    "\"num_attention_heads\": 2, \"intermediate_size\": 32, \"hidden_act\": \"gelu\", "
-    "\"max_position_embeddings\": 130, \"type_vocab_size\": 1, \"layer_norm_eps\": 1e-5, \"pad_token_id\": "
-    "1, "
-    "\"tie_word_embeddings\": true, \"architectures\": [\"RobertaForMaskedLM\"]}";
-
-static char place[64]; /* a folder for one test */
-
-static int make_place(void **state) {
-    (void)state;
-    return test_folder(place) == NULL;
-}
-
-static int remove_place(void **state) {
-    (void)state;
-    test_remove(place);
-    return 0;
-}
-
-static int make_model(void **state) {
-    (void)state;
-    static const char *const files[] = {"vocab.json", "merges.txt", "tokenizer_config.json"};
-    zest_model *model;
-    zest_error error = {0};
-    zest_model_options options = {.storage = ZEST_MODEL_BF16};
-    if (!test_folder(nothing) || zest_model_random(config, 5, &options, &model, &error)) return -1;
-    int failed = zest_model_save(model, nothing, &error) != ZEST_OK;
-    for (size_t i = 0; i < 3; i++) {
-        char from[128], to[128];
-        snprintf(from, sizeof from, "examples/roberta-tiny/%s", files[i]);
-        snprintf(to, sizeof to, "%s/%s", nothing, files[i]);
-        test_copy_file(from, to);
-    }
-    zest_model_free(model);
-    return failed;
-}
-
-static int remove_model(void **state) {
-    (void)state;
-    test_remove(nothing);
-    return 0;
-}
-
-static const char *in_place(const char *name) {
-    static char room[4][256];
-    static int next;
-    char *out = room[next++ % 4];
-    snprintf(out, 256, "%s/%s", place, name);
-    return out;
-}
-
-/* Stops a run from its own news, as Ctrl-C would. */
-typedef struct {
-    volatile sig_atomic_t stop;
-    uint64_t at;
-} stopper;
-
-static void stop_at(const zest_trainer_news *news, void *user) {
-    stopper *s = user;
-    if (s->at && !news->evaluated && news->step >= s->at) s->stop = 1;
-}
-
 static zest_status train(const char *options, const char *out, uint64_t stop, zest_trainer_result *result,
                          zest_error *error) {
-    zest_options o;
-    zest_options_init(&o);
-    stopper s = {.at = stop};
-    zest_trainer_hooks hooks = {.tell = stop_at, .user = &s, .stop = &s.stop};
-    zest_ctx *ctx = zest_ctx_new();
-    zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAIN, options, "test", error);
-    if (!status && out) status = zest_options_set_id(&o, ZEST_OPTION_OUT, out, error);
-    if (!status && !*zest_options_text(&o, ZEST_OPTION_MODEL))
-        status = zest_options_set_id(&o, ZEST_OPTION_MODEL, nothing, error);
-    if (!status) status = zest_trainer_run(ctx, &o, &hooks, result, error);
-    zest_options_free(&o);
-    zest_ctx_free(ctx);
-    return status;
-}
-
-static zest_status resume(const char *folder, const char *given, uint64_t stop, zest_trainer_result *result,
-                          zest_error *error) {
-    zest_options o;
-    zest_options_init(&o);
-    stopper s = {.at = stop};
-    zest_trainer_hooks hooks = {.tell = stop_at, .user = &s, .stop = &s.stop};
-    zest_ctx *ctx = zest_ctx_new();
-    zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAIN, given, "test", error);
-    if (!status) status = zest_trainer_resume(ctx, folder, &o, &hooks, result, error);
-    zest_options_free(&o);
-    zest_ctx_free(ctx);
-    return status;
-}
-
-#define assert_fine(call)                                    \
-    do {                                                     \
-        zest_error error_ = {0};                             \
-        zest_error *const error = &error_;                   \
-        if (call) fail_msg("%s: %s", #call, error_.message); \
-    } while (0)
-
-static void same_file(const char *a, const char *b) {
-    zest_buffer x = {0}, y = {0};
-    assert_fine(zest_file_read(a, (size_t)1 << 30, &x, error));
-    assert_fine(zest_file_read(b, (size_t)1 << 30, &y, error));
-    if (x.size != y.size || memcmp(x.data, y.data, x.size)) fail_msg("%s and %s differ", a, b);
-    zest_buffer_free(&x);
-    zest_buffer_free(&y);
+    training_watch watch = {.stop_at = stop};
+    return training_run(options, out, &watch, result, error);
 }
 
 /* Journals, weights and results of two runs are the same, bit for bit. */
@@ -206,7 +100,7 @@ static void an_interrupted_run_goes_on_as_if_nothing_happened(void **state) {
         assert_fine(train(BASE, run, at, &first, error));
         assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
         assert_int_equal(first.step, at);
-        assert_fine(resume(run, "", 0, &rest, error));
+        assert_fine(training_resume(run, "", &rest, error));
         same_run(in_place("whole"), run);
         same_result(&whole, &rest);
     }
@@ -245,7 +139,7 @@ static void a_kill_loses_the_step_in_flight_at_most(void **state) {
             cut_file(path, 5 * (long)(20 + 8 * 4));
             snprintf(path, sizeof path, "%s/last", run);
         }
-        assert_fine(resume(run, "", 0, &rest, error));
+        assert_fine(training_resume(run, "", &rest, error));
         same_run(in_place("whole"), run);
         same_result(&whole, &rest);
     }
@@ -256,7 +150,7 @@ static void further_than_planned(void **state) {
     zest_trainer_result whole, first, rest;
     assert_fine(train(BASE " steps=13", in_place("whole"), 0, &whole, error));
     assert_fine(train(BASE, in_place("run"), 0, &first, error));
-    assert_fine(resume(in_place("run"), "steps=13", 0, &rest, error));
+    assert_fine(training_resume(in_place("run"), "steps=13", &rest, error));
     same_file(in_place("whole/last/model.safetensors"), in_place("run/last/model.safetensors"));
     assert_int_equal(rest.step, 13);
 }
@@ -266,9 +160,9 @@ static void what_may_not_change_does_not(void **state) {
     zest_trainer_result result;
     assert_fine(train(BASE, in_place("run"), 2, &result, error));
     zest_error error = {0};
-    assert_int_equal(resume(in_place("run"), "lr=1", 0, &result, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(training_resume(in_place("run"), "lr=1", &result, &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "--lr is '1e-3'"));
-    assert_int_equal(resume(in_place("nowhere"), "", 0, &result, &error), ZEST_ERROR_FILE);
+    assert_int_equal(training_resume(in_place("nowhere"), "", &result, &error), ZEST_ERROR_FILE);
     assert_int_equal(train(BASE, in_place("run"), 0, &result, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "resume"));
 }
@@ -282,7 +176,7 @@ static void patience_ends_a_run(void **state) {
     assert_int_equal(result.best_step, 0);
     assert_int_equal(result.step, 6);
     same_metrics(&result.dev, &result.start);
-    assert_fine(resume(in_place("run"), "", 0, &again, error)); /* and stays ended */
+    assert_fine(training_resume(in_place("run"), "", &again, error)); /* and stays ended */
     assert_int_equal(again.step, 6);
 }
 
@@ -336,7 +230,7 @@ static void frozen_tensors_stay(void **state) {
     zest_trainer_result result;
     zest_model *start, *end;
     assert_fine(train(BASE " freeze=*embeddings*", in_place("run"), 0, &result, error));
-    assert_fine(zest_model_load(nothing, NULL, &start, error));
+    assert_fine(zest_model_load(training_model, NULL, &start, error));
     assert_fine(zest_model_load(in_place("run/last"), NULL, &end, error));
     for (size_t i = 0; i < start->tensor_count; i++) {
         const zest_tensor *a = &start->tensors[i], *b = &end->tensors[i];
@@ -399,7 +293,7 @@ static void a_run_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, make_place, remove_place)
+#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, training_make_place, training_remove_place)
         IN_PLACE(a_run_keeps_everything),
         IN_PLACE(threads_and_live_pairs_change_nothing),
         IN_PLACE(an_interrupted_run_goes_on_as_if_nothing_happened),
@@ -413,5 +307,5 @@ int main(void) {
         cmocka_unit_test(epochs_are_steps),
         cmocka_unit_test(a_run_learns),
     };
-    return cmocka_run_group_tests(tests, make_model, remove_model);
+    return cmocka_run_group_tests(tests, training_make_model, training_remove_model);
 }
