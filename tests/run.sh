@@ -54,7 +54,7 @@ for cpu in avx512bf16 avx512 avx2 plain; do
 done
 for test in tests/cli/*.sh; do
     case "$test" in */lib.sh) continue ;; esac
-    # two that take minutes under the sanitizers; what they run is sanitized by test_sweep, test_sharpness and train.sh
+    # two that take minutes under the sanitizers; what they run is sanitized by test_sweep, test_hessian, test_sharpness and train.sh
     case "${SANITIZED:-}$test" in 1*/sweep.sh | 1*/sharpness.sh) continue ;; esac
     script "$test" sh "$test"
 done

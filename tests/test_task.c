@@ -1,17 +1,7 @@
-/* Tasks: the table, the files of the built-in ones where they are, and task files good and bad. */
-#include "tests/support.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Tasks by name: the table, and the files of the built-in ones where they are. */
 #include <sys/stat.h>
 
-#include "base/buffer.h"
-#include "base/file.h"
-#include "data/task.h"
-#include "data/template.h"
-
-/* ---- Help ---- */
+#include "tests/task.h"
 
 static const char *shared_data(void) {
     static char path[512];
@@ -19,34 +9,6 @@ static const char *shared_data(void) {
     struct stat info;
     snprintf(path, sizeof path, "%s/data", shared ? shared : "../shared");
     return stat(path, &info) ? NULL : path;
-}
-
-static zest_task open_task(const char *name) {
-    zest_task task;
-    zest_error error = {0};
-    if (zest_task_open(name, &task, &error)) fail_msg("%s", error.message);
-    return task;
-}
-
-static zest_rows read_part(const zest_task *task, const char *data, int causal, zest_task_part part) {
-    zest_rows rows;
-    zest_error error = {0};
-    if (zest_task_read(task, data, causal, part, &rows, &error)) fail_msg("%s", error.message);
-    return rows;
-}
-
-static void assert_message(const zest_error *error, const char *words) {
-    if (!strstr(error->message, words)) fail_msg("'%s' does not say '%s'", error->message, words);
-}
-
-static void refuses_name(const char *name, const char *words) {
-    zest_task task, empty;
-    zest_error error = {0};
-    memset(&empty, 0, sizeof empty);
-    assert_int_not_equal(zest_task_open(name, &task, &error), ZEST_OK);
-    assert_message(&error, words);
-    assert_null(task.memory);
-    assert_null(task.path);
 }
 
 /* ---- The table ---- */
@@ -286,13 +248,6 @@ static void test_special_data(void **state) {
 
 /* ---- Where data is looked for ---- */
 
-static void put(const char *folder, const char *name, const char *text) {
-    char path[300];
-    zest_error error = {0};
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (zest_file_write(path, text, strlen(text), &error)) fail_msg("%s", error.message);
-}
-
 static void test_places(void **state) {
     (void)state;
     char room[64], path[300];
@@ -381,150 +336,13 @@ static void test_labels(void **state) {
     test_remove(folder);
 }
 
-/* ---- Task files ---- */
-
-static void test_task_file(void **state) {
-    (void)state;
-    zest_task task = open_task("tests/data/tasks/reviews.task");
-    assert_string_equal(task.name, "reviews");
-    assert_string_equal(task.about, "is a review kind?");
-    assert_string_equal(task.masked, "{review} It was{mask}. "); /* the quotes kept the space */
-    assert_string_equal(task.causal, "{review|strip}\\nIt was {answer}");
-    assert_int_equal(task.class_count, 2);
-    assert_string_equal(task.classes[0].label, "bad");
-    assert_string_equal(task.classes[1].word, "great");
-    assert_int_equal(task.metric, ZEST_METRIC_F1);
-    assert_int_equal(task.select, ZEST_METRIC_LOSS);
-    assert_int_equal(task.max_length, 64);
-    assert_int_equal(task.causal_length, 64);
-    assert_int_equal(task.first_limit, 50);
-    assert_int_equal(task.other_limit, 10);
-    assert_int_equal(task.dev_size, 2);
-    static const size_t counts[] = {4, 2, 1};
-    for (int part = 0; part < 3; part++) { /* three formats, by their endings */
-        assert_true(zest_task_has_part(&task, (zest_task_part)part));
-        zest_rows rows = read_part(&task, part == 1 ? "nowhere" : "", 0, (zest_task_part)part);
-        uint32_t answer;
-        assert_int_equal(rows.count, counts[part]);
-        assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, NULL), ZEST_OK);
-        assert_int_equal(answer, 1);
-        zest_rows_free(&rows);
-    }
-    zest_task_free(&task);
-    task = open_task("tests/data/tasks/pairs.task");
-    assert_string_equal(task.name, "pairs.task");
-    assert_int_equal(task.kind, ZEST_TASK_CHOICE);
-    assert_null(task.masked);
-    assert_string_equal(task.option_form, "{option|lower-word}");
-    assert_int_equal(task.metric, ZEST_METRIC_ACCURACY);
-    assert_false(zest_task_has_part(&task, ZEST_PART_TEST));
-    zest_rows rows = read_part(&task, NULL, 1, ZEST_PART_TRAIN);
-    size_t count;
-    zest_rows_get(&rows, 1, zest_rows_field(&rows, "options"), &count);
-    assert_int_equal(count, 3);
-    zest_rows_free(&rows);
-    zest_task_free(&task);
-}
-
-#define GOOD "train = t.jsonl\nlabel = l\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n"
-
-static void test_bad_task_files(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *words;
-    } bad[] = {
-        {"", "is empty"},
-        {"\xFF", "no UTF-8"},
-        {GOOD "tran = x\n", "t.task, line 5: no key is called 'tran'; did you mean 'train'?"},
-        {GOOD "# fine\n\n  zzzzzz = x\n", "line 7: no key is called 'zzzzzz'"},
-        {GOOD "hello\n", "line 5: 'hello' should read key = value"},
-        {GOOD "label = m\n", "line 5: 'label' was given in line 2 already"},
-        {GOOD "name =\n", "line 5: 'name' has no value"},
-        {GOOD "name = \"\"\n", "'name' has no value"},
-        {"label = l\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n",
-         "'train' is missing; add a line like   train = "},
-        {"train = t\nwords = 0:a, 1:b\ntemplate = {x}{mask}\n", "'label' is missing"},
-        {"train = t\nlabel = l\ntemplate = {x}{mask}\n",
-         "'words' is missing; add a line like   words = 0:terrible, 1:great"},
-        {"train = t\nlabel = l\nwords = 0:a, 1:b\n", "'template' is missing"},
-        {"train = t\nlabel = l\nwords = 0:a, 1:b\ntemplate = {x}\n", "line 4: template: needs {mask}"},
-        {"train = t\nlabel = l\nwords = 0:a, 1:b\nmasked-template = {answer}\n", "needs {mask} where"},
-        {GOOD "masked-template = {mask}\n", "is a second masked-template, beside line 5"},
-        {"train = t\nlabel = l\nwords = 0:a, 1b\ntemplate = {mask}\n", "'1b' should read label:word"},
-        {"train = t\nlabel = l\nwords = 0:a, :b\ntemplate = {mask}\n", "is empty"},
-        {"train = t\nlabel = l\nwords = 0:a,\ntemplate = {mask}\n", "should read label:word"},
-        {"train = t\nlabel = l\nwords = 0:a, 0:b\ntemplate = {mask}\n", "repeats a label or a word"},
-        {"train = t\nlabel = l\nwords = 0:a, 1:a\ntemplate = {mask}\n", "repeats a label or a word"},
-        {"train = t\nlabel = l\nwords = 0:a\ntemplate = {mask}\n", "one class leaves nothing"},
-        {"train = t\nlabel = l\nkind = choice\ntemplate = {answer}\n", "'options' is missing"},
-        {"train = t\nlabel = l\nkind = text\ntemplate = {mask}\n", "this kind of task needs"},
-        {"train = t\nlabel = l\nkind = text\nwords = 0:a, 1:b\ntemplate = {answer}\n", "only a task of kind"},
-        {"train = t\nlabel = l\nkind = text\nmetric = accuracy\ntemplate = {answer}\n", "no accuracy"},
-        {GOOD "metric = em\n", "em is for kind = text"},
-        {"train = t\nlabel = l\nwords = 0:a, 1:b, 2:c\nmetric = f1\ntemplate = {mask}\n", "f1 is for two"},
-        {"train = t\nlabel = l\nkind = choice\noptions = o\noption-form = {opt}\ntemplate = {answer}\n",
-         "line 5: option-form: needs {option}"},
-        {GOOD "kind = picture\n", "line 5: kind = picture: must be one of classes|choice|text"},
-        {GOOD "format = xls\n", "must be one of jsonl|csv|tsv"},
-        {GOOD "header = maybe\n", "must be one of yes|no"},
-        {GOOD "max-length = 0\n", "max-length = 0: must be a whole number"},
-        {GOOD "max-length = -5\n", "must be a whole number"},
-        {GOOD "max-length = 5x\n", "must be a whole number"},
-        {GOOD "max-length = 99999999999999999999999\n", "must be a whole number"},
-    };
-    char room[64], path[300];
-    const char *folder = test_folder(room);
-    snprintf(path, sizeof path, "%s/t.task", folder);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        put(folder, "t.task", bad[i].text);
-        refuses_name(path, bad[i].words);
-    }
-    zest_buffer many = {0};
-    zest_buffer_text(&many, "words = ");
-    for (int i = 0; i < 65; i++) zest_buffer_format(&many, "%s%d:w%d", i ? ", " : "", i, i);
-    zest_buffer_text(&many, "\ntrain = t\nlabel = l\ntemplate = {mask}\n");
-    put(folder, "t.task", many.data);
-    refuses_name(path, "more than 64 classes");
-    zest_buffer_free(&many);
-    test_remove(folder);
-}
-
-/* A good task file whose data does not fit. */
-static void test_bad_own_data(void **state) {
-    (void)state;
-    char room[64], path[300];
-    const char *folder = test_folder(room);
-    zest_error error = {0};
-    zest_rows rows;
-    snprintf(path, sizeof path, "%s/t.task", folder);
-    put(folder, "t.task", "\xEF\xBB\xBF" GOOD);
-    zest_task task = open_task(path);
-    assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_FILE);
-    assert_message(&error, "paths in a task file start from its own folder");
-    assert_message(&error, "/t.jsonl");
-    put(folder, "t.jsonl", "{\"x\": \"a\", \"lab\": 0}\n");
-    assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_ARGUMENT);
-    assert_message(&error,
-                   "has no field 'l', which the task t.task names as its label; the fields are x, lab");
-    assert_null(rows.texts);
-    put(folder, "t.jsonl", "{\"x\": \"a\", \"l\": [0, 1]}\n");
-    rows = read_part(&task, NULL, 0, ZEST_PART_TRAIN);
-    uint32_t answer;
-    assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_ERROR_FORMAT);
-    assert_message(&error, "line 1: has 2 labels instead of one");
-    zest_rows_free(&rows);
-    zest_task_free(&task);
-    test_remove(folder);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_table),
-        cmocka_unit_test(test_published),      cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_special_data),
-        cmocka_unit_test(test_places),         cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_drop_answers),   cmocka_unit_test(test_task_file),
-        cmocka_unit_test(test_bad_task_files), cmocka_unit_test(test_bad_own_data),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_table),
+        cmocka_unit_test(test_published), cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_special_data),
+        cmocka_unit_test(test_places),    cmocka_unit_test(test_drop_answers),
+        cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,10 +89,15 @@ int zest_sharpness_draw_top(zest_plot_panel *panel, const zest_sharpness_series 
     return most > 0;
 }
 
+static const char *word(const json_t *found, const char *name) {
+    const char *text = json_string_value(json_object_get(found, name));
+    return text ? text : "";
+}
+
 zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count) {
     double values[MOST], errors[MOST];
     int both = 0;
-    char text[200];
+    zest_buffer text = {0};
     for (size_t i = 0; i < count; i++) both |= eigenvalues(series[i].found, values, errors) > 0;
     zest_plot *plot = zest_plot_new(1, both ? 2 : 1, both ? 960 : 560, 420);
     const json_t *first = count ? series[0].found : NULL;
@@ -100,11 +105,12 @@ zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t cou
         plot, "Sharpness",
         "Left: mean loss of perturbed weights against the length of the perturbation, with a band of "
         "one standard deviation, for each model. Right: the largest eigenvalues of the Hessian.");
-    snprintf(text, sizeof text, "%s, %s examples: %.0f; perturbations at each radius: %.0f",
-             first ? json_string_value(json_object_get(first, "task")) : "",
-             first ? json_string_value(json_object_get(first, "split")) : "",
-             zest_sharpness_number(first, "examples", NULL), zest_sharpness_number(first, "samples", NULL));
-    zest_plot_subtitle(plot, text);
+    zest_buffer_format(&text, "%s, %s examples: %.0f; perturbations at each radius: %.0f",
+                       word(first, "task"), word(first, "split"),
+                       zest_sharpness_number(first, "examples", NULL),
+                       zest_sharpness_number(first, "samples", NULL));
+    zest_plot_subtitle(plot, text.data);
+    zest_buffer_free(&text);
     zest_sharpness_draw_losses(zest_plot_at(plot, 0, 0), series, count);
     if (both) zest_sharpness_draw_top(zest_plot_at(plot, 0, 1), series, count);
     return plot;

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "data/metric.h"
 #include "data/task.h"
 #include "run/folder.h"
-#include "data/metric.h"
 #include "run/sweep.h"
 
 enum { RESULT_LIMIT = 1 << 20, ANSWERS_LIMIT = 1 << 30 };
