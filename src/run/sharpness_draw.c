@@ -61,7 +61,7 @@ static size_t eigenvalues(const json_t *found, double *values, double *errors) {
 /* Whiskers: an eigenvalue lies within the residual of the value. */
 int zest_sharpness_draw_top(zest_plot_panel *panel, const zest_sharpness_series *series, size_t count) {
     double values[MOST], errors[MOST], x[MOST], low[MOST], high[MOST], shown = 0, at = 0;
-    char words[MOST][16];
+    char words[MOST][24];
     const char *names[MOST];
     size_t most = 0;
     for (size_t i = 0; i < count; i++) shown += eigenvalues(series[i].found, values, errors) > 0;
