@@ -42,17 +42,26 @@ zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error);
 /* As a text that zest_sweep_grid_read understands. */
 void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out);
 
+/* ---- Lists: sweep_values.c ---- */
+
 /* A list taken apart: at commas, or at semicolons where there is one or the values hold commas themselves
- * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. */
+ * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. A label before
+ * a colon says whom the values from there on are for: a method, all methods of first or of zeroth order, or a
+ * task. */
 typedef struct {
     char **items;
+    char **labels; /* NULL: for all that have none of their own */
     size_t count;
 } zest_sweep_values;
 zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
                              zest_error *error);
 void zest_sweep_values_free(zest_sweep_values *values);
+/* The text of such a list. */
+void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out);
+/* A copy without the blanks at either end. */
+char *zest_sweep_trimmed(const char *begin, const char *end);
 
-/* ---- The plan: sweep_plan.c, sweep_name.c ---- */
+/* ---- The plan: sweep_plan.c, sweep_name.c, sweep_values.c ---- */
 
 typedef enum {
     ZEST_SWEEP_PLANNED,  /* nothing is there yet, or nothing that counts */
@@ -91,7 +100,7 @@ typedef struct {
 
 enum { ZEST_SWEEP_MOST = 20000 }; /* runs */
 
-/* Every combination once: MeZO ignores t, ZEST with t = 0 is MeZO, 1e-5 is 0.00001. Seeds vary slowest, then
+/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0 is MeZO, 1e-5 is 0.00001. Seeds vary slowest, then
  * tasks, noise, methods, and the others in the order of the option table. */
 zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error);
 void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts one that is {0} */
@@ -102,8 +111,17 @@ int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
 /* The tilt of a run: 0 for MeZO, the default when none is given; NaN for methods without one. */
 double zest_sweep_tilt(const zest_sweep_run *run);
 int zest_sweep_is_mezo(const zest_sweep_run *run);
+const char *zest_sweep_method(const zest_sweep_run *run); /* its name */
+int zest_sweep_takes_gradients(const char *method);
 /* Does the method look at the option at all? */
 int zest_sweep_matters(const char *method, zest_option_id id);
+/* The value of a list for a run whose method and task are known; NULL: it has none. *counts: whether the list
+ * has this value for it. */
+const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, const zest_sweep_run *run,
+                                 int *counts);
+/* Labels that nothing is called are mistakes. tasks: those of the sweep, or NULL. */
+zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *values,
+                                    const zest_sweep_values *tasks, zest_error *error);
 
 zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
 

@@ -15,57 +15,6 @@ void zest_sweep_grid_free(zest_sweep_grid *grid) {
     *grid = (zest_sweep_grid){0};
 }
 
-/* ---- Lists ---- */
-
-void zest_sweep_values_free(zest_sweep_values *values) {
-    for (size_t i = 0; i < values->count; i++) free(values->items[i]);
-    free(values->items);
-    *values = (zest_sweep_values){0};
-}
-
-static char separator(zest_option_id id, const char *text) {
-    int own_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
-                     zest_option_row_at(id)->kind == ZEST_KIND_LIST;
-    return own_commas || strchr(text, ';') ? ';' : ',';
-}
-
-static char *trimmed(const char *begin, const char *end) {
-    while (begin < end && isspace((unsigned char)*begin)) begin++;
-    while (end > begin && isspace((unsigned char)end[-1])) end--;
-    return strndup(begin, (size_t)(end - begin));
-}
-
-static zest_status empty_value(zest_option_id id, const char *text, zest_error *error) {
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: '%s' has an empty value in it",
-                          zest_option_row_at(id)->name, text);
-}
-
-zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
-                             zest_error *error) {
-    char between = separator(id, text);
-    size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == between;
-    *values = (zest_sweep_values){.items = calloc(room, sizeof *values->items)};
-    if (!values->items) return zest_error_memory(error, "a list of values", room * sizeof *values->items);
-    zest_status status = ZEST_OK;
-    for (const char *at = text; at && !status;) {
-        const char *end = strchr(at, between), *next = end ? end + 1 : NULL;
-        char *item = trimmed(at, end ? end : at + strlen(at));
-        if (!item)
-            status = zest_error_memory(error, text, strlen(text));
-        else if (!*item && next)
-            status = empty_value(id, text, error);
-        if (item && *item)
-            values->items[values->count++] = item;
-        else
-            free(item);
-        at = next;
-    }
-    if (!status && !values->count) status = empty_value(id, text, error);
-    if (status) zest_sweep_values_free(values);
-    return status;
-}
-
 /* ---- Reading ---- */
 
 static zest_status put(zest_sweep_block *block, zest_option_id id, const char *text, zest_error *error) {
@@ -99,7 +48,7 @@ static zest_status read_line(zest_sweep_block *block, char *line, zest_error *er
     char *equals = strchr(line, '=');
     if (!equals)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' should read name = value, value", line);
-    char *name = trimmed(line, equals), *text = trimmed(equals + 1, line + strlen(line));
+    char *name = zest_sweep_trimmed(line, equals), *text = zest_sweep_trimmed(equals + 1, line + strlen(line));
     zest_status status = ZEST_OK;
     if (!name || !text) {
         status = zest_error_memory(error, "a grid", strlen(line));
@@ -222,18 +171,12 @@ static zest_status map(zest_sweep_block *block, zest_option_id id, char *(*chang
     zest_sweep_values values;
     zest_buffer out = {0};
     zest_status status = zest_sweep_split(id, block->text[id], &values, error);
-    const char *between = separator(id, block->text[id]) == ';' ? ";" : ",";
     for (size_t i = 0; i < values.count && !status; i++) {
         char *text = change(values.items[i], user);
-        if (text && strchr(text, ',') && *between == ',') between = ";"; /* then for those before it, too */
-        free(values.items[i]);
-        values.items[i] = text;
         if (!text) status = zest_error_memory(error, "a grid", 0);
+        if (text) free(values.items[i]), values.items[i] = text;
     }
-    for (size_t i = 0; i < values.count && !status; i++) {
-        zest_buffer_text(&out, values.items[i]);
-        if (i + 1 < values.count || *between == ';') zest_buffer_text(&out, between);
-    }
+    zest_sweep_join(id, &values, &out);
     if (!status && out.failed) status = zest_error_memory(error, "a grid", out.size);
     if (!status) status = put(block, id, out.data, error);
     zest_sweep_values_free(&values);

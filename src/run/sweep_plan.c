@@ -33,38 +33,56 @@ int zest_sweep_same(const zest_sweep_run *a, const zest_sweep_run *b, zest_optio
     return zest_sweep_same_value(id, a->value[id], b->value[id]);
 }
 
-static const char *method_of(const zest_sweep_run *run) {
+const char *zest_sweep_method(const zest_sweep_run *run) {
     const char *method = run->value[ZEST_OPTION_METHOD];
     return method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback;
 }
 
-/* Which options a method does not look at. First-order methods stand here for builds that have them. */
-int zest_sweep_matters(const char *method, zest_option_id id) {
-    int tilted = !strncmp(method, "zest", 4) || !strcmp(method, "tsam");
-    int zeroth = !strncmp(method, "zest", 4) || !strcmp(method, "mezo");
-    if (id == ZEST_OPTION_T) return tilted;
-    if (id == ZEST_OPTION_DENOMINATOR) return tilted && zeroth;
-    if (id == ZEST_OPTION_K) return zeroth || !strcmp(method, "tsam") || !strcmp(method, "esam");
-    if (id == ZEST_OPTION_RHO || id == ZEST_OPTION_DISTRIBUTION)
-        return strcmp(method, "sgd") && strcmp(method, "adamw");
-    return 1;
+int zest_sweep_takes_gradients(const char *method) {
+    return strcmp(method, "mezo") && strncmp(method, "zest", 4);
 }
 
-int zest_sweep_is_mezo(const zest_sweep_run *run) { return !strcmp(method_of(run), "mezo"); }
+int zest_sweep_matters(const char *method, zest_option_id id) {
+    int first = zest_sweep_takes_gradients(method), adamw = !strcmp(method, "adamw"),
+        tsam = !strcmp(method, "tsam"), neighbours = tsam || !strcmp(method, "esam"),
+        tilted = tsam || !strncmp(method, "zest", 4);
+    switch (id) {
+    case ZEST_OPTION_T: return tilted;
+    case ZEST_OPTION_DENOMINATOR: return tilted && !first;
+    case ZEST_OPTION_K: return !first || neighbours;
+    case ZEST_OPTION_RHO:
+    case ZEST_OPTION_DISTRIBUTION: return !first;
+    case ZEST_OPTION_RADIUS: return neighbours || !strcmp(method, "sam");
+    case ZEST_OPTION_ASCENT: return tsam;
+    case ZEST_OPTION_MOMENTUM: return first && !adamw;
+    case ZEST_OPTION_BETA1:
+    case ZEST_OPTION_BETA2:
+    case ZEST_OPTION_ADAM_EPSILON: return adamw;
+    case ZEST_OPTION_CLIP:
+    case ZEST_OPTION_DROPOUT:
+    case ZEST_OPTION_RECOMPUTE:
+    case ZEST_OPTION_SAVE_EVERY: return first;
+    default: return 1;
+    }
+}
+
+int zest_sweep_is_mezo(const zest_sweep_run *run) { return !strcmp(zest_sweep_method(run), "mezo"); }
 
 double zest_sweep_tilt(const zest_sweep_run *run) {
     const char *t = run->value[ZEST_OPTION_T];
     if (zest_sweep_is_mezo(run)) return 0;
-    if (!zest_sweep_matters(method_of(run), ZEST_OPTION_T)) return NAN;
+    if (!zest_sweep_matters(zest_sweep_method(run), ZEST_OPTION_T)) return NAN;
     return strtod(t ? t : zest_option_row_at(ZEST_OPTION_T)->fallback, NULL);
 }
 
 static void make_canonical(zest_sweep_run *run) {
     static const char mezo[] = "mezo";
-    if (!strncmp(method_of(run), "zest", 4) && zest_sweep_tilt(run) == 0)
+    if (!strncmp(zest_sweep_method(run), "zest", 4) && zest_sweep_tilt(run) == 0)
         run->value[ZEST_OPTION_METHOD] = mezo;
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (!zest_sweep_matters(method_of(run), (zest_option_id)id)) run->value[id] = NULL;
+        if (!zest_sweep_matters(zest_sweep_method(run), (zest_option_id)id)) run->value[id] = NULL;
+    const char *weights = run->value[ZEST_OPTION_WEIGHTS];
+    if (weights && !strcmp(weights, "f32")) run->value[ZEST_OPTION_ROUNDING] = NULL; /* nothing is rounded */
 }
 
 /* ---- All combinations of a block ---- */
@@ -74,6 +92,7 @@ typedef struct {
     zest_option_id ids[ZEST_OPTION_COUNT]; /* slowest first */
     const zest_sweep_values *values[ZEST_OPTION_COUNT];
     size_t count;
+    const zest_sweep_values *tasks; /* one of these, or NULL */
     zest_error *error;
 } block;
 
@@ -96,6 +115,7 @@ static zest_status add_axis(block *b, zest_option_id id, const char *text) {
     plan->owned_count++;
     b->ids[b->count] = id;
     b->values[b->count++] = values;
+    if (id == ZEST_OPTION_TASK) b->tasks = values;
     return check_values(id, values, b->error);
 }
 
@@ -117,6 +137,8 @@ static zest_status find_axes(block *b, const zest_sweep_block *from) {
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
         if (!is_first((zest_option_id)id, &position))
             status = add_axis(b, (zest_option_id)id, from->text[id]);
+    for (size_t i = 0; i < b->count && !status; i++)
+        status = zest_sweep_check_labels(b->ids[i], b->values[i], b->tasks, b->error);
     return status;
 }
 
@@ -158,7 +180,12 @@ static zest_status grow(zest_sweep_plan *plan, zest_error *error) {
 static zest_status add_run(block *b, const size_t *at) {
     zest_sweep_plan *plan = b->plan;
     zest_sweep_run run = {.worth = NAN};
+    int counts;
     for (size_t i = 0; i < b->count; i++) run.value[b->ids[i]] = b->values[i]->items[at[i]];
+    for (size_t i = 0; i < b->count; i++) {
+        run.value[b->ids[i]] = zest_sweep_value_for(b->values[i], at[i], &run, &counts);
+        if (!counts) return ZEST_OK;
+    }
     make_canonical(&run);
     uint64_t key = key_of(&run);
     for (size_t i = 0; i < plan->count; i++)

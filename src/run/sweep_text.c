@@ -55,8 +55,7 @@ static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_i
 
 void zest_sweep_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
     const zest_sweep_run *run = &s->plan->runs[s->rows[row]];
-    const char *method = run->value[ZEST_OPTION_METHOD];
-    zest_buffer_text(out, method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback);
+    zest_buffer_text(out, zest_sweep_method(run));
     for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
         zest_option_id id = (zest_option_id)i;
         if (!s->plan->varies[i] || zest_sweep_is_chosen(id) || id == ZEST_OPTION_TASK ||
@@ -98,10 +97,9 @@ double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
     return 100;
 }
 
-/* A first-order method is not compared with the others: it pays for gradients. */
+/* First-order methods are not rivals of the others: they pay for gradients. */
 int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
-    const char *method = s->plan->runs[s->rows[row]].value[ZEST_OPTION_METHOD];
-    return method && strcmp(method, "mezo") && strncmp(method, "zest", 4);
+    return zest_sweep_takes_gradients(zest_sweep_method(&s->plan->runs[s->rows[row]]));
 }
 
 int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
