@@ -151,13 +151,15 @@ static zest_status get_answers(sweep *s, zest_sweep_jobs *jobs, const zest_sweep
 }
 
 static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
-    zest_buffer table = {0}, csv = {0}, latex = {0}, json = {0};
+    zest_buffer table = {0}, csv = {0}, by_t = {0}, latex = {0}, json = {0};
     zest_sweep_markdown(summary, &table);
     zest_sweep_csv(summary, &csv);
+    zest_sweep_csv_by_t(summary, &by_t);
     zest_sweep_latex(summary, &latex);
     zest_status status = zest_sweep_json(summary, &json, &s->error);
     if (!status) status = write_part(s, "table.md", &table);
     if (!status) status = write_part(s, "table.csv", &csv);
+    if (!status) status = write_part(s, "by-t.csv", &by_t);
     if (!status) status = write_part(s, "table.tex", &latex);
     if (!status) status = write_part(s, "results.json", &json);
     if (!status && zest_options_whole(s->options, ZEST_OPTION_JSON))
@@ -168,6 +170,7 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
         status = zest_error_set(&s->error, ZEST_ERROR_FILE, "standard output cannot be written");
     zest_buffer_free(&table);
     zest_buffer_free(&csv);
+    zest_buffer_free(&by_t);
     zest_buffer_free(&latex);
     zest_buffer_free(&json);
     return status;
@@ -220,10 +223,12 @@ static int make(sweep *s) {
                             .threads = threads     ? threads
                                        : cores > 0 ? (size_t)cores
                                                    : 1,
+                            .keep = (zest_sweep_keep)zest_options_whole(s->options, ZEST_OPTION_KEEP),
                             .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
     zest_status status = make_folder(s);
     if (!status) status = zest_sweep_make_runs(&jobs, &s->error);
     if (!status) status = conclude(s, &jobs);
+    if (!status) zest_sweep_drop_weights(&jobs);
     if (status) return zest_output_fail(status, s->error.message);
     if (jobs.interrupted) fprintf(stderr, "zest: stopped; go on with: zest sweep --resume %s\n", s->folder);
     for (size_t i = 0; i < s->plan.count; i++)
@@ -265,12 +270,14 @@ const zest_command zest_command_sweep = {
         "a file GRID of lines `name = value, value`; each combination is a run of `zest train` in "
         "OUT/runs/NAME. What is the same thing is made once: MeZO ignores t, and ZEST with t = 0 is MeZO. "
         "Values that hold commas are separated by semicolons instead (always so for --train-only and "
-        "--freeze); a single one ends with a semicolon.\n\n"
+        "--freeze); a single one ends with a semicolon. A label says whom the values behind it are for: "
+        "--lr 1e-5,2e-5,first:1e-3,TREC:5e-5 has values for first-order methods and for a task; a method's "
+        "name, first or zeroth, a task's name go before values without a label, in this order.\n\n"
         "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
         "and "
         "its test value is reported: mean and standard error over seeds, and differences from MeZO of the "
         "same seed with a 95 % paired t interval (with one seed, the exact McNemar test). OUT/table.md, "
-        "table.csv, table.tex and results.json hold the tables; the first is printed.\n\n"
+        "table.csv, by-t.csv, table.tex and results.json hold the tables; the first is printed.\n\n"
         "A run that fails is reported, and the others go on; the exit status is then 1. After Ctrl-C, a kill "
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "
         "sweep.",
@@ -278,6 +285,9 @@ const zest_command zest_command_sweep = {
         "zest sweep --model roberta-base --data data --task SST-2,TREC --method mezo,zest-n,zest-bc --t "
         "1,5,20 "
         "--lr 1e-5,2e-5 --seed 42,13,21 --steps 1500 --out sweep1\tseveral methods, tilts and seeds\n"
+        "zest sweep --model roberta-base --data data --task SST-2 --method mezo,zest-n,sgd,sam --lr "
+        "1e-5,first:1e-3 --batch 128,first:32 --device cuda --jobs 5 --keep none --out sweep2\tmethods with "
+        "values of their own, five runs at a time\n"
         "zest sweep --preset paper-table-2 --model roberta-base --data data --scale 0.1 --out table2\tthe "
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"

@@ -132,6 +132,23 @@ static void fail_run(zest_sweep_run *run, char *message) {
     run->message = message;
 }
 
+/* With one seed the best weights are still to answer the test examples. */
+static void drop(const zest_sweep_jobs *jobs, const zest_sweep_run *run, int at_once) {
+    zest_folder folder;
+    char *path = path_of(jobs->folder, "runs", run->name, "");
+    int best = jobs->keep == ZEST_SWEEP_KEEP_NONE && (!at_once || jobs->plan->varies[ZEST_OPTION_SEED]);
+    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_folder_of(path, &folder, NULL)) {
+        zest_file_remove_folder(folder.last, NULL);
+        if (best) zest_file_remove_folder(folder.best, NULL);
+        zest_folder_free(&folder);
+    }
+    free(path);
+}
+
+void zest_sweep_drop_weights(const zest_sweep_jobs *jobs) {
+    for (size_t i = 0; i < jobs->plan->count; i++) drop(jobs, &jobs->plan->runs[i], 0);
+}
+
 static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
     zest_error error = {0};
     if (zest_sweep_result_read(run, p->jobs->folder, &error))
@@ -140,6 +157,7 @@ static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
         fail_run(run, why(status, log));
     else if (run->state != ZEST_SWEEP_FINISHED && !stop)
         fail_run(run, strdup("it was stopped from outside; go on with --resume"));
+    drop(p->jobs, run, 1);
     if (run->state == ZEST_SWEEP_FAILED) {
         zest_progress_end(&p->progress);
         fprintf(stderr, "zest: %s failed: %s\n", run->name, run->message ? run->message : "");

@@ -257,6 +257,9 @@ enum {
     "go on with the run (or sweep) in this folder; its options come from there")                                       \
   X(SCALE, "scale", 0, REAL, "1", POSITIVE, "FACTOR", "Stopping", ZEST_FOR_SWEEP,                                      \
     "multiplies --steps of every run, for a quick look: 0.1 makes a tenth of the steps; nothing else changes")         \
+  X(KEEP, "keep", 0, CHOICE, "all", CHOICES("all|best|none"), "NAME", "Running", ZEST_FOR_SWEEP,                       \
+    "which weights the finished runs of a sweep keep: the best and the last, the best alone, or none. Those of "       \
+    "methods without gradients can be made again from the journal")                                                    \
   X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP,                                            \
     "only list the runs, and how far they are")                                                                        \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \

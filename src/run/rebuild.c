@@ -1,6 +1,7 @@
 #include "run/rebuild.h"
 
 #include <ctype.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,16 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
     return status ? status : zest_model_fetch(loaded->runner, error);
 }
 
+/* A finished run says which step was the best, whether its weights are still there or not. */
+static int read_best_step(const zest_folder *folder, uint64_t *step) {
+    json_t *result = json_load_file(folder->result, 0, NULL);
+    const json_t *best = json_object_get(result, "best_step");
+    int known = json_is_integer(best) && json_integer_value(best) >= 0;
+    if (known) *step = (uint64_t)json_integer_value(best);
+    json_decref(result);
+    return known;
+}
+
 zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *journal, const char *text,
                               uint64_t *step, zest_error *error) {
     uint64_t last = zest_journal_steps(journal), print;
@@ -71,6 +82,7 @@ zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *jou
     if (!strcmp(text, "last")) return *step = last, ZEST_OK;
     if (!strcmp(text, "best")) {
         if (zest_checkpoint_read(folder->best, step, &print) && *step <= last) return ZEST_OK;
+        if (read_best_step(folder, step) && *step <= last) return ZEST_OK;
         return zest_error_set(error, ZEST_ERROR_FILE,
                               "%s: the run keeps no best weights yet; use --step last", folder->path);
     }

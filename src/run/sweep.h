@@ -45,9 +45,9 @@ void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out);
 /* ---- Lists: sweep_values.c ---- */
 
 /* A list taken apart: at commas, or at semicolons where there is one or the values hold commas themselves
- * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. A label before
- * a colon says whom the values from there on are for: a method, all methods of first or of zeroth order, or a
- * task. */
+ * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. A label
+ * before a colon says whom the values from there on are for: a method, all methods of first or of zeroth
+ * order, or a task. */
 typedef struct {
     char **items;
     char **labels; /* NULL: for all that have none of their own */
@@ -100,8 +100,9 @@ typedef struct {
 
 enum { ZEST_SWEEP_MOST = 20000 }; /* runs */
 
-/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0 is MeZO, 1e-5 is 0.00001. Seeds vary slowest, then
- * tasks, noise, methods, and the others in the order of the option table. */
+/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0 is
+ * MeZO, 1e-5 is 0.00001. Seeds vary slowest, then tasks, noise, methods, and the others in the order of the
+ * option table. */
 zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error);
 void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts one that is {0} */
 
@@ -153,8 +154,11 @@ typedef struct {
 /* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
 typedef struct {
     size_t row, task, noise;
-    double t;
-    zest_sample dev, test;
+    double t;                    /* NaN: a method without one */
+    size_t *chosen;              /* by seed, as above */
+    zest_sample dev, loss, test; /* over seeds; loss: that of dev */
+    zest_sample difference;      /* test minus MeZO's, by seed; n = 0: none to compare with */
+    double seconds;              /* of a run, on the average */
 } zest_sweep_tilt_entry;
 
 /* Tasks, shares of noise, rows and seeds are written as the first run that has them. */
@@ -164,7 +168,7 @@ typedef struct {
     size_t task_count, noise_count, row_count, seed_count;
     zest_sweep_entry *entries; /* by noise, then task, then row; only those that have runs */
     size_t entry_count;
-    zest_sweep_tilt_entry *tilts; /* by noise, task, row, t; none when t does not vary */
+    zest_sweep_tilt_entry *tilts; /* by noise, task, row, t */
     size_t tilt_count;
     size_t finished, failed;
 } zest_sweep_summary;
@@ -173,6 +177,8 @@ zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary
 void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
 /* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
 int zest_sweep_is_chosen(zest_option_id id);
+/* Does it, or the method, make another row? */
+int zest_sweep_tells_rows(zest_option_id id);
 /* The entry of a place, or NULL. */
 const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, size_t noise, size_t task,
                                             size_t row);
@@ -192,6 +198,7 @@ const char *zest_sweep_verdict_text(zest_sweep_verdict verdict);
 void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_csv_by_t(const zest_sweep_summary *summary, zest_buffer *out);
 zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out, zest_error *error);
 
 /* Text from outside, made harmless for each format. */
@@ -200,7 +207,7 @@ void zest_sweep_escape_latex(zest_buffer *out, const char *text);
 void zest_sweep_escape_csv(zest_buffer *out, const char *text); /* quoted where it must be */
 
 const char *zest_sweep_task_name(const char *task, char *room, size_t size); /* "reviews" of a path */
-/* "zest-n", or "mezo, weights=bf16" when rows differ in more than the method. */
+/* "zest-n", or "mezo, weights=bf16" where rows of one method differ in that. */
 void zest_sweep_row_name(const zest_sweep_summary *summary, size_t row, zest_buffer *out);
 /* "clean labels", "30 % of the labels switched" */
 void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest_buffer *out);
@@ -209,6 +216,11 @@ void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_
 /* 100 for shares of 1, which are shown in per cent; 1 for a loss. */
 double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
 int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);
+/* How many rows there are of first or of zeroth order. */
+size_t zest_sweep_rows_of_order(const zest_sweep_summary *summary, int first);
+/* "1500, 1300, 1400": the best step of each chosen run. */
+void zest_sweep_best_steps(const zest_sweep_summary *summary, const size_t *chosen, const char *between,
+                           zest_buffer *out);
 /* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
 void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
 /* Is it the best of its column and order (first or zeroth), to the digits shown? */

@@ -1,5 +1,5 @@
-/* A sweep for other programs: a CSV of the table, and everything as JSON. No times: the same runs give the
- * same bytes, however often they were broken off. */
+/* A sweep for other programs: CSVs of the tables, and everything as JSON. The JSON has no times: the same
+ * runs give the same bytes, however often they were broken off. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,19 +24,24 @@ static const char *task_of(const zest_sweep_summary *s, size_t task) {
     return value ? value : "";
 }
 
+/* "SST-2,0.3,zest-n" */
+static void begin_line(const zest_sweep_summary *s, size_t task, size_t noise, size_t row, zest_buffer *out) {
+    zest_buffer name = {0};
+    zest_sweep_escape_csv(out, task_of(s, task));
+    zest_buffer_format(out, ",%s,", noise_of(s, noise));
+    zest_sweep_row_name(s, row, &name);
+    zest_sweep_escape_csv(out, name.data ? name.data : "");
+    out->failed |= name.failed;
+    zest_buffer_free(&name);
+}
+
 void zest_sweep_csv(const zest_sweep_summary *s, zest_buffer *out) {
     zest_buffer_text(out, "task,label_noise,method,complete,seeds,dev,dev_error,test,test_error,difference,"
                           "difference_low,difference_high,mcnemar_p,verdict\n");
     for (size_t i = 0; i < s->entry_count; i++) {
         const zest_sweep_entry *e = &s->entries[i];
-        zest_buffer name = {0};
         int compared = e->base != ZEST_SWEEP_NONE && e->difference.n;
-        zest_sweep_escape_csv(out, task_of(s, e->task));
-        zest_buffer_format(out, ",%s,", noise_of(s, e->noise));
-        zest_sweep_row_name(s, e->row, &name);
-        zest_sweep_escape_csv(out, name.data ? name.data : "");
-        out->failed |= name.failed;
-        zest_buffer_free(&name);
+        begin_line(s, e->task, e->noise, e->row, out);
         zest_buffer_format(out, ",%s,%zu", e->complete ? "yes" : "no", e->test.n);
         double fields[] = {e->dev.mean,
                            e->dev.error,
@@ -49,6 +54,30 @@ void zest_sweep_csv(const zest_sweep_summary *s, zest_buffer *out) {
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) add_field(out, fields[f]);
         zest_buffer_text(out, ",");
         zest_sweep_escape_csv(out, zest_sweep_verdict_text(zest_sweep_judge(e)));
+        zest_buffer_text(out, "\n");
+    }
+}
+
+void zest_sweep_csv_by_t(const zest_sweep_summary *s, zest_buffer *out) {
+    zest_buffer_text(out, "task,label_noise,method,t,seeds,dev,dev_error,dev_loss,dev_loss_error,test,"
+                          "test_error,difference,difference_error,seconds,best_steps\n");
+    for (size_t i = 0; i < s->tilt_count; i++) {
+        const zest_sweep_tilt_entry *e = &s->tilts[i];
+        begin_line(s, e->task, e->noise, e->row, out);
+        add_field(out, e->t);
+        zest_buffer_format(out, ",%zu", e->test.n);
+        double fields[] = {e->dev.mean,
+                           e->dev.error,
+                           e->loss.mean,
+                           e->loss.error,
+                           e->test.mean,
+                           e->test.error,
+                           e->difference.n ? e->difference.mean : NAN,
+                           e->difference.n ? e->difference.error : NAN,
+                           e->seconds};
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) add_field(out, fields[f]);
+        zest_buffer_text(out, ",");
+        zest_sweep_best_steps(s, e->chosen, " ", out);
         zest_buffer_text(out, "\n");
     }
 }
@@ -97,13 +126,19 @@ static json_t *place_json(const zest_sweep_summary *s, size_t task, size_t noise
     return object;
 }
 
-static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e) {
-    json_t *object = place_json(s, e->task, e->noise, e->row), *chosen = json_array();
+/* The names of the runs. */
+static json_t *chosen_json(const zest_sweep_summary *s, const size_t *chosen) {
+    json_t *names = json_array();
     for (size_t i = 0; i < s->seed_count; i++)
-        if (e->chosen[i] != ZEST_SWEEP_NONE)
-            json_array_append_new(chosen, json_string(s->plan->runs[e->chosen[i]].name));
+        if (chosen[i] != ZEST_SWEEP_NONE)
+            json_array_append_new(names, json_string(s->plan->runs[chosen[i]].name));
+    return names;
+}
+
+static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e) {
+    json_t *object = place_json(s, e->task, e->noise, e->row);
     json_object_set_new(object, "complete", json_boolean(e->complete));
-    json_object_set_new(object, "chosen", chosen);
+    json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
     json_object_set_new(object, "dev", sample(&e->dev));
     json_object_set_new(object, "test", sample(&e->test));
     json_object_set_new(object, "difference",
@@ -121,8 +156,11 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
         const zest_sweep_tilt_entry *e = &s->tilts[i];
         json_t *object = place_json(s, e->task, e->noise, e->row);
         json_object_set_new(object, "t", real(e->t));
+        json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
         json_object_set_new(object, "dev", sample(&e->dev));
+        json_object_set_new(object, "dev_loss", sample(&e->loss));
         json_object_set_new(object, "test", sample(&e->test));
+        json_object_set_new(object, "difference", sample(&e->difference));
         json_array_append_new(tilts, object);
     }
     json_t *all = json_pack("{s:I, s:I, s:o, s:o, s:o}", "finished", (json_int_t)s->finished, "failed",

@@ -48,7 +48,8 @@ static zest_status read_line(zest_sweep_block *block, char *line, zest_error *er
     char *equals = strchr(line, '=');
     if (!equals)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' should read name = value, value", line);
-    char *name = zest_sweep_trimmed(line, equals), *text = zest_sweep_trimmed(equals + 1, line + strlen(line));
+    char *name = zest_sweep_trimmed(line, equals),
+         *text = zest_sweep_trimmed(equals + 1, line + strlen(line));
     zest_status status = ZEST_OK;
     if (!name || !text) {
         status = zest_error_memory(error, "a grid", strlen(line));

@@ -1,5 +1,6 @@
-/* Names of runs, for folders: what varies, in the order of the grid. "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42"
- */
+/* Names of runs, for folders: what varies, in the order of the grid.
+ * "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". What is the same in all runs of a method on a task is not told,
+ * though other methods have it otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,15 +40,66 @@ static void add_part(zest_buffer *out, const zest_sweep_run *run, zest_option_id
     add_safe(out, path ? zest_sweep_task_name(value, room, sizeof room) : value);
 }
 
-static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run) {
+/* ---- Which options a name has ---- */
+
+/* The runs of one method on one task. */
+typedef struct {
+    const zest_sweep_run *first;
+    unsigned char varies[ZEST_OPTION_COUNT];
+} group;
+
+typedef struct {
+    group *groups;
+    size_t count, room;
+    size_t *of; /* by run */
+} groups;
+
+static size_t group_of(groups *all, const zest_sweep_run *run) {
+    for (size_t g = 0; g < all->count; g++)
+        if (zest_sweep_same(all->groups[g].first, run, ZEST_OPTION_METHOD) &&
+            zest_sweep_same(all->groups[g].first, run, ZEST_OPTION_TASK))
+            return g;
+    if (all->count == all->room) {
+        group *more = realloc(all->groups, (2 * all->room + 8) * sizeof *more);
+        if (!more) return ZEST_SWEEP_NONE;
+        all->groups = more;
+        all->room = 2 * all->room + 8;
+    }
+    all->groups[all->count] = (group){.first = run};
+    return all->count++;
+}
+
+static zest_status find_groups(const zest_sweep_plan *plan, groups *all, zest_error *error) {
+    all->of = malloc((plan->count + 1) * sizeof *all->of);
+    for (size_t i = 0; all->of && i < plan->count; i++) {
+        size_t g = all->of[i] = group_of(all, &plan->runs[i]);
+        if (g == ZEST_SWEEP_NONE) return zest_error_memory(error, "the names of runs", sizeof *all->groups);
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+            all->groups[g].varies[id] |=
+                plan->varies[id] &&
+                !zest_sweep_same(all->groups[g].first, &plan->runs[i], (zest_option_id)id);
+    }
+    return all->of ? ZEST_OK : zest_error_memory(error, "the names of runs", plan->count * sizeof *all->of);
+}
+
+static int is_in_name(const zest_sweep_plan *plan, const group *own, zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_TASK:
+    case ZEST_OPTION_LABEL_NOISE:
+    case ZEST_OPTION_METHOD:
+    case ZEST_OPTION_SEED: return 0; /* in front or at the end */
+    case ZEST_OPTION_T: return plan->varies[id];
+    default: return own->varies[id];
+    }
+}
+
+static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, const group *own) {
     static const zest_option_id first[] = {ZEST_OPTION_TASK, ZEST_OPTION_LABEL_NOISE, ZEST_OPTION_METHOD};
     zest_buffer out = {0};
     for (size_t i = 0; i < 3; i++)
         if (plan->varies[first[i]]) add_part(&out, run, first[i]);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (plan->varies[id] && id != ZEST_OPTION_TASK && id != ZEST_OPTION_LABEL_NOISE &&
-            id != ZEST_OPTION_METHOD && id != ZEST_OPTION_SEED)
-            add_part(&out, run, (zest_option_id)id);
+        if (is_in_name(plan, own, (zest_option_id)id)) add_part(&out, run, (zest_option_id)id);
     if (plan->varies[ZEST_OPTION_SEED]) add_part(&out, run, ZEST_OPTION_SEED);
     const char *name = out.size ? out.data : "run";
     zest_buffer safe = {0}; /* a leading '.' hides, a leading '-' looks like an option */
@@ -57,6 +109,8 @@ static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run) {
     if (safe.failed) zest_buffer_free(&safe);
     return safe.data;
 }
+
+/* ---- Names that differ ---- */
 
 static int compare(const void *a, const void *b) {
     const zest_sweep_run *const *x = a, *const *y = b;
@@ -84,9 +138,13 @@ static zest_status make_unique(zest_sweep_plan *plan, zest_error *error) {
 }
 
 zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error) {
-    for (size_t i = 0; i < plan->count; i++) {
-        plan->runs[i].name = name_of(plan, &plan->runs[i]);
-        if (!plan->runs[i].name) return zest_error_memory(error, "the name of a run", NAME_MOST);
+    groups all = {0};
+    zest_status status = find_groups(plan, &all, error);
+    for (size_t i = 0; i < plan->count && !status; i++) {
+        plan->runs[i].name = name_of(plan, &plan->runs[i], &all.groups[all.of[i]]);
+        if (!plan->runs[i].name) status = zest_error_memory(error, "the name of a run", NAME_MOST);
     }
-    return make_unique(plan, error);
+    free(all.groups);
+    free(all.of);
+    return status ? status : make_unique(plan, error);
 }

@@ -4,13 +4,19 @@
 
 #include "run/sweep.h"
 
-#define ZEROTH "method = mezo, zest-n, zest-bc\nt = 1, 5, 20\nk = 5\nrho = 0.002\nseed = 42\n"
-/* RoBERTa-base, 512 shots a class, at most 700 epochs */
-#define MASKED ZEROTH "lr = 2e-5, 1e-5, 5e-6\nbatch = 128\nshots = 512\nepochs = 700\n"
+/* SAM and its kin take k neighbours on the sphere of a radius; ZEST and TSAM a t. */
+#define METHODS                                                                                           \
+    "method = sgd, esam, sam, tsam, mezo, zest-n, zest-bc\nt = 1, 5, 20\nk = 5\nrho = 0.002\nseed = 42\n" \
+    "radius = 0.003, 0.005, 0.01, 0.03, 0.05\n"
+/* RoBERTa-base, 512 shots a class, at most 700 epochs, or 200 with gradients */
+#define MASKED                                                                                        \
+    METHODS "lr = 2e-5, 1e-5, 5e-6, first: 2e-3, 1e-3, 5e-4, 2e-4, 1e-4\nbatch = 128, first: 8, 32\n" \
+            "shots = 512\nepochs = 700, first: 200\n"
 #define MASKED_TASKS "task = SST-2, sst-5, QQP, MRPC, TREC, MNLI, SNLI, RTE\n"
-/* OPT-1.3B, 1000 rows, at most 20000 steps */
-#define CAUSAL \
-    ZEROTH "lr = 5e-6, 2e-6, 1e-6\nbatch = 16\ntrain-size = 1000\nsteps = 20000\neval-every = 500\n"
+/* OPT-1.3B, 1000 rows, at most 20000 steps, or 3750 with gradients */
+#define CAUSAL                                                                                              \
+    METHODS "lr = 5e-6, 2e-6, 1e-6, first: 5e-2, 1e-2, 1e-3, sgd: 5e-5, 1e-5, 5e-6\nbatch = 16, first: 8\n" \
+            "train-size = 1000\nsteps = 20000, first: 3750\neval-every = 500\n"
 
 static const struct {
     const char *name, *text;

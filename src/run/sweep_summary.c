@@ -33,20 +33,33 @@ int zest_sweep_is_chosen(zest_option_id id) {
     }
 }
 
-/* ---- Tasks, noise, rows, seeds ---- */
-
-static int same_row(const zest_sweep_run *a, const zest_sweep_run *b, int method) {
-    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
-        zest_option_id id = (zest_option_id)i;
-        if (zest_sweep_is_chosen(id) || id == ZEST_OPTION_TASK || id == ZEST_OPTION_LABEL_NOISE ||
-            id == ZEST_OPTION_SEED || (id == ZEST_OPTION_METHOD && !method))
-            continue;
-        if (!zest_sweep_same(a, b, id)) return 0;
+/* Which examples a run sees: what runs must share to be compared seed by seed. */
+static int is_data(zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_MODEL:
+    case ZEST_OPTION_DATA:
+    case ZEST_OPTION_SHOTS:
+    case ZEST_OPTION_TRAIN_SIZE:
+    case ZEST_OPTION_DEV_SIZE:
+    case ZEST_OPTION_TEST_SIZE:
+    case ZEST_OPTION_NOISY_DEV:
+    case ZEST_OPTION_START_TOKEN: return 1;
+    default: return 0;
     }
-    return 1;
 }
 
-static int same_whole_row(const zest_sweep_run *a, const zest_sweep_run *b) { return same_row(a, b, 1); }
+int zest_sweep_tells_rows(zest_option_id id) {
+    return !zest_sweep_is_chosen(id) && id != ZEST_OPTION_TASK && id != ZEST_OPTION_LABEL_NOISE &&
+           id != ZEST_OPTION_SEED;
+}
+
+/* ---- Tasks, noise, rows, seeds ---- */
+
+static int same_whole_row(const zest_sweep_run *a, const zest_sweep_run *b) {
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++)
+        if (zest_sweep_tells_rows((zest_option_id)i) && !zest_sweep_same(a, b, (zest_option_id)i)) return 0;
+    return 1;
+}
 static int same_task(const zest_sweep_run *a, const zest_sweep_run *b) {
     return zest_sweep_same(a, b, ZEST_OPTION_TASK);
 }
@@ -99,17 +112,24 @@ static size_t choose(const zest_sweep_summary *s, const place *p) {
     return best;
 }
 
-/* Means over seeds of what is chosen at a place; chosen: room for a run a seed. */
-static void average(const zest_sweep_summary *s, place p, size_t *chosen, double *room, zest_sample *dev,
-                    zest_sample *test) {
-    const zest_sweep_run *runs = s->plan->runs;
+static void choose_all(const zest_sweep_summary *s, place p, size_t *chosen) {
     for (p.seed = 0; p.seed < s->seed_count; p.seed++) chosen[p.seed] = choose(s, &p);
-    for (size_t i = 0; i < s->seed_count; i++)
-        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : runs[chosen[i]].dev.value;
-    *dev = zest_sample_of(room, s->seed_count);
-    for (size_t i = 0; i < s->seed_count; i++)
-        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : runs[chosen[i]].test.value;
-    *test = zest_sample_of(room, s->seed_count);
+}
+
+static double dev_of(const zest_sweep_run *run) { return run->dev.value; }
+static double loss_of(const zest_sweep_run *run) { return run->dev.loss; }
+static double test_of(const zest_sweep_run *run) { return run->test.value; }
+static double seconds_of(const zest_sweep_run *run) { return run->seconds; }
+
+/* Over the seeds that have a run; minus: a run a seed to take it from, or NULL. */
+static zest_sample average(const zest_sweep_summary *s, const size_t *chosen, const size_t *minus,
+                           double (*read)(const zest_sweep_run *), double *room) {
+    const zest_sweep_run *runs = s->plan->runs;
+    for (size_t i = 0; i < s->seed_count; i++) {
+        int known = chosen[i] != ZEST_SWEEP_NONE && (!minus || minus[i] != ZEST_SWEEP_NONE);
+        room[i] = !known ? NAN : read(&runs[chosen[i]]) - (minus ? read(&runs[minus[i]]) : 0);
+    }
+    return zest_sample_of(room, s->seed_count);
 }
 
 /* ---- Entries ---- */
@@ -133,25 +153,50 @@ static zest_status add_entry(zest_sweep_summary *s, const place *p, double *room
                             .chosen = malloc((s->seed_count + 1) * sizeof *e->chosen)};
     if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
     s->entry_count++;
-    average(s, any, e->chosen, room, &e->dev, &e->test);
+    choose_all(s, any, e->chosen);
+    e->dev = average(s, e->chosen, NULL, dev_of, room);
+    e->test = average(s, e->chosen, NULL, test_of, room);
     return ZEST_OK;
 }
 
-static void add_tilts(zest_sweep_summary *s, const place *p, size_t *chosen, double *room) {
-    double last = -1;
-    for (;;) { /* the next larger t of this place, until there is none */
-        place at = {p->row, p->task, p->noise, ZEST_SWEEP_NONE, NAN};
-        double next = HUGE_VAL;
-        for (size_t i = 0; i < s->plan->count; i++) {
-            double t = zest_sweep_tilt(&s->plan->runs[i]);
-            if (t > last && t < next && belongs(s, &s->plan->runs[i], &at)) next = t;
-        }
-        if (isinf(next)) return;
-        zest_sweep_tilt_entry *e = &s->tilts[s->tilt_count++];
-        *e = (zest_sweep_tilt_entry){.row = p->row, .task = p->task, .noise = p->noise, .t = next};
-        at.t = last = next;
-        average(s, at, chosen, room, &e->dev, &e->test);
+/* The smallest t above `last` among the runs of a place; infinity: there is none. */
+static double next_tilt(const zest_sweep_summary *s, const place *any, double last) {
+    double next = HUGE_VAL;
+    for (size_t i = 0; i < s->plan->count; i++) {
+        double t = zest_sweep_tilt(&s->plan->runs[i]);
+        if (t > last && t < next && belongs(s, &s->plan->runs[i], any)) next = t;
     }
+    return next;
+}
+
+static zest_status add_tilt(zest_sweep_summary *s, const zest_sweep_entry *of, double t, double *room,
+                            zest_error *error) {
+    zest_sweep_tilt_entry *e = &s->tilts[s->tilt_count];
+    *e = (zest_sweep_tilt_entry){.row = of->row,
+                                 .task = of->task,
+                                 .noise = of->noise,
+                                 .t = t,
+                                 .chosen = malloc((s->seed_count + 1) * sizeof *e->chosen)};
+    if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
+    s->tilt_count++;
+    choose_all(s, (place){of->row, of->task, of->noise, ZEST_SWEEP_NONE, t}, e->chosen);
+    e->dev = average(s, e->chosen, NULL, dev_of, room);
+    e->loss = average(s, e->chosen, NULL, loss_of, room);
+    e->test = average(s, e->chosen, NULL, test_of, room);
+    e->seconds = average(s, e->chosen, NULL, seconds_of, room).mean;
+    if (of->base != ZEST_SWEEP_NONE)
+        e->difference = average(s, e->chosen, s->entries[of->base].chosen, test_of, room);
+    return ZEST_OK;
+}
+
+static zest_status add_tilts(zest_sweep_summary *s, const zest_sweep_entry *of, double *room,
+                             zest_error *error) {
+    place any = {of->row, of->task, of->noise, ZEST_SWEEP_NONE, NAN};
+    zest_status status = ZEST_OK;
+    double t = next_tilt(s, &any, -1);
+    if (isinf(t)) return add_tilt(s, of, NAN, room, error);
+    for (; !isinf(t) && !status; t = next_tilt(s, &any, t)) status = add_tilt(s, of, t, room, error);
+    return status;
 }
 
 const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *s, size_t noise, size_t task,
@@ -174,25 +219,44 @@ static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
     return zest_sample_mcnemar(first, second);
 }
 
-static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
-    const zest_sweep_run *runs = s->plan->runs, *own = &runs[s->rows[e->row]];
-    size_t pairs = 0, only = 0;
-    if (zest_sweep_is_mezo(own)) return;
-    for (size_t i = 0; i < s->entry_count; i++) {
-        const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
-        if (s->entries[i].task == e->task && s->entries[i].noise == e->noise && zest_sweep_is_mezo(other) &&
-            same_row(own, other, 0))
-            e->base = i;
+/* How many options that tell rows apart two runs share; -1: they do not see the same examples. */
+static int likeness(const zest_sweep_run *a, const zest_sweep_run *b) {
+    int shared = 0;
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
+        zest_option_id id = (zest_option_id)i;
+        if (!zest_sweep_tells_rows(id)) continue;
+        int same = zest_sweep_same(a, b, id);
+        if (!same && is_data(id)) return -1;
+        shared += same;
     }
+    return shared;
+}
+
+/* MeZO of the same data, and of what else is the same as far as there is one: a method that wants weights of
+ * another type is still compared. */
+static size_t find_base(const zest_sweep_summary *s, const zest_sweep_entry *e) {
+    const zest_sweep_run *runs = s->plan->runs, *own = &runs[s->rows[e->row]];
+    size_t base = ZEST_SWEEP_NONE;
+    int best = -1;
+    for (size_t i = 0; i < s->entry_count && !zest_sweep_is_mezo(own); i++) {
+        const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
+        int like =
+            s->entries[i].task == e->task && s->entries[i].noise == e->noise && zest_sweep_is_mezo(other)
+                ? likeness(own, other)
+                : -1;
+        if (like > best) best = like, base = i;
+    }
+    return base;
+}
+
+static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
+    e->base = find_base(s, e);
     if (e->base == ZEST_SWEEP_NONE) return;
     const size_t *base = s->entries[e->base].chosen;
-    for (size_t i = 0; i < s->seed_count; i++) {
-        int both = e->chosen[i] != ZEST_SWEEP_NONE && base[i] != ZEST_SWEEP_NONE;
-        room[i] = both ? runs[e->chosen[i]].test.value - runs[base[i]].test.value : NAN;
-        if (both) only = i, pairs++;
-    }
-    e->difference = zest_sample_of(room, s->seed_count);
-    if (pairs == 1) e->p = mcnemar(&runs[e->chosen[only]], &runs[base[only]]);
+    e->difference = average(s, e->chosen, base, test_of, room);
+    for (size_t i = 0; i < s->seed_count && e->difference.n == 1; i++)
+        if (e->chosen[i] != ZEST_SWEEP_NONE && base[i] != ZEST_SWEEP_NONE)
+            e->p = mcnemar(&s->plan->runs[e->chosen[i]], &s->plan->runs[base[i]]);
 }
 
 zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *e) {
@@ -216,10 +280,9 @@ const char *zest_sweep_verdict_text(zest_sweep_verdict verdict) {
 static zest_status fill(zest_sweep_summary *s, zest_error *error) {
     size_t places = s->task_count * s->noise_count * s->row_count;
     double *room = malloc((s->seed_count + 1) * sizeof *room);
-    size_t *chosen = malloc((s->seed_count + 1) * sizeof *chosen);
     s->entries = calloc(places + 1, sizeof *s->entries);
     s->tilts = calloc(s->plan->count + 1, sizeof *s->tilts); /* each has a run of its own */
-    zest_status status = room && chosen && s->entries && s->tilts
+    zest_status status = room && s->entries && s->tilts
                              ? ZEST_OK
                              : zest_error_memory(error, "a table", places * sizeof *s->entries);
     for (size_t i = 0; i < places && !status; i++) {
@@ -227,11 +290,10 @@ static zest_status fill(zest_sweep_summary *s, zest_error *error) {
                    .task = i / s->row_count % s->task_count,
                    .noise = i / s->row_count / s->task_count};
         status = add_entry(s, &p, room, error);
-        if (!status && s->plan->varies[ZEST_OPTION_T]) add_tilts(s, &p, chosen, room);
     }
     for (size_t i = 0; i < s->entry_count && !status; i++) compare(s, &s->entries[i], room);
+    for (size_t i = 0; i < s->entry_count && !status; i++) status = add_tilts(s, &s->entries[i], room, error);
     free(room);
-    free(chosen);
     return status;
 }
 
@@ -254,6 +316,7 @@ zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary
 
 void zest_sweep_summary_free(zest_sweep_summary *s) {
     for (size_t i = 0; i < s->entry_count; i++) free(s->entries[i].chosen);
+    for (size_t i = 0; i < s->tilt_count; i++) free(s->tilts[i].chosen);
     free(s->entries);
     free(s->tilts);
     free(s->tasks);

@@ -60,23 +60,30 @@ static void add_cell(const zest_sweep_summary *s, const zest_sweep_entry *e, zes
     if (e && !e->complete) zest_buffer_text(out, " (unfinished)");
 }
 
+static void add_result_row(const zest_sweep_summary *s, size_t noise, size_t row, const char *order,
+                           zest_buffer *out) {
+    int any = 0;
+    for (size_t t = 0; t < s->task_count; t++) any |= zest_sweep_entry_at(s, noise, t, row) != NULL;
+    if (!any) return;
+    zest_buffer_format(out, "| %s", order);
+    add_row(s, row, out);
+    for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, row), out);
+    zest_buffer_text(out, " |\n");
+}
+
 static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    int both = zest_sweep_rows_of_order(s, 0) && zest_sweep_rows_of_order(s, 1);
     zest_buffer_text(out, "\n**Test, ");
     add_noise(s, noise, out);
-    zest_buffer_text(out, "**\n\n| method");
+    zest_buffer_format(out, "**\n\n|%s method", both ? " order |" : "");
     for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, " | "), add_task(s, t, out);
-    zest_buffer_text(out, " |\n|---");
+    zest_buffer_format(out, " |\n|---%s", both ? "|---" : "");
     for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, "|---");
     zest_buffer_text(out, "|\n");
-    for (size_t r = 0; r < s->row_count; r++) {
-        int any = 0;
-        for (size_t t = 0; t < s->task_count; t++) any |= zest_sweep_entry_at(s, noise, t, r) != NULL;
-        if (!any) continue;
-        zest_buffer_text(out, "| ");
-        add_row(s, r, out);
-        for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, r), out);
-        zest_buffer_text(out, " |\n");
-    }
+    for (int first = 1; first >= 0; first--)
+        for (size_t r = 0; r < s->row_count; r++)
+            if (zest_sweep_is_first_order(s, r) == first)
+                add_result_row(s, noise, r, !both ? "" : first ? "1st | " : "0th | ", out);
 }
 
 /* ---- Differences ---- */
@@ -114,21 +121,38 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
 
 /* ---- By t, and what was chosen ---- */
 
-static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
-    if (s->tilt_count)
-        zest_buffer_text(out,
-                         "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
-                         "| task | labels | method | t | dev | test |\n|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < s->tilt_count; i++) {
-        const zest_sweep_tilt_entry *e = &s->tilts[i];
-        double unit = zest_sweep_unit(s, e->task);
-        begin_line(s, e->task, e->noise, e->row, out);
+static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, zest_buffer *out) {
+    double unit = zest_sweep_unit(s, e->task);
+    begin_line(s, e->task, e->noise, e->row, out);
+    if (isnan(e->t))
+        zest_buffer_text(out, " |  | ");
+    else
         zest_buffer_format(out, " | %g | ", e->t);
-        add_sample(out, &e->dev, unit);
-        zest_buffer_text(out, " | ");
-        add_sample(out, &e->test, unit);
-        zest_buffer_text(out, " |\n");
+    add_sample(out, &e->dev, unit);
+    zest_buffer_text(out, " | ");
+    add_sample(out, &e->loss, 1);
+    zest_buffer_text(out, " | ");
+    add_sample(out, &e->test, unit);
+    zest_buffer_text(out, " | ");
+    if (e->difference.n) zest_sweep_number(out, e->difference.mean, unit, 1);
+    if (e->difference.n > 1) {
+        zest_buffer_text(out, " \xc2\xb1 ");
+        zest_sweep_number(out, e->difference.error, unit, 0);
     }
+    zest_buffer_text(out, " | ");
+    zest_sweep_best_steps(s, e->chosen, ", ", out);
+    if (isnan(e->seconds))
+        zest_buffer_text(out, " |  |\n");
+    else
+        zest_buffer_format(out, " | %.0f |\n", e->seconds);
+}
+
+static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
+    zest_buffer_text(
+        out, "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
+             "| task | labels | method | t | dev | dev loss | test | test \xe2\x88\x92 MeZO | best step | "
+             "seconds |\n|---|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < s->tilt_count; i++) add_tilt(s, &s->tilts[i], out);
 }
 
 static void add_chosen_line(const zest_sweep_summary *s, const zest_sweep_entry *e, size_t run,

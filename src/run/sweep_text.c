@@ -53,16 +53,26 @@ static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_i
                        path ? zest_sweep_task_name(value, room, sizeof room) : value);
 }
 
+/* Do rows of the same method differ in the option? */
+static int names_row(const zest_sweep_summary *s, zest_option_id id) {
+    if (!zest_sweep_tells_rows(id) || id == ZEST_OPTION_METHOD || !s->plan->varies[id]) return 0;
+    for (size_t i = 0; i < s->row_count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const zest_sweep_run *a = &s->plan->runs[s->rows[i]], *b = &s->plan->runs[s->rows[j]];
+            if (!strcmp(zest_sweep_method(a), zest_sweep_method(b)) && !zest_sweep_same(a, b, id)) return 1;
+        }
+    return 0;
+}
+
 void zest_sweep_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
     const zest_sweep_run *run = &s->plan->runs[s->rows[row]];
     zest_buffer_text(out, zest_sweep_method(run));
-    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
-        zest_option_id id = (zest_option_id)i;
-        if (!s->plan->varies[i] || zest_sweep_is_chosen(id) || id == ZEST_OPTION_TASK ||
-            id == ZEST_OPTION_LABEL_NOISE || id == ZEST_OPTION_SEED || id == ZEST_OPTION_METHOD)
-            continue;
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        const char *weights = run->value[ZEST_OPTION_WEIGHTS];
+        int rounded = !weights || strcmp(weights, "f32");
+        if (!names_row(s, (zest_option_id)id) || (id == ZEST_OPTION_ROUNDING && !rounded)) continue;
         zest_buffer_text(out, ", ");
-        add_value(out, run, id);
+        add_value(out, run, (zest_option_id)id);
     }
 }
 
@@ -75,11 +85,22 @@ void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffe
         zest_buffer_text(out, "clean labels");
 }
 
+/* Had dev a choice between values of the option, for this method and task? */
+static int was_open(const zest_sweep_plan *plan, const zest_sweep_run *run, zest_option_id id) {
+    if (!plan->varies[id] || !zest_sweep_is_chosen(id)) return 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const zest_sweep_run *other = &plan->runs[i];
+        if (zest_sweep_same(run, other, ZEST_OPTION_METHOD) &&
+            zest_sweep_same(run, other, ZEST_OPTION_TASK) && !zest_sweep_same(run, other, id))
+            return 1;
+    }
+    return 0;
+}
+
 void zest_sweep_chosen_name(const zest_sweep_summary *s, size_t run, zest_buffer *out) {
     int any = 0;
     for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
-        if (!s->plan->varies[i] || !zest_sweep_is_chosen((zest_option_id)i) || !s->plan->runs[run].value[i])
-            continue;
+        if (!was_open(s->plan, &s->plan->runs[run], (zest_option_id)i)) continue;
         if (any++) zest_buffer_text(out, " ");
         add_value(out, &s->plan->runs[run], (zest_option_id)i);
     }
@@ -126,4 +147,20 @@ void zest_sweep_number(zest_buffer *out, double value, double unit, int sign) {
         zest_buffer_text(out, "\xe2\x80\x93");
     else /* + 0.0: no minus before a zero */
         zest_buffer_format(out, sign ? "%+.*f" : "%.*f", digits, shown + 0.0);
+}
+
+size_t zest_sweep_rows_of_order(const zest_sweep_summary *s, int first) {
+    size_t rows = 0;
+    for (size_t r = 0; r < s->row_count; r++) rows += zest_sweep_is_first_order(s, r) == first;
+    return rows;
+}
+
+void zest_sweep_best_steps(const zest_sweep_summary *s, const size_t *chosen, const char *between,
+                           zest_buffer *out) {
+    int any = 0;
+    for (size_t i = 0; i < s->seed_count; i++) {
+        if (chosen[i] == ZEST_SWEEP_NONE) continue;
+        if (any++) zest_buffer_text(out, between);
+        zest_buffer_format(out, "%llu", (unsigned long long)s->plan->runs[chosen[i]].best_step);
+    }
 }

@@ -41,8 +41,8 @@ static int is_method_label(const char *label) {
     return known;
 }
 
-/* The label that an item begins with, to be freed; NULL: none. Texts may hold a colon of their own: there only
- * methods are labels. */
+/* The label that an item begins with, to be freed; NULL: none. Texts may hold a colon of their own: there
+ * only methods are labels. */
 static char *label_of(zest_option_id id, const char *item) {
     const char *colon = strchr(item, ':');
     zest_option_kind kind = zest_option_row_at(id)->kind;

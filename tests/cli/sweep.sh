@@ -14,7 +14,7 @@ run 0 sweep $grid --out "$work/a"
 out_has "6 of 6 runs finished"
 out_has "| method | reviews |"
 out_has "By t"
-for file in grid table.md table.csv table.tex results.json runs/mezo-seed42/result.json runs/zest-n-t1-seed13/journal; do
+for file in grid table.md table.csv by-t.csv table.tex results.json runs/mezo-seed42/result.json runs/zest-n-t1-seed13/journal; do
     [ -s "$work/a/$file" ] || fail "the sweep lacks $file"
 done
 same "$work/out" "$work/a/table.md"
@@ -76,6 +76,20 @@ grep -q "1 of 2 runs finished, 1 failed" "$work/out" || fail "the table does not
 # One seed: the answers of the test examples are compared.
 run 0 sweep $common --method mezo,zest-n --t 50 --lr 1e-3 --steps 4 --out "$work/single"
 out_has "McNemar p ="
+# First-order methods with options of their own, beside the others; weights that are not kept.
+run 0 sweep $common --method mezo,sgd,tsam --lr 1e-3,first:1e-2,5e-3 --batch 4,first:2 --radius 0.01 --clip first:1 --weights first:f32 \
+    --steps 4,first:3 --seed 42,13 --jobs 2 --keep none --out "$work/orders"
+out_has "10 of 10 runs finished"
+out_has "| order | method | reviews |"
+out_has "| reviews | clean labels | sgd |"
+grep -q 'makecell{1st-' "$work/orders/table.tex" || fail "the LaTeX table does not tell the orders apart"
+grep -q '^clip=1' "$work/orders/runs/tsam-lr5e-3-seed13/options" || fail "a first-order run lacks its own option"
+[ -e "$work/orders/runs/mezo-seed42/result.json" ] || fail "a run has no result"
+for part in best last; do [ -e "$work/orders/runs/mezo-seed42/$part" ] && fail "--keep none keeps $part"; done
+run 0 eval "$work/orders/runs/mezo-seed42" # from its journal
+run 0 sweep --resume "$work/single" --keep best
+[ -e "$work/single/runs/mezo/last" ] && fail "--keep best keeps the last weights"
+[ -e "$work/single/runs/mezo/best" ] || fail "--keep best does not keep the best weights"
 # More seeds for a sweep that is there.
 run 0 sweep --resume "$work/a" --seed 42,13,21
 out_has "9 of 9 runs finished"

@@ -1,0 +1,260 @@
+/* Sweeps: which run is chosen, what is compared with what, what the tables say. */
+#include "tests/sweep.h"
+
+/* ---- Statistics ---- */
+
+static void student_and_mcnemar(void **state) {
+    (void)state;
+    static const struct {
+        size_t degrees;
+        double quantile; /* two-sided 95 %, from tables */
+    } table[] = {{1, 12.7062047364}, {2, 4.3026527300}, {3, 3.1824463053},
+                 {4, 2.7764451052},  {9, 2.2621571628}, {30, 2.0422724563}};
+    for (size_t i = 0; i < 6; i++)
+        assert_close(zest_sample_student_quantile(0.95, table[i].degrees), table[i].quantile, 1e-8);
+    zest_sample s = zest_sample_of((double[]){1, 2, NAN, 6}, 4);
+    assert_int_equal(s.n, 3);
+    assert_close(s.mean, 3, 1e-15);
+    assert_close(s.error, sqrt(7.0 / 3), 1e-15);
+    assert_close(s.high, 3 + 4.3026527300 * sqrt(7.0 / 3), 1e-7);
+    s = zest_sample_of((double[]){5}, 1);
+    assert_true(s.mean == 5 && isnan(s.error) && isnan(s.low));
+    assert_true(isnan(zest_sample_of(NULL, 0).mean));
+    assert_close(zest_sample_mcnemar(0, 0), 1, 1e-12);
+    assert_close(zest_sample_mcnemar(3, 3), 1, 1e-12);
+    assert_close(zest_sample_mcnemar(0, 6), 2.0 / 64, 1e-12);
+    assert_close(zest_sample_mcnemar(8, 1), 2.0 * 10 / 512, 1e-12);
+    assert_true(zest_sample_mcnemar(2000, 1500) < 1e-15 && zest_sample_mcnemar(1000, 1010) > 0.8);
+}
+
+/* Finishes the run with these values of method, t, lr, seed ("" for any). */
+static void finish(zest_sweep_plan *plan, const char *name, double dev, double test) {
+    for (size_t i = 0; i < plan->count; i++) {
+        zest_sweep_run *run = &plan->runs[i];
+        if (strcmp(run->name, name)) continue;
+        run->state = ZEST_SWEEP_FINISHED;
+        strcpy(run->metric, "accuracy");
+        run->worth = run->dev.value = run->dev.accuracy = dev;
+        run->test.value = run->test.accuracy = test;
+        run->dev.f1 = run->dev.em = run->test.f1 = run->test.em = run->test.loss = NAN;
+        run->dev.loss = 0.5;
+        run->seconds = 12;
+        run->best_step = 100;
+        return;
+    }
+    fail_msg("no run is called %s", name);
+}
+
+static zest_sweep_plan three_seeds(void) {
+    zest_sweep_plan plan = plan_of("task=RTE\nmethod = mezo, zest-n\nt = 1, 5\nseed = 1,2,3\n");
+    finish(&plan, "mezo-seed1", 0.7, 0.60);
+    finish(&plan, "mezo-seed2", 0.7, 0.62);
+    finish(&plan, "mezo-seed3", 0.7, 0.64);
+    finish(&plan, "zest-n-t1-seed1", 0.71, 0.63); /* a tie: the first is chosen */
+    finish(&plan, "zest-n-t5-seed1", 0.71, 0.99);
+    finish(&plan, "zest-n-t1-seed2", 0.70, 0.99); /* better on test, worse on dev: not chosen */
+    finish(&plan, "zest-n-t5-seed2", 0.72, 0.66);
+    finish(&plan, "zest-n-t1-seed3", 0.73, 0.69);
+    finish(&plan, "zest-n-t5-seed3", 0.10, 0.10);
+    return plan;
+}
+
+static void dev_chooses_and_seeds_are_paired(void **state) {
+    (void)state;
+    zest_sweep_plan plan = three_seeds();
+    zest_sweep_summary s;
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(s.entry_count, 2);
+    const zest_sweep_entry *e = zest_sweep_entry_at(&s, 0, 0, 1);
+    assert_non_null(e);
+    assert_string_equal(plan.runs[e->chosen[0]].name, "zest-n-t1-seed1");
+    assert_string_equal(plan.runs[e->chosen[1]].name, "zest-n-t5-seed2");
+    assert_string_equal(plan.runs[e->chosen[2]].name, "zest-n-t1-seed3");
+    assert_close(e->test.mean, 0.66, 1e-12);
+    assert_close(e->test.error, 0.03 / sqrt(3), 1e-12);
+    /* differences 0.03, 0.04, 0.05: mean 0.04, error 0.01 / sqrt 3 */
+    assert_close(e->difference.mean, 0.04, 1e-12);
+    assert_close(e->difference.error, 0.01 / sqrt(3), 1e-12);
+    assert_close(e->difference.low, 0.04 - 4.3026527300 * 0.01 / sqrt(3), 1e-9);
+    assert_int_equal(zest_sweep_judge(e), ZEST_SWEEP_BETTER);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 0)), ZEST_SWEEP_NO_BASE);
+    assert_true(e->complete && s.finished == 9 && zest_sweep_is_best(&s, e));
+    /* by t: MeZO's 0, then 1 and 5 */
+    assert_int_equal(s.tilt_count, 3);
+    assert_true(s.tilts[0].t == 0 && s.tilts[1].t == 1 && s.tilts[2].t == 5);
+    assert_close(s.tilts[2].test.mean, (0.99 + 0.66 + 0.10) / 3, 1e-12);
+    zest_sweep_summary_free(&s);
+    finish(&plan, "mezo-seed3", 0.7, 0.80); /* differences 0.03, 0.04, -0.11 */
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_WITHIN_NOISE);
+    zest_sweep_summary_free(&s);
+    plan.runs[0].state = ZEST_SWEEP_STARTED;
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(s.finished, 8);
+    assert_int_equal(zest_sweep_entry_at(&s, 0, 0, 1)->difference.n, 2);
+    assert_false(zest_sweep_entry_at(&s, 0, 0, 0)->complete);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+static void answer(zest_sweep_run *run, size_t count, size_t right) {
+    run->right = calloc(count, 1);
+    assert_non_null(run->right);
+    run->answers = count;
+    for (size_t i = 0; i < right; i++) run->right[i] = 1;
+}
+
+static void one_seed_has_the_answers_or_no_error_bar(void **state) {
+    (void)state;
+    zest_sweep_plan plan = plan_of("task=RTE\nmethod = mezo, zest-n\n");
+    zest_sweep_summary s;
+    finish(&plan, "mezo", 0.7, 0.60);
+    finish(&plan, "zest-n", 0.7, 0.70);
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_NO_ERROR_BAR);
+    zest_sweep_summary_free(&s);
+    answer(&plan.runs[0], 100, 60);
+    answer(&plan.runs[1], 100, 70);
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_close(zest_sweep_entry_at(&s, 0, 0, 1)->p, 2.0 / 1024, 1e-12);
+    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_BETTER);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+static void rows_tell_more_than_methods(void **state) {
+    (void)state;
+    zest_sweep_plan plan =
+        plan_of("task=RTE\nmethod = mezo, zest-n\nweights = f32, bf16\nlabel-noise=0,0.3\nlr=1,2\n");
+    zest_sweep_summary s;
+    zest_buffer name = {0};
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_true(s.row_count == 4 && s.noise_count == 2 && s.entry_count == 8);
+    zest_sweep_row_name(&s, 1, &name);
+    assert_string_equal(name.data, "mezo, weights=bf16");
+    /* each is compared with MeZO of the same weights */
+    const zest_sweep_entry *e = zest_sweep_entry_at(&s, 1, 0, 3);
+    assert_int_equal(s.entries[e->base].row, 1);
+    assert_int_equal(s.entries[e->base].noise, 1);
+    zest_buffer_free(&name);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+/* ---- Tables ---- */
+
+static void assert_escaped(void (*escape)(zest_buffer *, const char *), const char *text,
+                           const char *wanted) {
+    zest_buffer out = {0};
+    escape(&out, text);
+    assert_string_equal(out.data, wanted);
+    zest_buffer_free(&out);
+}
+
+static void text_from_outside_stays_text(void **state) {
+    (void)state;
+    assert_escaped(zest_sweep_escape_markdown, "a|b*_`<&[x]\n\\", "a\\|b\\*\\_\\`&lt;&amp;\\[x\\] \\\\");
+    assert_escaped(zest_sweep_escape_latex, "50% & $x_1^2 #{~}\\",
+                   "50\\% \\& \\$x\\_1\\textasciicircum{}2 \\#\\{\\textasciitilde{}\\}\\textbackslash{}");
+    assert_escaped(zest_sweep_escape_csv, "plain", "plain");
+    assert_escaped(zest_sweep_escape_csv, "a,\"b\"", "\"a,\"\"b\"\"\"");
+}
+
+static void has(const zest_buffer *out, const char *words) {
+    if (!strstr(out->data, words)) fail_msg("'%s' is not in:\n%s", words, out->data);
+}
+
+static void tables_say_what_the_summary_says(void **state) {
+    (void)state;
+    zest_sweep_plan plan = three_seeds();
+    zest_sweep_summary s;
+    zest_buffer md = {0}, tex = {0}, csv = {0}, json = {0};
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    zest_sweep_markdown(&s, &md);
+    has(&md, "9 of 9 runs finished");
+    has(&md, "| mezo | 62.0 \xc2\xb1 1.2 |\n| zest-n | **66.0 \xc2\xb1 1.7** |");
+    has(&md, "| RTE | clean labels | zest-n | +4.0 | +1.5 to +6.5 | 3 | better |");
+    has(&md, "| RTE | clean labels | mezo | 0 | 70.0 \xc2\xb1 0.0 | 0.5000 \xc2\xb1 0.0000 | 62.0 \xc2\xb1 "
+             "1.2 |  | "
+             "100, 100, 100 | 12 |");
+    has(&md, "| RTE | clean labels | zest-n | 1 | 71.3 \xc2\xb1 0.9 | 0.5000 \xc2\xb1 0.0000 | 77.0 \xc2\xb1 "
+             "11.1 | "
+             "+15.0 \xc2\xb1 11.0 | 100, 100, 100 | 12 |");
+    has(&md, "| RTE | clean labels | zest-n | 2 | t=5 | 72.0 | 66.0 | 100 |");
+    zest_sweep_latex(&s, &tex);
+    has(&tex, "\\multirow{2}{*}{Type} & \\multirow{2}{*}{Method} & \\textbf{RTE} \\\\\n & & natural language "
+              "inference \\\\\n\\midrule");
+    has(&tex, "  & $\\text{ZEST}_{\\text{N}}$ & \\textbf{66.0}{\\tiny$\\pm$1.7} \\\\");
+    zest_sweep_csv(&s, &csv);
+    has(&csv, "RTE,0,zest-n,yes,3,0.72,");
+    has(&csv, ",better\n");
+    zest_sweep_csv_by_t(&s, &csv);
+    has(&csv, "\nRTE,0,zest-n,5,3,0.51,");
+    has(&csv, ",12,100 100 100\n");
+    assert_int_equal(zest_sweep_json(&s, &json, NULL), ZEST_OK);
+    has(&json, "\"verdict\": \"better\"");
+    zest_sweep_summary_free(&s);
+    zest_buffer_free(&md);
+    /* nothing finished, one failed: still a table of sorts */
+    for (size_t i = 0; i < plan.count; i++) plan.runs[i].state = ZEST_SWEEP_PLANNED;
+    plan.runs[0].state = ZEST_SWEEP_FAILED;
+    plan.runs[0].message = strdup("no | room");
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    zest_sweep_markdown(&s, &md);
+    has(&md, "| mezo-seed1 | no \\| room |");
+    zest_buffer_free(&md);
+    zest_buffer_free(&tex);
+    zest_buffer_free(&csv);
+    zest_buffer_free(&json);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+/* First-order rows stand apart, and are compared with MeZO though they want other weights. */
+static void first_order_rows_are_compared_too(void **state) {
+    (void)state;
+    zest_sweep_plan plan =
+        plan_of("task=RTE, sst-5, SST-2\nmethod = mezo, zest-n, sgd, sam\nseed = 1,2\nweights = first:f32\n"
+                "batch = 128, first: 8, 32\n");
+    zest_sweep_summary s;
+    zest_buffer md = {0}, tex = {0};
+    for (size_t i = 0; i < plan.count; i++) {
+        zest_sweep_run *run = &plan.runs[i];
+        int first = zest_sweep_takes_gradients(zest_sweep_method(run));
+        double seed = strtod(run->value[ZEST_OPTION_SEED], NULL), gain = first ? 0.125 : 0;
+        int small = !strcmp(run->value[ZEST_OPTION_BATCH], "8");
+        finish(&plan, run->name, 0.5 + gain + (small ? 0.125 : 0), 0.5 + gain + seed / 16);
+    }
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_true(s.row_count == 4 && s.entry_count == 12 && s.tilt_count == 12);
+    const zest_sweep_entry *e = zest_sweep_entry_at(&s, 0, 0, 2);
+    assert_close(e->difference.mean, 0.125, 1e-12);
+    assert_int_equal(s.entries[e->base].row, 0);
+    assert_true(isnan(s.tilts[2].t) && s.tilts[2].difference.n == 2);
+    zest_sweep_markdown(&s, &md);
+    has(&md, "| order | method | RTE | sst-5 | SST-2 |\n|---|---|---|---|---|\n| 1st | sgd | ");
+    has(&md, "| 0th | mezo | **59.4");
+    has(&md, "| RTE | clean labels | sgd | 1 | batch=8 | 75.0 |");
+    has(&md, "| RTE | clean labels | mezo | 1 |  | 50.0 |");
+    zest_sweep_latex(&s, &tex);
+    has(&tex, " & \\textbf{RTE} & \\textbf{SST-5} & \\textbf{SST-2} \\\\\n & & natural language inference & "
+              "\\multicolumn{2}{c}{sentiment cls.} \\\\");
+    has(&tex, "\\multirow{2}{*}{\\makecell{1st-\\\\order}}\n  & SGD & ");
+    zest_buffer_free(&md);
+    zest_buffer_free(&tex);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(student_and_mcnemar),
+        cmocka_unit_test(dev_chooses_and_seeds_are_paired),
+        cmocka_unit_test(one_seed_has_the_answers_or_no_error_bar),
+        cmocka_unit_test(rows_tell_more_than_methods),
+        cmocka_unit_test(text_from_outside_stays_text),
+        cmocka_unit_test(tables_say_what_the_summary_says),
+        cmocka_unit_test(first_order_rows_are_compared_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
