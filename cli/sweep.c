@@ -176,6 +176,20 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     return status;
 }
 
+/* by-t-test.svg and by-t-dev.svg, when there are several t. */
+static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
+    static const char *const names[] = {"by-t-dev.svg", "by-t-test.svg"};
+    zest_status status = ZEST_OK;
+    for (int test = 0; test < 2 && !status; test++) {
+        zest_plot *plot = zest_sweep_figure(summary, test);
+        char *path = zest_file_join(s->folder, names[test]);
+        if (plot && path) status = zest_plot_write(plot, path, &s->error);
+        zest_plot_free(plot);
+        free(path);
+    }
+    return status;
+}
+
 static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
     zest_sweep_summary summary;
     zest_status status = zest_sweep_summarise(&s->plan, &summary, &s->error);
@@ -185,6 +199,7 @@ static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
     if (!status) status = zest_sweep_summarise(&s->plan, &summary, &s->error);
     if (status) return status;
     status = write_tables(s, &summary);
+    if (!status) status = draw(s, &summary);
     zest_sweep_summary_free(&summary);
     return status;
 }

@@ -31,6 +31,7 @@ static void free_panel(zest_plot_panel *panel) {
     }
     for (size_t i = 0; i < panel->name_count; i++) free(panel->names[i]);
     free(panel->names);
+    free(panel->places);
     free(panel->items);
     free(panel->title);
     free(panel->x.label);
@@ -102,6 +103,17 @@ void zest_plot_equal(zest_plot_panel *panel) {
 
 void zest_plot_legend(zest_plot_panel *panel, zest_plot_legend_place place) {
     if (panel) panel->legend = place;
+}
+
+void zest_plot_ticks_x(zest_plot_panel *panel, size_t count, const double *places) {
+    if (!panel || panel->places) return;
+    panel->places = malloc((count ? count : 1) * sizeof *places);
+    if (!panel->places) {
+        panel->plot->failed = 1;
+        return;
+    }
+    panel->place_count = count;
+    for (size_t i = 0; i < count; i++) panel->places[i] = places[i];
 }
 
 void zest_plot_names_x(zest_plot_panel *panel, size_t count, const char *const *names) {

@@ -42,6 +42,8 @@ struct zest_plot_panel {
     int equal;
     char **names;
     size_t name_count;
+    double *places; /* of ticks along x; NULL: round numbers */
+    size_t place_count;
     zest_plot_legend_place legend;
     int shaded; /* zest_plot_colours was called */
     zest_plot_map map;

@@ -122,10 +122,34 @@ static void place_names(zest_plot_ruler *ruler, const zest_plot_panel *panel) {
     }
 }
 
+/* Up to four decimals. Called again with the final length of the ruler, which words depend on. */
+static void place_given(zest_plot_ruler *ruler, const zest_plot_panel *panel, double pixels) {
+    zest_plot_ruler whole = *ruler;
+    double end = -HUGE_VAL;
+    whole.length = pixels;
+    ruler->count = 0;
+    for (size_t i = 0; i < panel->place_count && ruler->count < ZEST_PLOT_TICKS; i++) {
+        double const at = zest_plot_pixel(&whole, panel->places[i]);
+        if (!(at >= -0.5 && at <= pixels + 0.5)) continue;
+        zest_plot_tick *tick = &ruler->ticks[ruler->count++];
+        zest_buffer text = {0};
+        *tick = (zest_plot_tick){.value = panel->places[i]};
+        zest_svg_number(&text, tick->value, 4);
+        double const half = 0.5 * zest_svg_width(text.data ? text.data : "", 11.5);
+        if (text.data && at - half > end + 5) {
+            strncpy(tick->text, text.data, sizeof tick->text - 1);
+            end = at + half;
+        }
+        zest_buffer_free(&text);
+    }
+}
+
 static void find_ticks(const zest_plot_panel *panel, zest_plot_frame *frame, double width, double height) {
     place_ticks(&frame->y, height, 46);
     if (panel->names)
         place_names(&frame->x, panel);
+    else if (panel->places)
+        place_given(&frame->x, panel, width);
     else
         place_ticks(&frame->x, width, 66);
 }

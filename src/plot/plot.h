@@ -51,6 +51,9 @@ void zest_plot_range_x(zest_plot_panel *panel, double low, double high);
 void zest_plot_range_y(zest_plot_panel *panel, double low, double high);
 /* One unit is as long in x as in y. */
 void zest_plot_equal(zest_plot_panel *panel);
+/* Ticks at these places of x instead of round numbers; words that would touch those before them are left out.
+ */
+void zest_plot_ticks_x(zest_plot_panel *panel, size_t count, const double *places);
 /* Names at x = 0, 1, .. count-1 instead of numbers, for bars. */
 void zest_plot_names_x(zest_plot_panel *panel, size_t count, const char *const *names);
 

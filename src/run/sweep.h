@@ -11,6 +11,7 @@
 
 #include "analysis/sample.h"
 #include "base/option.h"
+#include "plot/plot.h"
 
 /* ---- The grid: sweep_grid.c, sweep_preset.c ---- */
 
@@ -200,6 +201,10 @@ void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv_by_t(const zest_sweep_summary *summary, zest_buffer *out);
 zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out, zest_error *error);
+
+/* sweep_draw.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
+ * memory. */
+zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test);
 
 /* Text from outside, made harmless for each format. */
 void zest_sweep_escape_markdown(zest_buffer *out, const char *text);

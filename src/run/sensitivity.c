@@ -1,0 +1,198 @@
+#include "run/sensitivity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES_MOST = 16, TILTS_MOST = 32, NAME_ROOM = 128 };
+static const double AIR = 1.35; /* a factor of t, at either end of the axis */
+
+/* ---- What there is ---- */
+
+static int is_tilted(const zest_sensitivity_point *p) { return p->t > 0 && isfinite(p->value.mean); }
+
+/* The values of t above 0, ascending. */
+static size_t find_tilts(const zest_sensitivity_point *points, size_t count, double tilts[TILTS_MOST]) {
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        if (!is_tilted(&points[i])) continue;
+        while (at < used && tilts[at] < points[i].t) at++;
+        if (used == TILTS_MOST || (at < used && tilts[at] == points[i].t)) continue;
+        memmove(tilts + at + 1, tilts + at, (used - at) * sizeof *tilts);
+        tilts[at] = points[i].t;
+        used++;
+    }
+    return used;
+}
+
+int zest_sensitivity_is_there(const zest_sensitivity_point *points, size_t count) {
+    double tilts[TILTS_MOST];
+    return find_tilts(points, count, tilts) > 1;
+}
+
+/* The first point of each kind; returns how many kinds there are. */
+static size_t kinds(const zest_sensitivity_point *points, size_t count, size_t offset, const char **found,
+                    size_t most) {
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = *(const char *const *)((const char *)&points[i] + offset);
+        size_t at = 0;
+        while (at < used && strcmp(found[at], name)) at++;
+        if (at == used && used < most) found[used++] = name;
+    }
+    return used;
+}
+
+const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
+    static const struct {
+        const char *name, *shown;
+    } known[] = {{"zest-bc", "ZEST_BC"}, {"zest-n", "ZEST_N"}, {"mezo", "MeZO"}, {"sgd", "SGD"},
+                 {"adamw", "AdamW"},     {"esam", "ESAM"},     {"tsam", "TSAM"}, {"sam", "SAM"}};
+    size_t length = strcspn(method, ",");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].name) == length && !strncmp(known[i].name, method, length)) {
+            snprintf(room, size, "%s%s", known[i].shown, method + length);
+            return room;
+        }
+    snprintf(room, size, "%s", method);
+    return room;
+}
+
+/* ---- One panel ---- */
+
+typedef struct {
+    const zest_sensitivity_point *points;
+    size_t count;
+    const char *lines[LINES_MOST]; /* methods with a t, in the order of the points */
+    size_t line_count;
+    double low, high; /* of the axis of t */
+} work;
+
+static double unit(const zest_sensitivity_point *p) { return strcmp(p->metric, "loss") ? 100 : 1; }
+
+static int is_here(const zest_sensitivity_point *p, const char *task, const char *labels) {
+    return !strcmp(p->task, task) && !strcmp(p->labels, labels);
+}
+
+/* Mean and standard error; a line alone when there is one seed. */
+static void draw_mezo(const work *w, zest_plot_panel *panel, const char *task, const char *labels) {
+    for (size_t i = 0; i < w->count; i++) {
+        const zest_sensitivity_point *p = &w->points[i];
+        if (p->t != 0 || !isfinite(p->value.mean) || !is_here(p, task, labels)) continue;
+        double const scale = unit(p), mean = scale * p->value.mean;
+        double const error = isfinite(p->value.error) ? scale * p->value.error : 0;
+        double const x[2] = {w->low, w->high}, low[2] = {mean - error, mean - error},
+                     high[2] = {mean + error, mean + error}, y[2] = {mean, mean};
+        zest_plot_band(panel, 2, x, low, high, (zest_plot_style){.colour = ZEST_PLOT_GREY, .opacity = 0.25},
+                       NULL);
+        zest_plot_line(panel, 2, x, y,
+                       (zest_plot_style){.colour = ZEST_PLOT_GREY, .width = 1.8, .dash = ZEST_PLOT_DASHED},
+                       "MeZO (t = 0)");
+        return;
+    }
+}
+
+static void draw_line(const work *w, zest_plot_panel *panel, const char *task, const char *labels,
+                      size_t line) {
+    static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
+                                           ZEST_PLOT_TRIANGLE};
+    double x[TILTS_MOST], y[TILTS_MOST], low[TILTS_MOST], high[TILTS_MOST];
+    char name[NAME_ROOM];
+    size_t used = 0;
+    /* lines stand a little beside each other, so that their whiskers do */
+    double const beside = pow(1.06, (double)line - 0.5 * (double)(w->line_count - 1));
+    for (size_t i = 0; i < w->count && used < TILTS_MOST; i++) {
+        const zest_sensitivity_point *p = &w->points[i];
+        size_t at = used;
+        if (!is_tilted(p) || !is_here(p, task, labels) || strcmp(p->method, w->lines[line])) continue;
+        for (; at && x[at - 1] > p->t * beside; at--)
+            x[at] = x[at - 1], y[at] = y[at - 1], low[at] = low[at - 1], high[at] = high[at - 1];
+        x[at] = p->t * beside;
+        y[at] = unit(p) * p->value.mean;
+        low[at] = y[at] - unit(p) * p->value.error; /* NaN with one seed: no whisker */
+        high[at] = y[at] + unit(p) * p->value.error;
+        used++;
+    }
+    zest_plot_style style = {
+        .colour = 1 + (int)(line % (ZEST_PLOT_GREY - 1)), .width = 2, .size = 7, .mark = marks[line % 4]};
+    zest_plot_whiskers(panel, used, x, low, high, (zest_plot_style){.colour = style.colour, .width = 1.4});
+    if (used)
+        zest_plot_line(panel, used, x, y, style, zest_sensitivity_name(w->lines[line], name, sizeof name));
+}
+
+static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, const char *labels,
+                       const double *tilts, size_t tilt_count) {
+    const char *metric = NULL;
+    char text[NAME_ROOM];
+    for (size_t i = 0; i < w->count && !metric; i++)
+        if (is_here(&w->points[i], task, labels)) metric = w->points[i].metric;
+    if (!metric) return;
+    snprintf(text, sizeof text, "%.60s, %.60s", task, labels);
+    zest_plot_panel_title(panel, text);
+    zest_plot_axis_x(panel, "t", ZEST_PLOT_LOG);
+    zest_plot_range_x(panel, w->low, w->high);
+    zest_plot_ticks_x(panel, tilt_count, tilts);
+    snprintf(text, sizeof text, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
+    zest_plot_axis_y(panel, text, ZEST_PLOT_LINEAR);
+    draw_mezo(w, panel, task, labels);
+    for (size_t l = 0; l < w->line_count; l++) draw_line(w, panel, task, labels, l);
+}
+
+/* ---- All of them ---- */
+
+static void find_lines(work *w) {
+    for (size_t i = 0; i < w->count; i++) {
+        size_t at = 0;
+        if (!is_tilted(&w->points[i])) continue;
+        while (at < w->line_count && strcmp(w->lines[at], w->points[i].method)) at++;
+        if (at == w->line_count && at < LINES_MOST) w->lines[w->line_count++] = w->points[i].method;
+    }
+}
+
+static size_t seeds(const work *w) {
+    size_t most = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->points[i].value.n > most) most = w->points[i].value.n;
+    return most;
+}
+
+zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
+                                   zest_sensitivity_style style) {
+    double tilts[TILTS_MOST];
+    const char *tasks[LINES_MOST], *labels[LINES_MOST];
+    work w = {.points = points, .count = count};
+    size_t const tilt_count = find_tilts(points, count, tilts);
+    if (tilt_count < 2) return NULL;
+    size_t const task_count = kinds(points, count, offsetof(zest_sensitivity_point, task), tasks, LINES_MOST),
+                 label_count =
+                     kinds(points, count, offsetof(zest_sensitivity_point, labels), labels, LINES_MOST);
+    find_lines(&w);
+    w.low = tilts[0] / AIR;
+    w.high = tilts[tilt_count - 1] * AIR;
+    size_t const columns =
+                     style.columns && (size_t)style.columns < task_count ? (size_t)style.columns : task_count,
+                 blocks = (task_count + columns - 1) / columns; /* of rows, one below the other */
+    double const width = style.width > 0 ? style.width : 60 + 380 * (double)columns,
+                 height = style.height > 0 ? style.height : 270;
+    zest_plot *plot = zest_plot_new((int)(blocks * label_count), (int)columns, width,
+                                    90 + height * (double)(blocks * label_count));
+    zest_plot_title(plot, style.title,
+                    "The result against the tilt t on a logarithmic axis, a panel for each task and kind of "
+                    "labels, a line for each method with standard errors over seeds; a band is MeZO.");
+    if (style.title) {
+        char text[NAME_ROOM];
+        size_t const n = seeds(&w);
+        if (n > 1)
+            snprintf(text, sizeof text, "mean ± standard error over %zu seeds; band: MeZO", n);
+        else
+            snprintf(text, sizeof text, "one seed; dashed: MeZO");
+        zest_plot_subtitle(plot, text);
+    }
+    for (size_t t = 0; t < task_count; t++)
+        for (size_t l = 0; l < label_count; l++)
+            draw_panel(&w, zest_plot_at(plot, (int)(t / columns * label_count + l), (int)(t % columns)),
+                       tasks[t], labels[l], tilts, tilt_count);
+    return plot;
+}

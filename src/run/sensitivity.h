@@ -1,0 +1,34 @@
+/* Results against t, as the paper's figure 3 asks for them: a panel for each task and kind of labels, a line
+ * for each method, MeZO (t = 0) as a band. */
+#ifndef ZEST_RUN_SENSITIVITY_H
+#define ZEST_RUN_SENSITIVITY_H
+
+#include "analysis/sample.h"
+#include "plot/plot.h"
+
+typedef struct {
+    const char *task, *labels; /* which panel: "SST-2", "clean labels" */
+    const char *method;        /* which line: "zest-n", or "zest-n, weights=bf16" */
+    double t;                  /* 0: MeZO. NaN: a method without one, which is left out */
+    const char *metric;        /* "accuracy": shown in per cent, as all but "loss" */
+    zest_sample value;         /* over seeds */
+} zest_sensitivity_point;
+
+/* Are there two values of t above 0? Else there is nothing to draw. */
+int zest_sensitivity_is_there(const zest_sensitivity_point *points, size_t count);
+
+typedef struct {
+    const char *title;
+    int columns;   /* panels side by side at most; 0: one for each task */
+    double width;  /* of the whole; 0: what suits the panels */
+    double height; /* of a row of panels; 0: what suits */
+} zest_sensitivity_style;
+
+/* To be freed; NULL when memory is short or there is nothing to draw. */
+zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
+                                   zest_sensitivity_style style);
+
+/* "ZEST_N" of zest-n, "ZEST_N, weights=bf16" of what a row says beyond its method. Writes into room. */
+const char *zest_sensitivity_name(const char *method, char *room, size_t size);
+
+#endif
