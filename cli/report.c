@@ -70,8 +70,10 @@ static int print_table(const zest_report *report, const char *path) {
 
 /* ---- The command ---- */
 
-/* Where the page goes when nobody says: into the run, or here when there are several. To be freed. */
-static char *default_path(const zest_report *report) {
+/* Where the page goes when nobody says: into the run or sweep, or here when there are several. To be freed.
+ */
+static char *default_path(const zest_report *report, const char *word) {
+    if (report->sweep) return zest_file_join(word, "report.html");
     return report->count == 1 ? zest_file_join(report->runs[0].path, "report.html") : strdup("report.html");
 }
 
@@ -92,7 +94,7 @@ static int run(const zest_options *options, char **words, int count) {
     const zest_command *train = zest_command_find("train");
     report.defaults = train ? train->defaults : NULL;
     int const wanted = *out || !json || *zest_options_text(options, ZEST_OPTION_FIGURES);
-    char *path = *out ? strdup(out) : default_path(&report);
+    char *path = *out ? strdup(out) : default_path(&report, words[0]);
     int code = path ? ZEST_EXIT_OK : zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a path");
     if (path && wanted) code = write_page(&report, options, path);
     if (!code && json) code = print_json(&report, wanted ? path : NULL);
@@ -104,23 +106,27 @@ static int run(const zest_options *options, char **words, int count) {
 
 const zest_command zest_command_report = {
     .name = "report",
-    .words = "RUN...",
+    .words = "RUN|SWEEP...",
     .least = 1,
     .most = 1024,
     .summary = "compare runs of zest train in one HTML page",
     .description =
-        "Reads the log of each run (a folder that zest train made, finished or not) and writes one page that "
+        "Reads the log of each run (a folder that zest train made, finished or not; a sweep stands for its "
+        "runs) and writes one page that "
         "needs no network and no script: a table of the runs with 95 % intervals, curves of the loss, the "
         "dev "
         "metric, the tilt and the speed, the test metric against t when runs differ in it, and the options "
         "and "
         "the command of each run. Without --out the page is RUN/report.html, or report.html for several "
         "runs. "
-        "The table is printed, too.\n\n"
+        "The table is printed, too. The page of a sweep begins with its tables, results against t (means and "
+        "standard errors over seeds, MeZO as a band) and the dev metric over time for each t.\n\n"
         "--json prints the table instead; with --out or --figures it does both.",
     .examples = "zest report run1\twrites run1/report.html\n"
                 "zest report mezo zest-t1 zest-t5 --out compare.html\tcompares three runs\n"
-                "zest report run1 --figures plots\talso writes each figure as an SVG file",
+                "zest report run1 --figures plots\talso writes each figure as an SVG file\n"
+                "zest report sweep1 --out sweep1.html --figures plots\ta sweep; results against t are "
+                "plots/by-t-test.svg",
     .defaults = "",
     .users = ZEST_FOR_REPORT,
     .run = run,

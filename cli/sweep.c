@@ -178,10 +178,12 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
 
 /* by-t-test.svg and by-t-dev.svg, when there are several t. */
 static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
-    static const char *const names[] = {"by-t-dev.svg", "by-t-test.svg"};
+    static const char *const names[] = {"by-t-dev.svg", "by-t-test.svg"}, *const titles[] = {
+                                                                              "Dev results against t",
+                                                                              "Test results against t"};
     zest_status status = ZEST_OK;
     for (int test = 0; test < 2 && !status; test++) {
-        zest_plot *plot = zest_sweep_figure(summary, test);
+        zest_plot *plot = zest_sweep_figure(summary, test, (zest_sensitivity_style){.title = titles[test]});
         char *path = zest_file_join(s->folder, names[test]);
         if (plot && path) status = zest_plot_write(plot, path, &s->error);
         zest_plot_free(plot);

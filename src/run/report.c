@@ -11,20 +11,23 @@
 typedef struct {
     const char *id, *heading;
     void (*write)(zest_report_page *page); /* adds nothing when the runs have nothing to say about it */
+    int curves;                            /* has a curve for each run */
 } section;
 
 static const section sections[] = {
-    {"runs", "Runs", zest_report_runs},
-    {"settings", "Mean over seeds", zest_report_settings},
-    {"loss", "Training loss", zest_report_losses},
-    {"dev", "Development set", zest_report_dev},
-    {"sensitivity", "Sensitivity to t", zest_report_sensitivity},
-    {"tilt", "Tilt", zest_report_tilt},
-    {"sharpness", "Sharpness", zest_report_sharpness},
-    {"speed", "Speed", zest_report_speed},
-    {"details", "Each run", zest_report_details},
+    {"results", "Results", zest_report_sweep, 0},
+    {"by-t", "Sensitivity to t", zest_report_sweep_tilts, 0},
+    {"runs", "Runs", zest_report_runs, 0},
+    {"settings", "Mean over seeds", zest_report_settings, 0},
+    {"loss", "Training loss", zest_report_losses, 1},
+    {"dev", "Development set", zest_report_dev, 1},
+    {"sensitivity", "Sensitivity to t", zest_report_sensitivity, 1},
+    {"tilt", "Tilt", zest_report_tilt, 1},
+    {"sharpness", "Sharpness", zest_report_sharpness, 1},
+    {"speed", "Speed", zest_report_speed, 1},
+    {"details", "Each run", zest_report_details, 0},
 };
-enum { SECTIONS = sizeof sections / sizeof sections[0], LEGEND_BEFORE = 2 };
+enum { SECTIONS = sizeof sections / sizeof sections[0], LEGEND_BEFORE = 4 };
 
 /* ---- Head ---- */
 
@@ -50,7 +53,7 @@ static void write_title(const zest_report *report, zest_buffer *out) {
     if (report->count == 1)
         zest_report_escape(out, report->runs[0].name);
     else
-        zest_buffer_format(out, "%zu runs", report->count);
+        zest_buffer_format(out, "%s%zu runs", report->sweep ? "A sweep of " : "", report->count);
     if (!task) return;
     zest_buffer_text(out, report->count == 1 ? ": " : " on ");
     zest_report_escape(out, task);
@@ -130,8 +133,15 @@ static void write_toggles(zest_buffer *out) {
 
 /* ---- Page ---- */
 
+/* The runs of a sweep are too many for curves of their own, or of different tasks. */
+static int has_curves(const zest_report *report) {
+    const zest_sweep_summary *s = report->sweep;
+    return !s || (s->task_count == 1 && s->noise_count == 1 && report->count < ZEST_PLOT_COLOURS);
+}
+
 static void write_sections(zest_report_page *page) {
     for (size_t i = 0; i < SECTIONS && !page->status; i++) {
+        if (sections[i].curves && !has_curves(page->report)) continue;
         if (i == LEGEND_BEFORE) write_legend(page->report, &page->body);
         size_t const before = page->body.size;
         zest_buffer_format(&page->body, "<section aria-labelledby=\"%s\">\n<h2 id=\"%s\">%s</h2>\n",

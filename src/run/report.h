@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "run/log.h"
+#include "run/sweep.h"
 
 typedef enum {
     ZEST_REPORT_FINISHED, /* the log says how it ended */
@@ -35,11 +36,14 @@ typedef struct {
 typedef struct {
     zest_report_run *runs;
     size_t count;
+    zest_sweep_summary *sweep; /* when they are the runs of one sweep, or NULL */
+    zest_sweep_plan plan;      /* of the sweep */
+    size_t *of_plan;           /* by run of the plan: its position here, or ZEST_SWEEP_NONE */
     const char *defaults; /* what `zest train` changes in the option table, "name=value ..."; NULL: nothing */
     double now;           /* seconds since 1970, when it was loaded */
 } zest_report;
 
-/* paths: run folders, or log.jsonl files in them. */
+/* paths: run folders, or log.jsonl files in them, or sweeps, which stand for their runs. */
 zest_status zest_report_load(char *const *paths, size_t count, zest_report *report, zest_error *error);
 void zest_report_free(zest_report *report); /* accepts one that is {0} */
 /* figures: a folder (made when it is not there) that gets each figure as an SVG file; NULL for none. */

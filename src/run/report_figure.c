@@ -8,7 +8,7 @@
 #include "run/report_page.h"
 
 enum { ROWS = 60, SAMPLED = 4096 }; /* rows of the table; raw values that help to choose the axis */
-enum { WIDE = 1032, HALF = 508, PHONE = 358 };
+enum { WIDE = ZEST_REPORT_WIDE, HALF = 508, PHONE = ZEST_REPORT_PHONE };
 
 int zest_report_figure_begin(zest_report_page *page, zest_report_figure *figure) {
     figure->count = page->report->count;
@@ -194,11 +194,11 @@ static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_re
 }
 
 /* The SVG as HTML takes it: no namespace, no style of its own (the page has it), a name to be read aloud. */
-static void add_inline(zest_report_page *page, const zest_report_figure *f, const zest_plot *plot,
+static void add_inline(zest_report_page *page, const char *title, const zest_plot *plot,
                        const char *class_name) {
     zest_buffer svg = {0};
     if (zest_plot_svg(plot, &svg)) {
-        page->status = zest_error_memory(&page->error, f->title, svg.size);
+        page->status = zest_error_memory(&page->error, title, svg.size);
         zest_buffer_free(&svg);
         return;
     }
@@ -208,7 +208,7 @@ static void add_inline(zest_report_page *page, const zest_report_figure *f, cons
         zest_buffer_format(&page->body, "<svg class=\"%s\"", class_name);
         zest_buffer_add(&page->body, open, (size_t)(inside - open) + 1);
         zest_buffer_text(&page->body, "\n<title>");
-        zest_report_escape(&page->body, f->title);
+        zest_report_escape(&page->body, title);
         zest_buffer_text(&page->body, "</title>");
         zest_buffer_add(&page->body, inside + 1, (size_t)(style - inside) - 1);
         rest += strlen("</style>\n");
@@ -219,7 +219,7 @@ static void add_inline(zest_report_page *page, const zest_report_figure *f, cons
         zest_buffer_add(&page->body, rest, svg.size - (size_t)(rest - svg.data));
     } else {
         page->status =
-            zest_error_set(&page->error, ZEST_ERROR_STATE, "the figure '%s' is not as expected", f->title);
+            zest_error_set(&page->error, ZEST_ERROR_STATE, "the figure '%s' is not as expected", title);
     }
     zest_buffer_free(&svg);
 }
@@ -307,29 +307,58 @@ static void add_table(zest_report_page *page, const zest_report_figure *f) {
 
 /* ---- All together ---- */
 
-static void save(zest_report_page *page, const zest_report_figure *f, const axes *a) {
+static void save(zest_report_page *page, const char *id, const zest_plot *plot) {
     char name[80];
-    snprintf(name, sizeof name, "%s.svg", f->id);
+    snprintf(name, sizeof name, "%s.svg", id);
     char *path = zest_file_join(page->figures, name);
-    zest_plot *plot = draw(f, a, page->report, 900, 440, 1);
     page->status =
         path ? zest_plot_write(plot, path, &page->error) : zest_error_memory(&page->error, name, sizeof name);
-    zest_plot_free(plot);
     free(path);
+}
+
+static void open_figure(zest_report_page *page, const char *id, const char *title, int wide,
+                        const char *rest) {
+    zest_buffer_format(&page->body, "<figure id=\"figure-%s\"%s%s>\n<h3>", id, wide ? " class=\"wide\"" : "",
+                       rest);
+    zest_report_escape(&page->body, title);
+    zest_buffer_text(&page->body, "</h3>\n");
+}
+
+static void write_drawing(zest_report_page *page, const zest_report_drawing *d, const char *caption) {
+    open_figure(page, d->id, d->title, 1, "");
+    add_inline(page, d->title, d->wide, "plot");
+    if (!page->status) add_inline(page, d->title, d->narrow, "narrow");
+    zest_buffer_text(&page->body, "<figcaption>");
+    zest_report_escape(&page->body, caption);
+    zest_buffer_text(&page->body, "</figcaption>\n");
+    if (!page->status && page->figures) save(page, d->id, d->alone);
+    page->figure_count++;
+}
+
+void zest_report_draw(zest_report_page *page, const zest_report_drawing *d, const char *caption,
+                      void (*numbers)(zest_report_page *page, const void *user), const void *user) {
+    if (d->wide && (!d->narrow || !d->alone)) page->status = zest_error_memory(&page->error, d->title, 0);
+    if (d->wide && !page->status) {
+        write_drawing(page, d, caption);
+        if (numbers) numbers(page, user);
+        zest_buffer_text(&page->body, "</figure>\n");
+    }
+    zest_plot_free(d->wide);
+    zest_plot_free(d->narrow);
+    zest_plot_free(d->alone);
 }
 
 static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer *out = &page->body;
     axes const a = find_axes(f);
     zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 310, 0);
-    zest_buffer_format(out, "<figure id=\"figure-%s\"%s data-x=\"%.17g %.17g\">\n<h3>", f->id,
-                       f->wide ? " class=\"wide\"" : "", a.x0, a.x1);
-    zest_report_escape(out, f->title);
-    zest_buffer_text(out, "</h3>\n");
-    add_inline(page, f, plot, "plot");
+    char range[80];
+    snprintf(range, sizeof range, " data-x=\"%.17g %.17g\"", a.x0, a.x1);
+    open_figure(page, f->id, f->title, f->wide, range);
+    add_inline(page, f->title, plot, "plot");
     zest_plot_free(plot);
     plot = draw(f, &a, page->report, PHONE, 270, 0);
-    if (!page->status) add_inline(page, f, plot, "narrow");
+    if (!page->status) add_inline(page, f->title, plot, "narrow");
     zest_plot_free(plot);
     zest_buffer_text(out, "<figcaption>");
     if (f->caption.size) zest_buffer_add(out, f->caption.data, f->caption.size);
@@ -338,7 +367,11 @@ static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer_text(out, "</figcaption>\n");
     if (!page->status) add_table(page, f);
     zest_buffer_text(out, "</figure>\n");
-    if (!page->status && page->figures) save(page, f, &a);
+    if (!page->status && page->figures) {
+        plot = draw(f, &a, page->report, 900, 440, 1);
+        save(page, f->id, plot);
+        zest_plot_free(plot);
+    }
     page->figure_count++;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "run/report_page.h"
@@ -160,15 +161,58 @@ static void choose_colours(zest_report *report) {
     }
 }
 
+static zest_status add_run(zest_report *report, const char *path, zest_error *error) {
+    size_t const n = report->count;
+    if (!(n & (n - 1))) { /* room for twice as many */
+        zest_report_run *runs = realloc(report->runs, (n ? 2 * n : 1) * sizeof *runs);
+        if (!runs) return zest_error_memory(error, "the runs", n * sizeof *runs);
+        report->runs = runs;
+    }
+    report->runs[report->count++] =
+        (zest_report_run){0}; /* counted before it is whole: free knows what to do */
+    return load_run(path, report->now, &report->runs[n], error);
+}
+
+/* All runs of the sweep that have a log yet. only: the report is about nothing else. */
+static zest_status add_sweep(zest_report *report, const char *path, int only, zest_error *error) {
+    zest_sweep_plan plan = {0};
+    zest_status status = zest_report_read_sweep(path, &plan, error);
+    size_t *of_plan = malloc((plan.count + 1) * sizeof *of_plan);
+    if (!status && !of_plan) status = zest_error_memory(error, path, plan.count);
+    for (size_t i = 0; i < plan.count && !status; i++) {
+        zest_buffer run = {0}, log = {0};
+        zest_buffer_format(&run, "%s/runs/%s", path, plan.runs[i].name);
+        zest_buffer_format(&log, "%s/log.jsonl", run.data ? run.data : "");
+        of_plan[i] = ZEST_SWEEP_NONE;
+        if (run.failed || log.failed)
+            status = zest_error_memory(error, path, 0);
+        else if (!access(log.data, F_OK)) {
+            of_plan[i] = report->count;
+            status = add_run(report, run.data, error);
+        }
+        zest_buffer_free(&run);
+        zest_buffer_free(&log);
+    }
+    if (!status && !report->count)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: no run of this sweep has begun", path);
+    if (!status && only) {
+        report->plan = plan;
+        report->of_plan = of_plan;
+        report->sweep = calloc(1, sizeof *report->sweep);
+        return report->sweep ? zest_sweep_summarise(&report->plan, report->sweep, error)
+                             : zest_error_memory(error, path, sizeof *report->sweep);
+    }
+    zest_sweep_plan_free(&plan);
+    free(of_plan);
+    return status;
+}
+
 zest_status zest_report_load(char *const *paths, size_t count, zest_report *report, zest_error *error) {
     *report = (zest_report){.now = (double)time(NULL)};
-    report->runs = calloc(count ? count : 1, sizeof *report->runs);
-    if (!report->runs) return zest_error_memory(error, "the runs", count * sizeof *report->runs);
     zest_status status = ZEST_OK;
-    for (size_t i = 0; i < count && !status; i++) {
-        report->count++; /* counted before it is whole: free knows what to do */
-        status = load_run(paths[i], report->now, &report->runs[i], error);
-    }
+    for (size_t i = 0; i < count && !status; i++)
+        status = zest_report_is_sweep(paths[i]) ? add_sweep(report, paths[i], count == 1, error)
+                                                : add_run(report, paths[i], error);
     if (!status) status = tell_apart(report, error);
     if (status)
         zest_report_free(report);
@@ -184,5 +228,9 @@ void zest_report_free(zest_report *report) {
         zest_log_free(&report->runs[i].log);
     }
     free(report->runs);
+    if (report->sweep) zest_sweep_summary_free(report->sweep);
+    free(report->sweep);
+    zest_sweep_plan_free(&report->plan);
+    free(report->of_plan);
     *report = (zest_report){0};
 }

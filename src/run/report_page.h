@@ -71,7 +71,29 @@ int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, siz
 /* Writes the figure unless all curves are empty, and frees it. Returns whether it was written. */
 int zest_report_figure_end(zest_report_page *page, zest_report_figure *figure);
 
+/* A figure that is drawn already, three times: for the page, for phones, and for a file of its own. */
+typedef struct {
+    const char *id, *title;
+    zest_plot *wide, *narrow, *alone;
+} zest_report_drawing;
+enum { ZEST_REPORT_WIDE = 1032, ZEST_REPORT_PHONE = 358 }; /* pixels */
+
+/* Writes it, and frees its plots; nothing at all when there is no wide one. numbers: HTML below the caption,
+ * or NULL. */
+void zest_report_draw(zest_report_page *page, const zest_report_drawing *drawing, const char *caption,
+                      void (*numbers)(zest_report_page *page, const void *user), const void *user);
+
+/* ---- report_sweep.c ---- */
+
+int zest_report_is_sweep(const char *path);
+/* The runs of the sweep in a folder, with their results. Free the plan whatever this says. */
+zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, zest_error *error);
+
 /* ---- The sections ---- */
+
+void zest_report_sweep(zest_report_page *page);        /* report_sweep.c */
+void zest_report_sweep_tilts(zest_report_page *page);  /* report_sweep.c */
+void zest_report_sweep_curves(zest_report_page *page); /* report_sweep_curves.c */
 
 void zest_report_runs(zest_report_page *page);        /* report_table.c */
 void zest_report_settings(zest_report_page *page);    /* report_table.c: mean over seeds */

@@ -1,11 +1,11 @@
-#include "run/sensitivity.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MOST = 16, TILTS_MOST = 32, NAME_ROOM = 128 };
+#include "run/sensitivity_panels.h"
+
+enum { LINES_MOST = 16, TILTS_MOST = ZEST_SENSITIVITY_MOST, NAME_ROOM = 128 };
 static const double AIR = 1.35; /* a factor of t, at either end of the axis */
 
 /* ---- What there is ---- */
@@ -23,24 +23,6 @@ static size_t find_tilts(const zest_sensitivity_point *points, size_t count, dou
         memmove(tilts + at + 1, tilts + at, (used - at) * sizeof *tilts);
         tilts[at] = points[i].t;
         used++;
-    }
-    return used;
-}
-
-int zest_sensitivity_is_there(const zest_sensitivity_point *points, size_t count) {
-    double tilts[TILTS_MOST];
-    return find_tilts(points, count, tilts) > 1;
-}
-
-/* The first point of each kind; returns how many kinds there are. */
-static size_t kinds(const zest_sensitivity_point *points, size_t count, size_t offset, const char **found,
-                    size_t most) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        const char *name = *(const char *const *)((const char *)&points[i] + offset);
-        size_t at = 0;
-        while (at < used && strcmp(found[at], name)) at++;
-        if (at == used && used < most) found[used++] = name;
     }
     return used;
 }
@@ -161,26 +143,18 @@ static size_t seeds(const work *w) {
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
                                    zest_sensitivity_style style) {
     double tilts[TILTS_MOST];
-    const char *tasks[LINES_MOST], *labels[LINES_MOST];
+    zest_sensitivity_panels panels = {0};
     work w = {.points = points, .count = count};
     size_t const tilt_count = find_tilts(points, count, tilts);
     if (tilt_count < 2) return NULL;
-    size_t const task_count = kinds(points, count, offsetof(zest_sensitivity_point, task), tasks, LINES_MOST),
-                 label_count =
-                     kinds(points, count, offsetof(zest_sensitivity_point, labels), labels, LINES_MOST);
+    for (size_t i = 0; i < count; i++) zest_sensitivity_note(&panels, points[i].task, points[i].labels);
     find_lines(&w);
     w.low = tilts[0] / AIR;
     w.high = tilts[tilt_count - 1] * AIR;
-    size_t const columns =
-                     style.columns && (size_t)style.columns < task_count ? (size_t)style.columns : task_count,
-                 blocks = (task_count + columns - 1) / columns; /* of rows, one below the other */
-    double const width = style.width > 0 ? style.width : 60 + 380 * (double)columns,
-                 height = style.height > 0 ? style.height : 270;
-    zest_plot *plot = zest_plot_new((int)(blocks * label_count), (int)columns, width,
-                                    90 + height * (double)(blocks * label_count));
-    zest_plot_title(plot, style.title,
-                    "The result against the tilt t on a logarithmic axis, a panel for each task and kind of "
-                    "labels, a line for each method with standard errors over seeds; a band is MeZO.");
+    zest_plot *plot = zest_sensitivity_plot(&panels, style,
+                                            "The result against the tilt t on a logarithmic axis, a panel "
+                                            "for each task and kind of labels, a line for "
+                                            "each method with standard errors over seeds; a band is MeZO.");
     if (style.title) {
         char text[NAME_ROOM];
         size_t const n = seeds(&w);
@@ -190,9 +164,40 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
             snprintf(text, sizeof text, "one seed; dashed: MeZO");
         zest_plot_subtitle(plot, text);
     }
-    for (size_t t = 0; t < task_count; t++)
-        for (size_t l = 0; l < label_count; l++)
-            draw_panel(&w, zest_plot_at(plot, (int)(t / columns * label_count + l), (int)(t % columns)),
-                       tasks[t], labels[l], tilts, tilt_count);
+    for (size_t t = 0; t < panels.task_count; t++)
+        for (size_t l = 0; l < panels.label_count; l++)
+            draw_panel(&w, zest_sensitivity_panel(plot, &panels, t, l), panels.tasks[t], panels.labels[l],
+                       tilts, tilt_count);
     return plot;
+}
+
+/* ---- Panels ---- */
+
+static void note(const char **names, size_t *count, const char *name) {
+    size_t at = 0;
+    while (at < *count && strcmp(names[at], name)) at++;
+    if (at == *count && at < ZEST_SENSITIVITY_MOST) names[(*count)++] = name;
+}
+
+void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels) {
+    note(panels->tasks, &panels->task_count, task);
+    note(panels->labels, &panels->label_count, labels);
+}
+
+zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *p, zest_sensitivity_style style,
+                                 const char *description) {
+    p->columns =
+        style.columns && (size_t)style.columns < p->task_count ? (size_t)style.columns : p->task_count;
+    size_t const rows = (p->task_count + p->columns - 1) / p->columns * p->label_count;
+    double const width = style.width > 0 ? style.width : 60 + 380 * (double)p->columns,
+                 height = style.height > 0 ? style.height : 270;
+    zest_plot *plot =
+        zest_plot_new((int)rows, (int)p->columns, width, (style.title ? 90 : 40) + height * (double)rows);
+    zest_plot_title(plot, style.title, description);
+    return plot;
+}
+
+zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *p, size_t task,
+                                        size_t labels) {
+    return zest_plot_at(plot, (int)(task / p->columns * p->label_count + labels), (int)(task % p->columns));
 }

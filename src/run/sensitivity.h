@@ -14,9 +14,6 @@ typedef struct {
     zest_sample value;         /* over seeds */
 } zest_sensitivity_point;
 
-/* Are there two values of t above 0? Else there is nothing to draw. */
-int zest_sensitivity_is_there(const zest_sensitivity_point *points, size_t count);
-
 typedef struct {
     const char *title;
     int columns;   /* panels side by side at most; 0: one for each task */
@@ -26,6 +23,16 @@ typedef struct {
 
 /* To be freed; NULL when memory is short or there is nothing to draw. */
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
+                                   zest_sensitivity_style style);
+
+/* The dev set over time, a line for each t. */
+typedef struct {
+    const char *task, *labels, *metric; /* as above */
+    double t;
+    size_t count;
+    const double *steps, *means, *errors; /* over seeds; an error that is NaN: one seed */
+} zest_sensitivity_curve;
+zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t count,
                                    zest_sensitivity_style style);
 
 /* "ZEST_N" of zest-n, "ZEST_N, weights=bf16" of what a row says beyond its method. Writes into room. */

@@ -11,7 +11,7 @@
 
 #include "analysis/sample.h"
 #include "base/option.h"
-#include "plot/plot.h"
+#include "run/sensitivity.h"
 
 /* ---- The grid: sweep_grid.c, sweep_preset.c ---- */
 
@@ -204,7 +204,7 @@ zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out,
 
 /* sweep_draw.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
  * memory. */
-zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test);
+zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
 
 /* Text from outside, made harmless for each format. */
 void zest_sweep_escape_markdown(zest_buffer *out, const char *text);

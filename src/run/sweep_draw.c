@@ -44,7 +44,7 @@ static const char *metric_of(const zest_sweep_summary *s, const zest_sweep_tilt_
     return "";
 }
 
-zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test) {
+zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test, zest_sensitivity_style style) {
     zest_sensitivity_point *points = calloc(s->tilt_count + 1, sizeof *points);
     words w = {0};
     zest_plot *plot = NULL;
@@ -58,9 +58,7 @@ zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test) {
                                                  .metric = metric_of(s, e),
                                                  .value = test ? e->test : e->dev};
         }
-        plot = zest_sensitivity_figure(
-            points, s->tilt_count,
-            (zest_sensitivity_style){.title = test ? "Test results against t" : "Dev results against t"});
+        plot = zest_sensitivity_figure(points, s->tilt_count, style);
     }
     free_words(&w);
     free(points);

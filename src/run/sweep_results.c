@@ -98,13 +98,15 @@ static zest_status read_result(zest_sweep_run *run, const char *path, zest_error
 }
 
 static zest_status look_into(zest_sweep_run *run, const zest_folder *folder, zest_error *error) {
+    /* a result counts where the journal was left behind, too */
+    int finished = !access(folder->result, F_OK) && !access(folder->options, F_OK);
     run->state = ZEST_SWEEP_PLANNED;
     /* killed before its options were on disk: no step was taken yet */
-    if (!zest_folder_is_training(folder)) return ZEST_OK;
+    if (!finished && !zest_folder_is_training(folder)) return ZEST_OK;
     zest_status status = check_options(run, folder, error);
     if (status) return status;
     run->state = ZEST_SWEEP_STARTED;
-    return access(folder->result, F_OK) ? ZEST_OK : read_result(run, folder->result, error);
+    return finished ? read_result(run, folder->result, error) : ZEST_OK;
 }
 
 zest_status zest_sweep_result_read(zest_sweep_run *run, const char *folder, zest_error *error) {

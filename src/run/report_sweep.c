@@ -1,0 +1,238 @@
+/* A sweep in the report: its tables, results against t, and the dev set over time by t. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "run/report_page.h"
+#include "run/sensitivity.h"
+
+enum { GRID_LIMIT = 1 << 20 };
+
+/* ---- Reading ---- */
+
+int zest_report_is_sweep(const char *path) {
+    char *grid = zest_file_join(path, "grid"), *runs = zest_file_join(path, "runs");
+    int found = grid && runs && !access(grid, F_OK) && !access(runs, F_OK);
+    free(grid);
+    free(runs);
+    return found;
+}
+
+/* The answers that were compared when there was one seed; without them the verdict goes without, too. */
+static zest_status read_answers(zest_sweep_plan *plan, const char *folder, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < plan->count && !status; i++) {
+        zest_buffer path = {0};
+        zest_buffer_format(&path, "%s/answers/%s.jsonl", folder, plan->runs[i].name);
+        status = path.failed ? zest_error_memory(error, folder, path.size)
+                             : zest_sweep_answers_read(&plan->runs[i], path.data, error);
+        zest_buffer_free(&path);
+    }
+    return status;
+}
+
+zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, zest_error *error) {
+    zest_sweep_grid grid = {0};
+    zest_buffer text = {0};
+    char *path = zest_file_join(folder, "grid");
+    *plan = (zest_sweep_plan){0};
+    zest_status status =
+        path ? zest_file_read(path, GRID_LIMIT, &text, error) : zest_error_memory(error, folder, 0);
+    if (!status) status = zest_sweep_grid_read(&grid, text.data ? text.data : "", path, error);
+    if (!status) status = zest_sweep_plan_make(&grid, plan, error);
+    if (!status) status = zest_sweep_results_read(plan, folder, error);
+    if (!status) status = read_answers(plan, folder, error);
+    zest_sweep_grid_free(&grid);
+    zest_buffer_free(&text);
+    free(path);
+    return status;
+}
+
+/* ---- Tables ---- */
+
+/* Text of functions that know nothing of HTML. */
+static void add_text(zest_buffer *out, zest_buffer *text) {
+    zest_report_escape(out, text->data ? text->data : "");
+    out->failed |= text->failed;
+    zest_buffer_free(text);
+}
+
+static void add_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
+    zest_buffer name = {0};
+    char room[128];
+    zest_sweep_row_name(s, row, &name);
+    zest_report_escape(out, zest_sensitivity_name(name.data ? name.data : "", room, sizeof room));
+    zest_buffer_free(&name);
+}
+
+static void add_noise(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    zest_buffer name = {0};
+    zest_sweep_noise_name(s, noise, &name);
+    add_text(out, &name);
+}
+
+static void add_task(const zest_sweep_summary *s, size_t task, zest_buffer *out) {
+    const char *value = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK];
+    char room[128];
+    zest_report_escape(out, zest_sweep_task_name(value ? value : "", room, sizeof room));
+}
+
+static void open_table(zest_buffer *out, const char *label) {
+    zest_buffer_format(out,
+                       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>\n"
+                       "<thead><tr>",
+                       label);
+}
+
+static void add_cell(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
+    zest_buffer_format(out, "<td class=\"n%s\">", e && zest_sweep_is_best(s, e) ? " top" : "");
+    if (e) zest_sweep_number(out, e->test.mean, zest_sweep_unit(s, e->task), 0);
+    if (e && e->test.n > 1) {
+        zest_buffer_text(out, " \xc2\xb1\xe2\x80\xaf");
+        zest_sweep_number(out, e->test.error, zest_sweep_unit(s, e->task), 0);
+    }
+    zest_buffer_text(out, "</td>");
+}
+
+static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
+    zest_buffer_text(out, "<h3>Test, ");
+    add_noise(s, noise, out);
+    zest_buffer_text(out, "</h3>\n");
+    open_table(out, "Test results");
+    zest_buffer_text(out, "<th scope=\"col\">method</th>");
+    for (size_t t = 0; t < s->task_count; t++) {
+        zest_buffer_text(out, "<th scope=\"col\" class=\"n\">");
+        add_task(s, t, out);
+        zest_buffer_text(out, "</th>");
+    }
+    zest_buffer_text(out, "</tr></thead>\n<tbody>\n");
+    for (int first = 1; first >= 0; first--)
+        for (size_t r = 0; r < s->row_count; r++) {
+            if (zest_sweep_is_first_order(s, r) != first) continue;
+            zest_buffer_text(out, "<tr><th scope=\"row\">");
+            add_row_name(s, r, out);
+            zest_buffer_text(out, "</th>");
+            for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, r), out);
+            zest_buffer_text(out, "</tr>\n");
+        }
+    zest_buffer_text(out, "</tbody></table></div>\n");
+}
+
+static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
+    double const unit = zest_sweep_unit(s, e->task);
+    zest_buffer_text(out, "<tr><th scope=\"row\">");
+    add_row_name(s, e->row, out);
+    zest_buffer_text(out, "</th><td>");
+    add_task(s, e->task, out);
+    zest_buffer_text(out, "</td><td>");
+    add_noise(s, e->noise, out);
+    zest_buffer_text(out, "</td><td class=\"n\">");
+    zest_sweep_number(out, e->difference.mean, unit, 1);
+    zest_buffer_text(out, "</td><td class=\"n\">");
+    if (e->difference.n > 1) {
+        zest_sweep_number(out, e->difference.low, unit, 1);
+        zest_buffer_text(out, " to ");
+        zest_sweep_number(out, e->difference.high, unit, 1);
+    } else if (!isnan(e->p)) {
+        zest_buffer_format(out, "McNemar p = %.2g", e->p);
+    }
+    zest_buffer_format(out, "</td><td class=\"n\">%zu</td><td>%s</td></tr>\n", e->difference.n,
+                       zest_sweep_verdict_text(zest_sweep_judge(e)));
+}
+
+static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
+    int any = 0;
+    for (size_t i = 0; i < s->entry_count; i++) {
+        if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
+        if (!any++) {
+            zest_buffer_text(out, "<h3>Difference from MeZO of the same seed</h3>\n");
+            open_table(out, "Differences from MeZO");
+            zest_buffer_text(
+                out, "<th scope=\"col\">method</th><th scope=\"col\">task</th><th scope=\"col\">labels</th>"
+                     "<th scope=\"col\" class=\"n\">difference</th><th scope=\"col\" class=\"n\">"
+                     "95\xe2\x80\xaf% interval</th><th scope=\"col\" class=\"n\">seeds</th>"
+                     "<th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n");
+        }
+        add_difference(s, &s->entries[i], out);
+    }
+    if (any) zest_buffer_text(out, "</tbody></table></div>\n");
+}
+
+void zest_report_sweep(zest_report_page *page) {
+    const zest_sweep_summary *s = page->report->sweep;
+    zest_buffer *out = &page->body;
+    if (!s || !s->finished) return;
+    zest_buffer_format(out,
+                       "<p>%zu of %zu runs are finished. Hyper-parameters are chosen by dev for each method, "
+                       "task and seed; per cent unless it is a loss; %s.</p>\n",
+                       s->finished, s->plan->count,
+                       s->seed_count > 1 ? "mean \xc2\xb1 standard error over seeds" : "one seed");
+    for (size_t n = 0; n < s->noise_count; n++) add_results(s, n, out);
+    add_differences(s, out);
+}
+
+/* ---- Results against t ---- */
+
+static void add_tilt_numbers(zest_report_page *page, const void *user) {
+    const zest_sweep_summary *s = page->report->sweep;
+    int const test = *(const int *)user;
+    zest_buffer *out = &page->body;
+    zest_buffer_text(out, "<details><summary>Numbers</summary>\n");
+    open_table(out, test ? "Test results by t" : "Dev results by t");
+    zest_buffer_text(
+        out, "<th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th><th scope=\"col\">task</th>"
+             "<th scope=\"col\">labels</th><th scope=\"col\" class=\"n\">mean</th><th scope=\"col\" "
+             "class=\"n\">standard error</th></tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < s->tilt_count; i++) {
+        const zest_sweep_tilt_entry *e = &s->tilts[i];
+        const zest_sample *value = test ? &e->test : &e->dev;
+        if (isnan(e->t)) continue;
+        zest_buffer_text(out, "<tr><th scope=\"row\">");
+        add_row_name(s, e->row, out);
+        zest_buffer_format(out, "</th><td class=\"n\">%g</td><td>", e->t);
+        add_task(s, e->task, out);
+        zest_buffer_text(out, "</td><td>");
+        add_noise(s, e->noise, out);
+        zest_buffer_text(out, "</td><td class=\"n\">");
+        zest_sweep_number(out, value->mean, zest_sweep_unit(s, e->task), 0);
+        zest_buffer_text(out, "</td><td class=\"n\">");
+        zest_sweep_number(out, value->error, zest_sweep_unit(s, e->task), 0);
+        zest_buffer_text(out, "</td></tr>\n");
+    }
+    zest_buffer_text(out, "</tbody></table></div></details>\n");
+}
+
+static void add_tilt_figure(zest_report_page *page, int test) {
+    const zest_sweep_summary *s = page->report->sweep;
+    const char *title = test ? "Test results against t" : "Dev results against t";
+    zest_report_drawing d = {
+        .id = test ? "by-t-test" : "by-t-dev",
+        .title = title,
+        .wide = zest_sweep_figure(s, test, (zest_sensitivity_style){.width = ZEST_REPORT_WIDE}),
+        .narrow = zest_sweep_figure(
+            s, test, (zest_sensitivity_style){.width = ZEST_REPORT_PHONE, .columns = 1, .height = 220}),
+        .alone = zest_sweep_figure(s, test, (zest_sensitivity_style){.title = title})};
+    zest_report_draw(page, &d,
+                     s->seed_count > 1
+                         ? "Mean and standard error over seeds; all else chosen by dev for each t. "
+                           "Dashed, with its band: MeZO."
+                         : "One seed; all else chosen by dev for each t. Dashed: MeZO.",
+                     add_tilt_numbers, &test);
+}
+
+void zest_report_sweep_tilts(zest_report_page *page) {
+    size_t const before = page->body.size;
+    if (!page->report->sweep) return;
+    zest_buffer_text(&page->body, "<div class=\"figures\">\n");
+    size_t const opened = page->body.size;
+    add_tilt_figure(page, 1);
+    if (!page->status) add_tilt_figure(page, 0);
+    if (!page->status) zest_report_sweep_curves(page);
+    if (page->body.size == opened)
+        page->body.size = before;
+    else
+        zest_buffer_text(&page->body, "</div>\n");
+}
