@@ -2,138 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/sharpness.h"
-#include "cli/subject.h"
-#include "models/freeze.h"
 
-typedef struct {
-    zest_progress progress;
-    const char *what;
-    const char *name;
-} watch;
-
-static void tell(void *user, const char *what, double done, double all) {
-    watch *w = user;
-    char left[32];
-    if (w->what != what) { /* another stretch, another speed */
-        zest_progress fresh = w->progress;
-        zest_progress_begin(&fresh, !w->progress.active);
-        fresh.shown = w->progress.shown;
-        w->progress = fresh;
-        w->what = what;
-    }
-    if (zest_progress_due(&w->progress))
-        zest_progress_show(&w->progress, "%s: %s, %.0f of %.0f passes, %s left", w->name, what, done, all,
-                           zest_progress_left(&w->progress, done, all, left, sizeof left));
-}
-
-/* ---- One model ---- */
-
-/* The tensors that were asked for on the command line. A run is rebuilt with its own, so these come later. */
-static zest_status restrict_to(const zest_options *given, zest_loaded *loaded, const zest_options *options,
-                               zest_error *error) {
-    const char *only = zest_options_text(given, ZEST_OPTION_TRAIN_ONLY),
-               *not_these = zest_options_text(given, ZEST_OPTION_FREEZE);
-    if (!*only && !*not_these) return ZEST_OK;
-    zest_model_runner_options how = zest_load_runner_options(options);
-    zest_model_runner_free(loaded->runner);
-    loaded->runner = NULL;
-    zest_status status = zest_freeze(loaded->model, only, not_these, error);
-    return status ? status : zest_model_open_runner(loaded->model, &how, &loaded->runner, error);
-}
-
-static zest_status open_subject(zest_subject *subject, const char *path, const zest_options *given,
-                                zest_error *error) {
-    zest_options own;
-    *subject = (zest_subject){0};
-    zest_options_init(&subject->options);
-    zest_status status = zest_options_copy(&own, given, error);
-    if (status) return status;
-    static const zest_option_id later[] = {ZEST_OPTION_TRAIN_ONLY, ZEST_OPTION_FREEZE};
-    for (size_t i = 0; i < 2 && !status; i++) {
-        status = zest_options_set_id(&own, later[i], "", error);
-        own.given[later[i]] = 0;
-    }
-    if (!status) status = zest_subject_open(subject, path, &own, error);
-    if (!status) status = restrict_to(given, &subject->loaded, &subject->options, error);
-    zest_options_free(&own);
-    return status;
-}
-
-static zest_status measure(const zest_subject *subject, const zest_examples *examples,
-                           const zest_options *given, const zest_sharpness_plan *plan, watch *w,
-                           zest_sharpness_found *found, zest_error *error) {
-    zest_measure *m = NULL;
-    zest_measure_options options = {
-        .loaded = &subject->loaded,
-        .examples = examples,
-        .most = (size_t)zest_options_whole(given, ZEST_OPTION_EXAMPLES),
-        .seed = plan->seed,
-        .compute = (zest_compute)zest_options_whole(given, ZEST_OPTION_COMPUTE),
-        .threads = plan->threads,
-        .stop = zest_interrupt_catch(),
-        .tell = tell,
-        .user = w,
-    };
-    zest_status status = zest_measure_new(&options, &m, error);
-    if (!status) status = zest_sharpness_measure(plan, m, &subject->loaded, found, error);
-    zest_measure_free(m);
-    return status;
-}
-
-/* RUN/sharpness.json, where `zest report` looks for it. */
-static zest_status keep(const zest_sharpness_found *found, const char *folder, zest_error *error) {
-    json_t *object = zest_sharpness_json(found, NULL);
-    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL,
-         *path = zest_file_join(folder, "sharpness.json");
-    zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
-                                      : zest_error_memory(error, "sharpness.json", 0);
-    json_decref(object);
-    free(text);
-    free(path);
-    return status;
-}
-
-static const char *last_part(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
-static zest_status look_at(const char *path, const zest_options *given, const zest_sharpness_plan *plan,
-                           watch *w, zest_sharpness_found *found, char **task, zest_error *error) {
-    zest_subject subject;
-    zest_loaded_data data = {0};
-    zest_task_part part = (zest_task_part)zest_options_whole(given, ZEST_OPTION_SPLIT);
-    *found = (zest_sharpness_found){
-        .path = path, .name = last_part(path), .split = zest_options_text(given, ZEST_OPTION_SPLIT)};
-    w->name = found->name;
-    zest_status status = open_subject(&subject, path, given, error);
-    if (!status) status = zest_load_data(&data, &subject.options, &subject.loaded, 1u << part, error);
-    if (!status) {
-        *task = strdup(data.task.name);
-        if (!*task) status = zest_error_memory(error, "a name", 0);
-    }
-    if (!status) {
-        found->task = *task;
-        found->is_run = subject.is_run;
-        found->step = subject.step;
-        status = measure(&subject, &data.parts[part], given, plan, w, found, error);
-    }
-    if (!status && subject.is_run) {
-        zest_folder folder;
-        status = zest_folder_of(path, &folder, error);
-        if (!status) status = keep(found, folder.path, error);
-        if (!status) zest_folder_free(&folder);
-    }
-    zest_load_free_data(&data);
-    zest_subject_close(&subject);
-    return status;
-}
-
-/* ---- All of them ---- */
+/* ---- What is asked for ---- */
 
 static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, double **radii,
                              zest_error *error) {
@@ -146,7 +17,8 @@ static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, d
         .top = (size_t)zest_options_whole(o, ZEST_OPTION_TOP),
         .lanczos_steps = (size_t)zest_options_whole(o, ZEST_OPTION_LANCZOS_STEPS),
         .trace_samples = (size_t)zest_options_whole(o, ZEST_OPTION_TRACE_SAMPLES),
-        .difference_step = zest_options_number(o, ZEST_OPTION_DIFFERENCE_STEP),
+        .top_step = zest_options_number(o, ZEST_OPTION_DIFFERENCE_STEP),
+        .trace_step = zest_options_number(o, ZEST_OPTION_DIFFERENCE_STEP),
         .forward_only = (int)zest_options_whole(o, ZEST_OPTION_FORWARD_ONLY),
         .slice = (int)zest_options_whole(o, ZEST_OPTION_SLICE),
         .seeded = (int)zest_options_whole(o, ZEST_OPTION_ALONG),
@@ -158,6 +30,22 @@ static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, d
     plan->radii = *radii;
     return status;
 }
+
+/* --names taken apart, in place. As many as there are words, or none. */
+static zest_status find_names(char *list, const char **names, size_t count, zest_error *error) {
+    const char *between = strchr(list, ';') ? ";" : ",";
+    size_t used = 0;
+    for (char *next = list, *name; *list && (name = strsep(&next, between));) {
+        while (*name == ' ') name++;
+        if (used < count) names[used] = name;
+        used++;
+    }
+    if (!used || used == count) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--names has %zu names for %zu runs or models", used,
+                          count);
+}
+
+/* ---- What is told ---- */
 
 /* FILE.svg, and FILE-slice.svg when there are slices. */
 static zest_status draw(const zest_sharpness_series *series, size_t count, const char *path,
@@ -177,7 +65,14 @@ static zest_status draw(const zest_sharpness_series *series, size_t count, const
     return status;
 }
 
-static int report(const zest_options *options, const zest_sharpness_found *found, size_t count) {
+static void say_cost(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
+    printf(
+        "%s: %.0f passes over %zu examples, %.0f gradients of %zu; about %.0f s, %.1f GiB beside the model\n",
+        found->name, cost->lanes, found->examples, cost->gradients, found->slope_examples, cost->seconds,
+        cost->bytes / 0x1p30);
+}
+
+static int report(const zest_options *options, zest_sharpness_view *views, size_t count) {
     const char *out = zest_options_text(options, ZEST_OPTION_OUT);
     zest_error error = {0};
     zest_status status = ZEST_OK;
@@ -185,9 +80,10 @@ static int report(const zest_options *options, const zest_sharpness_found *found
     zest_sharpness_series *series = calloc(count, sizeof *series);
     if (!models || !series) status = zest_error_memory(&error, "results", count * sizeof *series);
     for (size_t i = 0; i < count && !status; i++) {
-        json_t *one = zest_sharpness_json(&found[i], &found[0]);
+        json_t *one = views[i].kept ? json_incref(views[i].kept)
+                                    : zest_sharpness_json(&views[i].found, &views[0].found);
         if (!one || json_array_append_new(models, one)) status = zest_error_memory(&error, "results", 0);
-        series[i] = (zest_sharpness_series){one, found[i].name, 1 + (int)(i % (ZEST_PLOT_COLOURS - 1))};
+        series[i] = (zest_sharpness_series){one, views[i].found.name};
     }
     if (!status && *out) status = draw(series, count, out, &error);
     free(series);
@@ -198,38 +94,56 @@ static int report(const zest_options *options, const zest_sharpness_found *found
     if (zest_options_whole(options, ZEST_OPTION_JSON))
         return zest_output_json(json_pack("{s:o}", "models", models));
     json_decref(models);
-    zest_sharpness_print(found, count, stdout);
+    zest_sharpness_print(views, count, stdout);
     return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
                           : ZEST_EXIT_OK;
 }
 
-static int run(const zest_options *options, char **words, int count) {
-    zest_error error = {0};
-    zest_sharpness_plan plan;
-    double *radii = NULL;
-    watch w = {0};
-    zest_sharpness_found *found = calloc((size_t)count, sizeof *found);
-    char **tasks = calloc((size_t)count, sizeof *tasks);
-    zest_status status =
-        found && tasks ? make_plan(options, &plan, &radii, &error) : zest_error_memory(&error, "results", 0);
-    zest_progress_begin(&w.progress, (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    for (int i = 0; i < count && !status; i++)
-        status = look_at(words[i], options, &plan, &w, &found[i], &tasks[i], &error);
-    zest_progress_end(&w.progress);
-    int code = status ? zest_output_fail(status, error.message) : report(options, found, (size_t)count);
-    for (int i = 0; i < count && found && tasks; i++) {
-        zest_sharpness_free(&found[i]);
-        free(tasks[i]);
+/* ---- The command ---- */
+
+static zest_status look_at_all(zest_sharpness_look *look, char **words, const char **names,
+                               zest_sharpness_view *views, size_t count, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        status = zest_sharpness_look_at(look, words[i], &views[i], error);
+        if (names[i]) views[i].found.name = names[i];
+        if (!status && !look->first && !views[i].kept) look->first = &views[i].found;
+        if (!status && look->cost && !views[i].kept) say_cost(&views[i].found, look->cost);
     }
-    free(found);
-    free(tasks);
+    return status;
+}
+
+static int run(const zest_options *options, char **words, int word_count) {
+    zest_error error = {0};
+    size_t count = (size_t)word_count;
+    zest_sharpness_plan plan;
+    zest_sharpness_cost cost;
+    double *radii = NULL;
+    char *list = strdup(zest_options_text(options, ZEST_OPTION_NAMES));
+    const char **names = calloc(count, sizeof *names);
+    zest_sharpness_view *views = calloc(count, sizeof *views);
+    int dry = (int)zest_options_whole(options, ZEST_OPTION_DRY_RUN);
+    zest_sharpness_look look = {.given = options, .plan = &plan, .cost = dry ? &cost : NULL};
+    zest_status status = views && names && list ? make_plan(options, &plan, &radii, &error)
+                                                : zest_error_memory(&error, "results", 0);
+    if (!status) status = find_names(list, names, count, &error);
+    zest_progress_begin(&look.progress, dry || (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    if (!status) status = look_at_all(&look, words, names, views, count, &error);
+    zest_progress_end(&look.progress);
+    int code = status ? zest_output_fail(status, error.message)
+               : dry  ? ZEST_EXIT_OK
+                      : report(options, views, count);
+    for (size_t i = 0; i < count && views; i++) zest_sharpness_look_free(&views[i]);
+    free(views);
+    free(names);
+    free(list);
     free(radii);
     return code;
 }
 
 const zest_command zest_command_sharpness = {
     .name = "sharpness",
-    .words = "RUN|MODEL...",
+    .words = "RUN|MODEL|FILE...",
     .least = 1,
     .most = 64,
     .summary = "how flat the loss is around the weights of runs or models",
@@ -249,11 +163,17 @@ const zest_command zest_command_sharpness = {
         "default "
         "on training examples. What is found about a run is kept as sharpness.json in its folder, where "
         "`zest "
-        "report` finds it.",
+        "report` finds it; what was not measured this time (--samples 0, --top 0) stays there as it was. "
+        "Such a "
+        "file may stand for its run: then nothing is measured, and what it says is printed and drawn.\n\n"
+        "--dry-run tries a few passes and says how long the whole will take.",
     .examples =
         "zest sharpness run1 run2 --out sharpness.svg\tthe best weights of two runs, and a figure\n"
         "zest sharpness run1 --step 0 --top 10 --lanczos-steps 60\tmore eigenvalues, at the start\n"
         "zest sharpness roberta-base --task SST-2 --data data --forward-only\tlosses alone\n"
+        "zest sharpness run1 run2 --dry-run\thow long it will take\n"
+        "zest sharpness mezo-*/sharpness.json zest-*/sharpness.json --names MeZO,MeZO,ZEST_N,ZEST_N --out "
+        "both.svg\twhat was measured before, seeds taken together\n"
         "zest sharpness run1 --slice 2 --out around.svg\ta plane through the weights, around-slice.svg",
     .defaults = "seed=42 step=best split=train samples=500",
     .users = ZEST_FOR_SHARPNESS,

@@ -41,6 +41,8 @@ static void print_step(double step, double disagreement, FILE *out) {
 
 static void print_hessian(const zest_sharpness_found *f, FILE *out) {
     const zest_hessian_top *top = &f->top;
+    if (f->slope_examples && f->slope_examples != f->examples)
+        fprintf(out, "  the Hessian on %zu of the examples\n", f->slope_examples);
     fprintf(out, "  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
     for (size_t k = 0; k < top->count; k++)
         fprintf(out, "  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
@@ -83,18 +85,20 @@ static void print_difference(const zest_sharpness_found *f, const zest_sharpness
     fprintf(out, "\n");
 }
 
-void zest_sharpness_print(const zest_sharpness_found *found, size_t count, FILE *out) {
+void zest_sharpness_print(const zest_sharpness_view *views, size_t count, FILE *out) {
     for (size_t i = 0; i < count; i++) {
-        const zest_sharpness_found *f = &found[i];
+        const zest_sharpness_found *f = &views[i].found;
         fprintf(out, "%s%s", i ? "\n" : "", f->name);
         if (f->is_run) fprintf(out, ", step %llu", (unsigned long long)f->step);
         fprintf(out, ": loss %.6g on %zu %s examples of %s; d = %llu\n", f->loss, f->examples, f->split,
                 f->task, (unsigned long long)f->dimension);
-        fprintf(out, "  %zu perturbations at each radius%s, %s; F_t with t = %g; intervals are 95 %%\n",
-                f->plan.samples, f->plan.antithetic ? " (pairs)" : "", distributions[f->plan.distribution],
-                f->plan.t);
-        print_nearby(f, out);
-        if (i) print_difference(f, &found[0], out);
+        if (f->plan.radius_count) {
+            fprintf(out, "  %zu perturbations at each radius%s, %s; F_t with t = %g; intervals are 95 %%\n",
+                    f->plan.samples, f->plan.antithetic ? " (pairs)" : "",
+                    distributions[f->plan.distribution], f->plan.t);
+            print_nearby(f, out);
+        }
+        if (i) print_difference(f, &views[0].found, out);
         if (f->top.count) print_hessian(f, out);
         if (f->trace.probes) print_trace(f, out);
         if (f->slice.values) print_slice(f, out);

@@ -152,10 +152,33 @@ static void test_log_ticks(void **state) {
     (void)state;
     check_ticks(ZEST_PLOT_LOG, 0.001, 1000, 6, "0.001 0.01 0.1 1 10 100 1000");
     check_ticks(ZEST_PLOT_LOG, 1e-9, 1e-6, 6, "10⁻⁹ 10⁻⁸ 10⁻⁷ 10⁻⁶");
-    check_ticks(ZEST_PLOT_LOG, 0.5, 20, 6, "1 10");
+    check_ticks(ZEST_PLOT_LOG, 0.5, 20, 6, "0.5 1 2 5 10 20");
+    check_ticks(ZEST_PLOT_LOG, 0.5, 20, 3, "1 10");
     check_ticks(ZEST_PLOT_LOG, 2, 30, 6, "2 5 10 20");
     check_ticks(ZEST_PLOT_LOG, 2, 4, 4, "2.0 2.5 3.0 3.5 4.0");
     check_ticks(ZEST_PLOT_LOG, 1e-300, 1e300, 4, "10⁻³⁰⁰ 10⁻¹⁵⁰ 10⁰ 10¹⁵⁰ 10³⁰⁰");
+}
+
+/* Places that were asked for; words that would touch are left out, places outside the axis too. */
+static void test_given_ticks(void **state) {
+    (void)state;
+    static const double places[] = {1, 5, 5.01, 20, 0.25, 3000};
+    zest_plot *plot = zest_plot_new(1, 1, 400, 300);
+    zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
+    zest_buffer out = {0};
+    zest_plot_axis_x(panel, "t", ZEST_PLOT_LOG);
+    zest_plot_range_x(panel, 0.8, 400);
+    zest_plot_ticks_x(panel, 6, places);
+    zest_plot_line(panel, 2, (double[]){1, 20}, (double[]){1, 2}, (zest_plot_style){0}, NULL);
+    assert_int_equal(zest_plot_svg(plot, &out), ZEST_OK);
+    assert_non_null(strstr(out.data, ">1</text>"));
+    assert_non_null(strstr(out.data, ">5</text>"));
+    assert_non_null(strstr(out.data, ">20</text>"));
+    assert_null(strstr(out.data, ">5.01</text>"));
+    assert_null(strstr(out.data, ">3000</text>"));
+    assert_null(strstr(out.data, ">0.25</text>"));
+    zest_buffer_free(&out);
+    zest_plot_free(plot);
 }
 
 static void test_no_ticks(void **state) {
@@ -419,6 +442,7 @@ int main(void) {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_linear_ticks),
         cmocka_unit_test(test_log_ticks),
+        cmocka_unit_test(test_given_ticks),
         cmocka_unit_test(test_no_ticks),
         cmocka_unit_test(test_many_ranges),
         cmocka_unit_test(test_circle),

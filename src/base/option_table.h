@@ -218,7 +218,7 @@ enum {
     "how far R_t may be from R_0 in the bound on t")                                                                   \
   X(SAMPLES, "samples", 0, COUNT, "0", WITHIN(0, 4294967296), "COUNT", "Method",                                       \
     ZEST_FOR_THEORY | ZEST_FOR_SHARPNESS,                                                                              \
-    "random directions: theory checks R_t with them (0 for none), sharpness takes so many at each radius")             \
+    "random directions: theory checks R_t with them, sharpness takes so many at each radius; 0 for none")             \
   X(RADII, "radii", 0, LIST, "", NONE, "LIST", "Method", ZEST_FOR_SHARPNESS,                                           \
     "lengths of the perturbations, |e| = rho sqrt(d); empty: rho = 0.001, 0.002, 0.003, 0.004 and 0.005")              \
   X(ANTITHETIC, "antithetic", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_SHARPNESS,                                   \
@@ -227,6 +227,11 @@ enum {
     "seed of the perturbations, the probes and the choice of examples: the same for all models that are compared")     \
   X(EXAMPLES, "examples", 0, COUNT, "1024", WITHIN(1, 4294967295), "COUNT", "Data", ZEST_FOR_SHARPNESS,                \
     "examples of the split to measure on, at most; drawn with --sample-seed")                                          \
+  X(TOP_EXAMPLES, "top-examples", 0, COUNT, "0", WITHIN(0, 4294967295), "COUNT", "Data", ZEST_FOR_SHARPNESS,           \
+    "examples for eigenvalues and trace, which take gradients; 0: as many as --examples")                              \
+  X(NAMES, "names", 0, TEXT, "", NONE, "LIST", "Running", ZEST_FOR_SHARPNESS,                                          \
+    "what runs and models are called in the figure, in their order, with commas between; those of one name are "       \
+    "drawn as one, with means and standard errors. Without it: their folders")                                         \
   X(TOP, "top", 0, COUNT, "5", WITHIN(0, 1000), "COUNT", "Method", ZEST_FOR_SHARPNESS,                                 \
     "eigenvalues of the Hessian, the largest first; 0 for none")                                                       \
   X(LANCZOS_STEPS, "lanczos-steps", 0, COUNT, "0", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_SHARPNESS,          \
@@ -260,8 +265,8 @@ enum {
   X(KEEP, "keep", 0, CHOICE, "all", CHOICES("all|best|none"), "NAME", "Running", ZEST_FOR_SWEEP,                       \
     "which weights the finished runs of a sweep keep: the best and the last, the best alone, or none. Those of "       \
     "methods without gradients can be made again from the journal")                                                    \
-  X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP,                                            \
-    "only list the runs, and how far they are")                                                                        \
+  X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                       \
+    "a sweep only lists its runs and how far they are, sharpness only says how long it will take, and in what memory") \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAINING | ZEST_FOR_PREDICT |      \
         ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                                                         \

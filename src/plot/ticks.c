@@ -104,9 +104,9 @@ static size_t linear_ticks(double low, double high, size_t wanted, zest_plot_tic
     return count;
 }
 
-/* The mantissas that get words: 1 alone over many decades, 1 2 5 over a few. */
-static int is_worded(int mantissa, int decades) {
-    return mantissa == 1 || (decades <= 1 && (mantissa == 2 || mantissa == 5));
+/* The mantissas that get words: 1 alone over many decades, 1 2 5 where there is room for them. */
+static int is_worded(int mantissa, int roomy) {
+    return mantissa == 1 || (roomy && (mantissa == 2 || mantissa == 5));
 }
 
 static size_t log_ticks(double low, double high, size_t wanted, zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
@@ -115,12 +115,13 @@ static size_t log_ticks(double low, double high, size_t wanted, zest_plot_tick t
     if (decades == 0 || high / low < 5) return linear_ticks(low, high, wanted, ticks);
     int const stride = 1 + (decades - 1) / (int)(wanted < 2 ? 2 : wanted);
     int const plain = first >= -4 && last <= 5;
+    int const roomy = decades <= 1 || 3 * log10(high / low) < (double)wanted + 0.5;
     int const minor = decades <= 2; /* ticks without words, where there is room for them */
     size_t count = 0;
     for (int e = first; e <= last; e++) {
         if ((e % stride + stride) % stride) continue;
         for (int mantissa = 1; mantissa <= 9; mantissa += 1) {
-            int const worded = is_worded(mantissa, decades);
+            int const worded = is_worded(mantissa, roomy);
             double const value = e < 0 && e >= -22 ? mantissa / power_of_ten(-e) : mantissa * power_of_ten(e);
             if (!worded && (!minor || stride > 1)) continue;
             if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9) || count == ZEST_PLOT_TICKS) continue;

@@ -12,11 +12,10 @@
 
 enum { GROUP = 16 }; /* lanes at a time */
 enum { SEED_SLICE = 13 };
-static const double usual_rho[] = {0.001, 0.002, 0.003, 0.004, 0.005};
-enum { USUAL = sizeof usual_rho / sizeof *usual_rho };
+static const double usual_rho[ZEST_SHARPNESS_RADII] = {0.001, 0.002, 0.003, 0.004, 0.005};
 
 typedef struct {
-    zest_measure *measure;
+    zest_measure *measure, *slopes;
     const zest_loaded *loaded;
     const zest_ops *ops;
     zest_sharpness_found *found;
@@ -26,7 +25,7 @@ typedef struct {
 /* ---- Nearby ---- */
 
 static zest_status make_radii(zest_sharpness_found *f, zest_error *error) {
-    size_t count = f->plan.radius_count ? f->plan.radius_count : USUAL;
+    size_t count = f->plan.radius_count ? f->plan.radius_count : ZEST_SHARPNESS_RADII;
     f->radii = malloc(count * sizeof *f->radii);
     f->points = calloc(count, sizeof *f->points);
     f->losses = calloc(count * f->plan.samples, sizeof *f->losses);
@@ -49,6 +48,7 @@ static zest_status look_nearby(work *w, zest_error *error) {
     zest_measure_begin(w->measure, "losses nearby",
                        1 + (double)f->plan.radius_count * (double)f->plan.samples);
     zest_status status = zest_measure_losses(w->measure, &itself, 1, &f->loss, error);
+    if (!f->plan.samples) return status;
     if (!status) status = zest_neighbourhood_measure(&w->nearby, f->losses, error);
     if (status) return status;
     double *scratch = malloc(f->plan.samples * sizeof *scratch);
@@ -63,8 +63,8 @@ zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zes
                                         size_t r) {
     zest_estimate none = {NAN, NAN, NAN};
     size_t n = a->plan.samples;
-    if (a->dimension != b->dimension || n != b->plan.samples || r >= a->plan.radius_count ||
-        r >= b->plan.radius_count || a->radii[r] != b->radii[r])
+    if (!a->losses || !b->losses || a->dimension != b->dimension || n != b->plan.samples ||
+        r >= a->plan.radius_count || r >= b->plan.radius_count || a->radii[r] != b->radii[r])
         return none;
     double *scratch = malloc(n * sizeof *scratch);
     if (!scratch) return none;
@@ -76,51 +76,26 @@ zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zes
 
 /* ---- The Hessian ---- */
 
-/* Basis vectors: 2 top + 10, fewer when memory is short, so few that nothing works: an error that says what
- * would. Beside them stand a gradient, a point and three more such vectors. */
-static zest_status plan_vectors(zest_sharpness_found *f, zest_hessian_plan *plan, zest_error *error) {
-    double d = (double)f->dimension, least = (double)zest_lanczos_least(plan->wanted),
-           memory = 0.9 * zest_measure_free_memory() - 24 * d;
-    plan->vectors = 2 * plan->wanted + 10;
-    if (plan->vectors > plan->steps) plan->vectors = plan->steps;
-    if (least > (double)plan->vectors) least = (double)plan->vectors;
-    double fit = memory / (4 * d) - 3;
-    f->top_bytes = zest_lanczos_memory((size_t)f->dimension, plan->vectors);
-    if (memory + 24 * d <= 0 || (double)plan->vectors <= fit) return ZEST_OK;
-    if (least <= fit) {
-        plan->vectors = (size_t)fit;
-        f->top_bytes = zest_lanczos_memory((size_t)f->dimension, plan->vectors);
-        return ZEST_OK;
-    }
-    return zest_error_set(error, ZEST_ERROR_MEMORY,
-                          "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
-                          "free; %s, or choose fewer tensors with --train-only",
-                          plan->wanted, d, zest_lanczos_memory((size_t)f->dimension, (size_t)least) / 0x1p30,
-                          fmax(memory, 0) / 0x1p30,
-                          fit >= 4 ? "ask for fewer with --top" : "--top 0 needs none");
-}
-
 static zest_status look_at_hessian(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     double norm;
-    zest_hessian_plan plan = {.wanted = f->plan.top, .step = f->plan.difference_step};
-    if (plan.wanted > f->dimension) plan.wanted = (size_t)f->dimension;
-    plan.steps = f->plan.lanczos_steps ? f->plan.lanczos_steps : 2 * plan.wanted + 10;
-    zest_status status = plan.wanted ? plan_vectors(f, &plan, error) : ZEST_OK;
-    if (!status) status = zest_measure_norm(w->measure, &norm, error);
+    zest_hessian_plan plan = zest_sharpness_hessian_plan(&f->plan, f->dimension);
+    zest_status status =
+        plan.wanted ? zest_sharpness_vectors(f->dimension, &plan, &f->top_bytes, error) : ZEST_OK;
+    if (!status) status = zest_measure_norm(w->slopes, &norm, error);
     if (status) return status;
     zest_hessian hessian = {.slope = zest_measure_slope,
-                            .user = w->measure,
+                            .user = w->slopes,
                             .dimension = (size_t)f->dimension,
                             .start = norm > 0 ? 0.02 * norm : 0.02,
                             .ops = w->ops,
                             .threads = f->plan.threads,
                             .seed = f->plan.seed};
-    zest_measure_begin(w->measure, "Hessian",
-                       6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, plan.step));
+    zest_measure_begin(w->slopes, "Hessian",
+                       6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, f->plan.trace_step));
     if (plan.wanted) status = zest_hessian_find(&hessian, &plan, &f->top, error);
     if (!status && f->plan.trace_samples)
-        status = zest_hessian_sum(&hessian, f->plan.trace_samples, plan.step, &f->trace, error);
+        status = zest_hessian_sum(&hessian, f->plan.trace_samples, f->plan.trace_step, &f->trace, error);
     return status;
 }
 
@@ -129,7 +104,7 @@ static zest_status look_at_curvature(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     zest_curvature c;
     if (!f->plan.trace_samples) return ZEST_OK;
-    double step = f->plan.difference_step / sqrt((double)f->dimension);
+    double step = f->plan.trace_step / sqrt((double)f->dimension);
     zest_measure_begin(w->measure, "curvature", 2 * (double)f->plan.trace_samples + 100);
     zest_status status = zest_curvature_measure(&w->nearby, f->plan.trace_samples, step, &c, error);
     if (status) return status;
@@ -152,7 +127,7 @@ typedef struct {
 
 static zest_status slice_point(void *user, double a, double b, double *loss, zest_error *error) {
     const slicing *s = user;
-    return zest_measure_at(s->w->measure, s->p, a, s->q, b, loss, error);
+    return zest_measure_at(s->w->slopes, s->p, a, s->q, b, loss, error);
 }
 
 static zest_status slice_lane(void *user, double a, double b, double *loss, zest_error *error) {
@@ -199,7 +174,7 @@ static zest_status cut(work *w, zest_error *error) {
                                                      : 41,
                             .span = f->plan.span > 0 ? f->plan.span : usual_span(f, eigen)};
     double points = (double)(f->slice.points | 1);
-    zest_measure_begin(w->measure, "slice", plane ? points * points : points);
+    zest_measure_begin(lanes ? w->measure : w->slopes, "slice", plane ? points * points : points);
     if (lanes) {
         zest_status status = zest_direction_make(w->ops, f->plan.threads, &s.direction, ZEST_SPHERE,
                                                  zest_seed(f->plan.seed, SEED_SLICE, 0), f->dimension, error);
@@ -225,15 +200,17 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
     f->plan = *plan;
     f->dimension = w->loaded->model->params.dimension;
     f->examples = zest_measure_examples(w->measure);
+    f->slope_examples = zest_measure_examples(w->slopes);
     f->trace.trace = (zest_estimate){NAN, NAN, NAN};
-    if (plan->samples < 2 || (plan->antithetic && plan->samples % 2))
+    if (plan->samples == 1 || (plan->antithetic && plan->samples % 2))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--samples takes 2 or more, an even number with --antithetic");
+                              "--samples takes 0, 2 or more, an even number with --antithetic");
     if (!zest_measure_has_slopes()) f->plan.forward_only = 1;
     if (f->plan.forward_only && f->plan.slice == 2)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "without gradients there are slices along a line alone: take --slice 1");
-    zest_status status = make_radii(f, error);
+    zest_status status = plan->samples ? make_radii(f, error) : ZEST_OK;
+    if (!plan->samples) f->plan.radius_count = 0;
     w->nearby = (zest_neighbourhood_job){.losses = zest_measure_losses,
                                          .user = w->measure,
                                          .dimension = f->dimension,
@@ -249,11 +226,11 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
     return status;
 }
 
-zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, zest_measure *measure,
-                                   const zest_loaded *loaded, zest_sharpness_found *found,
-                                   zest_error *error) {
+zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
+                                   zest_sharpness_found *found, zest_error *error) {
     double began = zest_clock_now();
-    work w = {.measure = measure, .loaded = loaded, .found = found};
+    work w = {
+        .measure = subject->losses, .slopes = subject->slopes, .loaded = subject->loaded, .found = found};
     zest_status status = settle(&w, plan, error);
     if (!status) status = look_nearby(&w, error);
     if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples))

@@ -8,8 +8,10 @@
 #include "plot/plot.h"
 #include "run/measure.h"
 
+enum { ZEST_SHARPNESS_RADII = 5 }; /* when none are given: rho = 0.001 .. 0.005 */
+
 typedef struct {
-    size_t samples;
+    size_t samples; /* 0: no losses nearby */
     zest_distribution distribution;
     const double *radii; /* count 0: what suits the dimension */
     size_t radius_count;
@@ -17,7 +19,7 @@ typedef struct {
     uint64_t seed;
     int antithetic;
     size_t top, lanczos_steps, trace_samples;
-    double difference_step;
+    double top_step, trace_step; /* of difference quotients; 0: to be chosen */
     int forward_only;
     int slice; /* dimensions; 0: none */
     int seeded;
@@ -34,10 +36,10 @@ typedef struct {
     /* what was found */
     zest_sharpness_plan plan; /* with the choices that it left open */
     uint64_t dimension;
-    size_t examples;
-    double loss; /* at the weights themselves */
+    size_t examples, slope_examples; /* of losses; of eigenvalues and trace */
+    double loss;                     /* at the weights themselves */
     double *radii;
-    double *losses; /* radii × samples */
+    double *losses; /* radii × samples; NULL when it was read from a file */
     zest_neighbourhood *points;
     zest_hessian_top top; /* count 0: not measured */
     double top_bytes;     /* memory of its vectors */
@@ -47,35 +49,61 @@ typedef struct {
     double seconds;
 } zest_sharpness_found;
 
+/* The model with the examples to measure on: for losses nearby, and for eigenvalues, trace and slices. The
+ * two may be the same. */
+typedef struct {
+    const zest_loaded *loaded;
+    zest_measure *losses, *slopes;
+} zest_sharpness_subject;
+
 /* Measures the model. Free it whatever this says. */
-zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, zest_measure *measure,
-                                   const zest_loaded *loaded, zest_sharpness_found *found, zest_error *error);
+zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
+                                   zest_sharpness_found *found, zest_error *error);
 void zest_sharpness_free(zest_sharpness_found *found);
 
 /* How much higher a's mean loss is than b's at their r-th radius; NaN when they were not perturbed alike. */
 zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zest_sharpness_found *b,
                                         size_t r);
 
-/* ---- sharpness_json.c ---- */
+/* ---- sharpness_foresee.c ---- */
 
+/* What a measurement will take, by some lanes and a gradient that are made to see how long they take. */
+typedef struct {
+    double lanes, gradients; /* passes over the examples of losses, and of slopes */
+    double seconds;
+    double bytes; /* beside the model: vectors, gradients */
+} zest_sharpness_cost;
+zest_status zest_sharpness_foresee(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
+                                   zest_sharpness_cost *cost, zest_error *error);
+/* What the plan says about eigenvalues. */
+zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension);
+/* Basis vectors for the eigenvalues: 2 top + 10, fewer when memory is short; an error when even these do not
+ * fit. *bytes is what they take. */
+zest_status zest_sharpness_vectors(uint64_t dimension, zest_hessian_plan *plan, double *bytes,
+                                   zest_error *error);
+
+/* ---- sharpness_json.c, sharpness_read.c ---- */
+
+extern const char *const zest_sharpness_distributions[4]; /* their names there */
 /* NULL: memory is short. first: whom to compare with, or NULL. */
 json_t *zest_sharpness_json(const zest_sharpness_found *found, const zest_sharpness_found *first);
+/* The same from what zest_sharpness_json made; texts point into the object. Free it whatever this says. */
+zest_status zest_sharpness_read(const json_t *object, const char *source, zest_sharpness_found *found,
+                                zest_error *error);
 /* A number inside, e.g. member(point, "mean", "low"); second NULL: the member itself. NaN: not there. */
 double zest_sharpness_number(const json_t *object, const char *first, const char *second);
 
-/* ---- sharpness_draw.c: from JSON, so that a report can draw what another process measured ---- */
+/* ---- sharpness_draw.c, sharpness_slices.c: from JSON, so that a report can draw what another process
+ * measured */
 
+/* Series of the same name are drawn as one: means, with standard errors over them. */
 typedef struct {
     const json_t *found; /* NULL: nothing to draw */
     const char *name;
-    int colour;
 } zest_sharpness_series;
 
-/* The two panels of the paper's figures 2 and 4: losses nearby against the radius, the largest eigenvalues.
- * Each draws nothing and answers 0 when no series has such numbers. */
-int zest_sharpness_draw_losses(zest_plot_panel *panel, const zest_sharpness_series *series, size_t count);
-int zest_sharpness_draw_top(zest_plot_panel *panel, const zest_sharpness_series *series, size_t count);
-/* The whole figure, to be freed; NULL when memory is short. */
+/* The paper's figures 2 and 4: losses nearby against the radius, the largest eigenvalues; to be freed; NULL
+ * when memory is short. */
 zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count);
 /* Slices: one panel for all lines, one a model for planes; NULL when there are none, too. */
 zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t count);

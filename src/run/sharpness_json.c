@@ -3,7 +3,7 @@
 
 #include "run/sharpness.h"
 
-static const char *const distributions[] = {"gaussian", "sphere", "ball", "rademacher"};
+const char *const zest_sharpness_distributions[4] = {"gaussian", "sphere", "ball", "rademacher"};
 
 /* JSON knows neither NaN nor infinity. */
 static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
@@ -43,17 +43,20 @@ static json_t *hessian(const zest_sharpness_found *f) {
     for (size_t k = 0; k < top->count; k++)
         json_array_append_new(array, json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
                                                real(top->residuals[k]), "half_step", real(top->again[k])));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "top", array, "lowest",
-                     real(top->lowest), "lowest_bound", real(top->lowest_bound), "step", real(top->step),
-                     "disagreement", real(top->disagreement), "products", (json_int_t)top->steps, "restarts",
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "examples",
+                     (json_int_t)f->slope_examples, "top", array, "lowest", real(top->lowest), "lowest_bound",
+                     real(top->lowest_bound), "step", real(top->step), "disagreement",
+                     real(top->disagreement), "products", (json_int_t)top->steps, "restarts",
                      (json_int_t)top->restarts, "settled", top->converged, "bytes", real(f->top_bytes));
 }
 
 static json_t *trace(const zest_sharpness_found *f) {
-    return json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "trace", estimate(f->trace.trace), "mean_eigenvalue",
-                     real(f->trace.trace.value / (double)f->dimension), "probes", (json_int_t)f->trace.probes,
-                     "by", f->trace_by_losses ? "losses" : "gradients", "step", real(f->trace.step),
-                     "disagreement", real(f->trace.disagreement));
+    size_t examples = f->trace_by_losses ? f->examples : f->slope_examples;
+    return json_pack("{s:o, s:o, s:I, s:s, s:o, s:o, s:I}", "trace", estimate(f->trace.trace),
+                     "mean_eigenvalue", real(f->trace.trace.value / (double)f->dimension), "probes",
+                     (json_int_t)f->trace.probes, "by", f->trace_by_losses ? "losses" : "gradients", "step",
+                     real(f->trace.step), "disagreement", real(f->trace.disagreement), "examples",
+                     (json_int_t)examples);
 }
 
 static json_t *slice(const zest_sharpness_found *f) {
@@ -69,21 +72,14 @@ json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:b, s:I, s:o, s:o, s:o, s:o}", "name", f->name, "path",
         f->path, "task", f->task, "split", f->split, "examples", (json_int_t)f->examples, "dimension",
-        (json_int_t)f->dimension, "distribution", distributions[p->distribution], "samples",
+        (json_int_t)f->dimension, "distribution", zest_sharpness_distributions[p->distribution], "samples",
         (json_int_t)p->samples, "antithetic", p->antithetic, "sample_seed", (json_int_t)p->seed, "t",
         real(p->t), "loss", real(f->loss), "neighbourhood", nearby(f, first), "seconds", real(f->seconds));
     if (!object) return NULL;
+    if (!f->plan.radius_count) json_object_del(object, "neighbourhood");
     if (f->is_run) json_object_set_new(object, "step", json_integer((json_int_t)f->step));
     if (f->top.count) json_object_set_new(object, "hessian", hessian(f));
     if (f->trace.probes) json_object_set_new(object, "trace", trace(f));
     if (f->slice.values) json_object_set_new(object, "slice", slice(f));
     return object;
-}
-
-/* ---- Reading ---- */
-
-double zest_sharpness_number(const json_t *object, const char *first, const char *second) {
-    const json_t *value = json_object_get(object, first);
-    if (second) value = json_object_get(value, second);
-    return json_is_number(value) ? json_number_value(value) : NAN;
 }

@@ -70,6 +70,28 @@ run 0 report "$work/a" --out "$work/report.html"
 echo 'nonsense' >"$work/b/sharpness.json"
 run 0 report "$work/b" --out "$work/report.html"
 
+# How long it will take; losses and eigenvalues at different times and on different examples; from files; names.
+run 0 train $train --method mezo --seed 13 --out "$work/c"
+run 0 sharpness "$work/c" --examples 12 --top-examples 6 --samples 6 --radii 1,2 $last --dry-run
+out_has "13 passes over 12 examples"
+out_has "of 6; about"
+[ -e "$work/c/sharpness.json" ] && fail "--dry-run measures"
+run 0 sharpness "$work/c" --examples 12 --samples 6 --radii 1,2 --top 0 --trace-samples 0
+run 0 sharpness "$work/c" --top-examples 6 --samples 0 $last
+out_has "the Hessian on 6 of the examples"
+run 0 sharpness "$work/c/sharpness.json" --json
+for words in '"samples": 6' '"radius": 2.0' '"residual"' '"examples": 12' '"examples": 6'; do out_has "$words"; done
+cp "$work/c/sharpness.json" "$work/d.json"
+run 0 sharpness "$work/c/sharpness.json" "$work/d.json" --names 'MeZO,MeZO' --out "$work/both.svg"
+out_has "MeZO, step"
+out_has "the Hessian on 6 of the examples"
+grep -q 'standard error over 2 runs' "$work/both.svg" || fail "two runs of one name are not taken together"
+run 2 sharpness "$work/c/sharpness.json" --names a,b
+err_has "2 names for 1"
+echo '{"task": 1}' >"$work/bad.json"
+run 1 sharpness "$work/bad.json"
+err_has "zest sharpness has written"
+
 # What is refused.
 run 2 sharpness
 run 2 sharpness $model $small --radii 0

@@ -1,0 +1,113 @@
+/* What measuring sharpness will take: memory, passes, time. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "core/direction.h"
+#include "run/sharpness.h"
+
+enum { LANES = 16 }; /* that are timed, as many as are asked for at once */
+
+zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension) {
+    zest_hessian_plan h = {.wanted = plan->top, .step = plan->top_step};
+    if (h.wanted > dimension) h.wanted = (size_t)dimension;
+    h.steps = plan->lanczos_steps ? plan->lanczos_steps : 2 * h.wanted + 10;
+    return h;
+}
+
+/* Beside the vectors stand a gradient, a point and three more such vectors. */
+static double beside(double d) { return 24 * d; }
+
+zest_status zest_sharpness_vectors(uint64_t dimension, zest_hessian_plan *plan, double *bytes,
+                                   zest_error *error) {
+    double d = (double)dimension, least = (double)zest_lanczos_least(plan->wanted),
+           all = 0.9 * zest_measure_free_memory(), memory = all - beside(d);
+    plan->vectors = 2 * plan->wanted + 10;
+    if (plan->vectors > plan->steps) plan->vectors = plan->steps;
+    if (least > (double)plan->vectors) least = (double)plan->vectors;
+    double fit = memory / (4 * d) - 3;
+    int known = all > 0;
+    if (known && (double)plan->vectors > fit && least > fit)
+        return zest_error_set(
+            error, ZEST_ERROR_MEMORY,
+            "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
+            "free; %s, or choose fewer tensors with --train-only",
+            plan->wanted, d, zest_lanczos_memory((size_t)dimension, (size_t)least) / 0x1p30,
+            fmax(memory, 0) / 0x1p30, fit >= 4 ? "ask for fewer with --top" : "--top 0 needs none");
+    if (known && (double)plan->vectors > fit) plan->vectors = (size_t)fit;
+    *bytes = zest_lanczos_memory((size_t)dimension, plan->vectors);
+    return ZEST_OK;
+}
+
+/* ---- Time ---- */
+
+/* The second of two goes: the first pays for what is made once. */
+static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
+                              double *seconds, zest_error *error) {
+    uint64_t d = subject->loaded->model->params.dimension;
+    zest_model_lane lanes[LANES];
+    double losses[LANES];
+    zest_cpu cpu;
+    zest_status status = ZEST_OK;
+    if (!zest_cpu_detect(&cpu))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
+    for (size_t i = 0; i < LANES && !status; i++) {
+        status = zest_direction_make(zest_ops_for(cpu), plan->threads, &lanes[i].direction,
+                                     plan->distribution, zest_seed(plan->seed, 0, i), d, error);
+        lanes[i].scale = 1e-3;
+    }
+    for (int i = 0; i < 2 && !status; i++) {
+        double began = zest_clock_now();
+        status = zest_measure_losses(subject->losses, lanes, LANES, losses, error);
+        *seconds = (zest_clock_now() - began) / LANES;
+    }
+    return status;
+}
+
+static zest_status time_slope(const zest_sharpness_subject *subject, double *seconds, zest_error *error) {
+    size_t d = (size_t)subject->loaded->model->params.dimension;
+    float *v = zest_memory_new(d * sizeof *v);
+    double *sum = zest_memory_new(d * sizeof *sum);
+    zest_status status = v && sum ? ZEST_OK : zest_error_memory(error, "a gradient", d * 12);
+    for (size_t i = 0; i < d && !status; i++) v[i] = 0, sum[i] = 0;
+    for (int i = 0; i < 2 && !status; i++) {
+        double began = zest_clock_now();
+        status = zest_measure_slope(subject->slopes, v, 0, 1, sum, error);
+        *seconds = zest_clock_now() - began;
+    }
+    free(v);
+    free(sum);
+    return status;
+}
+
+/* Passes of a slice: those of losses along a line, of the gradient's own otherwise, a third of a gradient
+ * each. */
+static double slice_passes(const zest_sharpness_plan *plan) {
+    double points = (double)(plan->points ? plan->points | 1 : plan->slice == 2 ? 17 : 41);
+    return plan->slice == 2 ? points * points : plan->slice ? points : 0;
+}
+
+zest_status zest_sharpness_foresee(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
+                                   zest_sharpness_cost *cost, zest_error *error) {
+    uint64_t d = subject->loaded->model->params.dimension;
+    zest_hessian_plan hessian = zest_sharpness_hessian_plan(plan, d);
+    int slopes = zest_measure_has_slopes() && !plan->forward_only && (plan->top || plan->trace_samples);
+    double lane = 0, slope = 0, vectors = 0;
+    double radii = (double)(plan->radius_count ? plan->radius_count : ZEST_SHARPNESS_RADII);
+    *cost = (zest_sharpness_cost){.lanes = 1 + radii * (double)plan->samples};
+    if (slopes)
+        cost->gradients = 2 * (double)zest_hessian_products(&hessian, plan->trace_samples, plan->trace_step);
+    else if (plan->trace_samples)
+        cost->lanes += 2 * (double)plan->trace_samples + 100;
+    if (slopes)
+        cost->gradients += slice_passes(plan) / 3;
+    else
+        cost->lanes += slice_passes(plan);
+    zest_status status = time_lanes(plan, subject, &lane, error);
+    if (!status && slopes && plan->top) status = zest_sharpness_vectors(d, &hessian, &vectors, error);
+    if (!status && slopes) status = time_slope(subject, &slope, error);
+    cost->bytes = slopes ? vectors + beside((double)d) : 0;
+    cost->seconds = cost->lanes * lane + cost->gradients * slope;
+    return status;
+}
