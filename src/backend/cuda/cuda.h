@@ -188,6 +188,19 @@ zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_per
                                        int64_t lane, zest_compute type);
 int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
 
+/* ---- update.cu ---- */
+
+/* A tensor that a sweep goes over; see sweep.cuh. */
+struct zest_cuda_swept {
+    void *data;
+    uint64_t first, count;
+    uint64_t block; /* of the launch that begins it */
+    int dtype;
+};
+/* All of them, on the host and to be freed, and how the launch is to be; NULL: no memory. */
+zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
+                                      unsigned *turns);
+
 /* ---- The operations ---- */
 
 int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch);
