@@ -8,6 +8,10 @@ zest_status zest_grad_new(const zest_model *model, const zest_forward *operation
                           const zest_grad_options *options, zest_grad **grad, zest_error *error) {
     zest_model_runner_options run = {.compute = options ? options->compute : ZEST_COMPUTE_F32,
                                      .threads = options ? options->threads : 0};
+    *grad = NULL;
+    if (options && options->runner && zest_model_runner_device(options->runner))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "gradients are made on the CPU in this version: use --device cpu");
     *grad = calloc(1, sizeof **grad);
     if (!*grad) return zest_error_memory(error, "a gradient", sizeof **grad);
     (*grad)->model = model;

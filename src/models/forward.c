@@ -398,6 +398,10 @@ size_t zest_model_runner_memory(const zest_model_runner *runner) {
 
 zest_device *zest_model_runner_device(const zest_model_runner *runner) { return runner->device; }
 
+const zest_params *zest_model_runner_params(const zest_model_runner *runner) {
+    return &runner->model->params;
+}
+
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
     zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
