@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/vector.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "core/direction.h"
 
 enum { GROUP = 16 }; /* lanes at a time */
@@ -78,9 +76,10 @@ zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zes
 
 /* Basis vectors: 2 top + 10, fewer when memory is short, so few that nothing works: an error that says what
  * would. Beside them stand a gradient, a point and three more such vectors. */
-static zest_status plan_vectors(zest_sharpness_found *f, zest_hessian_plan *plan, zest_error *error) {
+static zest_status plan_vectors(const work *w, zest_hessian_plan *plan, zest_error *error) {
+    zest_sharpness_found *f = w->found;
     double d = (double)f->dimension, least = (double)zest_lanczos_least(plan->wanted),
-           memory = 0.9 * zest_measure_free_memory() - 24 * d;
+           memory = 0.9 * zest_measure_free_memory(w->measure) - 24 * d;
     plan->vectors = 2 * plan->wanted + 10;
     if (plan->vectors > plan->steps) plan->vectors = plan->steps;
     if (least > (double)plan->vectors) least = (double)plan->vectors;
@@ -106,7 +105,7 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
     zest_hessian_plan plan = {.wanted = f->plan.top, .step = f->plan.difference_step};
     if (plan.wanted > f->dimension) plan.wanted = (size_t)f->dimension;
     plan.steps = f->plan.lanczos_steps ? f->plan.lanczos_steps : 2 * plan.wanted + 10;
-    zest_status status = plan.wanted ? plan_vectors(f, &plan, error) : ZEST_OK;
+    zest_status status = plan.wanted ? plan_vectors(w, &plan, error) : ZEST_OK;
     if (!status) status = zest_measure_norm(w->measure, &norm, error);
     if (status) return status;
     zest_hessian hessian = {.slope = zest_measure_slope,
@@ -115,6 +114,7 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
                             .start = norm > 0 ? 0.02 * norm : 0.02,
                             .ops = w->ops,
                             .threads = f->plan.threads,
+                            .device = zest_measure_space(w->measure).device,
                             .seed = f->plan.seed};
     zest_measure_begin(w->measure, "Hessian",
                        6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, plan.step));
@@ -164,15 +164,16 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
 
 /* Two random vectors of length 1; in so many dimensions they are as good as orthogonal. */
 static zest_status draw_pair(const work *w, float **room, zest_error *error) {
-    size_t d = (size_t)w->found->dimension;
-    *room = zest_memory_new(2 * d * sizeof **room);
-    if (!*room) return zest_error_memory(error, "the plane of a slice", 2 * d * sizeof **room);
+    zest_vector_space space = zest_measure_space(w->measure);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    *room = zest_vector_floats(&space, 2);
+    if (!*room) return zest_vector_no_room(&space, "the plane of a slice", 8 * (double)space.count, error);
     for (uint64_t i = 0; i < 2; i++) {
-        float *v = *room + i * d;
-        w->ops->noise->normal(v, zest_seed(w->found->plan.seed, SEED_SLICE, i), 0, d);
-        w->ops->scale_f32(v, (float)(1 / sqrt(w->ops->square_sum(v, d))), d);
+        float *v = *room + i * space.count;
+        vectors->normal(&space, v, zest_seed(w->found->plan.seed, SEED_SLICE, i));
+        vectors->scale(&space, v, (float)(1 / sqrt(vectors->square(&space, v))));
     }
-    return ZEST_OK;
+    return zest_vector_check(&space, error);
 }
 
 /* As far as the first eigenvalue would raise the loss by as much as it is (or by 0.5), but no farther than
@@ -210,7 +211,8 @@ static zest_status cut(work *w, zest_error *error) {
     s.p = eigen ? f->top.vectors : room;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
-    free(room);
+    zest_vector_space space = zest_measure_space(w->measure);
+    zest_vector_free(&space, room);
     return status;
 }
 

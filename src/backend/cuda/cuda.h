@@ -90,6 +90,7 @@ struct zest_cuda {
     zest_cuda_room workspace; /* of cuBLASLt */
     zest_cuda_ring linears, norms;
     zest_cuda_room aside; /* a residual that a product would overwrite */
+    zest_cuda_room sums;  /* of the blocks of a long vector */
     zest_gemm_plan *plans;
     size_t plan_next;
     int tune;       /* choose among algorithms by their time */
