@@ -133,8 +133,7 @@ static void same_reports(const zest_method_report *a, const zest_method_report *
             printf("%s: number %d of the report is %.17g, not %.17g\n", what, i, y[i], x[i]);
             device_complaints++;
         }
-    device_complaints +=
-        a->moved != b->moved || a->dropped != b->dropped || a->evaluations != b->evaluations;
+    device_complaints += a->moved != b->moved || a->dropped != b->dropped || a->evaluations != b->evaluations;
 }
 
 static void same_weights(bowl *a, bowl *b, const char *what) {

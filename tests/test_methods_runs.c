@@ -9,7 +9,7 @@
 #include "run/snapshot.h"
 #include "tests/training.h"
 
-#define BASE                                                                                           \
+#define BASE                                                                                          \
     "task=examples/reviews/reviews.task shots=16 batch=16 seed=13 steps=6 eval-every=4 save-every=2 " \
     "threads=2 "
 #define THERE "device=cuda "

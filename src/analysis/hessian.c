@@ -163,10 +163,9 @@ zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double 
     *trace = (zest_hessian_trace){.probes = probes, .step = step, .disagreement = NAN};
     float *v = zest_vector_floats(&space, 1);
     double *w = zest_vector_doubles(&space, 1), *values = malloc((probes + 1) * sizeof *values);
-    zest_status status =
-        v && w && values
-            ? ZEST_OK
-            : zest_vector_no_room(&space, "the probes of the trace", 12 * (double)space.count, error);
+    zest_status status = v && w && values ? ZEST_OK
+                                          : zest_vector_no_room(&space, "the probes of the trace",
+                                                                12 * (double)space.count, error);
     if (!status && !(step > 0)) {
         draw_signs(hessian, zest_seed(hessian->seed, SEED_TRACE, 0), v);
         status = choose(hessian, v, &trace->step, &trace->disagreement, error);

@@ -7,8 +7,7 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
     const zest_vector_space *space = &job->space;
     const zest_vector_table *vectors = zest_vector_operations(space);
     double *room = zest_vector_doubles(space, 2), size = job->start;
-    if (!room)
-        return zest_vector_no_room(space, "the choice of a step", 16 * (double)space->count, error);
+    if (!room) return zest_vector_no_room(space, "the choice of a step", 16 * (double)space->count, error);
     double *last = room, *now = room + space->count;
     int worse = 0;
     *step = job->start;
@@ -21,8 +20,7 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
         size /= job->ratio;
         status = job->measure(job->user, size, now, error);
         if (status) break;
-        double apart = vectors->distance(space, last, now),
-               length = vectors->norm(space, now),
+        double apart = vectors->distance(space, last, now), length = vectors->norm(space, now),
                relative = length > 0  ? apart / length
                           : apart > 0 ? HUGE_VAL
                                       : 0;

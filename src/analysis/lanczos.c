@@ -19,7 +19,7 @@ typedef struct {
     const zest_lanczos_job *job;
     zest_vector_space space;
     const zest_vector_table *vectors; /* its operations */
-    size_t room; /* basis vectors; one more is allocated */
+    size_t room;                      /* basis vectors; one more is allocated */
     size_t used;
     float *basis;
     double *product;                         /* A basis[used], then what is left of it */
@@ -120,9 +120,8 @@ static zest_status combine(process *p, const size_t *chosen, size_t count, zest_
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++) p->work[i * count + k] = p->turn[i * n + chosen[k]];
     zest_vector_turn job = {.basis = p->basis, .turn = p->work, .vectors = n, .count = count};
-    return p->vectors->turn(&p->space, &job)
-               ? zest_vector_no_room(&p->space, "Lanczos's vectors", 0, error)
-               : ZEST_OK;
+    return p->vectors->turn(&p->space, &job) ? zest_vector_no_room(&p->space, "Lanczos's vectors", 0, error)
+                                             : ZEST_OK;
 }
 
 /* Keeps the best Ritz vectors, the lowest one, and the vector that was next: T becomes diagonal, and the next

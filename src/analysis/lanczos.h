@@ -39,7 +39,7 @@ typedef struct {
     double *bounds; /* |A v - value v| as the process knows it; rounding of A's products not counted */
     float *vectors; /* count × dimension: orthonormal eigenvectors, in the device's memory if there is one */
     zest_vector_space space; /* that they live in; a device must outlive them */
-    double lowest;  /* the smallest eigenvalue seen, a bound from above for the smallest of all */
+    double lowest;           /* the smallest eigenvalue seen, a bound from above for the smallest of all */
     double lowest_bound;
     size_t steps, restarts;
     int converged; /* all of them settled */

@@ -98,8 +98,7 @@ static int move_all(const zest_sweeps *s, const zest_sweeps_move *move, each_run
         const zest_tensor *tensor = &s->params.tensors[t];
         int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
 #pragma omp parallel for schedule(static) num_threads(s->threads)
-        for (int64_t i = 0; i < slices; i++)
-            move_slice(s, move, each, numbers, tensor, (uint64_t)i * SLICE);
+        for (int64_t i = 0; i < slices; i++) move_slice(s, move, each, numbers, tensor, (uint64_t)i * SLICE);
     }
     return 0;
 }

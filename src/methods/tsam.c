@@ -17,7 +17,7 @@
 typedef struct {
     const zest_method_pass *pass;
     zest_status status; /* of the scaling */
-    double most, sum; /* of the losses so far; of exp(t (f - most)) */
+    double most, sum;   /* of the losses so far; of exp(t (f - most)) */
     double losses;
     size_t count, dropped;
 } tilting;

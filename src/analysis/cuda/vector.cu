@@ -35,8 +35,8 @@ struct float_square_of {
 };
 
 template <class Term>
-static __global__ void __launch_bounds__(THREADS) sum_kernel(Term term, size_t count, size_t each,
-                                                             double *sums) {
+static __global__ void __launch_bounds__(THREADS)
+    sum_kernel(Term term, size_t count, size_t each, double *sums) {
     __shared__ double parts[THREADS / 32];
     size_t first = blockIdx.x * each, end = count - first < each ? count : first + each;
     double sum = 0;
@@ -206,8 +206,7 @@ static __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     for (unsigned k = row; k < count && at < d; k += THREADS / WIDE) {
         double sum = 0;
-        for (unsigned i = 0; i < vectors; i++)
-            sum += turn[(size_t)i * count + k] * (double)old[i * WIDE + e];
+        for (unsigned i = 0; i < vectors; i++) sum += turn[(size_t)i * count + k] * (double)old[i * WIDE + e];
         basis[k * d + at] = (float)sum;
     }
 }
@@ -219,15 +218,14 @@ static int turn(const zest_vector_space *s, const zest_vector_turn *job) {
         s->device, job->turn, job->vectors * job->count * sizeof *job->turn);
     if (!staged) return -1;
     if (shared > 48 << 10 &&
-        zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(turn_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              (int)shared),
-                         "getting room for so many vectors"))
+        zest_cuda_failed(
+            cuda, cudaFuncSetAttribute(turn_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
+            "getting room for so many vectors"))
         return -1;
     turn_kernel<<<zest_cuda_blocks(s->count, WIDE), THREADS, shared, cuda->stream>>>(
         job->basis, staged, (unsigned)job->vectors, (unsigned)job->count, s->count);
     return zest_cuda_launched(cuda, "turning vectors");
 }
 
-extern "C" const zest_vector_table zest_vector_cuda = {
-    dot, norm, distance, square, clear, add, store, scale, shift, copy, normal, sign, read_all, turn};
+extern "C" const zest_vector_table zest_vector_cuda = {dot,   norm,  distance, square, clear, add,      store,
+                                                       scale, shift, copy,     normal, sign,  read_all, turn};

@@ -160,9 +160,8 @@ static int sphere(const zest_sweeps *s, uint64_t seed, zest_direction *direction
         add_slices_kernel<<<zest_cuda_blocks(blocks, THREADS), THREADS, 0, cuda->stream>>>(room, slices,
                                                                                            s->sums, blocks);
     }
-    int failed =
-        zest_cuda_launched(cuda, "the norm of a direction") ||
-        s->device->operations->device->download(s->device, sums, s->sums, blocks * sizeof *sums);
+    int failed = zest_cuda_launched(cuda, "the norm of a direction") ||
+                 s->device->operations->device->download(s->device, sums, s->sums, blocks * sizeof *sums);
     for (size_t b = 0; b < blocks && !failed; b++) square += sums[b];
     free(sums);
     zest_direction_stretch(direction, square);
