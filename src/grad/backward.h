@@ -43,7 +43,7 @@ typedef struct {
     float *dq, *dk, *dv;
     const zest_mask *mask; /* or NULL; on the host wherever the rest is */
     size_t longest;        /* keys of the longest sequence a model takes */
-    size_t keys;           /* devices only: of the longest sequence of the batch */
+    size_t keys, rows;     /* devices only: keys of the longest sequence, queries of all of the batch */
 } zest_attention_backward;
 
 /* The other way round of a list of rows that were read: who read a row. Sum i goes to row targets[i] and adds

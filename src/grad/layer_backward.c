@@ -104,7 +104,8 @@ static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_l
                                    .dv = zest_model_at(runner, dk, p->kv_width),
                                    .mask = mask.threshold ? &mask : NULL,
                                    .longest = p->is->positions,
-                                   .keys = pass->longest_keys};
+                                   .keys = pass->longest_keys,
+                                   .rows = pass->rows};
     status = zest_grad_done(pass, pass->grad->backward->attention(&job, runner->threads, &runner->scratch));
     if (!status && parents) status = gather_keys(pass, written, dqkv);
     return status ? status : rotate_back(pass, dqkv);

@@ -99,8 +99,11 @@ static zest_status attend(zest_grad_pass *pass, size_t i, const float *qkv, floa
     if (status) return status;
     zest_attention job = zest_grad_attention(pass, qkv, out);
     zest_mask mask = mask_of(pass, dropout ? dropout->attention : 0, i, ZEST_DROPOUT_ATTENTION);
-    zest_attention_backward masked = {
-        .forward = job, .mask = &mask, .longest = pass->pass.is->positions, .keys = pass->longest_keys};
+    zest_attention_backward masked = {.forward = job,
+                                      .mask = &mask,
+                                      .longest = pass->pass.is->positions,
+                                      .keys = pass->longest_keys,
+                                      .rows = pass->rows};
     return zest_grad_done(
         pass, mask.threshold
                   ? pass->grad->backward->attention_masked(&masked, runner->threads, &runner->scratch)

@@ -57,8 +57,8 @@ template <class Term> static double sum_of(const zest_vector_space *s, const Ter
     size_t each = (s->count + BLOCKS_MOST - 1) / BLOCKS_MOST;
     if (each < BLOCK_LEAST) each = BLOCK_LEAST;
     unsigned blocks = zest_cuda_blocks(s->count, each);
-    if (zest_cuda_reserve(cuda, &cuda->sums, sizeof sums)) return NAN;
-    double *room = (double *)cuda->sums.data;
+    if (zest_cuda_reserve(cuda, &cuda->scratch, sizeof sums)) return NAN;
+    double *room = (double *)cuda->scratch.data;
     sum_kernel<<<blocks, THREADS, 0, cuda->stream>>>(term, s->count, each, room);
     if (zest_cuda_launched(cuda, "a sum over a vector") ||
         s->device->operations->device->download(s->device, sums, room, blocks * sizeof *sums))
