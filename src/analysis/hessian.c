@@ -137,6 +137,11 @@ zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_pl
     return verify(hessian, top, error);
 }
 
+void zest_hessian_forget(zest_hessian_top *top) {
+    zest_lanczos_forget(&top->process);
+    top->vectors = NULL;
+}
+
 void zest_hessian_free(zest_hessian_top *top) {
     free(top->residuals);
     zest_lanczos_free(&top->process);

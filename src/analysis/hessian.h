@@ -51,6 +51,7 @@ typedef struct {
 /* The largest eigenvalues. Free it whatever this says. */
 zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_plan *plan,
                               zest_hessian_top *top, zest_error *error);
+void zest_hessian_forget(zest_hessian_top *top); /* frees the vectors alone, see zest_lanczos_forget */
 void zest_hessian_free(zest_hessian_top *top);
 
 typedef struct {

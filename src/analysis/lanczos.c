@@ -229,6 +229,7 @@ zest_status zest_lanczos_run(const zest_lanczos_job *given, zest_lanczos_result 
 void zest_lanczos_forget(zest_lanczos_result *result) {
     zest_vector_free(&result->space, result->vectors);
     result->vectors = NULL;
+    result->space.device = NULL; /* it may be closed from now on */
 }
 
 void zest_lanczos_free(zest_lanczos_result *result) {

@@ -38,7 +38,7 @@ typedef struct {
     double *values; /* descending */
     double *bounds; /* |A v - value v| as the process knows it; rounding of A's products not counted */
     float *vectors; /* count × dimension: orthonormal eigenvectors, in the device's memory if there is one */
-    zest_vector_space space; /* that they live in; a device must outlive them */
+    zest_vector_space space; /* that they live in; a device must outlive them, until they are forgotten */
     double lowest;           /* the smallest eigenvalue seen, a bound from above for the smallest of all */
     double lowest_bound;
     size_t steps, restarts;
@@ -51,7 +51,8 @@ double zest_lanczos_memory(size_t dimension, size_t vectors);
 
 /* Free the result whatever this says. */
 zest_status zest_lanczos_run(const zest_lanczos_job *job, zest_lanczos_result *result, zest_error *error);
-void zest_lanczos_forget(zest_lanczos_result *result); /* frees the vectors alone */
+/* Frees the vectors alone: the rest of the result is the host's and may outlive a device. */
+void zest_lanczos_forget(zest_lanczos_result *result);
 void zest_lanczos_free(zest_lanczos_result *result);
 
 #endif

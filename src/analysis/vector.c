@@ -25,6 +25,7 @@ double *zest_vector_doubles(const zest_vector_space *s, size_t vectors) {
 }
 
 void zest_vector_free(const zest_vector_space *s, void *data) {
+    if (!data) return; /* and a device that is closed by now is not asked */
     if (s->device)
         s->device->operations->device->release(s->device, data);
     else

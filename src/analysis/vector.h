@@ -52,7 +52,7 @@ const zest_vector_table *zest_vector_operations(const zest_vector_space *s);
 /* Memory for that many vectors there; NULL: there is none. */
 float *zest_vector_floats(const zest_vector_space *s, size_t vectors);
 double *zest_vector_doubles(const zest_vector_space *s, size_t vectors);
-void zest_vector_free(const zest_vector_space *s, void *data);
+void zest_vector_free(const zest_vector_space *s, void *data); /* NULL: nothing happens */
 /* What went wrong on the device so far; ZEST_OK: nothing. */
 zest_status zest_vector_check(const zest_vector_space *s, zest_error *error);
 /* The status of memory that was not to be had. */

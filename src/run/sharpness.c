@@ -262,8 +262,7 @@ zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, zest_measure
         status = look_at_hessian(&w, error);
     if (!status && found->plan.forward_only) status = look_at_curvature(&w, error);
     if (!status) status = cut(&w, error);
-    zest_lanczos_forget(&found->top.process); /* several models may be compared: no memory for old vectors */
-    found->top.vectors = NULL;
+    zest_hessian_forget(&found->top); /* they live where the model does, and what was found outlives it */
     found->seconds = zest_clock_now() - began;
     return status;
 }

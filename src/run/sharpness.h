@@ -47,7 +47,8 @@ typedef struct {
     double seconds;
 } zest_sharpness_found;
 
-/* Measures the model. Free it whatever this says. */
+/* Measures the model. What is found lies in the host's memory alone: it may be freed behind the model and its
+ * device. Free it whatever this says. */
 zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, zest_measure *measure,
                                    const zest_loaded *loaded, zest_sharpness_found *found, zest_error *error);
 void zest_sharpness_free(zest_sharpness_found *found);
