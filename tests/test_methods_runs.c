@@ -78,6 +78,8 @@ static void the_cpus_losses_within_rounding(void **state) {
                        good ? "" : ": too far");
             bad += !good;
         }
+        assert_true(!cpu.device_peak_bytes && gpu.device_peak_bytes > 0);
+        assert_int_equal(y.end->device_peak_bytes, gpu.device_peak_bytes);
         bad += !near(gpu.dev.loss, cpu.dev.loss, tolerance) || !near(gpu.test.loss, cpu.test.loss, tolerance);
         zest_log_free(&x);
         zest_log_free(&y);
