@@ -204,7 +204,8 @@ static void sharpness(void **state) {
         subject s;
         open_subject(&s, devices[i]);
         found[i] = (zest_sharpness_found){0};
-        assert_fine(zest_sharpness_measure(&plan, s.measure, &s.loaded, &found[i], error));
+        zest_sharpness_subject subject = {&s.loaded, s.measure, s.measure};
+        assert_fine(zest_sharpness_measure(&plan, &subject, &found[i], error));
         close_subject(&s);
     }
     assert_int_equal(found[0].top.count, found[1].top.count);

@@ -16,6 +16,7 @@ enum { RECOMPUTE_FROM = 1 << 25 }; /* parameters from which activations are not 
 struct zest_measure {
     zest_measure_options o;
     const zest_model *model;
+    zest_model_runner *slopes, *own; /* that gradients run on; own: not the one that was loaded */
     zest_vector_space space;
     zest_cpu cpu;
     uint32_t *which;
@@ -74,6 +75,20 @@ static zest_status fill(zest_measure *m, zest_error *error) {
     return status;
 }
 
+/* A device computes as it was opened to: for gradients of another precision there is a second one. */
+static zest_status open_slopes(zest_measure *m, zest_error *error) {
+    zest_device *device = zest_model_runner_device(m->o.loaded->runner);
+    zest_model_runner_options run = {
+        .compute = m->o.compute, .threads = m->o.threads, .device = ZEST_DEVICE_CUDA};
+    zest_status status = ZEST_OK;
+    if (m->o.slopes && device && device->compute != m->o.compute)
+        status = zest_model_open_runner(m->model, &run, &m->own, error);
+    m->slopes = m->own ? m->own : m->o.loaded->runner;
+    m->space = (zest_vector_space){(size_t)m->model->params.dimension, zest_ops_for(m->cpu), m->o.threads,
+                                   zest_model_runner_device(m->slopes)};
+    return status;
+}
+
 zest_status zest_measure_new(const zest_measure_options *options, zest_measure **measure, zest_error *error) {
     zest_measure *m = *measure = calloc(1, sizeof *m);
     if (!m) return zest_error_memory(error, "a measurement", sizeof *m);
@@ -82,9 +97,8 @@ zest_status zest_measure_new(const zest_measure_options *options, zest_measure *
     m->what = "";
     if (!zest_cpu_detect(&m->cpu))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
-    m->space = (zest_vector_space){(size_t)m->model->params.dimension, zest_ops_for(m->cpu), m->o.threads,
-                                   zest_model_runner_device(m->o.loaded->runner)};
-    zest_status status = choose(m, error);
+    zest_status status = open_slopes(m, error);
+    if (!status) status = choose(m, error);
     return status ? status : fill(m, error);
 }
 
@@ -100,6 +114,7 @@ void zest_measure_free(zest_measure *m) {
     free(m->losses);
     zest_vector_free(&m->space, m->point);
     zest_vector_free(&m->space, m->part);
+    zest_model_runner_free(m->own); /* its device held the two */
     free(m);
 }
 
@@ -161,7 +176,7 @@ static zest_status prepare(zest_measure *m, zest_error *error) {
     zest_grad_options options = {.compute = m->o.compute,
                                  .threads = m->o.threads,
                                  .recompute = d >= RECOMPUTE_FROM,
-                                 .runner = m->o.loaded->runner};
+                                 .runner = m->slopes};
     if (m->grad) return ZEST_OK;
     return zest_grad_new(m->model, zest_forward_for(m->cpu), &options, &m->grad, error);
 }
@@ -169,7 +184,7 @@ static zest_status prepare(zest_measure *m, zest_error *error) {
 /* point = x, where the passes read the weights */
 static const zest_vector_table *read_weights(zest_measure *m) {
     const zest_vector_table *vectors = zest_vector_operations(&m->space);
-    vectors->read(&m->space, zest_model_runner_params(m->o.loaded->runner), m->point);
+    vectors->read(&m->space, zest_model_runner_params(m->slopes), m->point);
     return vectors;
 }
 

@@ -22,7 +22,8 @@ typedef struct {
     const zest_examples *examples; /* likewise */
     size_t most;                   /* examples: a subset that follows from the seed when there are more */
     uint64_t seed;
-    zest_compute compute; /* of gradients; losses come from loaded->runner */
+    int slopes;           /* gradients will be asked for */
+    zest_compute compute; /* of gradients, whatever loaded->runner, which gives the losses, computes in */
     int threads;
     volatile sig_atomic_t *stop; /* set: measuring ends with ZEST_ERROR_STATE; or NULL */
     zest_measure_tell *tell;     /* or NULL */

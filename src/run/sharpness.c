@@ -138,7 +138,7 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
 
 /* Two random vectors of length 1; in so many dimensions they are as good as orthogonal. */
 static zest_status draw_pair(const work *w, float **room, zest_error *error) {
-    zest_vector_space space = zest_measure_space(w->measure);
+    zest_vector_space space = zest_measure_space(w->slopes);
     const zest_vector_table *vectors = zest_vector_operations(&space);
     *room = zest_vector_floats(&space, 2);
     if (!*room) return zest_vector_no_room(&space, "the plane of a slice", 8 * (double)space.count, error);
@@ -185,7 +185,7 @@ static zest_status cut(work *w, zest_error *error) {
     s.p = eigen ? f->top.vectors : room;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
-    zest_vector_space space = zest_measure_space(w->measure);
+    zest_vector_space space = zest_measure_space(w->slopes);
     zest_vector_free(&space, room);
     return status;
 }
