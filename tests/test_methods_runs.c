@@ -204,8 +204,8 @@ static void sharpness(void **state) {
         subject s;
         open_subject(&s, devices[i]);
         found[i] = (zest_sharpness_found){0};
-        zest_sharpness_subject subject = {&s.loaded, s.measure, s.measure};
-        assert_fine(zest_sharpness_measure(&plan, &subject, &found[i], error));
+        zest_sharpness_subject both = {&s.loaded, s.measure, s.measure};
+        assert_fine(zest_sharpness_measure(&plan, &both, &found[i], error));
         close_subject(&s);
     }
     assert_int_equal(found[0].top.count, found[1].top.count);
