@@ -12,7 +12,7 @@
 
 enum { QUERIES = 16 * WARPS, OWN = 16 * WARPS };
 
-struct mma_job {
+struct mma_back_job {
     const void *q, *k, *v, *d_out;
     void *dq, *dk, *dv, *out;
     float2 *stats; /* of (row, head): the log2 of the sum of exponentials, the sum of p dp */
@@ -118,7 +118,7 @@ static __device__ __forceinline__ float over_four(float x) {
 }
 
 template <class T, int SIZE, int KEYS, bool FORWARD, bool MASKED>
-static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_constant__ mma_job job) {
+static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_constant__ mma_back_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, TILES = KEYS / 8, COLUMNS = SIZE / 8;
     T *sq = (T *)shared_raw, *sd = sq + QUERIES * ROW, *sk = FORWARD ? sd : sd + QUERIES * ROW,
@@ -214,7 +214,7 @@ static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_co
 
 /* PARTS blocks share a tile of keys where the results do not fit into the registers: each has its columns. */
 template <class T, int SIZE, int TILE, int PARTS, bool MASKED>
-static __global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ mma_job job) {
+static __global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ mma_back_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, TILES = TILE / 8, COLUMNS = SIZE / 8 / PARTS;
     T *sk = (T *)shared_raw, *sv = sk + OWN * ROW, *sq = sv + OWN * ROW, *sd = sq + TILE * ROW;
@@ -284,7 +284,7 @@ struct mma_grid {
 };
 
 template <class Kernel>
-static int run(zest_cuda *cuda, Kernel *kernel, const mma_job *job, dim3 grid, size_t bytes) {
+static int run(zest_cuda *cuda, Kernel *kernel, const mma_back_job *job, dim3 grid, size_t bytes) {
     if (bytes > 48 << 10 &&
         zest_cuda_failed(
             cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
@@ -295,7 +295,7 @@ static int run(zest_cuda *cuda, Kernel *kernel, const mma_job *job, dim3 grid, s
 }
 
 template <class T, int SIZE, int KEYS, int TILE, int PARTS>
-static int launch(zest_cuda *cuda, const mma_job *job, const mma_grid *of, int forward) {
+static int launch(zest_cuda *cuda, const mma_back_job *job, const mma_grid *of, int forward) {
     const size_t row = (SIZE + PAD) * sizeof(T);
     dim3 queries(of->query_tiles, of->heads, of->sequences),
         keys(of->key_tiles, of->kv_heads * PARTS, of->sequences);
@@ -310,7 +310,7 @@ static int launch(zest_cuda *cuda, const mma_job *job, const mma_grid *of, int f
            run(cuda, keys_kernel<T, SIZE, TILE, PARTS, false>, job, keys, second);
 }
 
-static int choose(zest_cuda *cuda, const mma_job *job, const mma_grid *of, int forward) {
+static int choose(zest_cuda *cuda, const mma_back_job *job, const mma_grid *of, int forward) {
     typedef __nv_bfloat16 T;
     if (job->head_size <= 32) return launch<T, 32, 64, 64, 1>(cuda, job, of, forward);
     if (job->head_size <= 64) return launch<T, 64, 64, 64, 1>(cuda, job, of, forward);
@@ -335,28 +335,28 @@ int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backw
     const zest_attention *a = &job->forward;
     const size_t most = 65535; /* sequences of a launch, by the blocks of the third dimension */
     if (!suits(cuda, job, forward)) return 1;
-    mma_job work = {a->q,
-                    a->k,
-                    a->v,
-                    job->d_out,
-                    job->dq,
-                    job->dk,
-                    job->dv,
-                    a->out,
-                    stats,
-                    a->q_stride,
-                    a->kv_stride,
-                    a->out_stride,
-                    a->q_start,
-                    a->kv_start,
-                    (unsigned)a->heads,
-                    (unsigned)(a->heads / a->kv_heads),
-                    (unsigned)a->head_size,
-                    a->causal,
-                    a->scale,
-                    a->scale * 1.44269504f,
-                    job->mask ? *job->mask : zest_mask{0, 0, 1.0f},
-                    job->longest};
+    mma_back_job work = {a->q,
+                         a->k,
+                         a->v,
+                         job->d_out,
+                         job->dq,
+                         job->dk,
+                         job->dv,
+                         a->out,
+                         stats,
+                         a->q_stride,
+                         a->kv_stride,
+                         a->out_stride,
+                         a->q_start,
+                         a->kv_start,
+                         (unsigned)a->heads,
+                         (unsigned)(a->heads / a->kv_heads),
+                         (unsigned)a->head_size,
+                         a->causal,
+                         a->scale,
+                         a->scale * 1.44269504f,
+                         job->mask ? *job->mask : zest_mask{0, 0, 1.0f},
+                         job->longest};
     mma_grid grid = {zest_cuda_blocks(a->longest, QUERIES), zest_cuda_blocks(job->keys, OWN),
                      (unsigned)a->heads, (unsigned)a->kv_heads, 0};
     int bad = 0;

@@ -4,7 +4,7 @@
 
 enum { THREADS = 256 };
 
-struct norm_job {
+struct norm_back_job {
     const void *x, *dy;
     void *dx;
     zest_weight gain; /* data NULL: ones */
@@ -15,7 +15,7 @@ struct norm_job {
     float *partial; /* of each block: gain's, then bias's; NULL: not wanted */
 };
 
-static __device__ __forceinline__ float gain_at(const norm_job &job, size_t i) {
+static __device__ __forceinline__ float gain_at(const norm_back_job &job, size_t i) {
     if (!job.gain.data) return 1.0f;
     float w = load_weight(job.gain.data, job.gain.dtype, i);
     return job.moves ? __fmaf_rn(job.at.scale[0], noise1(job.at.seed, job.at.signs, job.gain.first + i), w)
@@ -29,7 +29,7 @@ template <int ROW> static __device__ __forceinline__ float row_sum(float x) {
 
 /* ROW threads a row (a warp or the block), in pieces of eight elements: width at most 8·ROW·VECTORS. */
 template <class T, int ROW, int VECTORS>
-static __global__ void __launch_bounds__(THREADS) rows_kernel(const __grid_constant__ norm_job job) {
+static __global__ void __launch_bounds__(THREADS) rows_kernel(const __grid_constant__ norm_back_job job) {
     extern __shared__ uint4 norm_shared[];
     const int ROWS = THREADS / ROW;
     float *gains = (float *)norm_shared,
@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(THREADS) rows_kernel(const __grid_const
 
 /* Any width and address: a block a row, which it reads four times; its sums stand in `partial`. */
 template <class T>
-static __global__ void __launch_bounds__(THREADS) any_kernel(const __grid_constant__ norm_job job) {
+static __global__ void __launch_bounds__(THREADS) any_kernel(const __grid_constant__ norm_back_job job) {
     float *g = job.partial ? job.partial + blockIdx.x * 2 * job.width : NULL, width = (float)job.width;
     for (size_t i = threadIdx.x; g && i < job.width; i += THREADS) g[i] = g[job.width + i] = 0;
     for (size_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
@@ -147,12 +147,12 @@ static __global__ void __launch_bounds__(THREADS) any_kernel(const __grid_consta
 
 /* ---- Choosing one ---- */
 
-static int aligned(const norm_job *job) {
+static int aligned(const norm_back_job *job) {
     return job->width % 8 == 0 && ((uintptr_t)job->x | (uintptr_t)job->dy | (uintptr_t)job->dx) % 16 == 0 &&
            job->width <= 8192;
 }
 
-template <class T> static void launch(zest_cuda *cuda, const norm_job *job, unsigned blocks) {
+template <class T> static void launch(zest_cuda *cuda, const norm_back_job *job, unsigned blocks) {
     size_t gains = job->width * sizeof(float);
 #define ZEST_ROWS_OF(row, n) \
     rows_kernel<T, row, n><<<blocks, THREADS, (row == 32 ? 3 : 1) * gains, cuda->stream>>>(*job)
@@ -179,10 +179,10 @@ int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_scr
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!job->rows) return 0;
-    norm_job work = {job->x,      job->dy,           job->dx,
-                     job->stored, job->perturbation, zest_cuda_moves(&job->stored, &job->perturbation),
-                     job->add,    job->rms,          job->epsilon,
-                     job->rows,   job->width,        NULL};
+    norm_back_job work = {job->x,      job->dy,           job->dx,
+                          job->stored, job->perturbation, zest_cuda_moves(&job->stored, &job->perturbation),
+                          job->add,    job->rms,          job->epsilon,
+                          job->rows,   job->width,        NULL};
     size_t rows_each = aligned(&work) && job->width <= 1024 ? THREADS / 32 : 1;
     size_t most = (size_t)cuda->processors * 2, blocks = (job->rows + rows_each - 1) / rows_each;
     if (blocks > most) blocks = most;
