@@ -1,6 +1,7 @@
 /* Speed of a gradient: bench/grad [roberta-base|opt-125m] [BATCH] [TOKENS] [bf16|f32] [THREADS] [recompute]
- * prints the seconds of losses alone and of losses and gradient, with random weights and one asked row a
- * sequence (8 for causal models), and how much of the machine's ceiling that is. The last line is JSON. */
+ * [--device cuda] prints the seconds of losses alone and of losses and gradient, with random weights and one
+ * asked row a sequence (8 for causal models), and how much of the machine's ceiling that is. The last line is
+ * JSON. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,12 @@ typedef struct {
     double seconds, products, work;
 } timing;
 
+static void need(int failed, const zest_error *error) {
+    if (!failed) return;
+    fprintf(stderr, "%s\n", error->message);
+    exit(1);
+}
+
 /* The best of some rounds. */
 static timing measure(zest_grad *grad, const zest_grad_job *job, zest_error *error) {
     timing best = {1e30, 0, 0};
@@ -82,26 +89,28 @@ static timing measure(zest_grad *grad, const zest_grad_job *job, zest_error *err
     for (int round = 0; round < 3 || (zest_clock_now() - began < 5 && round < 20); round++) {
         double start = zest_clock_now();
         product_seconds = product_work = 0;
-        if (zest_grad_losses(grad, job, NULL, &mean, error)) {
-            fprintf(stderr, "%s\n", error->message);
-            exit(1);
-        }
+        need(zest_grad_losses(grad, job, NULL, &mean, error) != ZEST_OK, error);
         timing now = {zest_clock_now() - start, product_seconds, product_work};
         if (round && now.seconds < best.seconds) best = now;
     }
     return best;
 }
 
-int main(int argc, char **argv) {
-    const char *shape = argc > 1 ? argv[1] : "roberta-base";
-    size_t batch = argc > 2 ? strtoul(argv[2], NULL, 10) : 64,
-           tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 64;
-    zest_compute compute = argc > 4 && !strcmp(argv[4], "f32") ? ZEST_COMPUTE_F32 : ZEST_COMPUTE_BF16;
-    zest_grad_options options = {.compute = compute,
-                                 .threads = argc > 5 ? atoi(argv[5]) : omp_get_max_threads()};
-    options.recompute = argc > 6;
-    zest_model_options how = {.storage = compute == ZEST_COMPUTE_BF16 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32};
-    zest_model *model;
+typedef struct {
+    const char *shape, *type;
+    size_t batch, tokens;
+    int threads, recompute;
+    zest_compute compute;
+} settings;
+
+static void print_json(const settings *s, const char *device, double forward, double both, double fraction) {
+    printf("{\"shape\": \"%s\", \"batch\": %zu, \"tokens\": %zu, \"type\": \"%s\", \"device\": \"%s\", "
+           "\"threads\": %d, \"forward_seconds\": %.6f, \"seconds\": %.6f, \"ceiling_fraction\": %.4f}\n",
+           s->shape, s->batch, s->tokens, s->type, device, s->threads, forward, both, fraction);
+}
+
+static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job) {
+    zest_grad_options options = {.compute = s->compute, .threads = s->threads, .recompute = s->recompute};
     zest_grad *grad;
     zest_error error = {0};
     zest_cpu cpu;
@@ -109,29 +118,131 @@ int main(int argc, char **argv) {
     inner = zest_forward_for(cpu);
     zest_forward timed = *inner;
     timed.linear = timed_linear;
-    double ceiling = zest_ceiling_measure(cpu, compute, options.threads);
-    if (zest_model_random(strcmp(shape, "opt-125m") ? roberta : opt, 1, &how, &model, &error) ||
-        zest_grad_new(model, &timed, &options, &grad, &error))
-        return fprintf(stderr, "%s\n", error.message), 1;
-    zest_model_batch packed;
-    zest_model_objective objective = make_objective(model, batch, tokens, &packed);
-    zest_grad_job job = {.objective = &objective, .factor = 1};
-    timing forward = measure(grad, &job, &error);
-    job.gradient = calloc(model->params.dimension, sizeof(float));
-    if (!job.gradient) return 1;
-    timing both = measure(grad, &job, &error);
-    printf("%s, %zu × %zu tokens, compute %s, %s, %d threads%s\n", shape, batch, tokens,
-           compute == ZEST_COMPUTE_BF16 ? "bf16" : "f32", zest_cpu_name(cpu), options.threads,
-           options.recompute ? ", recomputing" : "");
+    double ceiling = zest_ceiling_measure(cpu, s->compute, s->threads);
+    need(zest_grad_new(model, &timed, &options, &grad, &error) != ZEST_OK, &error);
+    timing forward = measure(grad, job, &error);
+    job->gradient = calloc(model->params.dimension, sizeof(float));
+    if (!job->gradient) return 1;
+    timing both = measure(grad, job, &error);
+    printf("%s, %zu × %zu tokens, compute %s, %s, %d threads%s\n", s->shape, s->batch, s->tokens, s->type,
+           zest_cpu_name(cpu), s->threads, s->recompute ? ", recomputing" : "");
     printf("losses %.4f s (products %.4f); losses and gradient %.4f s (products %.4f, rest %.4f)\n",
            forward.seconds, forward.products, both.seconds, both.products, both.seconds - both.products);
     printf("%.1f GFLOP of products, %.1f GFLOP/s, in the products %.1f; ceiling %.1f: %.1f %%; activations "
            "%.1f MiB\n",
            both.work / 1e9, both.work / both.seconds / 1e9, both.work / both.products / 1e9, ceiling / 1e9,
            100 * both.work / both.seconds / ceiling, (double)zest_grad_memory(grad) / 1048576);
-    printf("{\"shape\": \"%s\", \"batch\": %zu, \"tokens\": %zu, \"threads\": %d, \"forward_seconds\": %.5f, "
-           "\"seconds\": %.5f, \"ceiling_fraction\": %.4f}\n",
-           shape, batch, tokens, options.threads, forward.seconds, both.seconds,
-           both.work / both.seconds / ceiling);
+    print_json(s, "cpu", forward.seconds, both.seconds, both.work / both.seconds / ceiling);
     return 0; /* the process ends: so does its memory */
+}
+
+/* ---- On a device ---- */
+
+/* Multiply-adds of a forward pass's products times two, with the last layer's rest and the head for asked
+ * rows alone. Words are no product. */
+static double work_of(const zest_model *model, const zest_model_objective *objective) {
+    const zest_model_description *is = &model->is;
+    double q = (double)(is->heads * is->head_size), kv = (double)(is->kv_heads * is->head_size),
+           width = (double)is->width;
+    double rows = (double)objective->batch->starts[objective->batch->sequences],
+           asked = (double)objective->item_starts[objective->items];
+    double within = q * width + width * (double)is->inner * (is->gated ? 3 : 2);
+    double sum = (double)is->layers * rows * width * (q + 2 * kv) + ((double)is->layers - 1) * rows * within +
+                 asked * within;
+    if (is->head_transform) sum += asked * width * width;
+    if (objective->kind != ZEST_MODEL_WORDS)
+        sum += asked * (double)is->vocabulary * (double)is->embedding_width;
+    return 2 * sum;
+}
+
+/* Seconds a pass: some in a row, and the device's end awaited; the best of some rounds. */
+static double time_there(zest_grad *grad, const zest_grad_job *job, zest_device *device, const void *any) {
+    enum { ROUNDS = 6, PASSES = 10 };
+    double best = 1e30, mean;
+    float one;
+    zest_error error = {0};
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = zest_clock_now();
+        for (int pass = 0; pass < PASSES; pass++)
+            need(zest_grad_losses(grad, job, NULL, &mean, &error) != ZEST_OK, &error);
+        need(device->operations->device->download(device, &one, any, sizeof one), &error);
+        double seconds = (zest_clock_now() - start) / PASSES;
+        if (round && seconds < best) best = seconds;
+    }
+    return best;
+}
+
+/* Where the time of a pass goes; the clocks themselves cost some. */
+static void print_parts(zest_grad *grad, const zest_grad_job *job, zest_device *device) {
+    static const char *const names[ZEST_TIME_COUNT] = {"weights", "products", "attention", "norms",
+                                                       "rows",    "loss",     "update"};
+    const zest_device_table *table = device->operations->device;
+    double seconds[ZEST_TIME_COUNT];
+    zest_error error = {0};
+    if (table->watch(device, 1) || zest_grad_losses(grad, job, NULL, NULL, &error) ||
+        table->times(device, seconds) || table->watch(device, 0))
+        return;
+    printf("a pass, watched:");
+    for (int i = 0; i < ZEST_TIME_COUNT; i++) printf(" %s %.3f", names[i], 1e3 * seconds[i]);
+    printf(" ms\n");
+}
+
+static int on_device(const settings *s, const zest_model *model, zest_grad_job *job) {
+    zest_model_runner_options options = {.compute = s->compute, .device = ZEST_DEVICE_CUDA};
+    zest_model_runner *runner;
+    zest_grad *grad;
+    zest_error error = {0};
+    need(zest_model_open_runner(model, &options, &runner, &error) != ZEST_OK, &error);
+    zest_device *device = zest_model_runner_device(runner);
+    const zest_device_table *table = device->operations->device;
+    zest_grad_options how = {.recompute = s->recompute, .runner = runner};
+    need(zest_grad_new(model, NULL, &how, &grad, &error) != ZEST_OK, &error);
+    zest_device_ceiling ceiling;
+    size_t bytes = model->params.dimension * sizeof(float), peak;
+    float *gradient = table->allocate(device, bytes), *zeros = calloc(1, bytes);
+    if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) ||
+        table->ceiling(device, &ceiling))
+        return fprintf(stderr, "%s\n", device->problem), 1;
+    double forward = time_there(grad, job, device, gradient), work = 3 * work_of(model, job->objective);
+    job->gradient = gradient;
+    double both = time_there(grad, job, device, gradient);
+    if (s->recompute) work *= 4.0 / 3;
+    (void)table->held(device, &peak);
+    printf("%s, %zu × %zu tokens, compute %s, %s%s\n", s->shape, s->batch, s->tokens, s->type,
+           table->name(device), s->recompute ? ", recomputing" : "");
+    printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; ceiling %.1f: "
+           "%.1f "
+           "%%; activations %.1f MiB, peak %.1f\n",
+           1e3 * forward, 1e3 * both, work / 1e12, work / both / 1e12, ceiling.gemm_flops / 1e12,
+           100 * work / both / ceiling.gemm_flops, (double)zest_grad_memory(grad) / 1048576,
+           (double)peak / 1048576);
+    print_parts(grad, job, device);
+    print_json(s, "cuda", forward, both, work / both / ceiling.gemm_flops);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    int cuda = 0, count = 1;
+    for (int i = 1; i < argc; i++) { /* the option may stand anywhere */
+        if (!strcmp(argv[i], "--device") && i + 1 < argc)
+            cuda = !strcmp(argv[++i], "cuda");
+        else
+            argv[count++] = argv[i];
+    }
+    settings s = {.shape = count > 1 ? argv[1] : "roberta-base",
+                  .batch = count > 2 ? strtoul(argv[2], NULL, 10) : 64,
+                  .tokens = count > 3 ? strtoul(argv[3], NULL, 10) : 64,
+                  .type = count > 4 && !strcmp(argv[4], "f32") ? "f32" : "bf16",
+                  .threads = count > 5 ? atoi(argv[5]) : omp_get_max_threads(),
+                  .recompute = count > 6};
+    s.compute = strcmp(s.type, "f32") ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32;
+    zest_model_options how = {.storage = s.compute == ZEST_COMPUTE_BF16 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32};
+    zest_model *model;
+    zest_error error = {0};
+    need(zest_model_random(strcmp(s.shape, "opt-125m") ? roberta : opt, 1, &how, &model, &error) != ZEST_OK,
+         &error);
+    zest_model_batch packed;
+    zest_model_objective objective = make_objective(model, s.batch, s.tokens, &packed);
+    zest_grad_job job = {.objective = &objective, .factor = 1};
+    return cuda ? on_device(&s, model, &job) : on_cpu(&s, model, &job);
 }

@@ -61,6 +61,21 @@ static inline void device_get_cells(zest_device *device, const float *data, size
     free(cells);
 }
 
+static inline void *device_fetch(zest_device *device, const void *from, size_t bytes) {
+    void *out = malloc(bytes + 1);
+    assert_non_null(out);
+    device_fine(device, device->operations->device->download(device, out, from, bytes));
+    return out;
+}
+
+/* The largest magnitude, at least 1, of rows of `width` elements, `stride` apart. */
+static inline double device_largest(const float *x, size_t count, size_t width, size_t stride) {
+    double most = 1;
+    for (size_t i = 0; i < count; i++)
+        if (i % stride < width) most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
 static inline zest_weight device_put_weight(zest_device *device, const zest_weight *weight) {
     zest_weight out = *weight;
     if (weight->data)

@@ -46,10 +46,15 @@ typedef struct {
     float *gradient, *point; /* in its memory */
 } there;
 
-static there open_there(const zest_model *model, int compute, int recompute) {
-    there t = {.dimension = model->params.dimension};
+static zest_model_runner *open_runner(const zest_model *model, int compute) {
+    zest_model_runner *runner;
     zest_model_runner_options options = {.compute = (zest_compute)compute, .device = ZEST_DEVICE_CUDA};
-    assert_done(zest_model_open_runner(model, &options, &t.runner, error));
+    assert_done(zest_model_open_runner(model, &options, &runner, error));
+    return runner;
+}
+
+static there open_there(const zest_model *model, zest_model_runner *runner, int recompute) {
+    there t = {.runner = runner, .dimension = model->params.dimension};
     t.device = zest_model_runner_device(t.runner);
     t.table = t.device->operations->device;
     zest_grad_options how = {.recompute = recompute, .runner = t.runner};
@@ -64,7 +69,6 @@ static void close_there(there *t) {
     zest_grad_free(t->grad);
     t->table->release(t->device, t->gradient);
     t->table->release(t->device, t->point);
-    zest_model_runner_free(t->runner);
 }
 
 /* The gradient of one job, added to `gradient`; job.at.point is on the host. */
@@ -82,9 +86,9 @@ static void add_there(there *t, zest_grad_job job, float *gradient, double *loss
     assert_true(zest_grad_memory(t->grad) > 0);
 }
 
-static float *gradient_there(const zest_model *model, int compute, int recompute, zest_grad_job job,
-                             double *losses, double *mean) {
-    there t = open_there(model, compute, recompute);
+static float *gradient_there(const zest_model *model, zest_model_runner *runner, int recompute,
+                             zest_grad_job job, double *losses, double *mean) {
+    there t = open_there(model, runner, recompute);
     float *gradient = calloc(t.dimension, sizeof *gradient);
     assert_non_null(gradient);
     add_there(&t, job, gradient, losses, mean);
@@ -101,22 +105,38 @@ static double distance(const float *a, const float *b, size_t count) {
     return sqrt(apart / length);
 }
 
-/* One job on the CPU in fp32 and on the device, in both computes. */
-static void compare(const char *name, const char *what, const zest_model *model, zest_grad_job job,
-                    double scale) {
+/* A model on the device in both computes. */
+typedef struct {
+    const char *name;
+    const zest_model *model;
+    zest_model_runner *runners[COMPUTES];
+} both;
+
+static both open_both(const char *name, const zest_model *model) {
+    both b = {.name = name, .model = model};
+    for (int c = 0; c < COMPUTES; c++) b.runners[c] = open_runner(model, c);
+    return b;
+}
+
+static void close_both(both *b) {
+    for (int c = 0; c < COMPUTES; c++) zest_model_runner_free(b->runners[c]);
+}
+
+/* One job on the CPU in fp32 and on the device, there once more and recomputing. */
+static void compare(const both *b, const char *what, zest_grad_job job, double scale) {
     double losses[2][16] = {{0}}, means[2];
-    size_t count = model->params.dimension;
-    float *expected = gradient_of(model, best_cpu(), NULL, job, losses[0], &means[0]);
+    size_t count = b->model->params.dimension, bytes = count * sizeof(float);
+    float *expected = gradient_of(b->model, best_cpu(), NULL, job, losses[0], &means[0]);
     for (int c = 0; c < COMPUTES; c++) {
-        int kinks = c && model->is.activation == ZEST_ACT_RELU; /* rounding moves units across them */
-        float *got = gradient_there(model, c, 0, job, losses[1], &means[1]);
-        float *again = gradient_there(model, c, 0, job, losses[1], &means[1]);
-        float *less = gradient_there(model, c, 1, job, losses[1], &means[1]);
-        within(name, what, c, distance(got, expected, count), (kinks ? 4 : 1) * scale * tolerance[c]);
-        within(name, "mean loss", c, fabs(means[1] - means[0]), scale * loss_tolerance[c]);
-        within(name, "twice", c, memcmp(got, again, count * sizeof *got) != 0, 0);
-        within(name, "recomputed", c, memcmp(got, less, count * sizeof *got) != 0, 0);
-        free(got), free(again), free(less);
+        int kinks = c && b->model->is.activation == ZEST_ACT_RELU; /* rounding moves units across them */
+        float *got[3];
+        for (int i = 0; i < 3; i++)
+            got[i] = gradient_there(b->model, b->runners[c], i == 2, job, losses[1], &means[1]);
+        within(b->name, what, c, distance(got[0], expected, count), (kinks ? 4 : 1) * scale * tolerance[c]);
+        within(b->name, "mean loss", c, fabs(means[1] - means[0]), scale * loss_tolerance[c]);
+        within(b->name, "twice", c, memcmp(got[0], got[1], bytes) != 0, 0);
+        within(b->name, "recomputed", c, memcmp(got[0], got[2], bytes) != 0, 0);
+        for (int i = 0; i < 3; i++) free(got[i]);
     }
     free(expected);
 }
@@ -131,17 +151,19 @@ static void goldens(void **state) {
         fixture f;
         zest_safetensors *file = open_goldens(test_models[i]);
         open_fixture(&f, test_models[i], ZEST_MODEL_AS_STORED);
+        both b = open_both(test_models[i], f.model);
         for (size_t o = 0; o < COMPUTES * f.count; o++) {
             int c = (int)(o % COMPUTES);
             zest_grad_job job = {.objective = &f.all[o / COMPUTES]};
             double mean;
-            float *g = gradient_there(f.model, c, 0, job, NULL, &mean);
+            float *g = gradient_there(f.model, b.runners[c], 0, job, NULL, &mean);
             within(test_models[i], "golden mean", c, fabs(mean - golden_mean(file, o / COMPUTES)),
                    c ? loss_tolerance[c] : allowed[c]);
             within(test_models[i], "golden gradient", c, golden_error(&f, file, o / COMPUTES, g, allowed[c]),
                    allowed[c]);
             free(g);
         }
+        close_both(&b);
         zest_safetensors_close(file);
         close_fixture(&f);
     }
@@ -158,6 +180,7 @@ static void places(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fixture f;
         open_fixture(&f, names[i], storages[i % 3]);
+        both b = open_both(names[i], f.model);
         zest_direction direction = test_lane(f.model, 5, 0).direction;
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
         size_t count = f.model->params.dimension;
@@ -167,15 +190,16 @@ static void places(void **state) {
             zest_place_read(&(zest_place){.direction = &direction, .scale = 0.03}, zest_ops_for(best_cpu()),
                             &f.model->params.tensors[t], 0, f.model->params.tensors[t].count, point + at);
         const zest_model_objective *last = &f.all[f.count - 1];
-        compare(names[i], "neighbour", f.model,
+        compare(&b, "neighbour",
                 (zest_grad_job){.objective = last, .at = {.direction = &direction, .scale = 0.02}}, 1);
         direction.distribution = ZEST_RADEMACHER;
-        compare(names[i], "signs", f.model,
+        compare(&b, "signs",
                 (zest_grad_job){.objective = &f.all[0], .at = {.direction = &direction, .scale = -0.02}}, 1);
-        compare(names[i], "point", f.model, (zest_grad_job){.objective = last, .at = {.point = point}}, 1);
-        compare(names[i], "dropout", f.model,
-                (zest_grad_job){.objective = &f.all[0], .dropout = &dropout, .factor = 0.5}, 1);
+        compare(&b, "point", (zest_grad_job){.objective = last, .at = {.point = point}}, 1);
+        compare(&b, "dropout", (zest_grad_job){.objective = &f.all[0], .dropout = &dropout, .factor = 0.5},
+                1);
         free(point);
+        close_both(&b);
         close_fixture(&f);
     }
     verdict();
@@ -206,9 +230,10 @@ static void sharing(void **state) {
         zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
         if (i == 3) assert_done(zest_freeze(model, "", "*q_proj*,*norm*,*embed*", error));
-        compare(causal[i], "parents", model, (zest_grad_job){.objective = &objective}, 1.5);
-        compare(causal[i], "parents, dropout", model,
-                (zest_grad_job){.objective = &objective, .dropout = &dropout}, 1.5);
+        both b = open_both(causal[i], model);
+        compare(&b, "parents", (zest_grad_job){.objective = &objective}, 1.5);
+        compare(&b, "parents, dropout", (zest_grad_job){.objective = &objective, .dropout = &dropout}, 1.5);
+        close_both(&b);
         zest_model_free(model);
     }
     verdict();
@@ -224,7 +249,9 @@ static void frozen(void **state) {
         fixture f;
         open_fixture(&f, cases[i][0], ZEST_MODEL_F32);
         assert_done(zest_freeze(f.model, cases[i][1], cases[i][2], error));
-        compare(cases[i][0], "frozen", f.model, (zest_grad_job){.objective = &f.all[0]}, 1);
+        both b = open_both(cases[i][0], f.model);
+        compare(&b, "frozen", (zest_grad_job){.objective = &f.all[0]}, 1);
+        close_both(&b);
         close_fixture(&f);
     }
     verdict();
@@ -246,6 +273,21 @@ static const char larger_roberta[] =
     "\"hidden_size\": 192, \"num_hidden_layers\": 2, \"num_attention_heads\": 3, \"intermediate_size\": 768, "
     "\"hidden_act\": \"gelu\", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": "
     "1e-5, \"pad_token_id\": 1}";
+
+/* A runner that has seen other things gives the bits of a fresh one. */
+static void same_again(const both *b, zest_grad_job job) {
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_model_runner *fresh = open_runner(b->model, c);
+        double means[2];
+        float *first = gradient_there(b->model, b->runners[c], 0, job, NULL, &means[0]);
+        float *second = gradient_there(b->model, fresh, 0, job, NULL, &means[1]);
+        within(b->name, "fresh", c,
+               memcmp(first, second, b->model->params.dimension * sizeof *first) != 0 || means[0] != means[1],
+               0);
+        free(first), free(second);
+        zest_model_runner_free(fresh);
+    }
+}
 
 static void larger(void **state) {
     (void)state;
@@ -272,9 +314,11 @@ static void larger(void **state) {
                                           .word_count = 2,
                                           .answers = answers};
         zest_dropout dropout = {0.1, 0.1, 0.1, 3};
-        compare(names[i], "larger", model, (zest_grad_job){.objective = &objective}, 2);
-        compare(names[i], "larger, dropout", model,
-                (zest_grad_job){.objective = &objective, .dropout = &dropout}, 2);
+        both b = open_both(names[i], model);
+        compare(&b, "larger", (zest_grad_job){.objective = &objective}, 2);
+        compare(&b, "larger, dropout", (zest_grad_job){.objective = &objective, .dropout = &dropout}, 2);
+        same_again(&b, (zest_grad_job){.objective = &objective});
+        close_both(&b);
         zest_model_free(model);
     }
     verdict();
@@ -295,7 +339,8 @@ static void jobs(void **state) {
     fixture f;
     open_fixture(&f, "llama", ZEST_MODEL_F32);
     for (int c = 0; c < COMPUTES; c++) {
-        there t = open_there(f.model, c, 0);
+        zest_model_runner *runner = open_runner(f.model, c);
+        there t = open_there(f.model, runner, 0);
         size_t count = t.dimension, bytes = count * sizeof(float);
         zest_direction direction = test_lane(f.model, 5, 0).direction;
         float *once = calloc(count, sizeof *once), *sum = calloc(count, sizeof *sum);
@@ -329,6 +374,7 @@ static void jobs(void **state) {
         }
         free(once), free(sum);
         close_there(&t);
+        zest_model_runner_free(runner);
     }
     close_fixture(&f);
     verdict();
@@ -343,11 +389,14 @@ static void bad_numbers(void **state) {
         double mean;
         open_fixture(&f, "opt", ZEST_MODEL_F32);
         *(float *)(uintptr_t)f.model->layers[0].norm1.bias.data = NAN;
+        zest_model_runner *runner = open_runner(f.model, c);
         for (size_t o = 0; o < f.count; o++) {
-            float *g = gradient_there(f.model, c, 0, (zest_grad_job){.objective = &f.all[o]}, NULL, &mean);
+            float *g =
+                gradient_there(f.model, runner, 0, (zest_grad_job){.objective = &f.all[o]}, NULL, &mean);
             assert_true(isnan(mean) && isnan(g[f.model->layers[0].q.weight.first]));
             free(g);
         }
+        zest_model_runner_free(runner);
         close_fixture(&f);
     }
     zest_model *model = test_model("opt", ZEST_MODEL_AS_STORED);
@@ -383,14 +432,17 @@ static void little_memory(void **state) {
                                       .rows = &row,
                                       .targets = &target};
     zest_grad_job job = {.objective = &objective};
-    assert_int_equal(setenv("ZEST_CUDA_MEMORY", "140", 1), 0); /* weights, a gradient and a point: 68 MiB */
-    there t = open_there(model, 0, 0);
+    assert_int_equal(setenv("ZEST_CUDA_MEMORY", "138", 1),
+                     0); /* 128 of them for weights, gradient and cuBLASLt */
+    zest_model_runner *runner = open_runner(model, 0);
+    there t = open_there(model, runner, 0);
     assert_int_equal(unsetenv("ZEST_CUDA_MEMORY"), 0);
     zest_error error = {0};
     assert_int_equal(zest_grad_losses(t.grad, &job, NULL, NULL, &error), ZEST_ERROR_MEMORY);
     if (getenv("ZEST_VERBOSE")) printf("%s\n", error.message);
     assert_non_null(strstr(error.message, "--recompute"));
     close_there(&t);
+    zest_model_runner_free(runner);
     zest_model_free(model);
 }
 

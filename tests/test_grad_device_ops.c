@@ -6,25 +6,10 @@
 
 enum { COMPUTES = 2 };
 /* Of results of about 1: sums of some thousand products in fp32 in another order; in bf16 results that are
- * rounded, out of weights of a softmax that are rounded too. */
+ * rounded. */
 static const double tolerance[COMPUTES] = {2e-5, 2e-2};
 /* Of sums over rows, which are floats whatever the compute, relative to the largest. */
 static const double sum_tolerance[COMPUTES] = {1e-5, 1e-5};
-
-static void *fetch(zest_device *device, const void *from, size_t bytes) {
-    void *out = malloc(bytes + 1);
-    assert_non_null(out);
-    device_fine(device, device->operations->device->download(device, out, from, bytes));
-    return out;
-}
-
-/* At least 1; rows of `width` elements, `stride` apart. */
-static double largest(const float *x, size_t count, size_t width, size_t stride) {
-    double most = 1;
-    for (size_t i = 0; i < count; i++)
-        if (i % stride < width) most = fmax(most, fabs((double)x[i]));
-    return most;
-}
 
 /* ---- Norm, columns ---- */
 
@@ -61,14 +46,14 @@ static void one_norm(zest_device *device, int c, const norm_case *n) {
     if (n->gain) job.gain = gain;
     assert_int_equal(zest_backward_plain.norm(&job, 1, &host), 0);
     device_fine(device, zest_backward_cuda.norm(&there, 1, &scratch));
-    float *got = room(all), *got_sums = fetch(device, d_sums, 2 * n->width * sizeof *sums);
+    float *got = room(all), *got_sums = device_fetch(device, d_sums, 2 * n->width * sizeof *sums);
     device_get_cells(device, there.dx, all, got);
     char what[80];
     snprintf(what, sizeof what, "%s norm %zu × %zu %d%d%d%d", device_names[c], n->rows, n->width, n->gain,
              n->rms, n->add, n->moves);
     device_same(got, dx, n->rows, n->width, n->width, 4 * tolerance[c], what);
     device_same(got_sums, sums, 1, 2 * n->width, 2 * n->width,
-                sum_tolerance[c] * largest(sums, 2 * n->width, 1, 1), what);
+                sum_tolerance[c] * device_largest(sums, 2 * n->width, 1, 1), what);
     /* without the sums, in place of dy */
     there.dx = (float *)(uintptr_t)there.dy, there.add = 0, there.d_gain = there.d_bias = NULL;
     job.dx = dy, job.add = 0, job.d_gain = job.d_bias = NULL;
@@ -113,8 +98,9 @@ static void columns(void **state) {
             assert_int_equal(zest_backward_plain.sum_columns(x, stride, rows, width, sums, 1, &host), 0);
             device_fine(device,
                         zest_backward_cuda.sum_columns(cells, stride, rows, width, there, 1, &scratch));
-            float *got = fetch(device, there, width * sizeof *got);
-            device_same(got, sums, 1, width, width, sum_tolerance[c] * largest(sums, width, 1, 1), "columns");
+            float *got = device_fetch(device, there, width * sizeof *got);
+            device_same(got, sums, 1, width, width, sum_tolerance[c] * device_largest(sums, width, 1, 1),
+                        "columns");
             free(x), free(sums), free(got), free(host.data);
         }
         zest_device_close(device);
@@ -183,7 +169,7 @@ static void drops(void **state) {
         }
         float *x = normals(100, 1, 1), *there = device_put(device, x, 100 * sizeof *x);
         zest_backward_cuda.negate(there, there, 100, 1, &(zest_scratch){.device = device});
-        float *got = fetch(device, there, 100 * sizeof *x);
+        float *got = device_fetch(device, there, 100 * sizeof *x);
         for (size_t i = 0; i < 100; i++) assert_true(got[i] == -x[i]);
         free(x), free(got);
         zest_device_close(device);
@@ -291,7 +277,7 @@ static void one_words(zest_device *device, int c, size_t items, size_t width, in
     far.d_bias = far.d_weight + VOCABULARY * width;
     assert_int_equal(zest_plain_words_backward(&job, 1, NULL), 0);
     device_fine(device, zest_backward_cuda.words(&far, 1, &(zest_scratch){.device = device}));
-    float *got = room(items * width), *got_head = fetch(device, far.d_weight, table * sizeof *head);
+    float *got = room(items * width), *got_head = device_fetch(device, far.d_weight, table * sizeof *head);
     device_get_cells(device, far.d, items * width, got);
     device_same(got, d, items, width, width, 1e-6 + device_step[c], "words");
     device_same(got_head, head, 1, table, table, 1e-6 * (double)items, "words' head");
@@ -338,114 +324,6 @@ static void logits(void **state) {
     device_verdict();
 }
 
-/* ---- Attention ---- */
-
-typedef struct {
-    size_t heads, kv_heads, head_size;
-    int causal, past, masked;
-    size_t odd; /* cells behind a row that keep it from being aligned */
-} attention_case;
-
-static const attention_case attention_cases[] = {
-    {2, 2, 64, 0, 0, 0, 0},  {4, 2, 64, 1, 0, 0, 0},  {3, 1, 5, 1, 0, 0, 0},   {2, 1, 80, 1, 7, 0, 0},
-    {2, 2, 16, 0, 0, 1, 0},  {4, 2, 33, 1, 3, 1, 0},  {1, 1, 1, 1, 0, 1, 0},   {2, 1, 96, 1, 40, 1, 0},
-    {2, 1, 128, 1, 5, 0, 0}, {1, 1, 128, 0, 0, 1, 0}, {2, 1, 256, 1, 0, 0, 0}, {1, 1, 200, 0, 0, 1, 0},
-    {2, 2, 64, 0, 0, 0, 1},  {2, 2, 32, 1, 0, 0, 0},  {2, 1, 64, 1, 70, 1, 0}};
-static const uint32_t lengths[] = {37, 1, 150, 64, 65};
-enum { SEQUENCES = 5, LONGEST = 301 };
-
-typedef struct {
-    uint32_t q_start[SEQUENCES + 1], kv_start[SEQUENCES + 1];
-    float *x[8]; /* q, k, v, d_out; dq, dk, dv, out */
-    size_t count[8];
-    zest_mask mask;
-    zest_attention_backward job;
-} attention_data;
-
-static void make_attention(const attention_case *c, attention_data *a) {
-    memset(a, 0, sizeof *a);
-    for (size_t s = 0; s < SEQUENCES; s++) {
-        a->q_start[s + 1] = a->q_start[s] + lengths[s];
-        a->kv_start[s + 1] = a->kv_start[s] + lengths[s] + (uint32_t)c->past;
-    }
-    size_t q = c->heads * c->head_size + 8 + c->odd, kv = c->kv_heads * c->head_size + 16 + c->odd;
-    size_t out = c->heads * c->head_size, rows = a->q_start[SEQUENCES], keys = a->kv_start[SEQUENCES];
-    const size_t counts[8] = {rows * q, keys * kv, keys * kv, rows * out,
-                              rows * q, keys * kv, keys * kv, rows * out};
-    for (size_t i = 0; i < 8; i++) {
-        a->count[i] = counts[i];
-        a->x[i] = i < 4 ? normals(counts[i], i + 1, 1) : room(counts[i]);
-    }
-    a->mask = zest_dropout_mask(&(zest_dropout){0, 0, 0.3, 9}, 0.3, 1, ZEST_DROPOUT_ATTENTION);
-    a->job = (zest_attention_backward){.forward = {.q_stride = q,
-                                                   .kv_stride = kv,
-                                                   .out_stride = out,
-                                                   .sequences = SEQUENCES,
-                                                   .heads = c->heads,
-                                                   .kv_heads = c->kv_heads,
-                                                   .head_size = c->head_size,
-                                                   .causal = c->causal,
-                                                   .scale = 1.0f / sqrtf((float)c->head_size),
-                                                   .longest = 150,
-                                                   .lanes = 1},
-                                       .mask = c->masked ? &a->mask : NULL,
-                                       .longest = LONGEST,
-                                       .keys = 150 + (size_t)c->past,
-                                       .rows = rows};
-}
-
-static void point(zest_attention_backward *job, float *const x[8], const uint32_t *q_start,
-                  const uint32_t *kv_start) {
-    job->forward.q = x[0], job->forward.k = x[1], job->forward.v = x[2], job->d_out = x[3];
-    job->dq = x[4], job->dk = x[5], job->dv = x[6], job->forward.out = x[7];
-    job->forward.q_start = q_start, job->forward.kv_start = kv_start;
-}
-
-static void one_attention(zest_device *device, int c, const attention_case *n) {
-    attention_data a;
-    zest_scratch scratch = {.device = device}, host = {0};
-    float *there[8];
-    make_attention(n, &a);
-    for (size_t i = 0; i < 8; i++) there[i] = device_put_cells(device, a.x[i], a.count[i]);
-    zest_attention_backward far = a.job;
-    point(&far, there, device_put(device, a.q_start, sizeof a.q_start),
-          device_put(device, a.kv_start, sizeof a.kv_start));
-    point(&a.job, a.x, a.q_start, a.kv_start);
-    assert_int_equal(zest_backward_plain.attention(&a.job, 2, &host), 0);
-    device_fine(device, zest_backward_cuda.attention(&far, 1, &scratch));
-    if (n->masked) {
-        assert_int_equal(zest_backward_plain.attention_masked(&a.job, 2, &host), 0);
-        device_fine(device, zest_backward_cuda.attention_masked(&far, 1, &scratch));
-    }
-    static const char *const names[] = {"dq", "dk", "dv", "out"};
-    const size_t strides[] = {a.job.forward.q_stride, a.job.forward.kv_stride, a.job.forward.kv_stride,
-                              a.job.forward.out_stride};
-    const size_t heads[] = {n->heads, n->kv_heads, n->kv_heads, n->heads};
-    for (size_t i = 0; i < (n->masked ? 4u : 3u); i++) {
-        float *got = room(a.count[4 + i]);
-        char what[80];
-        snprintf(what, sizeof what, "%s attention of heads of %zu%s%s: %s", device_names[c], n->head_size,
-                 n->causal ? ", causal" : "", n->masked ? ", masked" : "", names[i]);
-        device_get_cells(device, there[4 + i], a.count[4 + i], got);
-        device_same(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_size, strides[i],
-                    tolerance[c] * largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_size, strides[i]),
-                    what);
-        free(got);
-    }
-    for (size_t i = 0; i < 8; i++) free(a.x[i]);
-    free(host.data);
-}
-
-static void attentions(void **state) {
-    (void)state;
-    for (int c = 0; c < COMPUTES; c++) {
-        zest_device *device = device_open(device_computes[c]);
-        for (size_t i = 0; i < COUNT(attention_cases); i++) one_attention(device, c, &attention_cases[i]);
-        zest_device_close(device);
-    }
-    device_verdict();
-}
-
 /* ---- Products ---- */
 
 /* out += left' right: the gradient of a weight. */
@@ -477,7 +355,7 @@ static void one_outer(zest_device *device, int c, size_t rows, size_t left, size
     far.compute = device->compute;
     assert_int_equal(zest_forward_plain.linear(&job, 1, &host), 0);
     device_fine(device, device->operations->linear(&far, 1, &scratch));
-    float *got = fetch(device, got_out, left * right * sizeof *got);
+    float *got = device_fetch(device, got_out, left * right * sizeof *got);
     char what[80];
     snprintf(what, sizeof what, "%s %zu × %zu' × %zu", device_names[c], rows, left, right);
     device_same(got, out, left, right, right, 3e-6 * sqrt((double)rows) + 1e-6, what);
@@ -539,9 +417,9 @@ static void products(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),    cmocka_unit_test(columns),    cmocka_unit_test(activations),
-        cmocka_unit_test(drops),    cmocka_unit_test(rows),       cmocka_unit_test(logits),
-        cmocka_unit_test(products), cmocka_unit_test(attentions),
+        cmocka_unit_test(norms),    cmocka_unit_test(columns), cmocka_unit_test(activations),
+        cmocka_unit_test(drops),    cmocka_unit_test(rows),    cmocka_unit_test(logits),
+        cmocka_unit_test(products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

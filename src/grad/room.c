@@ -102,7 +102,8 @@ static zest_status foresee(const zest_grad_pass *pass) {
                           "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
                           "activations, and %.1f are free: %sabout %zu tokens would fit%s",
                           pass->pass.room_rows, (double)bytes / mib, (double)room / mib, other,
-                          row ? room / row : 0, pass->grad->recompute ? "" : " (more with --recompute)");
+                          row ? room / row : 0,
+                          other[0] || pass->grad->recompute ? "" : " (more with --recompute)");
 }
 
 zest_status zest_grad_make_room(zest_grad_pass *pass) {
