@@ -67,6 +67,16 @@ static void write_run(const zest_sweep_run *run) {
     zest_folder_free(&names);
 }
 
+static void write_sharpness(const char *name) {
+    static const char text[] =
+        "{\"task\": \"SST-2\", \"split\": \"train\", \"examples\": 5, \"samples\": 7, \"loss\": 1, "
+        "\"neighbourhood\": [{\"radius\": 1, \"mean\": {\"value\": 2}, \"spread\": {\"value\": 0.5}}], "
+        "\"hessian\": {\"top\": [{\"value\": 9, \"residual\": 1}, {\"value\": -1, \"residual\": 0.1}]}}";
+    char path[512];
+    snprintf(path, sizeof path, "%s/runs/%s/sharpness.json", folder, name);
+    assert_int_equal(zest_file_write(path, text, strlen(text), NULL), ZEST_OK);
+}
+
 /* All runs but the last `missing` of them. */
 static size_t make_sweep(const char *grid, size_t missing) {
     char path[256];
@@ -110,18 +120,23 @@ static void a_sweep_is_one_page(void **state) {
                    "1, 2, 3\nlabel-noise = 0, 0.3\n",
                    0);
     assert_int_equal(count, 2 * 2 * 3 * 5);
+    write_sharpness("SST-2-noise0-mezo-seed1");
+    write_sharpness("SST-2-noise0-mezo-seed2");
     char *page = page_of(count);
     has(page, "A sweep of 60 runs");
+    has(page, "standard error over 2 runs");
     has(page, "<h3>Test, clean labels</h3>");
     has(page, "<h3>Test, 30 % of the labels switched</h3>");
     has(page, "Difference from MeZO of the same seed");
     has(page, "id=\"figure-by-t-test\"");
-    has(page, "id=\"figure-t-curves-2\""); /* ZEST_N, behind MeZO */
+    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST_N, behind MeZO */
+    has(page, "id=\"figure-sharpness-SST-2\"");
+    has(page, ">MeZO</text>");
     has(page, "&lt;b&gt;&amp;&quot;evil&quot;");
     assert_null(strstr(page, "<b>&"));
     assert_null(strstr(page, "id=\"loss\"")); /* curves of different tasks say nothing side by side */
     free(page);
-    static const char *const files[] = {"by-t-test.svg", "by-t-dev.svg", "t-curves-2.svg"};
+    static const char *const files[] = {"by-t-test.svg", "by-t-dev.svg", "t-curves-zest-n.svg"};
     for (size_t i = 0; i < 3; i++) {
         char path[256];
         zest_buffer svg = {0};

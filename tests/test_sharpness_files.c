@@ -101,7 +101,7 @@ static void strange_files_do_no_harm(void **state) {
         assert_int_equal(zest_sharpness_read(json, "f", &f, &error), ZEST_OK);
         zest_sharpness_free(&f);
         zest_sharpness_series series[] = {{json, "odd"}, {NULL, "odd"}, {json, "even"}};
-        zest_plot *plot = zest_sharpness_figure(series, 3);
+        zest_plot *plot = zest_sharpness_figure(series, 3, (zest_sharpness_style){.stacked = 1});
         zest_buffer out = {0};
         assert_int_equal(zest_plot_svg(plot, &out), ZEST_OK);
         assert_null(zest_sharpness_slices(series, 3));
@@ -112,7 +112,7 @@ static void strange_files_do_no_harm(void **state) {
 }
 
 static char *figure_of(const zest_sharpness_series *series, size_t count) {
-    zest_plot *plot = zest_sharpness_figure(series, count);
+    zest_plot *plot = zest_sharpness_figure(series, count, (zest_sharpness_style){.title = "Sharpness"});
     zest_buffer out = {0};
     assert_int_equal(zest_plot_svg(plot, &out), ZEST_OK);
     zest_plot_free(plot);

@@ -125,6 +125,8 @@ const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, con
 zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *values,
                                     const zest_sweep_values *tasks, zest_error *error);
 
+/* Letters, digits and a few signs that mean nothing to shells, file systems and HTML; '_' for all others. */
+void zest_sweep_safe(zest_buffer *out, const char *text);
 zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
 
 /* ---- Results: sweep_results.c ---- */
