@@ -74,6 +74,12 @@ static const zest_log_eval *best_eval(const zest_log *log) {
 
 static const char *state_of(const zest_log *log) { return log->end ? log->end->reason : "not finished"; }
 
+static void add_memory(json_t *object, const zest_log_end *end) {
+    if (end->peak_bytes) json_object_set_new(object, "peak_bytes", json_integer((json_int_t)end->peak_bytes));
+    if (end->device_peak_bytes)
+        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)end->device_peak_bytes));
+}
+
 /* What the log of a training run adds. */
 static void add_training(json_t *object, const zest_log *log) {
     const zest_log_start *start = &log->starts[log->start_count - 1];
@@ -83,6 +89,7 @@ static void add_training(json_t *object, const zest_log *log) {
     json_object_set_new(object, "metric", json_string(start->task.metric ? start->task.metric : ""));
     if (best) json_object_set_new(object, "dev", eval_json(best));
     if (log->end && log->end->test.n) json_object_set_new(object, "test", eval_json(&log->end->test));
+    if (log->end) add_memory(object, log->end);
 }
 
 static json_t *advice_json(const zest_tilt_advice *a) {
@@ -118,6 +125,15 @@ static void print_eval(const char *part, const char *metric, const zest_log_eval
     printf("\n");
 }
 
+static double mebibytes(uint64_t bytes) { return (double)bytes / 1048576; }
+
+static void print_memory(const zest_log_end *end) {
+    if (!end->peak_bytes) return;
+    printf("memory     %.1f MiB at most", mebibytes(end->peak_bytes));
+    if (end->device_peak_bytes) printf(", and %.1f MiB of the GPU's", mebibytes(end->device_peak_bytes));
+    printf("\n");
+}
+
 static void print_training(const zest_log *log) {
     const zest_log_start *start = &log->starts[log->start_count - 1];
     const zest_log_eval *best = best_eval(log);
@@ -129,6 +145,7 @@ static void print_training(const zest_log *log) {
     printf("state      %s\n", state_of(log));
     if (best) print_eval("best dev   ", start->task.metric, best, 1);
     if (log->end && log->end->test.n) print_eval("test       ", start->task.metric, &log->end->test, 0);
+    if (log->end) print_memory(log->end);
 }
 
 static void print_advice(zest_journal *journal) {
@@ -195,8 +212,6 @@ static size_t operand_bytes(const zest_model_description *is, size_t tokens) {
            most = (size_t)32 << 20;
     return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
 }
-
-static double mebibytes(size_t bytes) { return (double)bytes / 1048576; }
 
 static int print_model(const zest_options *options, const char *path, const zest_model *model) {
     const zest_model_description *is = &model->is;

@@ -15,7 +15,7 @@ const zest_command zest_command_pretrain = {
     .words = "",
     .summary = "make a language model out of text, by gradients",
     .description =
-        "Trains MODEL on the text of a file by AdamW, on the CPU: a masked model is to tell hidden tokens, a "
+        "Trains MODEL on the text of a file by AdamW: a masked model is to tell hidden tokens, a "
         "causal one every next token. MODEL is a Hugging Face folder with config.json and a tokenizer; where "
         "it "
         "has no weights, random ones are made from the seed.\n\n"

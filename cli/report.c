@@ -27,6 +27,8 @@ static json_t *run_json(const zest_report *report, const zest_report_run *run) {
                   (json_int_t)run->steps, "best_step", (json_int_t)run->best_step, "metric",
                   zest_report_metric(run), "dev", eval_json(&run->dev), "test", eval_json(&run->test),
                   "seconds", zest_output_real(run->seconds), "peak_bytes", (json_int_t)run->peak_bytes);
+    if (object && run->device_peak_bytes)
+        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)run->device_peak_bytes));
     zest_buffer_free(&command);
     return object;
 }

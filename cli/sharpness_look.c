@@ -102,9 +102,12 @@ static zest_status measure(zest_sharpness_look *l, const zest_subject *subject, 
         .tell = tell,
         .user = l,
     };
+    int wanted = !l->plan->forward_only && (l->plan->top || l->plan->trace_samples || l->plan->slice);
+    options.slopes = wanted && !few;
     zest_status status = zest_measure_new(&options, &losses, error);
     if (!status && few) {
         options.most = (size_t)few;
+        options.slopes = wanted;
         status = zest_measure_new(&options, &slopes, error);
     }
     zest_sharpness_subject both = {&subject->loaded, losses, few ? slopes : losses};

@@ -35,7 +35,7 @@ const zest_command zest_command_train = {
         "What is not given depends on the model, as in the paper: masked models take 512 shots a class, "
         "batch "
         "128, lr 1e-5, 5600 steps; causal ones 1000 rows, batch 16, lr 2e-6, 20000 steps.\n\n"
-        "For comparison there are methods that take gradients, on the CPU: --method sgd, adamw, sam, esam "
+        "For comparison there are methods that take gradients: --method sgd, adamw, sam, esam "
         "and tsam. There masked models take batch 32, lr 1e-3 and 200 epochs, causal ones batch 8, lr 1e-5 "
         "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
         "the last checkpoint (--save-every) instead of the last step.\n\n"

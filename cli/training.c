@@ -79,6 +79,8 @@ static int report_json(const zest_trainer_result *r, const char *folder) {
         zest_metrics_json(&r->start), "dev", zest_metrics_json(&r->dev), "test", zest_metrics_json(&r->test),
         "seconds", r->seconds, "peak_bytes", (json_int_t)r->peak_bytes, "dropped_pairs",
         (json_int_t)r->dropped_pairs, "run", folder);
+    if (object && r->device_peak_bytes)
+        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
     return zest_output_json(object);
 }
 

@@ -11,8 +11,13 @@ if grep -iE 'grad|backward' "$build/symbols" | grep -vE ' zest_toy_[a-z]*_gradie
     exit 1
 fi
 grep -q ' T zest_model_losses$' "$build/symbols"
+# nor would their kernels be compiled, where there is an nvcc
+if make --no-print-directory -n BUILD="$build" GRAD=off "$build/libzest.a" | grep -E 'src/(grad|methods)/'; then
+    echo "GRAD=off compiles kernels of src/grad or src/methods" >&2
+    exit 1
+fi
 # and what is left needs nothing of what was left out
-if grep -E ' U zest_(grad|backward|method|oracle|place|vectors|dropout)' "$build/symbols"; then
+if grep -E ' U zest_(grad|backward|method|oracle|place|vectors|sweeps|dropout)' "$build/symbols"; then
     echo "GRAD=off leaves calls into the backward pass" >&2
     exit 1
 fi

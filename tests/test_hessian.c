@@ -256,6 +256,58 @@ static void test_products(void **state) {
     zest_hessian_free(&top);
 }
 
+/* ---- Vectors in the memory of a device, here of one that only counts ---- */
+
+static int blocks, asked_when_closed;
+
+static void *count_new(zest_device *device, size_t bytes) {
+    (void)device;
+    blocks++;
+    return malloc(bytes);
+}
+
+static void count_free(zest_device *device, void *data) {
+    (void)device;
+    blocks -= data != NULL;
+    free(data);
+}
+
+static void refuse_free(zest_device *device, void *data) {
+    (void)device, (void)data;
+    asked_when_closed++;
+}
+
+/* The eigenvalues outlive the device whose memory the eigenvectors were in. */
+static void test_vectors_before_their_device(void **state) {
+    (void)state;
+    static const zest_device_table open_table = {.allocate = count_new, .release = count_free},
+                                   closed_table = {.release = refuse_free};
+    static const zest_forward open_operations = {.device = &open_table},
+                              closed_operations = {.device = &closed_table};
+    zest_device device = {.operations = &open_operations};
+    double values[MOST];
+    bowl b;
+    usual_values(20, values);
+    make_bowl(&b, 20, values);
+    zest_hessian h = hessian_of(&b);
+    zest_hessian_plan plan = {.wanted = 2, .steps = 10, .vectors = 10};
+    for (int forget = 0; forget < 2; forget++) {
+        zest_hessian_top top;
+        assert_fine(zest_hessian_find(&h, &plan, &top, error));
+        zest_lanczos_forget(&top.process);
+        top.process.space.device = &device;
+        top.vectors = top.process.vectors = zest_vector_floats(&top.process.space, 2);
+        assert_int_equal(blocks, 1);
+        if (forget) zest_hessian_forget(&top);
+        if (forget) assert_null(top.vectors);
+        if (forget) device.operations = &closed_operations;
+        assert_true(top.values[0] > 0);
+        zest_hessian_free(&top);
+        assert_int_equal(blocks, 0);
+        assert_int_equal(asked_when_closed, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symmetric_known),
@@ -268,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_step_from_afar),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_vectors_before_their_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,8 +80,12 @@ static void write_run(uint64_t steps, int end) {
         zest_log_eval const eval = an_eval(i, "dev");
         if (i % 10 == 0) assert_int_equal(zest_log_write_eval(w, &eval, NULL), ZEST_OK);
     }
-    zest_log_end last = {
-        .reason = "steps done", .step = steps, .best_step = 10, .seconds = 12, .peak_bytes = 1 << 20};
+    zest_log_end last = {.reason = "steps done",
+                         .step = steps,
+                         .best_step = 10,
+                         .seconds = 12,
+                         .peak_bytes = 1 << 20,
+                         .device_peak_bytes = 1 << 21};
     last.dev = an_eval(10, "dev"), last.test = an_eval(10, "test");
     if (end) assert_int_equal(zest_log_write_end(w, &last, NULL), ZEST_OK);
     assert_int_equal(zest_log_close(w, NULL), ZEST_OK);
@@ -126,6 +130,7 @@ static void all_comes_back(void **state) {
     assert_non_null(log.end);
     assert_string_equal(log.end->reason, "steps done");
     assert_int_equal(log.end->peak_bytes, 1 << 20);
+    assert_int_equal(log.end->device_peak_bytes, 1 << 21);
     assert_string_equal(log.end->test.part, "test");
     zest_log_free(&log);
 }

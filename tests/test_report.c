@@ -101,6 +101,7 @@ static char *make_run(const plan *p) {
         .reason = p->reason, .step = p->steps, .best_step = best.step, .dev = best, .seconds = 3700};
     end.test = eval_at(best.step, "test", p->level - 0.01);
     end.peak_bytes = (uint64_t)2 << 30;
+    end.device_peak_bytes = (uint64_t)5 << 30;
     if (p->reason) assert_int_equal(zest_log_write_end(w, &end, NULL), ZEST_OK);
     assert_int_equal(zest_log_close(w, NULL), ZEST_OK);
     free(log);
@@ -214,7 +215,7 @@ static void shows_every_run(void **state) {
     assert_non_null(strstr(page, "Mean over seeds"));
     assert_non_null(strstr(page, "Sensitivity to t"));
     assert_non_null(strstr(page, "1\xe2\x80\xafh 1\xe2\x80\xafmin"));
-    assert_non_null(strstr(page, "2.0\xe2\x80\xafGiB"));
+    assert_non_null(strstr(page, "2.0\xe2\x80\xafGiB + GPU 5.0\xe2\x80\xafGiB"));
     assert_non_null(strstr(page, "1 pair with a loss"));
     static const char *const names[] = {"loss", "dev", "dev-loss", "t-test", "t-dev", "ess", "spread"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

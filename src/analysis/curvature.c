@@ -35,11 +35,10 @@ static zest_status measure(probing *p, size_t probes, double *values, zest_curva
     p->count = probes < PILOT ? probes : PILOT;
     zest_ladder_job ladder = {.measure = second_differences,
                               .user = p,
-                              .count = p->count,
+                              .space = {.count = p->count, .threads = 1},
                               .start = widest,
                               .ratio = 2,
-                              .rungs = RUNGS,
-                              .threads = 1};
+                              .rungs = RUNGS};
     if (!status && !(c->step > 0)) status = zest_ladder_choose(&ladder, &c->step, &c->disagreement, error);
     for (; p->first < probes && !status; p->first += p->count) {
         p->count = probes - p->first < PILOT ? probes - p->first : PILOT;

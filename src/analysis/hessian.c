@@ -2,12 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analysis/ladder.h"
-#include "analysis/vector.h"
-#include "base/memory.h"
-#include "core/direction.h"
+#include "rng/seed.h"
 
 enum { RUNGS = 11, POWERS = 3 };
 static const double ratio = 4, settled = 1e-3;
@@ -15,9 +12,14 @@ static const double pilot = 1e-3; /* of the largest step: for a first look, wher
 /* streams of seeds: the process, the probe of the step, the probes of the trace */
 enum { SEED_PROCESS = 1, SEED_STEP, SEED_TRACE };
 
+static zest_vector_space space_of(const zest_hessian *hessian) {
+    return (zest_vector_space){hessian->dimension, hessian->ops, hessian->threads, hessian->device};
+}
+
 zest_status zest_hessian_multiply(const zest_hessian *hessian, double step, const float *v, double *out,
                                   zest_error *error) {
-    memset(out, 0, hessian->dimension * sizeof *out);
+    zest_vector_space space = space_of(hessian);
+    zest_vector_operations(&space)->clear(&space, out, sizeof *out);
     zest_status status = hessian->slope(hessian->user, v, step, 0.5 / step, out, error);
     return status ? status : hessian->slope(hessian->user, v, -step, -0.5 / step, out, error);
 }
@@ -40,40 +42,43 @@ static zest_status choose(const zest_hessian *hessian, const float *v, double *s
     product p = {hessian, v, 0};
     zest_ladder_job job = {.measure = with_step,
                            .user = &p,
-                           .count = hessian->dimension,
+                           .space = space_of(hessian),
                            .start = hessian->start,
                            .ratio = ratio,
-                           .rungs = RUNGS,
-                           .threads = hessian->threads};
+                           .rungs = RUNGS};
     return zest_ladder_choose(&job, step, disagreement, error);
 }
 
 /* A vector of signs, of length 1. */
 static void draw_signs(const zest_hessian *hessian, uint64_t seed, float *v) {
-    float unit = (float)(1 / sqrt((double)hessian->dimension));
-    hessian->ops->noise->sign(v, seed, 0, hessian->dimension);
-    hessian->ops->scale_f32(v, unit, hessian->dimension);
+    zest_vector_space space = space_of(hessian);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    vectors->sign(&space, v, seed);
+    vectors->scale(&space, v, (float)(1 / sqrt((double)hessian->dimension)));
 }
 
 /* The step for eigenvectors is chosen on a vector like the first of them, which a few products make of a
  * random one: on a random vector there is next to no curvature, and the step would come out far too large. */
 static zest_status choose_for_top(const zest_hessian *hessian, zest_hessian_top *top, zest_error *error) {
-    size_t d = hessian->dimension;
-    float *v = zest_memory_new(d * sizeof *v);
-    double *w = zest_memory_new(d * sizeof *w);
-    zest_status status = v && w ? ZEST_OK : zest_error_memory(error, "the choice of a step", d * 12);
+    zest_vector_space space = space_of(hessian);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    float *v = zest_vector_floats(&space, 1);
+    double *w = zest_vector_doubles(&space, 1);
+    zest_status status =
+        v && w ? ZEST_OK
+               : zest_vector_no_room(&space, "the choice of a step", 12 * (double)space.count, error);
     if (!status) draw_signs(hessian, zest_seed(hessian->seed, SEED_STEP, 0), v);
     for (int i = 0; i < POWERS && !status; i++) {
         status = zest_hessian_multiply(hessian, pilot * hessian->start, v, w, error);
-        double length = status ? 0 : zest_vector_norm(w, d, hessian->threads);
-        if (length > 0) zest_vector_store(v, 1 / length, w, d, hessian->threads);
+        double length = status ? 0 : vectors->norm(&space, w);
+        if (length > 0) vectors->store(&space, v, 1 / length, w);
     }
-    free(w);
+    zest_vector_free(&space, w);
     if (!status) status = choose(hessian, v, &top->step, &top->disagreement, error);
     /* Other eigenvectors may leave the quadratic sooner than this one, while rounding is the same for all: a
      * rung below the best is the better choice for all together. The check with half of it tells. */
     top->step /= ratio;
-    free(v);
+    zest_vector_free(&space, v);
     return status;
 }
 
@@ -86,19 +91,21 @@ static zest_status multiply(void *user, const float *v, double *out, zest_error 
 
 /* Every pair once more, with half the step: residuals and values that owe nothing to the process. */
 static zest_status verify(const zest_hessian *hessian, zest_hessian_top *top, zest_error *error) {
-    size_t d = hessian->dimension;
-    double *w = zest_memory_new(d * sizeof *w);
-    if (!w) return zest_error_memory(error, "residuals", d * sizeof *w);
+    zest_vector_space space = space_of(hessian);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    double *w = zest_vector_doubles(&space, 1);
+    if (!w) return zest_vector_no_room(&space, "residuals", 8 * (double)space.count, error);
     zest_status status = ZEST_OK;
     for (size_t k = 0; k < top->count && !status; k++) {
-        const float *v = top->vectors + k * d;
+        const float *v = top->vectors + k * space.count;
         status = zest_hessian_multiply(hessian, top->step / 2, v, w, error);
         if (status) break;
-        top->again[k] = zest_vector_dot(v, w, d, hessian->threads);
-        zest_vector_add(w, -top->values[k], v, d, hessian->threads);
-        top->residuals[k] = zest_vector_norm(w, d, hessian->threads);
+        top->again[k] = vectors->dot(&space, v, w);
+        vectors->add(&space, w, -top->values[k], v);
+        top->residuals[k] = vectors->norm(&space, w);
+        status = zest_vector_check(&space, error);
     }
-    free(w);
+    zest_vector_free(&space, w);
     return status;
 }
 
@@ -116,7 +123,8 @@ zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_pl
                             .tolerance = settled,
                             .seed = zest_seed(hessian->seed, SEED_PROCESS, 0),
                             .ops = hessian->ops,
-                            .threads = hessian->threads};
+                            .threads = hessian->threads,
+                            .device = hessian->device};
     if (!status) status = zest_lanczos_run(&job, &top->process, error);
     if (status) return status;
     const zest_lanczos_result *r = &top->process;
@@ -127,6 +135,11 @@ zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_pl
     if (!top->residuals) return zest_error_memory(error, "residuals", 2 * top->count * sizeof(double));
     top->again = top->residuals + top->count;
     return verify(hessian, top, error);
+}
+
+void zest_hessian_forget(zest_hessian_top *top) {
+    zest_lanczos_forget(&top->process);
+    top->vectors = NULL;
 }
 
 void zest_hessian_free(zest_hessian_top *top) {
@@ -142,19 +155,22 @@ static zest_status probe(const zest_hessian *hessian, double step, uint64_t seed
     draw_signs(hessian, seed, v);
     zest_status status = zest_hessian_multiply(hessian, step, v, w, error);
     if (status) return status;
-    *value = (double)hessian->dimension * zest_vector_dot(v, w, hessian->dimension, hessian->threads);
-    if (isfinite(*value)) return ZEST_OK;
+    zest_vector_space space = space_of(hessian);
+    *value = (double)space.count * zest_vector_operations(&space)->dot(&space, v, w);
+    status = zest_vector_check(&space, error);
+    if (status || isfinite(*value)) return status;
     return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a slope of the loss is not finite");
 }
 
 zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double step,
                              zest_hessian_trace *trace, zest_error *error) {
-    size_t d = hessian->dimension;
+    zest_vector_space space = space_of(hessian);
     *trace = (zest_hessian_trace){.probes = probes, .step = step, .disagreement = NAN};
-    float *v = zest_memory_new(d * sizeof *v);
-    double *w = zest_memory_new(d * sizeof *w), *values = malloc((probes + 1) * sizeof *values);
-    zest_status status =
-        v && w && values ? ZEST_OK : zest_error_memory(error, "the probes of the trace", d * 12 + probes * 8);
+    float *v = zest_vector_floats(&space, 1);
+    double *w = zest_vector_doubles(&space, 1), *values = malloc((probes + 1) * sizeof *values);
+    zest_status status = v && w && values ? ZEST_OK
+                                          : zest_vector_no_room(&space, "the probes of the trace",
+                                                                12 * (double)space.count, error);
     if (!status && !(step > 0)) {
         draw_signs(hessian, zest_seed(hessian->seed, SEED_TRACE, 0), v);
         status = choose(hessian, v, &trace->step, &trace->disagreement, error);
@@ -164,8 +180,8 @@ zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double 
             probe(hessian, trace->step, zest_seed(hessian->seed, SEED_TRACE, i), v, w, &values[i], error);
     if (!status) trace->trace = zest_statistics_mean(values, probes);
     free(values);
-    free(w);
-    free(v);
+    zest_vector_free(&space, w);
+    zest_vector_free(&space, v);
     return status;
 }
 

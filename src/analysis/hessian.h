@@ -11,7 +11,7 @@
 #include "analysis/lanczos.h"
 #include "analysis/statistics.h"
 
-/* sum += factor times the slope of the loss at x + scale·v. */
+/* sum += factor times the slope of the loss at x + scale·v; on a device v and sum are in its memory. */
 typedef zest_status zest_hessian_slope(void *user, const float *v, double scale, double factor, double *sum,
                                        zest_error *error);
 
@@ -22,6 +22,7 @@ typedef struct {
     double start; /* the largest step worth trying */
     const zest_ops *ops;
     int threads;
+    zest_device *device; /* whose memory the vectors are in; NULL: the host's */
     uint64_t seed;
 } zest_hessian;
 
@@ -50,6 +51,7 @@ typedef struct {
 /* The largest eigenvalues. Free it whatever this says. */
 zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_plan *plan,
                               zest_hessian_top *top, zest_error *error);
+void zest_hessian_forget(zest_hessian_top *top); /* frees the vectors alone, see zest_lanczos_forget */
 void zest_hessian_free(zest_hessian_top *top);
 
 typedef struct {

@@ -1,16 +1,14 @@
 #include "analysis/ladder.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#include "analysis/vector.h"
-#include "base/memory.h"
 
 zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double *disagreement,
                                zest_error *error) {
-    double *room = zest_memory_new(2 * job->count * sizeof *room), size = job->start;
-    if (!room) return zest_error_memory(error, "the choice of a step", 2 * job->count * sizeof *room);
-    double *last = room, *now = room + job->count;
+    const zest_vector_space *space = &job->space;
+    const zest_vector_table *vectors = zest_vector_operations(space);
+    double *room = zest_vector_doubles(space, 2), size = job->start;
+    if (!room) return zest_vector_no_room(space, "the choice of a step", 16 * (double)space->count, error);
+    double *last = room, *now = room + space->count;
     int worse = 0;
     *step = job->start;
     *disagreement = HUGE_VAL;
@@ -22,8 +20,7 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
         size /= job->ratio;
         status = job->measure(job->user, size, now, error);
         if (status) break;
-        double apart = zest_vector_distance(last, now, job->count, job->threads),
-               length = zest_vector_norm(now, job->count, job->threads),
+        double apart = vectors->distance(space, last, now), length = vectors->norm(space, now),
                relative = length > 0  ? apart / length
                           : apart > 0 ? HUGE_VAL
                                       : 0;
@@ -36,6 +33,6 @@ zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double 
         double *swap = last;
         last = now, now = swap;
     }
-    free(room);
-    return status;
+    zest_vector_free(space, room);
+    return status ? status : zest_vector_check(space, error);
 }

@@ -4,26 +4,23 @@
 #ifndef ZEST_ANALYSIS_LADDER_H
 #define ZEST_ANALYSIS_LADDER_H
 
-#include <stddef.h>
+#include "analysis/vector.h"
 
-#include "base/error.h"
-
-/* The quotient with this step: count numbers. */
+/* The quotient with this step: a vector of doubles in the space. */
 typedef zest_status zest_ladder_measure(void *user, double step, double *out, zest_error *error);
 
 typedef struct {
     zest_ladder_measure *measure;
     void *user;
-    size_t count;
+    zest_vector_space space;
     double start, ratio; /* the first step, and how much smaller the next one is (> 1) */
     int rungs;           /* steps at most */
-    int threads;
 } zest_ladder_job;
 
 /* Steps that are farther apart than this say nothing about each other. */
 #define ZEST_LADDER_AGREED 0.03
 
-/* *disagreement: |a - b| / |b| of the best two neighbours. Takes room for 2·count doubles. */
+/* *disagreement: |a - b| / |b| of the best two neighbours. Takes room for two vectors of doubles. */
 zest_status zest_ladder_choose(const zest_ladder_job *job, double *step, double *disagreement,
                                zest_error *error);
 

@@ -1,16 +1,11 @@
 #include "analysis/lanczos.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/symmetric.h"
-#include "analysis/vector.h"
-#include "base/memory.h"
-#include "core/direction.h"
-
-enum { CHUNK = 128 }; /* elements of all vectors that are combined at a time */
+#include "rng/seed.h"
 
 size_t zest_lanczos_least(size_t wanted) { return wanted + 3; }
 
@@ -22,7 +17,9 @@ double zest_lanczos_memory(size_t dimension, size_t vectors) {
  * not tridiagonal, and the orthogonalisation finds all of its elements anyway. */
 typedef struct {
     const zest_lanczos_job *job;
-    size_t room; /* basis vectors; one more is allocated */
+    zest_vector_space space;
+    const zest_vector_table *vectors; /* its operations */
+    size_t room;                      /* basis vectors; one more is allocated */
     size_t used;
     float *basis;
     double *product;                         /* A basis[used], then what is left of it */
@@ -40,11 +37,11 @@ static zest_status make_room(process *p, zest_error *error) {
     size_t d = p->job->dimension, n = p->room;
     double bytes = zest_lanczos_memory(d, n);
     if (bytes > 9e18) return zest_error_memory(error, "Lanczos's vectors", (size_t)-1);
-    p->basis = zest_memory_new((n + 1) * d * sizeof *p->basis);
-    p->product = zest_memory_new(d * sizeof *p->product);
+    p->basis = zest_vector_floats(&p->space, n + 1);
+    p->product = zest_vector_doubles(&p->space, 1);
     p->t = calloc(3 * n * n + 2 * n + p->job->wanted + 2, sizeof *p->t);
     if (!p->basis || !p->product || !p->t)
-        return zest_error_memory(error, "Lanczos's vectors", (size_t)bytes);
+        return zest_vector_no_room(&p->space, "Lanczos's vectors", bytes, error);
     p->work = p->t + n * n;
     p->turn = p->work + n * n;
     p->ritz = p->turn + n * n;
@@ -56,29 +53,25 @@ static zest_status make_room(process *p, zest_error *error) {
 /* Takes the components along basis[0 .. count-1] out of the product, twice, since once leaves rounding errors
  * of the size of what was taken. column: the components. */
 static void orthogonalise(process *p, size_t count) {
-    size_t d = p->job->dimension;
-    int threads = p->job->threads;
     memset(p->column, 0, count * sizeof *p->column);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < count; i++) {
-            double c = zest_vector_dot(vector(p, i), p->product, d, threads);
-            zest_vector_add(p->product, -c, vector(p, i), d, threads);
+            double c = p->vectors->dot(&p->space, vector(p, i), p->product);
+            p->vectors->add(&p->space, p->product, -c, vector(p, i));
             p->column[i] += c;
         }
-    p->beta = zest_vector_norm(p->product, d, threads);
+    p->beta = p->vectors->norm(&p->space, p->product);
 }
 
 /* A random vector, orthogonal to the first `count`, of length 1, behind them. 0: the space is full. */
 static int draw(process *p, size_t count) {
-    size_t d = p->job->dimension;
     for (int tries = 0; tries < 4; tries++) {
-        zest_direction normal = {zest_seed(p->job->seed, p->drawn++, 0), d, 1, ZEST_GAUSSIAN};
-        zest_direction_raw(p->job->ops, &normal, 0, d, vector(p, count));
-        memset(p->product, 0, d * sizeof *p->product);
-        zest_vector_add(p->product, 1, vector(p, count), d, p->job->threads);
+        p->vectors->normal(&p->space, vector(p, count), zest_seed(p->job->seed, p->drawn++, 0));
+        p->vectors->clear(&p->space, p->product, sizeof *p->product);
+        p->vectors->add(&p->space, p->product, 1, vector(p, count));
         orthogonalise(p, count);
         if (!(p->beta > 1e-3)) continue;
-        zest_vector_store(vector(p, count), 1 / p->beta, p->product, d, p->job->threads);
+        p->vectors->store(&p->space, vector(p, count), 1 / p->beta, p->product);
         return 1;
     }
     return 0;
@@ -90,6 +83,8 @@ static zest_status extend(process *p, zest_error *error) {
     zest_status status = p->job->multiply(p->job->user, vector(p, n), p->product, error);
     if (status) return status;
     orthogonalise(p, n + 1);
+    status = zest_vector_check(&p->space, error);
+    if (status) return status;
     for (size_t i = 0; i <= n; i++) p->t[i * room + n] = p->t[n * room + i] = p->column[i];
     if (!isfinite(p->beta))
         return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a product with the matrix is not finite");
@@ -121,27 +116,12 @@ static int settled(const process *p) {
 
 /* basis = basis · (the chosen columns of turn), in place. */
 static zest_status combine(process *p, const size_t *chosen, size_t count, zest_error *error) {
-    size_t d = p->job->dimension, n = p->used;
-    int threads = zest_direction_threads(p->job->threads);
-    double *rooms = malloc((size_t)threads * count * CHUNK * sizeof *rooms);
-    if (!rooms) return zest_error_memory(error, "Lanczos's vectors", (size_t)threads * count * CHUNK * 8);
-    int64_t chunks = (int64_t)((d + CHUNK - 1) / CHUNK);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t c = 0; c < chunks; c++) {
-        size_t first = (size_t)c * CHUNK, length = d - first < CHUNK ? d - first : CHUNK;
-        double *out = rooms + (size_t)omp_get_thread_num() * count * CHUNK;
-        memset(out, 0, count * CHUNK * sizeof *out);
-        for (size_t i = 0; i < n; i++)
-            for (size_t k = 0; k < count; k++) {
-                const float *from = vector(p, i) + first;
-                double y = p->turn[i * n + chosen[k]];
-                for (size_t e = 0; e < length; e++) out[k * CHUNK + e] += y * (double)from[e];
-            }
-        for (size_t k = 0; k < count; k++)
-            for (size_t e = 0; e < length; e++) vector(p, k)[first + e] = (float)out[k * CHUNK + e];
-    }
-    free(rooms);
-    return ZEST_OK;
+    size_t n = p->used;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < count; k++) p->work[i * count + k] = p->turn[i * n + chosen[k]];
+    zest_vector_turn job = {.basis = p->basis, .turn = p->work, .vectors = n, .count = count};
+    return p->vectors->turn(&p->space, &job) ? zest_vector_no_room(&p->space, "Lanczos's vectors", 0, error)
+                                             : ZEST_OK;
 }
 
 /* Keeps the best Ritz vectors, the lowest one, and the vector that was next: T becomes diagonal, and the next
@@ -152,7 +132,7 @@ static zest_status restart(process *p, size_t *chosen, zest_error *error) {
     for (size_t k = 0; k < keep; k++) chosen[k] = k + 1 < keep ? k : n - 1;
     zest_status status = combine(p, chosen, keep, error);
     if (status) return status;
-    memmove(vector(p, keep), vector(p, n), p->job->dimension * sizeof(float));
+    p->vectors->copy(&p->space, vector(p, keep), vector(p, n));
     memset(p->t, 0, p->room * p->room * sizeof *p->t);
     for (size_t k = 0; k < keep; k++) p->t[k * p->room + k] = p->ritz[chosen[k]];
     p->used = keep;
@@ -181,7 +161,7 @@ static int go_on(process *p, size_t step) {
     }
     if (p->used == p->job->dimension) return 0;
     if (!fresh) {
-        zest_vector_store(vector(p, p->used), 1 / p->beta, p->product, p->job->dimension, p->job->threads);
+        p->vectors->store(&p->space, vector(p, p->used), 1 / p->beta, p->product);
         return 1;
     }
     for (size_t k = 0; k < p->job->wanted && k < p->used; k++) p->dropped = fmax(p->dropped, bound(p, k));
@@ -189,8 +169,9 @@ static int go_on(process *p, size_t step) {
 }
 
 static zest_status iterate(process *p, size_t *chosen, zest_lanczos_result *r, zest_error *error) {
-    zest_status status =
-        draw(p, 0) ? ZEST_OK : zest_error_set(error, ZEST_ERROR_STATE, "no vector to begin with");
+    int drawn = draw(p, 0);
+    zest_status status = zest_vector_check(&p->space, error);
+    if (!status && !drawn) status = zest_error_set(error, ZEST_ERROR_STATE, "no vector to begin with");
     while (!status && r->steps < p->job->steps) {
         status = extend(p, error);
         if (!status) status = solve(p, error);
@@ -226,6 +207,8 @@ zest_status zest_lanczos_run(const zest_lanczos_job *given, zest_lanczos_result 
     if (job.steps > 2 * job.dimension) job.steps = 2 * job.dimension;
     if (job.wanted > job.dimension) job.wanted = job.dimension;
     process p = {.job = &job, .room = job.vectors < job.dimension ? job.vectors : job.dimension};
+    p.space = result->space = (zest_vector_space){job.dimension, job.ops, job.threads, job.device};
+    p.vectors = zest_vector_operations(&p.space);
     if (p.room > job.steps) p.room = job.steps;
     result->count = job.wanted < p.room ? job.wanted : p.room;
     result->values = calloc(2 * result->count + 1, sizeof *result->values);
@@ -237,19 +220,20 @@ zest_status zest_lanczos_run(const zest_lanczos_job *given, zest_lanczos_result 
     for (size_t k = 0; k < result->count && !status; k++) chosen[k] = k, result->values[k] = p.ritz[k];
     if (!status) status = combine(&p, chosen, result->count, error);
     result->vectors = p.basis;
-    free(p.product);
+    zest_vector_free(&p.space, p.product);
     free(p.t);
     free(chosen);
     return status;
 }
 
 void zest_lanczos_forget(zest_lanczos_result *result) {
-    free(result->vectors);
+    zest_vector_free(&result->space, result->vectors);
     result->vectors = NULL;
+    result->space.device = NULL; /* it may be closed from now on */
 }
 
 void zest_lanczos_free(zest_lanczos_result *result) {
     free(result->values);
-    free(result->vectors);
+    zest_lanczos_forget(result);
     *result = (zest_lanczos_result){0};
 }

@@ -14,10 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/ops.h"
-#include "base/error.h"
+#include "analysis/vector.h"
 
-/* out = A v */
+/* out = A v; on a device both are in its memory. */
 typedef zest_status zest_lanczos_multiply(void *user, const float *v, double *out, zest_error *error);
 
 typedef struct {
@@ -31,14 +30,16 @@ typedef struct {
     uint64_t seed;
     const zest_ops *ops;
     int threads;
+    zest_device *device; /* whose memory the vectors are in; NULL: the host's */
 } zest_lanczos_job;
 
 typedef struct {
     size_t count;   /* what was wanted, or as many as there are steps or dimensions */
     double *values; /* descending */
     double *bounds; /* |A v - value v| as the process knows it; rounding of A's products not counted */
-    float *vectors; /* count × dimension: orthonormal eigenvectors */
-    double lowest;  /* the smallest eigenvalue seen, a bound from above for the smallest of all */
+    float *vectors; /* count × dimension: orthonormal eigenvectors, in the device's memory if there is one */
+    zest_vector_space space; /* that they live in; a device must outlive them, until they are forgotten */
+    double lowest;           /* the smallest eigenvalue seen, a bound from above for the smallest of all */
     double lowest_bound;
     size_t steps, restarts;
     int converged; /* all of them settled */
@@ -50,7 +51,8 @@ double zest_lanczos_memory(size_t dimension, size_t vectors);
 
 /* Free the result whatever this says. */
 zest_status zest_lanczos_run(const zest_lanczos_job *job, zest_lanczos_result *result, zest_error *error);
-void zest_lanczos_forget(zest_lanczos_result *result); /* frees the vectors alone */
+/* Frees the vectors alone: the rest of the result is the host's and may outlive a device. */
+void zest_lanczos_forget(zest_lanczos_result *result);
 void zest_lanczos_free(zest_lanczos_result *result);
 
 #endif

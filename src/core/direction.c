@@ -7,8 +7,7 @@
 #include "core/context.h"
 #include "rng/normal.h"
 
-/* Elements whose squares one thread sums without interruption. Fixed: it decides the rounding of the norm. */
-enum { NORM_BLOCK = 65536, SLICE = 2048 };
+enum { NORM_BLOCK = ZEST_DIRECTION_BLOCK, SLICE = ZEST_DIRECTION_SLICE };
 
 int zest_direction_threads(int threads) { return threads > 0 ? threads : omp_get_max_threads(); }
 
@@ -74,8 +73,12 @@ zest_status zest_direction_make(const zest_ops *ops, int threads, zest_direction
     zest_status status = square_norm(ops, threads, seed, dimension, &norm, error);
     if (status) return status;
     if (distribution == ZEST_BALL) norm += shadow(seed);
-    direction->gain = norm > 0 ? sqrt((double)dimension / norm) : 0;
+    zest_direction_stretch(direction, norm);
     return ZEST_OK;
+}
+
+void zest_direction_stretch(zest_direction *direction, double square) {
+    direction->gain = square > 0 ? sqrt((double)direction->dimension / square) : 0;
 }
 
 zest_status zest_direction_init(zest_ctx *ctx, zest_direction *direction, zest_distribution distribution,

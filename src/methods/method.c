@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "core/direction.h"
 #include "methods/method_internal.h"
 #include "rng/seed.h"
 
@@ -51,11 +50,12 @@ static const char *wrong(const zest_params *params, const zest_method_options *i
 
 /* d floats, zero. */
 static zest_status make(const zest_method *method, float **out, zest_error *error) {
-    size_t bytes = (size_t)method->params.dimension * sizeof **out;
-    *out = zest_memory_new(bytes);
-    if (!*out) return zest_error_memory(error, "a method's gradient or state", bytes);
-    zest_vectors_clear(method, *out);
-    return ZEST_OK;
+    size_t count = (size_t)method->sweeps.params.dimension;
+    *out = zest_sweeps_new(&method->sweeps, count);
+    if (*out) return zest_vectors_clear(method, *out, error);
+    return method->sweeps.device
+               ? zest_sweeps_done(&method->sweeps, 1, error)
+               : zest_error_memory(error, "a method's gradient or state", count * sizeof **out);
 }
 
 zest_status zest_method_new(const zest_params *params, const zest_ops *ops,
@@ -66,13 +66,11 @@ zest_status zest_method_new(const zest_params *params, const zest_ops *ops,
     zest_method *m = calloc(1, sizeof *m);
     if (!m) return zest_error_memory(error, "a method", sizeof *m);
     m->is = *options;
-    m->params = *params;
-    m->ops = ops;
-    m->threads = zest_direction_threads(options->threads);
     int adam = options->kind == ZEST_METHOD_ADAMW;
     int point =
         options->kind == ZEST_METHOD_SAM || (options->kind == ZEST_METHOD_TSAM && options->ascent > 0);
-    zest_status status = make(m, &m->gradient, error);
+    zest_status status = zest_sweeps_open(&m->sweeps, params, ops, options->threads, options->device, error);
+    if (!status) status = make(m, &m->gradient, error);
     if (!status && point) status = make(m, &m->point, error);
     if (!status && (adam || options->momentum > 0)) status = make(m, &m->arrays[0], error);
     if (!status && adam) status = make(m, &m->arrays[1], error);
@@ -86,11 +84,18 @@ zest_status zest_method_new(const zest_params *params, const zest_ops *ops,
 
 void zest_method_free(zest_method *method) {
     if (!method) return;
-    free(method->gradient);
-    free(method->point);
-    free(method->arrays[0]);
-    free(method->arrays[1]);
+    zest_method_drop(method);
+    zest_sweeps_free(&method->sweeps, method->gradient);
+    zest_sweeps_free(&method->sweeps, method->point);
+    for (size_t i = 0; i < ZEST_METHOD_ARRAYS; i++) zest_sweeps_free(&method->sweeps, method->arrays[i]);
+    zest_sweeps_close(&method->sweeps);
     free(method);
+}
+
+/* ---- What a run keeps ---- */
+
+static float *on_host(const zest_method *method, size_t i) {
+    return method->sweeps.device ? method->copies[i] : method->arrays[i];
 }
 
 size_t zest_method_arrays(zest_method *method, zest_method_array out[ZEST_METHOD_ARRAYS]) {
@@ -98,13 +103,41 @@ size_t zest_method_arrays(zest_method *method, zest_method_array out[ZEST_METHOD
     size_t count = 0;
     for (; count < ZEST_METHOD_ARRAYS && method->arrays[count]; count++)
         out[count] = (zest_method_array){(method->is.kind == ZEST_METHOD_ADAMW ? adam : sgd)[count],
-                                         method->arrays[count], (size_t)method->params.dimension};
+                                         on_host(method, count), (size_t)method->sweeps.params.dimension};
     return count;
+}
+
+zest_status zest_method_fetch(zest_method *method, zest_error *error) {
+    zest_device *device = method->sweeps.device;
+    size_t bytes = (size_t)method->sweeps.params.dimension * sizeof(float);
+    int failed = 0;
+    for (size_t i = 0; device && i < ZEST_METHOD_ARRAYS && method->arrays[i] && !failed; i++) {
+        if (!method->copies[i]) method->copies[i] = zest_memory_new(bytes);
+        if (!method->copies[i]) return zest_error_memory(error, "a copy of a method's state", bytes);
+        failed = device->operations->device->download(device, method->copies[i], method->arrays[i], bytes);
+    }
+    return zest_sweeps_done(&method->sweeps, failed, error);
+}
+
+zest_status zest_method_send(zest_method *method, zest_error *error) {
+    zest_device *device = method->sweeps.device;
+    size_t bytes = (size_t)method->sweeps.params.dimension * sizeof(float);
+    int failed = 0;
+    for (size_t i = 0; device && i < ZEST_METHOD_ARRAYS && method->copies[i] && !failed; i++)
+        failed = device->operations->device->upload(device, method->arrays[i], method->copies[i], bytes);
+    return zest_sweeps_done(&method->sweeps, failed, error);
+}
+
+void zest_method_drop(zest_method *method) {
+    for (size_t i = 0; i < ZEST_METHOD_ARRAYS; i++) {
+        free(method->copies[i]);
+        method->copies[i] = NULL;
+    }
 }
 
 size_t zest_method_memory(const zest_method *method) {
     size_t arrays = 1u + (method->point != NULL) + (method->arrays[0] != NULL) + (method->arrays[1] != NULL);
-    return sizeof *method + arrays * (size_t)method->params.dimension * sizeof(float);
+    return sizeof *method + arrays * (size_t)method->sweeps.params.dimension * sizeof(float);
 }
 
 /* ---- A step ---- */
@@ -125,18 +158,17 @@ zest_status zest_method_step(zest_method *method, const zest_method_oracle *orac
     pass.report = report ? report : &unseen;
     *pass.report = (zest_method_report){0};
     pass.factor = 1;
-    zest_vectors_clear(method, method->gradient);
-    zest_status status = gather(&pass);
-    if (status) return status;
+    zest_status status = zest_vectors_clear(method, method->gradient, error);
+    if (!status) status = gather(&pass);
     double norm;
-    status = zest_vectors_norm(method, method->gradient, &norm, error);
+    if (!status) status = zest_vectors_norm(method, method->gradient, &norm, error);
     if (status) return status;
     norm *= pass.factor;
     pass.report->norm = norm;
     if (!isfinite(norm) || !isfinite(pass.report->objective) || pass.factor == 0) return ZEST_OK;
     double factor = pass.factor;
     if (method->is.clip > 0 && norm > method->is.clip) factor *= method->is.clip / (norm + 1e-6);
-    (method->is.kind == ZEST_METHOD_ADAMW ? zest_adamw_move : zest_sgd_move)(&pass, factor);
-    pass.report->moved = 1;
-    return ZEST_OK;
+    status = (method->is.kind == ZEST_METHOD_ADAMW ? zest_adamw_move : zest_sgd_move)(&pass, factor);
+    pass.report->moved = !status;
+    return status;
 }

@@ -51,13 +51,17 @@ typedef struct {
     uint64_t seed;
     int threads; /* 0: all cores */
     int nearest; /* 16-bit weights to the nearest, instead of stochastically */
+    /* Where the weights, the gradient, points and arrays are; NULL: in the host's memory. The bits do not
+     * depend on it. */
+    zest_device *device;
 } zest_method_options;
 
 zest_method_options zest_method_defaults(zest_method_kind kind);
 
 /* Loss at a place, and gradient += factor times its gradient there. factor is what `weigh` says of the loss;
  * 1 when it is NULL; at 0 the gradient may be left out. number: of the evaluation within its step, from 0
- * (for dropout masks, say). The weights themselves are not to be changed. */
+ * (for dropout masks, say). The weights themselves are not to be changed. On a device gradient and point are
+ * in its memory. */
 typedef struct {
     zest_status (*evaluate)(void *user, const zest_place *at, size_t number, float *gradient,
                             zest_grad_weigh *weigh, void *weigher, double *loss, zest_error *error);
@@ -85,16 +89,20 @@ zest_status zest_method_step(zest_method *method, const zest_method_oracle *orac
                              zest_method_report *report, zest_error *error);
 
 /* What a run must save beside the weights: named arrays, zero at the start, to be read and written in place.
- */
+ * On a device these are copies in the host's memory: fetch makes them and brings them up to date, send brings
+ * them back, and drop lets go of them. On the CPU all three have nothing to do. */
 typedef struct {
     const char *name;
-    float *data;
+    float *data; /* NULL: on a device, and not fetched */
     size_t count;
 } zest_method_array;
 
 enum { ZEST_METHOD_ARRAYS = 2 };
 size_t zest_method_arrays(zest_method *method, zest_method_array out[ZEST_METHOD_ARRAYS]);
+zest_status zest_method_fetch(zest_method *method, zest_error *error);
+zest_status zest_method_send(zest_method *method, zest_error *error);
+void zest_method_drop(zest_method *method);
 
-size_t zest_method_memory(const zest_method *method); /* bytes held */
+size_t zest_method_memory(const zest_method *method); /* bytes held, in whichever memory */
 
 #endif

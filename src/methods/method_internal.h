@@ -3,15 +3,15 @@
 #define ZEST_METHODS_METHOD_INTERNAL_H
 
 #include "methods/method.h"
+#include "methods/sweeps.h"
 
 struct zest_method {
     zest_method_options is;
-    zest_params params;
-    const zest_ops *ops;
-    int threads;
-    float *gradient;  /* G, but for a factor */
-    float *point;     /* sam, tsam with an ascent: a gradient, then the point it leads to */
-    float *arrays[2]; /* momentum; or the two moments of adamw */
+    zest_sweeps sweeps;                /* in whose memory the arrays are */
+    float *gradient;                   /* G, but for a factor */
+    float *point;                      /* sam, tsam with an ascent: a gradient, then the point it leads to */
+    float *arrays[ZEST_METHOD_ARRAYS]; /* momentum; or the two moments of adamw */
+    float *copies[ZEST_METHOD_ARRAYS]; /* of them in the host's memory, while they are wanted there */
 };
 
 /* One step on its way. */
@@ -34,8 +34,8 @@ zest_status zest_tsam_gather(zest_method_pass *pass);
 
 /* ---- The moves: by `factor` times the gradient ---- */
 
-void zest_sgd_move(zest_method_pass *pass, double factor);
-void zest_adamw_move(zest_method_pass *pass, double factor);
+zest_status zest_sgd_move(const zest_method_pass *pass, double factor);
+zest_status zest_adamw_move(const zest_method_pass *pass, double factor);
 
 /* ---- vectors.c ---- */
 
@@ -44,17 +44,15 @@ zest_status zest_vectors_evaluate(zest_method_pass *pass, const zest_place *at, 
 /* Neighbour i of the step: the place refers to the direction. */
 zest_status zest_vectors_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
                                    zest_place *place);
-void zest_vectors_clear(const zest_method *method, float *x);
-void zest_vectors_scale(const zest_method *method, float *x, double c);
+zest_status zest_vectors_clear(const zest_method *method, float *x, zest_error *error);
+zest_status zest_vectors_scale(const zest_method *method, float *x, double c, zest_error *error);
 /* The norm, in blocks of fixed size; *norm may come out infinite or NaN. */
 zest_status zest_vectors_norm(const zest_method *method, const float *x, double *norm, zest_error *error);
 /* The gradient in method->point becomes the point `length` uphill from a place. Returns 0 and leaves it when
  * the norm is not finite. */
 zest_status zest_vectors_uphill(zest_method_pass *pass, const zest_place *from, double length, int *finite);
 
-/* What a move does to a run of weights: x as floats, numbers from `first` on. */
-typedef void zest_vectors_each(zest_method_pass *pass, const void *user, uint64_t first, size_t count,
-                               float *x);
-void zest_vectors_move(zest_method_pass *pass, zest_vectors_each *each, const void *user);
+/* The arrays that a move of this step is about. */
+zest_sweeps_move zest_vectors_moving(const zest_method_pass *pass);
 
 #endif

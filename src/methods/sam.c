@@ -12,8 +12,8 @@ zest_status zest_sam_gather(zest_method_pass *pass) {
     zest_method *method = pass->method;
     zest_place here = {0}, there = {.point = method->point};
     int finite = 0;
-    zest_vectors_clear(method, method->point);
-    zest_status status = zest_vectors_evaluate(pass, &here, method->point, NULL, NULL, &pass->report->loss);
+    zest_status status = zest_vectors_clear(method, method->point, pass->error);
+    if (!status) status = zest_vectors_evaluate(pass, &here, method->point, NULL, NULL, &pass->report->loss);
     if (!status) status = zest_vectors_uphill(pass, &here, method->is.radius, &finite);
     pass->report->objective = pass->report->loss;
     if (status || !finite || !isfinite(pass->report->loss)) {

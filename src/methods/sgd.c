@@ -14,23 +14,16 @@ zest_status zest_sgd_gather(zest_method_pass *pass) {
     return status;
 }
 
-static void each(zest_method_pass *pass, const void *user, uint64_t first, size_t count, float *x) {
-    const zest_method *method = pass->method;
-    const zest_ops *ops = method->ops;
-    float factor = *(const float *)user, lr = (float)-pass->lr, decay = (float)method->is.decay;
-    float *g = method->gradient + first, *m = method->arrays[0] ? method->arrays[0] + first : NULL;
-    if (!m) { /* x = (1 - lr decay) x - lr factor g */
-        if (decay != 0) ops->scale_f32(x, (float)(1 - pass->lr * method->is.decay), count);
-        ops->fma_f32(x, x, lr * factor, g, count);
-        return;
-    }
-    ops->scale_f32(m, (float)method->is.momentum, count);
-    ops->fma_f32(m, m, factor, g, count);
-    if (decay != 0) ops->fma_f32(m, m, decay, x, count);
-    ops->fma_f32(x, x, lr, m, count);
-}
-
-void zest_sgd_move(zest_method_pass *pass, double factor) {
-    float rounded = (float)factor;
-    zest_vectors_move(pass, each, &rounded);
+zest_status zest_sgd_move(const zest_method_pass *pass, double factor) {
+    const zest_method_options *is = &pass->method->is;
+    const zest_sweeps *s = &pass->method->sweeps;
+    float back = (float)-pass->lr;
+    zest_sweeps_move move = zest_vectors_moving(pass);
+    zest_sgd_numbers numbers = {.keep = (float)(1 - pass->lr * is->decay),
+                                .slope = back * (float)factor,
+                                .momentum = (float)is->momentum,
+                                .factor = (float)factor,
+                                .decay = (float)is->decay,
+                                .back = back};
+    return zest_sweeps_done(s, s->table->sgd(s, &move, &numbers), pass->error);
 }

@@ -15,20 +15,23 @@
 #include "methods/method_internal.h"
 
 typedef struct {
-    const zest_method *method;
-    double most, sum; /* of the losses so far; of exp(t (f - most)) */
+    const zest_method_pass *pass;
+    zest_status status; /* of the scaling */
+    double most, sum;   /* of the losses so far; of exp(t (f - most)) */
     double losses;
     size_t count, dropped;
 } tilting;
 
 static double take(void *user, double loss) {
     tilting *a = user;
-    double tilt = a->method->is.tilt;
+    const zest_method *method = a->pass->method;
+    double tilt = method->is.tilt;
     a->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
     if (a->count && loss > a->most) {
         double down = zest_exponential(tilt * (a->most - loss));
-        if (down != 1) zest_vectors_scale(a->method, a->method->gradient, down);
+        if (down != 1) a->status = zest_vectors_scale(method, method->gradient, down, a->pass->error);
+        if (a->status) return 0;
         a->sum *= down;
     }
     if (!a->count || loss > a->most) a->most = loss;
@@ -43,8 +46,8 @@ static double take(void *user, double loss) {
 static zest_status climb(zest_method_pass *pass, zest_place *place, int *finite) {
     zest_method *method = pass->method;
     double loss;
-    zest_vectors_clear(method, method->point);
-    zest_status status = zest_vectors_evaluate(pass, place, method->point, NULL, NULL, &loss);
+    zest_status status = zest_vectors_clear(method, method->point, pass->error);
+    if (!status) status = zest_vectors_evaluate(pass, place, method->point, NULL, NULL, &loss);
     if (!status) status = zest_vectors_uphill(pass, place, method->is.ascent, finite);
     *place = (zest_place){.point = method->point};
     return status;
@@ -52,7 +55,7 @@ static zest_status climb(zest_method_pass *pass, zest_place *place, int *finite)
 
 zest_status zest_tsam_gather(zest_method_pass *pass) {
     zest_method *method = pass->method;
-    tilting a = {.method = method};
+    tilting a = {.pass = pass};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < method->is.k && !status; i++) {
         zest_direction direction;
@@ -64,6 +67,7 @@ zest_status zest_tsam_gather(zest_method_pass *pass) {
         a.dropped += !finite;
         if (!status && finite)
             status = zest_vectors_evaluate(pass, &place, method->gradient, take, &a, &loss);
+        if (!status) status = a.status;
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = a.losses / (double)a.count;

@@ -206,6 +206,7 @@ static int read_end(zest_log *log, json_t *root) {
     if (!whole_of(root, "step", &e.step)) return log->bad++, 1;
     whole_of(root, "best_step", &e.best_step);
     whole_of(root, "peak_bytes", &e.peak_bytes);
+    whole_of(root, "device_peak_bytes", &e.device_peak_bytes);
     read_numbers(json_object_get(root, "dev"), &e.dev);
     read_numbers(json_object_get(root, "test"), &e.test);
     if (!log->end) log->end = malloc(sizeof e);

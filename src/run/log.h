@@ -4,7 +4,8 @@
  *    "resumed_at":step}                                                     each session begins with one
  *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"norm":x,"dropped":n,"seconds":s,"tokens":n}
  *   {"kind":"eval","step":n,"part":"dev","loss":x,..,"value":x,"low":x,"high":x,"n":n,"best":true,"seconds":s}
- *   {"kind":"end","reason":"..","step":n,"best_step":n,"dev":{..},"test":{..},"seconds":s,"peak_bytes":n}
+ *   {"kind":"end","reason":"..","step":n,"best_step":n,"dev":{..},"test":{..},"seconds":s,"peak_bytes":n,
+ *    "device_peak_bytes":n}
  *
  * Zeroth-order steps have ess and spread, first-order ones norm; evaluations on plain text have perplexity.
  * Numbers have 17 digits, so they come back as they were; one that is not finite is null. The log is for
@@ -67,7 +68,8 @@ typedef struct {
     uint64_t step, best_step;
     zest_log_eval dev, test; /* at the best step */
     double seconds;
-    uint64_t peak_bytes; /* 0: not known */
+    uint64_t peak_bytes;        /* 0: not known */
+    uint64_t device_peak_bytes; /* of a device's memory; 0: none */
 } zest_log_end;
 
 /* An evaluation of which nothing is known yet. */

@@ -150,6 +150,7 @@ static void add_end(zest_buffer *out, const zest_log_end *e) {
     if (*e->test.part) zest_buffer_text(out, ",\"test\":"), add_eval(out, &e->test);
     add_real(out, "seconds", e->seconds);
     if (e->peak_bytes) add_whole(out, "peak_bytes", e->peak_bytes);
+    if (e->device_peak_bytes) add_whole(out, "device_peak_bytes", e->device_peak_bytes);
     zest_buffer_text(out, "}\n");
 }
 

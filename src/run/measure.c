@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "core/direction.h"
 #ifdef ZEST_GRAD
 #include "grad/grad.h"
 #endif
@@ -14,12 +12,12 @@
 /* Tokens of a batch: enough that the noise of a lane, drawn once a batch, costs little. */
 enum { BATCH_TOKENS = 4096 };
 enum { RECOMPUTE_FROM = 1 << 25 }; /* parameters from which activations are not all kept */
-enum { SLICE = 4096 };
 
 struct zest_measure {
     zest_measure_options o;
     const zest_model *model;
-    const zest_ops *ops;
+    zest_model_runner *slopes, *own; /* that gradients run on; own: not the one that was loaded */
+    zest_vector_space space;
     zest_cpu cpu;
     uint32_t *which;
     size_t count;
@@ -77,6 +75,20 @@ static zest_status fill(zest_measure *m, zest_error *error) {
     return status;
 }
 
+/* A device computes as it was opened to: for gradients of another precision there is a second one. */
+static zest_status open_slopes(zest_measure *m, zest_error *error) {
+    zest_device *device = zest_model_runner_device(m->o.loaded->runner);
+    zest_model_runner_options run = {
+        .compute = m->o.compute, .threads = m->o.threads, .device = ZEST_DEVICE_CUDA};
+    zest_status status = ZEST_OK;
+    if (m->o.slopes && device && device->compute != m->o.compute)
+        status = zest_model_open_runner(m->model, &run, &m->own, error);
+    m->slopes = m->own ? m->own : m->o.loaded->runner;
+    m->space = (zest_vector_space){(size_t)m->model->params.dimension, zest_ops_for(m->cpu), m->o.threads,
+                                   zest_model_runner_device(m->slopes)};
+    return status;
+}
+
 zest_status zest_measure_new(const zest_measure_options *options, zest_measure **measure, zest_error *error) {
     zest_measure *m = *measure = calloc(1, sizeof *m);
     if (!m) return zest_error_memory(error, "a measurement", sizeof *m);
@@ -85,8 +97,8 @@ zest_status zest_measure_new(const zest_measure_options *options, zest_measure *
     m->what = "";
     if (!zest_cpu_detect(&m->cpu))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
-    m->ops = zest_ops_for(m->cpu);
-    zest_status status = choose(m, error);
+    zest_status status = open_slopes(m, error);
+    if (!status) status = choose(m, error);
     return status ? status : fill(m, error);
 }
 
@@ -100,12 +112,15 @@ void zest_measure_free(zest_measure *m) {
     free(m->shares);
     free(m->which);
     free(m->losses);
-    free(m->point);
-    free(m->part);
+    zest_vector_free(&m->space, m->point);
+    zest_vector_free(&m->space, m->part);
+    zest_model_runner_free(m->own); /* its device held the two */
     free(m);
 }
 
 size_t zest_measure_examples(const zest_measure *m) { return m->count; }
+
+zest_vector_space zest_measure_space(const zest_measure *m) { return m->space; }
 
 /* ---- Telling and stopping ---- */
 
@@ -154,35 +169,23 @@ zest_status zest_measure_losses(void *user, const zest_model_lane *lanes, size_t
 int zest_measure_has_slopes(void) { return 1; }
 
 static zest_status prepare(zest_measure *m, zest_error *error) {
-    size_t d = (size_t)m->model->params.dimension;
-    if (!m->point) m->point = zest_memory_new(d * sizeof *m->point);
-    if (!m->part) m->part = zest_memory_new(d * sizeof *m->part);
-    if (!m->point || !m->part) return zest_error_memory(error, "a gradient", 2 * d * sizeof *m->part);
-    zest_grad_options options = {
-        .compute = m->o.compute, .threads = m->o.threads, .recompute = d >= RECOMPUTE_FROM};
+    size_t d = m->space.count;
+    if (!m->point) m->point = zest_vector_floats(&m->space, 1);
+    if (!m->part) m->part = zest_vector_floats(&m->space, 1);
+    if (!m->point || !m->part) return zest_vector_no_room(&m->space, "a gradient", 8 * (double)d, error);
+    zest_grad_options options = {.compute = m->o.compute,
+                                 .threads = m->o.threads,
+                                 .recompute = d >= RECOMPUTE_FROM,
+                                 .runner = m->slopes};
     if (m->grad) return ZEST_OK;
     return zest_grad_new(m->model, zest_forward_for(m->cpu), &options, &m->grad, error);
 }
 
-/* point = x, tensor by tensor as the weights are stored. */
-static void read_weights(zest_measure *m) {
-    zest_place here = {0};
-    for (size_t i = 0; i < m->model->params.count; i++) {
-        const zest_tensor *tensor = &m->model->params.tensors[i];
-        zest_place_read(&here, m->ops, tensor, 0, (size_t)tensor->count, m->point + tensor->first);
-    }
-}
-
-static void add_to_point(zest_measure *m, double c, const float *v) {
-    int64_t d = (int64_t)m->model->params.dimension;
-#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(m->o.threads)) if (d > SLICE)
-    for (int64_t i = 0; i < d; i++) m->point[i] = (float)((double)m->point[i] + c * (double)v[i]);
-}
-
-static void add_part(zest_measure *m, double factor, double *sum) {
-    int64_t d = (int64_t)m->model->params.dimension;
-#pragma omp parallel for schedule(static) num_threads(zest_direction_threads(m->o.threads)) if (d > SLICE)
-    for (int64_t i = 0; i < d; i++) sum[i] += factor * (double)m->part[i];
+/* point = x, where the passes read the weights */
+static const zest_vector_table *read_weights(zest_measure *m) {
+    const zest_vector_table *vectors = zest_vector_operations(&m->space);
+    vectors->read(&m->space, zest_model_runner_params(m->slopes), m->point);
+    return vectors;
 }
 
 zest_status zest_measure_slope(void *user, const float *v, double scale, double factor, double *sum,
@@ -190,29 +193,29 @@ zest_status zest_measure_slope(void *user, const float *v, double scale, double 
     zest_measure *m = user;
     zest_status status = prepare(m, error);
     if (status) return status;
-    read_weights(m);
-    add_to_point(m, scale, v);
+    const zest_vector_table *vectors = read_weights(m);
+    vectors->shift(&m->space, m->point, scale, v);
     for (size_t b = 0; b < m->batch_count && !status; b++) {
         zest_grad_job job = {.objective = &m->batches[b].objective,
                              .at = {.point = m->point},
                              .gradient = m->part,
                              .factor = 1};
-        memset(m->part, 0, (size_t)m->model->params.dimension * sizeof *m->part);
+        vectors->clear(&m->space, m->part, sizeof *m->part);
         status = zest_grad_losses(m->grad, &job, NULL, NULL, error);
         if (status) break;
-        add_part(m, factor * m->shares[b], sum);
+        vectors->add(&m->space, sum, factor * m->shares[b], m->part);
         status = advance(m, b, 3, error);
     }
-    return status;
+    return status ? status : zest_vector_check(&m->space, error);
 }
 
 zest_status zest_measure_at(zest_measure *m, const float *p, double a, const float *q, double b, double *loss,
                             zest_error *error) {
     zest_status status = prepare(m, error);
     if (status) return status;
-    read_weights(m);
-    if (p) add_to_point(m, a, p);
-    if (q) add_to_point(m, b, q);
+    const zest_vector_table *vectors = read_weights(m);
+    if (p) vectors->shift(&m->space, m->point, a, p);
+    if (q) vectors->shift(&m->space, m->point, b, q);
     *loss = 0;
     for (size_t i = 0; i < m->batch_count && !status; i++) {
         double mean;
@@ -228,11 +231,13 @@ zest_status zest_measure_norm(zest_measure *m, double *norm, zest_error *error) 
     zest_status status = prepare(m, error);
     *norm = 0;
     if (status) return status;
-    read_weights(m);
-    for (uint64_t i = 0; i < m->model->params.dimension; i++)
-        *norm += (double)m->point[i] * (double)m->point[i];
+    const zest_vector_table *vectors = read_weights(m);
+    if (m->space.device)
+        *norm = vectors->square(&m->space, m->point);
+    else /* in one go: steps are chosen from these bits */
+        for (size_t i = 0; i < m->space.count; i++) *norm += (double)m->point[i] * (double)m->point[i];
     *norm = sqrt(*norm);
-    return ZEST_OK;
+    return zest_vector_check(&m->space, error);
 }
 
 #else
@@ -264,7 +269,9 @@ zest_status zest_measure_norm(zest_measure *m, double *norm, zest_error *error) 
 
 /* ---- Memory ---- */
 
-double zest_measure_free_memory(void) {
+double zest_measure_free_memory(const zest_measure *m) {
+    zest_device *device = m->space.device;
+    if (device) return (double)device->operations->device->available(device);
     FILE *file = fopen("/proc/meminfo", "r");
     char line[128];
     double kilobytes = 0;

@@ -8,6 +8,7 @@
 #include "analysis/hessian.h"
 #include "analysis/neighbourhood.h"
 #include "analysis/slice.h"
+#include "analysis/vector.h"
 #include "data/batch.h"
 #include "run/load.h"
 
@@ -21,7 +22,8 @@ typedef struct {
     const zest_examples *examples; /* likewise */
     size_t most;                   /* examples: a subset that follows from the seed when there are more */
     uint64_t seed;
-    zest_compute compute; /* of gradients; losses come from loaded->runner */
+    int slopes;           /* gradients will be asked for */
+    zest_compute compute; /* of gradients, whatever loaded->runner, which gives the losses, computes in */
     int threads;
     volatile sig_atomic_t *stop; /* set: measuring ends with ZEST_ERROR_STATE; or NULL */
     zest_measure_tell *tell;     /* or NULL */
@@ -31,6 +33,9 @@ typedef struct {
 zest_status zest_measure_new(const zest_measure_options *options, zest_measure **measure, zest_error *error);
 void zest_measure_free(zest_measure *measure);
 size_t zest_measure_examples(const zest_measure *measure);
+/* Where vectors of as many numbers as the model has parameters belong: with a model that runs on a device, in
+ * its memory. The slopes below take and give such vectors. */
+zest_vector_space zest_measure_space(const zest_measure *measure);
 /* A stretch of work that is told about: its name, and how many passes it will take. */
 void zest_measure_begin(zest_measure *measure, const char *what, double passes);
 
@@ -49,7 +54,7 @@ zest_status zest_measure_at(zest_measure *measure, const float *p, double a, con
 /* |x|, over what is not frozen. */
 zest_status zest_measure_norm(zest_measure *measure, double *norm, zest_error *error);
 
-/* Bytes that are free on this machine, as the system sees it; 0: it does not say. */
-double zest_measure_free_memory(void);
+/* Bytes that are free for such vectors, as the system or the device sees it; 0: it does not say. */
+double zest_measure_free_memory(const zest_measure *measure);
 
 #endif

@@ -29,8 +29,9 @@ typedef struct {
     uint64_t steps, best_step;
     zest_log_eval dev, test; /* at the best step; part "" when there is none */
     double seconds;
-    uint64_t peak_bytes; /* 0: not known */
-    int colour;          /* in all figures, 1 .. */
+    uint64_t peak_bytes;        /* 0: not known */
+    uint64_t device_peak_bytes; /* 0: none */
+    int colour;                 /* in all figures, 1 .. */
 } zest_report_run;
 
 typedef struct {

@@ -67,6 +67,7 @@ static void summarise(zest_report_run *run) {
     run->steps = log->end->step;
     run->best_step = log->end->best_step;
     run->peak_bytes = log->end->peak_bytes;
+    run->device_peak_bytes = log->end->device_peak_bytes;
     if (isfinite(log->end->seconds)) run->seconds = log->end->seconds;
 }
 

@@ -91,6 +91,10 @@ static void run_row(zest_buffer *out, const zest_report *report, size_t index, c
     zest_report_duration(out, run->seconds);
     zest_buffer_text(out, "</td><td class=\"n\">");
     zest_report_bytes(out, run->peak_bytes);
+    if (run->device_peak_bytes) {
+        zest_buffer_text(out, " + GPU ");
+        zest_report_bytes(out, run->device_peak_bytes);
+    }
     zest_buffer_format(out, "</td><td class=\"state-%.*s\">%s</td></tr>\n", (int)strcspn(state, " "), state,
                        state);
 }

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/vector.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "core/direction.h"
 
 enum { GROUP = 16 }; /* lanes at a time */
@@ -81,7 +79,7 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
     double norm;
     zest_hessian_plan plan = zest_sharpness_hessian_plan(&f->plan, f->dimension);
     zest_status status =
-        plan.wanted ? zest_sharpness_vectors(f->dimension, &plan, &f->top_bytes, error) : ZEST_OK;
+        plan.wanted ? zest_sharpness_vectors(w->slopes, f->dimension, &plan, &f->top_bytes, error) : ZEST_OK;
     if (!status) status = zest_measure_norm(w->slopes, &norm, error);
     if (status) return status;
     zest_hessian hessian = {.slope = zest_measure_slope,
@@ -90,6 +88,7 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
                             .start = norm > 0 ? 0.02 * norm : 0.02,
                             .ops = w->ops,
                             .threads = f->plan.threads,
+                            .device = zest_measure_space(w->slopes).device,
                             .seed = f->plan.seed};
     zest_measure_begin(w->slopes, "Hessian",
                        6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, f->plan.trace_step));
@@ -139,15 +138,16 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
 
 /* Two random vectors of length 1; in so many dimensions they are as good as orthogonal. */
 static zest_status draw_pair(const work *w, float **room, zest_error *error) {
-    size_t d = (size_t)w->found->dimension;
-    *room = zest_memory_new(2 * d * sizeof **room);
-    if (!*room) return zest_error_memory(error, "the plane of a slice", 2 * d * sizeof **room);
+    zest_vector_space space = zest_measure_space(w->slopes);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    *room = zest_vector_floats(&space, 2);
+    if (!*room) return zest_vector_no_room(&space, "the plane of a slice", 8 * (double)space.count, error);
     for (uint64_t i = 0; i < 2; i++) {
-        float *v = *room + i * d;
-        w->ops->noise->normal(v, zest_seed(w->found->plan.seed, SEED_SLICE, i), 0, d);
-        w->ops->scale_f32(v, (float)(1 / sqrt(w->ops->square_sum(v, d))), d);
+        float *v = *room + i * space.count;
+        vectors->normal(&space, v, zest_seed(w->found->plan.seed, SEED_SLICE, i));
+        vectors->scale(&space, v, (float)(1 / sqrt(vectors->square(&space, v))));
     }
-    return ZEST_OK;
+    return zest_vector_check(&space, error);
 }
 
 /* As far as the first eigenvalue would raise the loss by as much as it is (or by 0.5), but no farther than
@@ -185,7 +185,8 @@ static zest_status cut(work *w, zest_error *error) {
     s.p = eigen ? f->top.vectors : room;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
-    free(room);
+    zest_vector_space space = zest_measure_space(w->slopes);
+    zest_vector_free(&space, room);
     return status;
 }
 
@@ -237,8 +238,7 @@ zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_s
         status = look_at_hessian(&w, error);
     if (!status && found->plan.forward_only) status = look_at_curvature(&w, error);
     if (!status) status = cut(&w, error);
-    zest_lanczos_forget(&found->top.process); /* several models may be compared: no memory for old vectors */
-    found->top.vectors = NULL;
+    zest_hessian_forget(&found->top); /* they live where the model does, and what was found outlives it */
     found->seconds = zest_clock_now() - began;
     return status;
 }

@@ -56,7 +56,8 @@ typedef struct {
     zest_measure *losses, *slopes;
 } zest_sharpness_subject;
 
-/* Measures the model. Free it whatever this says. */
+/* Measures the model. What is found lies in the host's memory alone: it may be freed behind the model and its
+ * device. Free it whatever this says. */
 zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_subject *subject,
                                    zest_sharpness_found *found, zest_error *error);
 void zest_sharpness_free(zest_sharpness_found *found);
@@ -78,9 +79,9 @@ zest_status zest_sharpness_foresee(const zest_sharpness_plan *plan, const zest_s
 /* What the plan says about eigenvalues. */
 zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension);
 /* Basis vectors for the eigenvalues: 2 top + 10, fewer when memory is short; an error when even these do not
- * fit. *bytes is what they take. */
-zest_status zest_sharpness_vectors(uint64_t dimension, zest_hessian_plan *plan, double *bytes,
-                                   zest_error *error);
+ * fit. *bytes is what they take. slopes: says where they would lie. */
+zest_status zest_sharpness_vectors(const zest_measure *slopes, uint64_t dimension, zest_hessian_plan *plan,
+                                   double *bytes, zest_error *error);
 
 /* ---- sharpness_json.c, sharpness_read.c ---- */
 

@@ -1,9 +1,7 @@
 /* What measuring sharpness will take: memory, passes, time. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "core/direction.h"
 #include "run/sharpness.h"
 
@@ -19,10 +17,10 @@ zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, u
 /* Beside the vectors stand a gradient, a point and three more such vectors. */
 static double beside(double d) { return 24 * d; }
 
-zest_status zest_sharpness_vectors(uint64_t dimension, zest_hessian_plan *plan, double *bytes,
-                                   zest_error *error) {
+zest_status zest_sharpness_vectors(const zest_measure *slopes, uint64_t dimension, zest_hessian_plan *plan,
+                                   double *bytes, zest_error *error) {
     double d = (double)dimension, least = (double)zest_lanczos_least(plan->wanted),
-           all = 0.9 * zest_measure_free_memory(), memory = all - beside(d);
+           all = 0.9 * zest_measure_free_memory(slopes), memory = all - beside(d);
     plan->vectors = 2 * plan->wanted + 10;
     if (plan->vectors > plan->steps) plan->vectors = plan->steps;
     if (least > (double)plan->vectors) least = (double)plan->vectors;
@@ -70,19 +68,26 @@ static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpn
 }
 
 static zest_status time_slope(const zest_sharpness_subject *subject, double *seconds, zest_error *error) {
-    size_t d = (size_t)subject->loaded->model->params.dimension;
-    float *v = zest_memory_new(d * sizeof *v);
-    double *sum = zest_memory_new(d * sizeof *sum);
-    zest_status status = v && sum ? ZEST_OK : zest_error_memory(error, "a gradient", d * 12);
-    for (size_t i = 0; i < d && !status; i++) v[i] = 0, sum[i] = 0;
+    zest_vector_space space = zest_measure_space(subject->slopes);
+    const zest_vector_table *vectors = zest_vector_operations(&space);
+    float *v = zest_vector_floats(&space, 1);
+    double *sum = zest_vector_doubles(&space, 1);
+    zest_status status = ZEST_OK;
     *seconds = 0;
+    if (v && sum) {
+        vectors->clear(&space, v, sizeof *v);
+        vectors->clear(&space, sum, sizeof *sum);
+    } else {
+        status = zest_vector_no_room(&space, "a gradient", 12 * (double)space.count, error);
+    }
     for (int i = 0; i < 2 && *seconds < LONG && !status; i++) {
         double began = zest_clock_now();
         status = zest_measure_slope(subject->slopes, v, 0, 1, sum, error);
+        (void)vectors->norm(&space, sum); /* waits for a device */
         *seconds = zest_clock_now() - began;
     }
-    free(v);
-    free(sum);
+    zest_vector_free(&space, v);
+    zest_vector_free(&space, sum);
     return status;
 }
 
@@ -110,7 +115,8 @@ zest_status zest_sharpness_foresee(const zest_sharpness_plan *plan, const zest_s
     else
         cost->lanes += slice_passes(plan);
     zest_status status = time_lanes(plan, subject, &lane, error);
-    if (!status && slopes && plan->top) status = zest_sharpness_vectors(d, &hessian, &vectors, error);
+    if (!status && slopes && plan->top)
+        status = zest_sharpness_vectors(subject->slopes, d, &hessian, &vectors, error);
     if (!status && slopes) status = time_slope(subject, &slope, error);
     cost->bytes = slopes ? vectors + beside((double)d) : 0;
     cost->seconds = cost->lanes * lane + cost->gradients * slope;

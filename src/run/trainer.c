@@ -115,6 +115,14 @@ static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
     return status;
 }
 
+/* A device's peak goes with it: to be asked before its model is let go of. */
+static void note_device(const zest_loaded *loaded, zest_trainer_result *r) {
+    const zest_device *device = loaded->runner ? zest_model_runner_device(loaded->runner) : NULL;
+    size_t peak = 0;
+    if (device) (void)device->operations->device->held(device, &peak);
+    if (peak > r->device_peak_bytes) r->device_peak_bytes = peak;
+}
+
 /* The best weights, evaluated on what was never looked at. With a folder the model in memory is let go of
  * first: there is never a second one. */
 static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
@@ -123,6 +131,7 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     int other = t->kept && t->any_dev && t->best_step != t->step;
     zest_status status = ZEST_OK;
     t->way->release(t);
+    note_device(&t->loaded, r);
     if (other) {
         zest_load_free(&t->loaded);
         status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
@@ -130,6 +139,7 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     }
     if (!status) status = t->source->evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
     if (!status) status = t->source->evaluate(t, judged, ZEST_PART_TEST, 1, &r->test);
+    note_device(judged, r);
     zest_load_free(&best);
     return status;
 }
@@ -153,6 +163,8 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
                   "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric,
                   "dev", metrics_json(&r->dev), "test", metrics_json(&r->test), "seconds", r->seconds,
                   "peak_bytes", (json_int_t)r->peak_bytes);
+    if (object && r->device_peak_bytes)
+        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
     char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
     if (!text) return zest_error_memory(t->error, t->folder.result, 0);
@@ -174,6 +186,7 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     strncpy(r->metric, zest_metric_name(t->metric), sizeof r->metric - 1);
     zest_status status = t->kept ? t->way->save(t, ZEST_SAVE_END) : ZEST_OK;
     if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = judge_best(t, r);
+    note_device(&t->loaded, r);
     r->seconds = zest_trainer_seconds(t);
     r->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
     if (!status) status = zest_trainer_tell_end(t, r);

@@ -50,7 +50,9 @@ typedef struct {
     uint64_t step, best_step;
     zest_metrics start, dev, test; /* dev and test with the best weights; n = 0 when not evaluated */
     double seconds;
-    uint64_t peak_bytes, dropped_pairs;
+    uint64_t peak_bytes;        /* resident, of the process */
+    uint64_t device_peak_bytes; /* of the device's memory; 0: the CPU */
+    uint64_t dropped_pairs;
     size_t train, dev_count, test_count; /* examples */
     size_t cut;                          /* texts that were too long and were shortened */
     char metric[16];                     /* the task's: "accuracy" */

@@ -9,8 +9,6 @@
 #include "run/trainer_internal.h"
 
 static const char *refuse_options(const zest_options *options) {
-    if (zest_options_whole(options, ZEST_OPTION_DEVICE))
-        return "gradients run on the CPU in this version: --device cuda is for zest-n, zest-bc and mezo";
     if (zest_options_whole(options, ZEST_OPTION_OBJECTIVE))
         return "accuracy and F1 have no gradient: --objective accuracy and f1 are for zest-n, zest-bc and "
                "mezo";
@@ -23,14 +21,14 @@ static const char *refuse_options(const zest_options *options) {
 #include "base/cpu.h"
 #include "core/schedule.h"
 #include "methods/oracle.h"
+#include "models/move.h"
 
 struct zest_trainer_gradients {
     zest_grad *grad;
     zest_method *method;
     zest_oracle oracle;
     zest_dropout dropout;
-    zest_tensor arrays[ZEST_METHOD_ARRAYS];
-    zest_params state;
+    zest_tensor arrays[ZEST_METHOD_ARRAYS]; /* for describe_state */
 };
 
 /* ---- Getting ready ---- */
@@ -68,7 +66,8 @@ static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
     zest_cpu cpu;
     zest_grad_options passes = {.compute = (zest_compute)zest_options_whole(t->options, ZEST_OPTION_COMPUTE),
                                 .threads = (int)zest_options_whole(t->options, ZEST_OPTION_THREADS),
-                                .recompute = (int)zest_options_whole(t->options, ZEST_OPTION_RECOMPUTE)};
+                                .recompute = (int)zest_options_whole(t->options, ZEST_OPTION_RECOMPUTE),
+                                .runner = t->loaded.runner};
     if (!zest_cpu_detect(&cpu))
         return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
                               "ZEST_CPU is none of amx, avx512bf16, avx512, avx2 and plain");
@@ -78,19 +77,34 @@ static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
     return status;
 }
 
+/* The weights that move are those that the passes read: of a run on a device, in its memory. */
 static zest_status open_method(zest_trainer *t, zest_trainer_gradients *g) {
+    const zest_model_runner *runner = t->loaded.runner;
     zest_method_options options = method_options(t->options);
+    options.device = zest_model_runner_device(runner);
+    return zest_method_new(zest_model_runner_params(runner), t->ctx->ops, &options, &g->method, t->error);
+}
+
+/* The method's state as parameters, in the host's memory; drop it with zest_method_drop. */
+static zest_status describe_state(zest_trainer_gradients *g, zest_params *state, zest_error *error) {
     zest_method_array arrays[ZEST_METHOD_ARRAYS];
-    zest_status status =
-        zest_method_new(&t->loaded.model->params, t->ctx->ops, &options, &g->method, t->error);
-    if (status) return status;
-    g->state = (zest_params){g->arrays, zest_method_arrays(g->method, arrays), 0};
-    for (size_t i = 0; i < g->state.count; i++) {
-        g->arrays[i] = (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, g->state.dimension, arrays[i].count,
-                                     arrays[i].data};
-        g->state.dimension += arrays[i].count;
+    zest_status status = zest_method_fetch(g->method, error);
+    *state = (zest_params){g->arrays, zest_method_arrays(g->method, arrays), 0};
+    for (size_t i = 0; i < state->count; i++) {
+        g->arrays[i] =
+            (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, state->dimension, arrays[i].count, arrays[i].data};
+        state->dimension += arrays[i].count;
     }
-    return ZEST_OK;
+    return status;
+}
+
+static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
+    zest_params state;
+    zest_status status = describe_state(g, &state, t->error);
+    if (!status) status = zest_snapshot_read_state(&t->from, &state, t->error);
+    if (!status) status = zest_method_send(g->method, t->error);
+    zest_method_drop(g->method);
+    return status;
 }
 
 static const char *refuses(const zest_options *options) { return refuse_options(options); }
@@ -100,8 +114,7 @@ static zest_status arm(zest_trainer *t) {
     if (!g) return zest_error_memory(t->error, "a method", sizeof *g);
     zest_status status = open_method(t, g);
     if (!status) status = open_passes(t, g);
-    if (!status && t->from.path) status = zest_snapshot_read_state(&t->from, &g->state, t->error);
-    return status;
+    return !status && t->from.path ? restore_state(t, g) : status;
 }
 
 static void release(zest_trainer *t) {
@@ -115,18 +128,24 @@ static void release(zest_trainer *t) {
 
 /* ---- Keeping and coming back ---- */
 
+static zest_status save_last(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients;
+    zest_params state;
+    zest_status status = zest_log_sync(t->log, t->error);
+    if (!status) status = describe_state(g, &state, t->error);
+    if (!status) status = zest_snapshot_write(t->folder.last, &t->loaded, &state, t->step, t->error);
+    zest_method_drop(g->method);
+    if (!status) t->saved_step = t->step;
+    return status;
+}
+
 /* The last snapshot before the best: weights that are the best are then never of a step that is still to
  * come. And the log before both: an evaluation that a snapshot knows of is on disk. */
 static zest_status save(zest_trainer *t, zest_trainer_moment moment) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_SAVE_EVERY);
     if (moment == ZEST_SAVE_STEP && (!every || t->step % every)) return ZEST_OK;
-    zest_status status = ZEST_OK;
-    if (t->gradients && t->saved_step != t->step) {
-        status = zest_log_sync(t->log, t->error);
-        if (!status)
-            status = zest_snapshot_write(t->folder.last, &t->loaded, &t->gradients->state, t->step, t->error);
-        if (!status) t->saved_step = t->step;
-    }
+    zest_status status = zest_model_fetch(t->loaded.runner, t->error);
+    if (!status && t->gradients && t->saved_step != t->step) status = save_last(t);
     if (!status && moment == ZEST_SAVE_BEST)
         status = zest_snapshot_write(t->folder.best, &t->loaded, NULL, t->step, t->error);
     return status;

@@ -167,6 +167,7 @@ zest_status zest_trainer_tell_end(zest_trainer *t, const zest_trainer_result *re
                         .dev = eval_line(t, "dev", result->best_step, &result->dev),
                         .test = eval_line(t, "test", result->best_step, &result->test),
                         .seconds = result->seconds,
-                        .peak_bytes = result->peak_bytes};
+                        .peak_bytes = result->peak_bytes,
+                        .device_peak_bytes = result->device_peak_bytes};
     return zest_log_write_end(t->log, &end, t->error);
 }

@@ -19,8 +19,8 @@ run_log() {
                 printf "{\"kind\":\"eval\",\"part\":\"dev\",%s,\"best\":true,\"seconds\":%.2f}\n", eval, i / 10
             }
         }
-        if (end) printf "{\"kind\":\"end\",\"reason\":\"%s\",\"step\":%d,\"best_step\":%d,\"dev\":{\"part\":\"dev\",%s},\"test\":{\"part\":\"test\",%s},\"seconds\":99,\"peak_bytes\":2147483648}\n",
-            end, steps, steps, eval, eval
+        if (end) printf "{\"kind\":\"end\",\"reason\":\"%s\",\"step\":%d,\"best_step\":%d,\"dev\":{\"part\":\"dev\",%s},\"test\":{\"part\":\"test\",%s},\"seconds\":99,\"peak_bytes\":2147483648%s}\n",
+            end, steps, steps, eval, eval, t == 1 ? ",\"device_peak_bytes\":3221225472" : ""
     }' >"$work/$1/log.jsonl"
 }
 run_log mezo mezo 0 1 200 0.90 "steps done"
@@ -41,7 +41,7 @@ page="$work/all.html"
 run 0 report "$work/mezo" "$work/zest-t1" "$work/zest <t5> & \"co\"" --out "$page" --figures "$work/figures" --json
 last_line_is_json
 out_has '"state": "running"'
-out_has '"state": "finished"' && out_has '"peak_bytes": 2147483648' && out_has "--model 'roberta base'"
+out_has '"state": "finished"' && out_has '"peak_bytes": 2147483648' && out_has '"device_peak_bytes": 3221225472' && out_has "--model 'roberta base'"
 for name in 'mezo</a>' 'zest-t1</a>' 'zest &lt;t5&gt; &amp; &quot;co&quot;</a>' 'the last line is torn' 'Sensitivity to t'; do
     grep -qF -- "$name" "$page" || fail "the page lacks $name"
 done

@@ -26,8 +26,18 @@ run 0 info "$work/a" --json
 last_line_is_json
 out_has '"task": "reviews"'
 out_has '"t_half":'
+out_has '"peak_bytes":'
+grep -q device_peak_bytes "$work/out" && fail "a run on the CPU has taken a GPU's memory"
 run 0 info "$work/a"
 out_has "best dev"
+out_has "MiB at most"
+# What a run on a GPU says of it.
+cp -r "$work/a" "$work/gpu"
+sed -i 's/"peak_bytes":/"device_peak_bytes":3145728,&/' "$work/gpu/log.jsonl"
+run 0 info "$work/gpu" --json
+out_has '"device_peak_bytes": 3145728'
+run 0 info "$work/gpu"
+out_has "and 3.0 MiB of the GPU's"
 out_has "of 2 at t = 1; a t of about"
 run 0 predict "$work/a" --split test
 [ "$(wc -l <"$work/out")" -eq 20 ] || fail "predict does not answer every example"

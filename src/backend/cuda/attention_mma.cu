@@ -1,9 +1,9 @@
 /* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores
  * in memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32,
  * the probabilities are rounded to the compute's type for the second product. */
-#include "backend/cuda/cells.cuh"
+#include "backend/cuda/mma.cuh"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, QUERIES = 16 * WARPS, PAD = 8 };
+enum { QUERIES = 16 * WARPS };
 
 struct mma_job {
     const void *q, *k, *v;
@@ -14,75 +14,6 @@ struct mma_job {
     int causal;
     float scale; /* times log2(e) */
 };
-
-/* ---- Instructions ---- */
-
-static __device__ __forceinline__ void load4(uint32_t r[4], const void *at) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-static __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *at) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-template <class T>
-static __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
-template <>
-__device__ __forceinline__ void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], uint32_t b0,
-                                                   uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <>
-__device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <class T> static __device__ __forceinline__ uint32_t pack(float low, float high);
-template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(uint32_t *)&both;
-}
-template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
-    __half2 both = __floats2half2_rn(low, high);
-    return *(uint32_t *)&both;
-}
-
-/* Rows of a tile; what is beyond the rows or the head is 0. */
-template <class T, int SIZE, int ROWS>
-static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
-                                             unsigned head_size) {
-#pragma unroll
-    for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
-        unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
-        if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
-        int there = r < rows && d < head_size;
-        uint32_t address = (uint32_t)__cvta_generic_to_shared(to + r * (SIZE + PAD) + d);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
-                     "l"(there ? from + r * stride + d : from), "r"(there ? 16 : 0)
-                     : "memory");
-    }
-}
-
-/* Copies are counted in groups; this many of the newest may still be on their way. */
-static __device__ __forceinline__ void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int NEWEST> static __device__ __forceinline__ void arrived() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
-    __syncthreads();
-}
 
 /* ---- The kernel ---- */
 

@@ -35,8 +35,10 @@ struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
     int transposed, batch;
-    int wide;  /* out and bias are floats */
-    int split; /* weight and a are bf16, though the compute is f32 */
+    int a_transposed; /* a is inputs × rows */
+    int wide;         /* out, bias and residual are floats */
+    int split;        /* weight and a are bf16, though the compute is f32 */
+    int steady;       /* the algorithm follows from the sizes alone */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
     zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
@@ -89,7 +91,8 @@ struct zest_cuda {
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
     zest_cuda_ring linears, norms;
-    zest_cuda_room aside; /* a residual that a product would overwrite */
+    zest_cuda_room aside;   /* a residual that a product would overwrite */
+    zest_cuda_room scratch; /* of one operation */
     zest_gemm_plan *plans;
     size_t plan_next;
     int tune;       /* choose among algorithms by their time */
@@ -187,6 +190,19 @@ int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *seg
 zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_perturbation *p, void *to,
                                        int64_t lane, zest_compute type);
 int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
+
+/* ---- update.cu ---- */
+
+/* A tensor that a sweep goes over; see sweep.cuh. */
+struct zest_cuda_swept {
+    void *data;
+    uint64_t first, count;
+    uint64_t block; /* of the launch that begins it */
+    int dtype;
+};
+/* All of them, on the host and to be freed, and how the launch is to be; NULL: no memory. */
+zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
+                                      unsigned *turns);
 
 /* ---- The operations ---- */
 

@@ -1,0 +1,404 @@
+/* Gradients on a GPU: against the reference implementation, against the CPU's, and against themselves.
+ * Without a GPU these tests are skipped. */
+#include "models/freeze.h"
+#include "tests/grad.h"
+
+enum { COMPUTES = 2 };
+static const char *const computes[COMPUTES] = {"f32", "bf16"};
+/* Distance from the CPU's fp32 gradient at the same place, relative to its length: rounding errors of fp32;
+ * those of activations, their gradients and weights in bf16, behind a few layers of 32 units. */
+static const double tolerance[COMPUTES] = {2e-5, 6e-2};
+static const double loss_tolerance[COMPUTES] = {1e-4, 0.3};
+
+static int complaints;
+static void within(const char *name, const char *what, int compute, double error, double allowed) {
+    int bad = !(error <= allowed);
+    if (bad || getenv("ZEST_VERBOSE"))
+        printf("%-16s %-24s %-5s %.3g%s\n", name, what, computes[compute], error, bad ? " is too much" : "");
+    complaints += bad;
+}
+
+static void verdict(void) {
+    int count = complaints;
+    complaints = 0;
+    assert_int_equal(count, 0);
+}
+
+/* Before anything is loaded: a test that is skipped frees nothing. */
+static void need_device(void) {
+    zest_device *device;
+    zest_error error = {0};
+    if (zest_device_open(ZEST_DEVICE_CUDA, ZEST_COMPUTE_F32, &device, &error)) {
+        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
+        skip();
+    }
+    zest_device_close(device);
+}
+
+/* ---- A gradient on the device ---- */
+
+typedef struct {
+    zest_model_runner *runner;
+    zest_device *device;
+    const zest_device_table *table;
+    zest_grad *grad;
+    size_t dimension;
+    float *gradient, *point; /* in its memory */
+} there;
+
+static there open_there(const zest_model *model, int compute, int recompute) {
+    there t = {.dimension = model->params.dimension};
+    zest_model_runner_options options = {.compute = (zest_compute)compute, .device = ZEST_DEVICE_CUDA};
+    assert_done(zest_model_open_runner(model, &options, &t.runner, error));
+    t.device = zest_model_runner_device(t.runner);
+    t.table = t.device->operations->device;
+    zest_grad_options how = {.recompute = recompute, .runner = t.runner};
+    assert_done(zest_grad_new(model, zest_forward_for(best_cpu()), &how, &t.grad, error));
+    t.gradient = t.table->allocate(t.device, t.dimension * sizeof(float));
+    t.point = t.table->allocate(t.device, t.dimension * sizeof(float));
+    assert_true(t.gradient && t.point);
+    return t;
+}
+
+static void close_there(there *t) {
+    zest_grad_free(t->grad);
+    t->table->release(t->device, t->gradient);
+    t->table->release(t->device, t->point);
+    zest_model_runner_free(t->runner);
+}
+
+/* The gradient of one job, added to `gradient`; job.at.point is on the host. */
+static void add_there(there *t, zest_grad_job job, float *gradient, double *losses, double *mean) {
+    size_t bytes = t->dimension * sizeof(float);
+    assert_int_equal(t->table->upload(t->device, t->gradient, gradient, bytes), 0);
+    if (job.at.point) {
+        assert_int_equal(t->table->upload(t->device, t->point, job.at.point, bytes), 0);
+        job.at.point = t->point;
+    }
+    job.gradient = t->gradient;
+    if (job.factor == 0) job.factor = 1;
+    assert_done(zest_grad_losses(t->grad, &job, losses, mean, error));
+    assert_int_equal(t->table->download(t->device, gradient, t->gradient, bytes), 0);
+    assert_true(zest_grad_memory(t->grad) > 0);
+}
+
+static float *gradient_there(const zest_model *model, int compute, int recompute, zest_grad_job job,
+                             double *losses, double *mean) {
+    there t = open_there(model, compute, recompute);
+    float *gradient = calloc(t.dimension, sizeof *gradient);
+    assert_non_null(gradient);
+    add_there(&t, job, gradient, losses, mean);
+    close_there(&t);
+    return gradient;
+}
+
+static double distance(const float *a, const float *b, size_t count) {
+    double apart = 0, length = 0;
+    for (size_t i = 0; i < count; i++) {
+        apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        length += (double)b[i] * (double)b[i];
+    }
+    return sqrt(apart / length);
+}
+
+/* One job on the CPU in fp32 and on the device, in both computes. */
+static void compare(const char *name, const char *what, const zest_model *model, zest_grad_job job,
+                    double scale) {
+    double losses[2][16] = {{0}}, means[2];
+    size_t count = model->params.dimension;
+    float *expected = gradient_of(model, best_cpu(), NULL, job, losses[0], &means[0]);
+    for (int c = 0; c < COMPUTES; c++) {
+        int kinks = c && model->is.activation == ZEST_ACT_RELU; /* rounding moves units across them */
+        float *got = gradient_there(model, c, 0, job, losses[1], &means[1]);
+        float *again = gradient_there(model, c, 0, job, losses[1], &means[1]);
+        float *less = gradient_there(model, c, 1, job, losses[1], &means[1]);
+        within(name, what, c, distance(got, expected, count), (kinks ? 4 : 1) * scale * tolerance[c]);
+        within(name, "mean loss", c, fabs(means[1] - means[0]), scale * loss_tolerance[c]);
+        within(name, "twice", c, memcmp(got, again, count * sizeof *got) != 0, 0);
+        within(name, "recomputed", c, memcmp(got, less, count * sizeof *got) != 0, 0);
+        free(got), free(again), free(less);
+    }
+    free(expected);
+}
+
+/* ---- Goldens ---- */
+
+static void goldens(void **state) {
+    (void)state;
+    need_device();
+    static const double allowed[COMPUTES] = {1e-4, 0.1};
+    for (size_t i = 0; i < TEST_MODELS; i++) {
+        fixture f;
+        zest_safetensors *file = open_goldens(test_models[i]);
+        open_fixture(&f, test_models[i], ZEST_MODEL_AS_STORED);
+        for (size_t o = 0; o < COMPUTES * f.count; o++) {
+            int c = (int)(o % COMPUTES);
+            zest_grad_job job = {.objective = &f.all[o / COMPUTES]};
+            double mean;
+            float *g = gradient_there(f.model, c, 0, job, NULL, &mean);
+            within(test_models[i], "golden mean", c, fabs(mean - golden_mean(file, o / COMPUTES)),
+                   c ? loss_tolerance[c] : allowed[c]);
+            within(test_models[i], "golden gradient", c, golden_error(&f, file, o / COMPUTES, g, allowed[c]),
+                   allowed[c]);
+            free(g);
+        }
+        zest_safetensors_close(file);
+        close_fixture(&f);
+    }
+    verdict();
+}
+
+/* ---- Places, dropout, types of weights ---- */
+
+static void places(void **state) {
+    (void)state;
+    need_device();
+    static const zest_model_storage storages[] = {ZEST_MODEL_F32, ZEST_MODEL_BF16, ZEST_MODEL_F16};
+    static const char *const names[] = {"roberta", "gpt2", "llama", "opt-350m", "bert", "qwen2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fixture f;
+        open_fixture(&f, names[i], storages[i % 3]);
+        zest_direction direction = test_lane(f.model, 5, 0).direction;
+        zest_dropout dropout = {0.1, 0.2, 0.15, 4};
+        size_t count = f.model->params.dimension;
+        float *point = malloc(count * sizeof *point);
+        assert_non_null(point);
+        for (size_t t = 0, at = 0; t < f.model->params.count; at += f.model->params.tensors[t++].count)
+            zest_place_read(&(zest_place){.direction = &direction, .scale = 0.03}, zest_ops_for(best_cpu()),
+                            &f.model->params.tensors[t], 0, f.model->params.tensors[t].count, point + at);
+        const zest_model_objective *last = &f.all[f.count - 1];
+        compare(names[i], "neighbour", f.model,
+                (zest_grad_job){.objective = last, .at = {.direction = &direction, .scale = 0.02}}, 1);
+        direction.distribution = ZEST_RADEMACHER;
+        compare(names[i], "signs", f.model,
+                (zest_grad_job){.objective = &f.all[0], .at = {.direction = &direction, .scale = -0.02}}, 1);
+        compare(names[i], "point", f.model, (zest_grad_job){.objective = last, .at = {.point = point}}, 1);
+        compare(names[i], "dropout", f.model,
+                (zest_grad_job){.objective = &f.all[0], .dropout = &dropout, .factor = 0.5}, 1);
+        free(point);
+        close_fixture(&f);
+    }
+    verdict();
+}
+
+/* Two prompts, the first with two options, the second with three; some tensors frozen in one model. */
+static void sharing(void **state) {
+    (void)state;
+    need_device();
+    static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
+    static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
+    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
+    static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
+    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
+                          answers[] = {1, 0};
+    static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "qwen2"};
+    zest_model_batch batch = {tokens, starts, 7, NULL, parents};
+    zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
+                                      .batch = &batch,
+                                      .items = 5,
+                                      .item_starts = item_starts,
+                                      .rows = rows,
+                                      .targets = targets,
+                                      .examples = 2,
+                                      .example_starts = example_starts,
+                                      .answers = answers};
+    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
+        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
+        zest_dropout dropout = {0.1, 0.2, 0.15, 4};
+        if (i == 3) assert_done(zest_freeze(model, "", "*q_proj*,*norm*,*embed*", error));
+        compare(causal[i], "parents", model, (zest_grad_job){.objective = &objective}, 1.5);
+        compare(causal[i], "parents, dropout", model,
+                (zest_grad_job){.objective = &objective, .dropout = &dropout}, 1.5);
+        zest_model_free(model);
+    }
+    verdict();
+}
+
+static void frozen(void **state) {
+    (void)state;
+    need_device();
+    static const char *const cases[][3] = {{"roberta", "*query*,*LayerNorm*", ""},
+                                           {"opt", "", "*embed*,*fc1*"},
+                                           {"bert", "*word_embeddings*", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fixture f;
+        open_fixture(&f, cases[i][0], ZEST_MODEL_F32);
+        assert_done(zest_freeze(f.model, cases[i][1], cases[i][2], error));
+        compare(cases[i][0], "frozen", f.model, (zest_grad_job){.objective = &f.all[0]}, 1);
+        close_fixture(&f);
+    }
+    verdict();
+}
+
+/* ---- Sizes that the kernels for large models take ---- */
+
+static const char larger_opt[] =
+    "{\"model_type\": \"opt\", \"vocab_size\": 17001, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
+    "\"max_position_embeddings\": 512, \"do_layer_norm_before\": true, \"activation_function\": \"relu\"}";
+static const char larger_llama[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 9000, \"hidden_size\": 256, \"num_hidden_layers\": 2, "
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 384, "
+    "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
+    "\"silu\", \"tie_word_embeddings\": false}";
+static const char larger_roberta[] =
+    "{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForMaskedLM\"], \"vocab_size\": 3000, "
+    "\"hidden_size\": 192, \"num_hidden_layers\": 2, \"num_attention_heads\": 3, \"intermediate_size\": 768, "
+    "\"hidden_act\": \"gelu\", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": "
+    "1e-5, \"pad_token_id\": 1}";
+
+static void larger(void **state) {
+    (void)state;
+    need_device();
+    static const char *const configs[] = {larger_opt, larger_llama, larger_roberta};
+    static const char *const names[] = {"opt, larger", "llama, larger", "roberta, larger"};
+    static const uint32_t starts[] = {0, 150, 151, 400}, rows[6] = {10, 148, 150, 200, 398, 399},
+                          targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
+    static const uint32_t words[] = {5, 700}, answers[] = {0, 1, 1};
+    uint32_t tokens[400];
+    for (size_t i = 0; i < 400; i++) tokens[i] = 3 + (uint32_t)(i * 2654435761u % 2900);
+    for (size_t i = 0; i < 3; i++) {
+        zest_model *model;
+        zest_model_options options = {.storage = i % 2 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32};
+        assert_done(zest_model_random(configs[i], 5, &options, &model, error));
+        zest_model_batch batch = {tokens, starts, 3, NULL, NULL};
+        zest_model_objective objective = {.kind = i == 2 ? ZEST_MODEL_WORDS : ZEST_MODEL_TOKENS,
+                                          .batch = &batch,
+                                          .items = 3,
+                                          .item_starts = item_starts,
+                                          .rows = rows,
+                                          .targets = targets,
+                                          .words = words,
+                                          .word_count = 2,
+                                          .answers = answers};
+        zest_dropout dropout = {0.1, 0.1, 0.1, 3};
+        compare(names[i], "larger", model, (zest_grad_job){.objective = &objective}, 2);
+        compare(names[i], "larger, dropout", model,
+                (zest_grad_job){.objective = &objective, .dropout = &dropout}, 2);
+        zest_model_free(model);
+    }
+    verdict();
+}
+
+/* ---- One object, several jobs ---- */
+
+static double weigh(void *user, double mean) {
+    *(double *)user = mean;
+    return mean > 0 ? 2 : 0;
+}
+
+/* What was gathered stays; factors and weigh; losses alone; a batch that needs more room than the one before;
+ * nothing is left of the place. */
+static void jobs(void **state) {
+    (void)state;
+    need_device();
+    fixture f;
+    open_fixture(&f, "llama", ZEST_MODEL_F32);
+    for (int c = 0; c < COMPUTES; c++) {
+        there t = open_there(f.model, c, 0);
+        size_t count = t.dimension, bytes = count * sizeof(float);
+        zest_direction direction = test_lane(f.model, 5, 0).direction;
+        float *once = calloc(count, sizeof *once), *sum = calloc(count, sizeof *sum);
+        double mean, seen = 0, alone;
+        assert_true(once && sum);
+        zest_grad_job job = {.objective = &f.all[1]}, away = job;
+        away.at = (zest_place){.direction = &direction, .scale = 0.1};
+        away.gradient = NULL;
+        add_there(&t, job, once, NULL, &mean);
+        assert_done(zest_grad_losses(t.grad, &away, NULL, &alone, error));
+        assert_true(alone != mean);
+        job.gradient = NULL;
+        assert_done(zest_grad_losses(t.grad, &job, NULL, &alone, error));
+        assert_true(alone == mean);
+        job.weigh = weigh, job.user = &seen;
+        add_there(&t, job, sum, NULL, &mean);
+        assert_true(seen == mean && alone == mean);
+        for (size_t i = 0; i < count; i++) sum[i] -= 2 * once[i];
+        double off = 0, whole = 0;
+        for (size_t i = 0; i < count; i++) {
+            off += (double)sum[i] * (double)sum[i];
+            whole += (double)once[i] * (double)once[i];
+        }
+        within("llama", "weighed", c, sqrt(off / whole), c ? 1e-2 : 1e-5);
+        memcpy(sum, once, bytes);
+        job.weigh = NULL, job.factor = -1;
+        add_there(&t, job, sum, NULL, &mean);
+        for (size_t i = 0, bad = 0; i < count && !bad; i++) {
+            bad = !(fabs((double)sum[i]) <= (c ? 1e-2 : 1e-5) * sqrt(whole));
+            within("llama", "taken back", c, bad ? fabs((double)sum[i]) : 0, 0);
+        }
+        free(once), free(sum);
+        close_there(&t);
+    }
+    close_fixture(&f);
+    verdict();
+}
+
+/* A NaN reaches losses and gradient and nothing hangs; fp16 is refused by name. */
+static void bad_numbers(void **state) {
+    (void)state;
+    need_device();
+    for (int c = 0; c < COMPUTES; c++) {
+        fixture f;
+        double mean;
+        open_fixture(&f, "opt", ZEST_MODEL_F32);
+        *(float *)(uintptr_t)f.model->layers[0].norm1.bias.data = NAN;
+        for (size_t o = 0; o < f.count; o++) {
+            float *g = gradient_there(f.model, c, 0, (zest_grad_job){.objective = &f.all[o]}, NULL, &mean);
+            assert_true(isnan(mean) && isnan(g[f.model->layers[0].q.weight.first]));
+            free(g);
+        }
+        close_fixture(&f);
+    }
+    zest_model *model = test_model("opt", ZEST_MODEL_AS_STORED);
+    zest_model_runner_options options = {.compute = ZEST_COMPUTE_F16, .device = ZEST_DEVICE_CUDA};
+    zest_model_runner *runner;
+    zest_grad *grad;
+    assert_done(zest_model_open_runner(model, &options, &runner, error));
+    zest_error error = {0};
+    assert_int_equal(zest_grad_new(model, zest_forward_for(best_cpu()),
+                                   &(zest_grad_options){.runner = runner}, &grad, &error),
+                     ZEST_ERROR_ARGUMENT);
+    assert_null(grad);
+    assert_non_null(strstr(error.message, "--compute bf16"));
+    zest_model_runner_free(runner);
+    zest_model_free(model);
+}
+
+/* A batch whose activations do not fit is answered with what would. */
+static void little_memory(void **state) {
+    (void)state;
+    need_device();
+    enum { TOKENS = 500 };
+    uint32_t tokens[TOKENS], starts[] = {0, TOKENS}, row = TOKENS - 1, target = 5, items[] = {0, 1};
+    for (size_t i = 0; i < TOKENS; i++) tokens[i] = (uint32_t)(i * 2654435761u % 9000);
+    zest_model *model;
+    zest_model_options stored = {.storage = ZEST_MODEL_F32};
+    assert_done(zest_model_random(larger_llama, 5, &stored, &model, error));
+    zest_model_batch batch = {tokens, starts, 1, NULL, NULL};
+    zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+                                      .batch = &batch,
+                                      .items = 1,
+                                      .item_starts = items,
+                                      .rows = &row,
+                                      .targets = &target};
+    zest_grad_job job = {.objective = &objective};
+    assert_int_equal(setenv("ZEST_CUDA_MEMORY", "140", 1), 0); /* weights, a gradient and a point: 68 MiB */
+    there t = open_there(model, 0, 0);
+    assert_int_equal(unsetenv("ZEST_CUDA_MEMORY"), 0);
+    zest_error error = {0};
+    assert_int_equal(zest_grad_losses(t.grad, &job, NULL, NULL, &error), ZEST_ERROR_MEMORY);
+    if (getenv("ZEST_VERBOSE")) printf("%s\n", error.message);
+    assert_non_null(strstr(error.message, "--recompute"));
+    close_there(&t);
+    zest_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goldens),     cmocka_unit_test(places),        cmocka_unit_test(sharing),
+        cmocka_unit_test(frozen),      cmocka_unit_test(larger),        cmocka_unit_test(jobs),
+        cmocka_unit_test(bad_numbers), cmocka_unit_test(little_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,547 @@
+/* The operations of the backward pass on a GPU against the plain C ones, on operands rounded to the compute's
+ * type. Without a GPU these tests are skipped. */
+#include "grad/dropout.h"
+#include "grad/plain.h"
+#include "tests/device_support.h"
+
+enum { COMPUTES = 2 };
+/* Of results of about 1: sums of some thousand products in fp32 in another order; in bf16 results that are
+ * rounded, out of weights of a softmax that are rounded too. */
+static const double tolerance[COMPUTES] = {2e-5, 2e-2};
+/* Of sums over rows, which are floats whatever the compute, relative to the largest. */
+static const double sum_tolerance[COMPUTES] = {1e-5, 1e-5};
+
+static void *fetch(zest_device *device, const void *from, size_t bytes) {
+    void *out = malloc(bytes + 1);
+    assert_non_null(out);
+    device_fine(device, device->operations->device->download(device, out, from, bytes));
+    return out;
+}
+
+/* At least 1; rows of `width` elements, `stride` apart. */
+static double largest(const float *x, size_t count, size_t width, size_t stride) {
+    double most = 1;
+    for (size_t i = 0; i < count; i++)
+        if (i % stride < width) most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+/* ---- Norm, columns ---- */
+
+typedef struct {
+    size_t rows, width;
+    int gain, rms, add, moves;
+    zest_dtype dtype;
+} norm_case;
+
+static void one_norm(zest_device *device, int c, const norm_case *n) {
+    size_t all = n->rows * n->width;
+    float *x = normals(all, 1, 2), *dy = normals(all, 2, 1), *dx = normals(all, 3, 1), *gain = room(n->width);
+    zest_weight stored = weight(n->dtype, 1, n->width, 4, 1, 1003);
+    zest_perturbation p = {.seed = 9, .scale = {n->moves ? 0.1f : 0}, .lanes = 1};
+    zest_scratch scratch = {.device = device}, host = {0};
+    uint32_t none = 0;
+    float *out[2] = {gain, gain};
+    assert_int_equal(zest_forward_plain.gather(&stored, &p, &none, 1, out, 0, 1, &host), 0);
+    zest_norm_backward job = {.rms = n->rms,
+                              .epsilon = 1e-5f,
+                              .add = n->add,
+                              .rows = n->rows,
+                              .width = n->width,
+                              .perturbation = p};
+    zest_norm_backward there = job;
+    float *sums = normals(2 * n->width, 5, 1),
+          *d_sums = device_put(device, sums, 2 * n->width * sizeof *sums);
+    there.x = device_put_cells(device, x, all);
+    there.dy = device_put_cells(device, dy, all);
+    there.dx = device_put_cells(device, dx, all);
+    if (n->gain) there.stored = device_put_weight(device, &stored);
+    there.d_gain = d_sums, there.d_bias = d_sums + n->width;
+    job.x = x, job.dy = dy, job.dx = dx, job.d_gain = sums, job.d_bias = sums + n->width;
+    if (n->gain) job.gain = gain;
+    assert_int_equal(zest_backward_plain.norm(&job, 1, &host), 0);
+    device_fine(device, zest_backward_cuda.norm(&there, 1, &scratch));
+    float *got = room(all), *got_sums = fetch(device, d_sums, 2 * n->width * sizeof *sums);
+    device_get_cells(device, there.dx, all, got);
+    char what[80];
+    snprintf(what, sizeof what, "%s norm %zu × %zu %d%d%d%d", device_names[c], n->rows, n->width, n->gain,
+             n->rms, n->add, n->moves);
+    device_same(got, dx, n->rows, n->width, n->width, 4 * tolerance[c], what);
+    device_same(got_sums, sums, 1, 2 * n->width, 2 * n->width,
+                sum_tolerance[c] * largest(sums, 2 * n->width, 1, 1), what);
+    /* without the sums, in place of dy */
+    there.dx = (float *)(uintptr_t)there.dy, there.add = 0, there.d_gain = there.d_bias = NULL;
+    job.dx = dy, job.add = 0, job.d_gain = job.d_bias = NULL;
+    assert_int_equal(zest_backward_plain.norm(&job, 1, &host), 0);
+    device_fine(device, zest_backward_cuda.norm(&there, 1, &scratch));
+    device_get_cells(device, there.dx, all, got);
+    device_same(got, dy, n->rows, n->width, n->width, 4 * tolerance[c], what);
+    float *const made[] = {x, dy, dx, gain, sums, got, got_sums, host.data};
+    for (size_t i = 0; i < COUNT(made); i++) free(made[i]);
+    release(&stored);
+}
+
+static void norms(void **state) {
+    (void)state;
+    static const norm_case cases[] = {
+        {1, 8, 1, 0, 0, 0, ZEST_DTYPE_F32},     {37, 7, 1, 0, 1, 1, ZEST_DTYPE_F32},
+        {50, 40, 0, 0, 0, 0, ZEST_DTYPE_F32},   {19, 256, 1, 1, 1, 0, ZEST_DTYPE_BF16},
+        {70, 512, 1, 0, 0, 1, ZEST_DTYPE_F16},  {600, 768, 1, 0, 0, 0, ZEST_DTYPE_BF16},
+        {33, 768, 1, 0, 1, 1, ZEST_DTYPE_F32},  {40, 1024, 1, 0, 1, 0, ZEST_DTYPE_BF16},
+        {17, 2048, 1, 1, 1, 0, ZEST_DTYPE_F32}, {9, 4096, 1, 1, 1, 1, ZEST_DTYPE_BF16},
+        {5, 5120, 1, 0, 0, 0, ZEST_DTYPE_F32},  {3, 8200, 1, 0, 0, 0, ZEST_DTYPE_F32}};
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (size_t i = 0; i < COUNT(cases); i++) one_norm(device, c, &cases[i]);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+static void columns(void **state) {
+    (void)state;
+    static const size_t shapes[][3] = {
+        {1, 1, 1}, {100, 7, 9}, {513, 768, 2304}, {3, 3072, 3072}, {5000, 40, 40}};
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (size_t i = 0; i < COUNT(shapes); i++) {
+            size_t rows = shapes[i][0], width = shapes[i][1], stride = shapes[i][2];
+            zest_scratch scratch = {.device = device}, host = {0};
+            float *x = normals(rows * stride, 1, 1), *sums = normals(width, 2, 1);
+            float *there = device_put(device, sums, width * sizeof *sums);
+            float *cells = device_put_cells(device, x, rows * stride);
+            assert_int_equal(zest_backward_plain.sum_columns(x, stride, rows, width, sums, 1, &host), 0);
+            device_fine(device,
+                        zest_backward_cuda.sum_columns(cells, stride, rows, width, there, 1, &scratch));
+            float *got = fetch(device, there, width * sizeof *got);
+            device_same(got, sums, 1, width, width, sum_tolerance[c] * largest(sums, width, 1, 1), "columns");
+            free(x), free(sums), free(got), free(host.data);
+        }
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* ---- Element by element ---- */
+
+static void activations(void **state) {
+    (void)state;
+    enum { ALL = 4001 };
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (int form = 0; form < 20; form++) { /* aligned or not, gated or not */
+            zest_activation kind = (zest_activation)(form / 4);
+            size_t count = form & 1 ? ALL : 4000, skip = form & 1 ? 1 : 0;
+            zest_scratch scratch = {.device = device};
+            float *x = room(count), *up = normals(count, 4, 1), *d = normals(count, 5, 1), *y = room(count),
+                  *d_up = room(count), *got = room(count);
+            for (size_t i = 0; i < count; i++) x[i] = (float)((double)i - 2000) * 0.004f + 0.0013f;
+            float *xs = device_put_cells(device, x, count), *ups = device_put_cells(device, up, count);
+            float *ds = device_put_cells(device, d, count), *ys = device_put_cells(device, y, count);
+            float *d_ups = device_put_cells(device, d_up, count);
+            const float *by = form & 2 ? up : NULL, *bys = form & 2 ? ups : NULL;
+            size_t bytes = skip * device->cell, n = count - skip;
+#define AT(x) ((void *)((char *)(uintptr_t)(x) + bytes))
+            zest_plain_activate(y + skip, x + skip, by ? by + skip : NULL, n, kind, 1, NULL);
+            zest_backward_cuda.activate(AT(ys), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
+            zest_plain_activate_backward(d + skip, d_up + skip, x + skip, by ? by + skip : NULL, n, kind, 1,
+                                         NULL);
+            zest_backward_cuda.activate_back(AT(ds), AT(d_ups), AT(xs), bys ? AT(bys) : NULL, n, kind, 1,
+                                             &scratch);
+#undef AT
+            double allowed = 2e-6 + device_step[c];
+            device_get_cells(device, ys, count, got);
+            device_same(got + skip, y + skip, 1, n, n, allowed, "activate");
+            device_get_cells(device, ds, count, got);
+            device_same(got + skip, d + skip, 1, n, n, allowed * 2, "activate, back");
+            device_get_cells(device, d_ups, count, got);
+            if (by) device_same(got + skip, d_up + skip, 1, n, n, allowed, "activate, back to up");
+            free(x), free(up), free(d), free(y), free(d_up), free(got);
+        }
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* Masks are the same bits; in fp32 so are the results. */
+static void drops(void **state) {
+    (void)state;
+    static const size_t counts[] = {1, 8, 4096, 100003};
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (size_t i = 0; i < 2 * COUNT(counts); i++) {
+            size_t count = counts[i / 2];
+            zest_scratch scratch = {.device = device};
+            zest_mask mask = zest_dropout_mask(&(zest_dropout){0, 0.3, 0, 7}, 0.3, i, ZEST_DROPOUT_MLP);
+            float *x = normals(count, 1, 1), *r = normals(count, 2, 1), *got = room(count);
+            float *xs = device_put_cells(device, x, count), *rs = device_put_cells(device, r, count);
+            zest_plain_drop(x, x, i & 1 ? r : NULL, count, &mask, 1, NULL);
+            zest_backward_cuda.drop(xs, xs, i & 1 ? rs : NULL, count, &mask, 1, &scratch);
+            device_get_cells(device, xs, count, got);
+            device_same(got, x, 1, count, count, c ? device_step[c] : 0, "drop");
+            free(x), free(r), free(got);
+        }
+        float *x = normals(100, 1, 1), *there = device_put(device, x, 100 * sizeof *x);
+        zest_backward_cuda.negate(there, there, 100, 1, &(zest_scratch){.device = device});
+        float *got = fetch(device, there, 100 * sizeof *x);
+        for (size_t i = 0; i < 100; i++) assert_true(got[i] == -x[i]);
+        free(x), free(got);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* ---- Rows ---- */
+
+/* An index of lists of row i % rows, some of them long; in the order of zest_grad_index. */
+static zest_index make_index(uint32_t *table, size_t count, size_t rows, size_t *used) {
+    uint32_t *targets = table, *starts = targets + rows, *runs = starts + rows + 1, *sources = NULL;
+    size_t run = 0, at = 0;
+    for (size_t pass = 0; pass < 2; pass++) {
+        run = at = 0;
+        for (size_t r = 0; r < rows; r++) {
+            size_t in_run = 0;
+            targets[r] = (uint32_t)(rows - 1 - r);
+            starts[r] = (uint32_t)run;
+            for (size_t i = 0; i < count; i++) {
+                if (i * 2654435761u % 97 % rows != r || r == 1) continue; /* row 1: nobody */
+                if (in_run++ % ZEST_INDEX_RUN == 0) runs[run++] = (uint32_t)at;
+                if (sources) sources[at] = (uint32_t)i;
+                at++;
+            }
+        }
+        starts[rows] = (uint32_t)run;
+        runs[run] = (uint32_t)at;
+        sources = runs + run + 1;
+    }
+    *used = (size_t)(sources + at - table);
+    return (zest_index){targets, starts, runs, sources, rows, run, count > rows * ZEST_INDEX_RUN};
+}
+
+static void one_collect(zest_device *device, int c, size_t count, size_t rows, size_t width, int add) {
+    uint32_t table[4000];
+    size_t used, x_stride = width + 8, out_stride = width + 16;
+    zest_index index = make_index(table, count, rows, &used);
+    assert_true(used <= COUNT(table));
+    const uint32_t *there = device_put(device, table, used * sizeof *table);
+    float *x = normals(count * x_stride, 1, 1), *out = normals(rows * out_stride, 2, 1);
+    zest_collect job = {index, x, out, x_stride, out_stride, width, add}, far = job;
+    far.x = device_put_cells(device, x, count * x_stride);
+    far.out = add ? device_put(device, out, rows * out_stride * sizeof *out)
+                  : (void *)device_put_cells(device, out, rows * out_stride);
+    far.index.targets = there;
+    far.index.starts = there + (index.starts - table);
+    far.index.runs = there + (index.runs - table);
+    far.index.sources = there + (index.sources - table);
+    assert_int_equal(zest_plain_collect(&job, 2, NULL), 0);
+    device_fine(device, zest_backward_cuda.collect(&far, 1, &(zest_scratch){.device = device}));
+    float *got = room(rows * out_stride);
+    if (add)
+        device_fine(device, device->operations->device->download(device, got, far.out,
+                                                                 rows * out_stride * sizeof *got));
+    else
+        device_get_cells(device, far.out, rows * out_stride, got);
+    device_same(got, out, rows, width, out_stride,
+                add || !c ? 2e-6 * sqrt((double)count) : 2 * device_step[c], "collect");
+    zest_copy_rows copy = {x, out, x_stride, out_stride, width, index.runs[1], index.sources, NULL, 1, 0, 0};
+    zest_copy_rows copied = copy;
+    copied.from = far.x, copied.to = device_put_cells(device, out, rows * out_stride);
+    copied.source = far.index.sources;
+    if (copy.count > rows) copy.count = copied.count = rows;
+    assert_int_equal(zest_plain_copy(&copy, 2, NULL), 0);
+    device_fine(device, zest_backward_cuda.copy(&copied, 1, &(zest_scratch){.device = device}));
+    device_get_cells(device, copied.to, rows * out_stride, got);
+    device_same(got, out, rows, out_stride, out_stride, 0, "copy");
+    free(x), free(out), free(got);
+}
+
+static void rows(void **state) {
+    (void)state;
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (int add = 0; add < 2; add++) {
+            one_collect(device, c, 12, 5, 768, add);
+            one_collect(device, c, 12, 5, 7, add);
+            one_collect(device, c, 900, 3, 64, add);
+            one_collect(device, c, 900, 3, 5, add);
+            one_collect(device, c, 1, 3, 8, add);
+        }
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* ---- Logits ---- */
+
+static void one_words(zest_device *device, int c, size_t items, size_t width, int twice) {
+    enum { WORDS = 3, VOCABULARY = 11 };
+    const uint32_t words[WORDS] = {7, 2, twice ? 7 : 10};
+    size_t table = VOCABULARY * (width + 1);
+    float *by = normals(items * WORDS, 1, 1), *lines = normals(WORDS * width, 2, 1),
+          *features = normals(items * width, 3, 1), *d = room(items * width), *head = normals(table, 4, 1);
+    zest_words_backward job = {by,    lines, features, d, words, head, head + VOCABULARY * width,
+                               items, WORDS, width};
+    zest_words_backward far = job;
+    far.by = device_put(device, by, items * WORDS * sizeof *by);
+    far.rows = device_put_cells(device, lines, WORDS * width);
+    far.features = device_put_cells(device, features, items * width);
+    far.d = device_put_cells(device, d, items * width);
+    far.words = device_put(device, words, sizeof words);
+    far.d_weight = device_put(device, head, table * sizeof *head);
+    far.d_bias = far.d_weight + VOCABULARY * width;
+    assert_int_equal(zest_plain_words_backward(&job, 1, NULL), 0);
+    device_fine(device, zest_backward_cuda.words(&far, 1, &(zest_scratch){.device = device}));
+    float *got = room(items * width), *got_head = fetch(device, far.d_weight, table * sizeof *head);
+    device_get_cells(device, far.d, items * width, got);
+    device_same(got, d, items, width, width, 1e-6 + device_step[c], "words");
+    device_same(got_head, head, 1, table, table, 1e-6 * (double)items, "words' head");
+    free(by), free(lines), free(features), free(d), free(head), free(got), free(got_head);
+}
+
+static void one_logits(zest_device *device, int c, size_t rows, size_t count, size_t first) {
+    size_t stride = (count + 7) / 8 * 8;
+    float *logits = normals(rows * count, 1, 3), *d = room(rows * stride), *got = room(rows * stride);
+    uint32_t *targets = malloc(rows * sizeof *targets);
+    zest_logit_sum *sums = malloc(rows * sizeof *sums);
+    double *weights = malloc(rows * sizeof *weights);
+    assert_true(targets && sums && weights);
+    for (size_t r = 0; r < rows; r++) {
+        targets[r] = (uint32_t)(r * 7919 % (2 * first + count));
+        sums[r] = (zest_logit_sum){4, 3.5 + (double)r, 0};
+        weights[r] = r % 3 ? 0.25 : -3;
+    }
+    zest_logits_backward job = {{logits, rows, first, count, targets}, sums, weights, d, stride}, far = job;
+    far.block.logits = device_put(device, logits, rows * count * sizeof *logits);
+    far.block.targets = device_put(device, targets, rows * sizeof *targets);
+    far.sums = device_put(device, sums, rows * sizeof *sums);
+    far.weights = device_put(device, weights, rows * sizeof *weights);
+    far.d = device_put_cells(device, d, rows * stride);
+    assert_int_equal(zest_plain_logits_backward(&job, 1, NULL), 0);
+    device_fine(device, zest_backward_cuda.logits(&far, 1, &(zest_scratch){.device = device}));
+    device_get_cells(device, far.d, rows * stride, got);
+    device_same(got, d, rows, count, stride, 1e-6 + device_step[c], "logits");
+    free(logits), free(d), free(got), free(targets), free(sums), free(weights);
+}
+
+static void logits(void **state) {
+    (void)state;
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        one_words(device, c, 1, 5, 0);
+        one_words(device, c, 70, 300, 0);
+        one_words(device, c, 9, 768, 1);
+        one_logits(device, c, 1, 1, 0);
+        one_logits(device, c, 33, 1113, 40);
+        one_logits(device, c, 5, 8192, 8192);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* ---- Attention ---- */
+
+typedef struct {
+    size_t heads, kv_heads, head_size;
+    int causal, past, masked;
+    size_t odd; /* cells behind a row that keep it from being aligned */
+} attention_case;
+
+static const attention_case attention_cases[] = {
+    {2, 2, 64, 0, 0, 0, 0},  {4, 2, 64, 1, 0, 0, 0},  {3, 1, 5, 1, 0, 0, 0},   {2, 1, 80, 1, 7, 0, 0},
+    {2, 2, 16, 0, 0, 1, 0},  {4, 2, 33, 1, 3, 1, 0},  {1, 1, 1, 1, 0, 1, 0},   {2, 1, 96, 1, 40, 1, 0},
+    {2, 1, 128, 1, 5, 0, 0}, {1, 1, 128, 0, 0, 1, 0}, {2, 1, 256, 1, 0, 0, 0}, {1, 1, 200, 0, 0, 1, 0},
+    {2, 2, 64, 0, 0, 0, 1},  {2, 2, 32, 1, 0, 0, 0},  {2, 1, 64, 1, 70, 1, 0}};
+static const uint32_t lengths[] = {37, 1, 150, 64, 65};
+enum { SEQUENCES = 5, LONGEST = 301 };
+
+typedef struct {
+    uint32_t q_start[SEQUENCES + 1], kv_start[SEQUENCES + 1];
+    float *x[8]; /* q, k, v, d_out; dq, dk, dv, out */
+    size_t count[8];
+    zest_mask mask;
+    zest_attention_backward job;
+} attention_data;
+
+static void make_attention(const attention_case *c, attention_data *a) {
+    memset(a, 0, sizeof *a);
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        a->q_start[s + 1] = a->q_start[s] + lengths[s];
+        a->kv_start[s + 1] = a->kv_start[s] + lengths[s] + (uint32_t)c->past;
+    }
+    size_t q = c->heads * c->head_size + 8 + c->odd, kv = c->kv_heads * c->head_size + 16 + c->odd;
+    size_t out = c->heads * c->head_size, rows = a->q_start[SEQUENCES], keys = a->kv_start[SEQUENCES];
+    const size_t counts[8] = {rows * q, keys * kv, keys * kv, rows * out,
+                              rows * q, keys * kv, keys * kv, rows * out};
+    for (size_t i = 0; i < 8; i++) {
+        a->count[i] = counts[i];
+        a->x[i] = i < 4 ? normals(counts[i], i + 1, 1) : room(counts[i]);
+    }
+    a->mask = zest_dropout_mask(&(zest_dropout){0, 0, 0.3, 9}, 0.3, 1, ZEST_DROPOUT_ATTENTION);
+    a->job = (zest_attention_backward){.forward = {.q_stride = q,
+                                                   .kv_stride = kv,
+                                                   .out_stride = out,
+                                                   .sequences = SEQUENCES,
+                                                   .heads = c->heads,
+                                                   .kv_heads = c->kv_heads,
+                                                   .head_size = c->head_size,
+                                                   .causal = c->causal,
+                                                   .scale = 1.0f / sqrtf((float)c->head_size),
+                                                   .longest = 150,
+                                                   .lanes = 1},
+                                       .mask = c->masked ? &a->mask : NULL,
+                                       .longest = LONGEST,
+                                       .keys = 150 + (size_t)c->past,
+                                       .rows = rows};
+}
+
+static void point(zest_attention_backward *job, float *const x[8], const uint32_t *q_start,
+                  const uint32_t *kv_start) {
+    job->forward.q = x[0], job->forward.k = x[1], job->forward.v = x[2], job->d_out = x[3];
+    job->dq = x[4], job->dk = x[5], job->dv = x[6], job->forward.out = x[7];
+    job->forward.q_start = q_start, job->forward.kv_start = kv_start;
+}
+
+static void one_attention(zest_device *device, int c, const attention_case *n) {
+    attention_data a;
+    zest_scratch scratch = {.device = device}, host = {0};
+    float *there[8];
+    make_attention(n, &a);
+    for (size_t i = 0; i < 8; i++) there[i] = device_put_cells(device, a.x[i], a.count[i]);
+    zest_attention_backward far = a.job;
+    point(&far, there, device_put(device, a.q_start, sizeof a.q_start),
+          device_put(device, a.kv_start, sizeof a.kv_start));
+    point(&a.job, a.x, a.q_start, a.kv_start);
+    assert_int_equal(zest_backward_plain.attention(&a.job, 2, &host), 0);
+    device_fine(device, zest_backward_cuda.attention(&far, 1, &scratch));
+    if (n->masked) {
+        assert_int_equal(zest_backward_plain.attention_masked(&a.job, 2, &host), 0);
+        device_fine(device, zest_backward_cuda.attention_masked(&far, 1, &scratch));
+    }
+    static const char *const names[] = {"dq", "dk", "dv", "out"};
+    const size_t strides[] = {a.job.forward.q_stride, a.job.forward.kv_stride, a.job.forward.kv_stride,
+                              a.job.forward.out_stride};
+    const size_t heads[] = {n->heads, n->kv_heads, n->kv_heads, n->heads};
+    for (size_t i = 0; i < (n->masked ? 4u : 3u); i++) {
+        float *got = room(a.count[4 + i]);
+        char what[80];
+        snprintf(what, sizeof what, "%s attention of heads of %zu%s%s: %s", device_names[c], n->head_size,
+                 n->causal ? ", causal" : "", n->masked ? ", masked" : "", names[i]);
+        device_get_cells(device, there[4 + i], a.count[4 + i], got);
+        device_same(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_size, strides[i],
+                    tolerance[c] * largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_size, strides[i]),
+                    what);
+        free(got);
+    }
+    for (size_t i = 0; i < 8; i++) free(a.x[i]);
+    free(host.data);
+}
+
+static void attentions(void **state) {
+    (void)state;
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        for (size_t i = 0; i < COUNT(attention_cases); i++) one_attention(device, c, &attention_cases[i]);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+/* ---- Products ---- */
+
+/* out += left' right: the gradient of a weight. */
+static void one_outer(zest_device *device, int c, size_t rows, size_t left, size_t right, size_t skip) {
+    size_t stride = left + skip;
+    zest_scratch scratch = {.device = device}, host = {0};
+    float *a = normals(rows * stride, 1, 1), *b = normals(rows * right, 2, 1),
+          *out = normals(left * right, 3, 1);
+    float *got_out = device_put(device, out, left * right * sizeof *out);
+    float *as = device_put_cells(device, a, rows * stride), *bs = device_put_cells(device, b, rows * right);
+    zest_linear job = {.weight = {b, ZEST_DTYPE_F32, rows, right, 0, 1},
+                       .transposed = 1,
+                       .perturbation = {.lanes = 1},
+                       .a = {a, a},
+                       .a_stride = stride,
+                       .a_transposed = 1,
+                       .rows = left,
+                       .out = {out, out},
+                       .out_stride = right,
+                       .residual = {out, out},
+                       .residual_stride = right,
+                       .wide = 1,
+                       .steady = 1};
+    zest_linear far = job;
+    far.weight.data = bs, far.weight.dtype = device_dtype(device);
+    far.a[0] = far.a[1] = as;
+    far.out[0] = far.out[1] = got_out;
+    far.residual[0] = far.residual[1] = got_out;
+    far.compute = device->compute;
+    assert_int_equal(zest_forward_plain.linear(&job, 1, &host), 0);
+    device_fine(device, device->operations->linear(&far, 1, &scratch));
+    float *got = fetch(device, got_out, left * right * sizeof *got);
+    char what[80];
+    snprintf(what, sizeof what, "%s %zu × %zu' × %zu", device_names[c], rows, left, right);
+    device_same(got, out, left, right, right, 3e-6 * sqrt((double)rows) + 1e-6, what);
+    free(a), free(b), free(out), free(got), free(host.data);
+}
+
+/* Matrices that stand below each other, for further inputs. */
+static void one_stack(zest_device *device, int c, size_t rows, size_t width) {
+    const size_t inputs[3] = {64, 16, 16};
+    zest_scratch scratch = {.device = device}, host = {0};
+    float *a = normals(rows * 96, 1, 1), *out = room(rows * width), *got = room(rows * width);
+    float *as = device_put_cells(device, a, rows * 96), *outs = device_put_cells(device, out, rows * width);
+    zest_weight parts[3], far[3];
+    float whole[96 * 200];
+    for (size_t i = 0, at = 0; i < 3; at += inputs[i++] * width) {
+        parts[i] = weight(device_dtype(device), inputs[i], width, 5 + i, 1, 77 + at);
+        assert_int_equal(zest_dtype_to_float(parts[i].dtype, parts[i].data, inputs[i] * width, whole + at),
+                         0);
+        far[i] = device_put_weight(device, &parts[i]);
+    }
+    zest_linear_part more[2] = {{far[1], {0}}, {far[2], {0}}};
+    zest_linear job = {.weight = {whole, ZEST_DTYPE_F32, 96, width, 0, 1},
+                       .transposed = 1,
+                       .perturbation = {.lanes = 1},
+                       .a = {a, a},
+                       .a_stride = 96,
+                       .rows = rows,
+                       .out = {out, out},
+                       .out_stride = width,
+                       .steady = 1};
+    zest_linear there = job;
+    there.weight = far[0], there.more = more, there.more_count = 2;
+    there.a[0] = there.a[1] = as, there.out[0] = there.out[1] = outs;
+    there.compute = device->compute;
+    assert_int_equal(zest_forward_plain.linear(&job, 1, &host), 0);
+    device_fine(device, device->operations->linear(&there, 1, &scratch));
+    device_get_cells(device, outs, rows * width, got);
+    device_same(got, out, rows, width, width, 2e-5 + 2 * device_step[c], "matrices below each other");
+    for (size_t i = 0; i < 3; i++) release(&parts[i]);
+    free(a), free(out), free(got), free(host.data);
+}
+
+static void products(void **state) {
+    (void)state;
+    for (int c = 0; c < COMPUTES; c++) {
+        zest_device *device = device_open(device_computes[c]);
+        one_outer(device, c, 1, 1, 1, 0);
+        one_outer(device, c, 37, 5, 3, 2);
+        one_outer(device, c, 150, 64, 200, 0);
+        one_outer(device, c, 333, 256, 72, 512);
+        one_outer(device, c, 50, 1113, 64, 7);
+        for (int again = 0; again < 3; again++) one_outer(device, c, 1000, 128, 256, 0);
+        one_stack(device, c, 3, 40);
+        one_stack(device, c, 130, 200);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms),    cmocka_unit_test(columns),    cmocka_unit_test(activations),
+        cmocka_unit_test(drops),    cmocka_unit_test(rows),       cmocka_unit_test(logits),
+        cmocka_unit_test(products), cmocka_unit_test(attentions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
