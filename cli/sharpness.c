@@ -50,7 +50,8 @@ static zest_status find_names(char *list, const char **names, size_t count, zest
 /* FILE.svg, and FILE-slice.svg when there are slices. */
 static zest_status draw(const zest_sharpness_series *series, size_t count, const char *path,
                         zest_error *error) {
-    zest_plot *plot = zest_sharpness_figure(series, count), *slices = zest_sharpness_slices(series, count);
+    zest_plot *plot = zest_sharpness_figure(series, count, (zest_sharpness_style){.title = "Sharpness"}),
+              *slices = zest_sharpness_slices(series, count);
     zest_buffer second = {0};
     size_t stem = strlen(path);
     if (stem > 4 && !strcmp(path + stem - 4, ".svg")) stem -= 4;

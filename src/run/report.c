@@ -23,7 +23,7 @@ static const section sections[] = {
     {"dev", "Development set", zest_report_dev, 1},
     {"sensitivity", "Sensitivity to t", zest_report_sensitivity, 1},
     {"tilt", "Tilt", zest_report_tilt, 1},
-    {"sharpness", "Sharpness", zest_report_sharpness, 1},
+    {"sharpness", "Sharpness", zest_report_sharpness, 0},
     {"speed", "Speed", zest_report_speed, 1},
     {"details", "Each run", zest_report_details, 0},
 };

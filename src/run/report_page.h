@@ -3,6 +3,8 @@
 #ifndef ZEST_RUN_REPORT_PAGE_H
 #define ZEST_RUN_REPORT_PAGE_H
 
+#include <jansson.h>
+
 #include "plot/plot.h"
 #include "run/report.h"
 
@@ -89,11 +91,17 @@ int zest_report_is_sweep(const char *path);
 /* The runs of the sweep in a folder, with their results. Free the plan whatever this says. */
 zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, zest_error *error);
 
+/* ---- report_sharpness.c ---- */
+
+/* RUN/sharpness.json, or NULL: there is none, or it cannot be read. */
+json_t *zest_report_read_sharpness(const zest_report_run *run);
+
 /* ---- The sections ---- */
 
-void zest_report_sweep(zest_report_page *page);        /* report_sweep.c */
-void zest_report_sweep_tilts(zest_report_page *page);  /* report_sweep.c */
-void zest_report_sweep_curves(zest_report_page *page); /* report_sweep_curves.c */
+void zest_report_sweep(zest_report_page *page);           /* report_sweep.c */
+void zest_report_sweep_tilts(zest_report_page *page);     /* report_sweep.c */
+void zest_report_sweep_curves(zest_report_page *page);    /* report_sweep_curves.c */
+void zest_report_sweep_sharpness(zest_report_page *page); /* report_sweep_sharpness.c */
 
 void zest_report_runs(zest_report_page *page);        /* report_table.c */
 void zest_report_settings(zest_report_page *page);    /* report_table.c: mean over seeds */

@@ -9,8 +9,7 @@
 
 enum { FILE_MOST = 64 << 20, RADII_MOST = 64, TOP_MOST = 64 };
 
-/* RUN/sharpness.json, or NULL: there is none, or it cannot be read. */
-static json_t *read_found(const zest_report_run *run) {
+json_t *zest_report_read_sharpness(const zest_report_run *run) {
     char *path = zest_file_join(run->path, "sharpness.json");
     zest_buffer text = {0};
     json_t *found = NULL;
@@ -104,12 +103,16 @@ static int draw_top(zest_report_page *page, json_t *const *found) {
 
 void zest_report_sharpness(zest_report_page *page) {
     size_t const before = page->body.size, count = page->report->count;
+    if (page->report->sweep) {
+        zest_report_sweep_sharpness(page);
+        return;
+    }
     json_t **found = calloc(count + 1, sizeof *found);
     if (!found) {
         page->status = zest_error_memory(&page->error, "the sharpness of runs", count * sizeof *found);
         return;
     }
-    for (size_t i = 0; i < count; i++) found[i] = read_found(&page->report->runs[i]);
+    for (size_t i = 0; i < count; i++) found[i] = zest_report_read_sharpness(&page->report->runs[i]);
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     int any = draw_losses(page, found);
     if (!page->status) any |= draw_top(page, found);

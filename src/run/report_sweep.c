@@ -65,6 +65,7 @@ static void add_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *o
     char room[128];
     zest_sweep_row_name(s, row, &name);
     zest_report_escape(out, zest_sensitivity_name(name.data ? name.data : "", room, sizeof room));
+    out->failed |= name.failed;
     zest_buffer_free(&name);
 }
 

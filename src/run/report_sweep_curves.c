@@ -111,7 +111,8 @@ static void draw_row(zest_report_page *page, size_t row) {
     zest_sweep_row_name(s, row, &name);
     zest_sensitivity_name(name.data ? name.data : "", shown, sizeof shown);
     zest_buffer_format(&title, "Dev set over time: %s by t", shown);
-    zest_buffer_format(&id, "t-curves-%zu", row + 1);
+    zest_buffer_text(&id, "t-curves-");
+    zest_sweep_safe(&id, name.data ? name.data : "");
     if (!gather(page->report, row, &c) || name.failed || title.failed || id.failed)
         page->status = zest_error_memory(&page->error, "curves of a sweep", s->tilt_count);
     if (!page->status) {

@@ -12,21 +12,6 @@ static const double AIR = 1.35; /* a factor of t, at either end of the axis */
 
 static int is_tilted(const zest_sensitivity_point *p) { return p->t > 0 && isfinite(p->value.mean); }
 
-/* The values of t above 0, ascending. */
-static size_t find_tilts(const zest_sensitivity_point *points, size_t count, double tilts[TILTS_MOST]) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = 0;
-        if (!is_tilted(&points[i])) continue;
-        while (at < used && tilts[at] < points[i].t) at++;
-        if (used == TILTS_MOST || (at < used && tilts[at] == points[i].t)) continue;
-        memmove(tilts + at + 1, tilts + at, (used - at) * sizeof *tilts);
-        tilts[at] = points[i].t;
-        used++;
-    }
-    return used;
-}
-
 const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
     static const struct {
         const char *name, *shown;
@@ -105,7 +90,7 @@ static void draw_line(const work *w, zest_plot_panel *panel, const char *task, c
 }
 
 static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, const char *labels,
-                       const double *tilts, size_t tilt_count) {
+                       const zest_sensitivity_tilts *tilts) {
     const char *metric = NULL;
     char text[NAME_ROOM];
     for (size_t i = 0; i < w->count && !metric; i++)
@@ -115,7 +100,7 @@ static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, 
     zest_plot_panel_title(panel, text);
     zest_plot_axis_x(panel, "t", ZEST_PLOT_LOG);
     zest_plot_range_x(panel, w->low, w->high);
-    zest_plot_ticks_x(panel, tilt_count, tilts);
+    zest_plot_ticks_x(panel, tilts->count, tilts->values);
     snprintf(text, sizeof text, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
     zest_plot_axis_y(panel, text, ZEST_PLOT_LINEAR);
     draw_mezo(w, panel, task, labels);
@@ -142,15 +127,16 @@ static size_t seeds(const work *w) {
 
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
                                    zest_sensitivity_style style) {
-    double tilts[TILTS_MOST];
+    zest_sensitivity_tilts tilts = {.count = 0};
     zest_sensitivity_panels panels = {0};
     work w = {.points = points, .count = count};
-    size_t const tilt_count = find_tilts(points, count, tilts);
-    if (tilt_count < 2) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (is_tilted(&points[i])) zest_sensitivity_note_tilt(&tilts, points[i].t);
+    if (tilts.count < 2) return NULL;
     for (size_t i = 0; i < count; i++) zest_sensitivity_note(&panels, points[i].task, points[i].labels);
     find_lines(&w);
-    w.low = tilts[0] / AIR;
-    w.high = tilts[tilt_count - 1] * AIR;
+    w.low = tilts.values[0] / AIR;
+    w.high = tilts.values[tilts.count - 1] * AIR;
     zest_plot *plot = zest_sensitivity_plot(&panels, style,
                                             "The result against the tilt t on a logarithmic axis, a panel "
                                             "for each task and kind of labels, a line for "
@@ -167,11 +153,21 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     for (size_t t = 0; t < panels.task_count; t++)
         for (size_t l = 0; l < panels.label_count; l++)
             draw_panel(&w, zest_sensitivity_panel(plot, &panels, t, l), panels.tasks[t], panels.labels[l],
-                       tilts, tilt_count);
+                       &tilts);
     return plot;
 }
 
-/* ---- Panels ---- */
+/* ---- What the figures share ---- */
+
+void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t) {
+    size_t at = 0, used = tilts->count;
+    double *values = tilts->values;
+    while (at < used && values[at] < t) at++;
+    if (!(t > 0) || used == ZEST_SENSITIVITY_MOST || (at < used && values[at] == t)) return;
+    memmove(values + at + 1, values + at, (used - at) * sizeof *values);
+    values[at] = t;
+    tilts->count++;
+}
 
 static void note(const char **names, size_t *count, const char *name) {
     size_t at = 0;

@@ -7,10 +7,10 @@
 #include "run/sensitivity_panels.h"
 
 /* Tilts have the colours of the plot in the order of t; MeZO is grey and dashed, as everywhere. */
-static zest_plot_style style_of(const zest_sensitivity_curve *c, const double *tilts, size_t tilt_count) {
+static zest_plot_style style_of(const zest_sensitivity_curve *c, const zest_sensitivity_tilts *tilts) {
     size_t at = 0;
     if (c->t == 0) return (zest_plot_style){.colour = ZEST_PLOT_GREY, .width = 2, .dash = ZEST_PLOT_DASHED};
-    while (at < tilt_count && tilts[at] < c->t) at++;
+    while (at < tilts->count && tilts->values[at] < c->t) at++;
     return (zest_plot_style){.colour = 1 + (int)(at % (ZEST_PLOT_GREY - 1)),
                              .width = 1.8,
                              .dash = at >= ZEST_PLOT_GREY - 1 ? ZEST_PLOT_DASH_DOT : ZEST_PLOT_SOLID};
@@ -36,22 +36,8 @@ static void draw_curve(zest_plot_panel *panel, const zest_sensitivity_curve *c, 
     free(room);
 }
 
-static size_t find_tilts(const zest_sensitivity_curve *curves, size_t count, double *tilts, size_t most) {
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = 0;
-        if (!(curves[i].t > 0)) continue;
-        while (at < used && tilts[at] < curves[i].t) at++;
-        if (used == most || (at < used && tilts[at] == curves[i].t)) continue;
-        memmove(tilts + at + 1, tilts + at, (used - at) * sizeof *tilts);
-        tilts[at] = curves[i].t;
-        used++;
-    }
-    return used;
-}
-
 static void draw_panel(zest_plot_panel *panel, const zest_sensitivity_curve *curves, size_t count,
-                       const char *task, const char *labels, const double *tilts, size_t tilt_count) {
+                       const char *task, const char *labels, const zest_sensitivity_tilts *tilts) {
     char text[128];
     int any = 0;
     for (size_t i = 0; i < count; i++) {
@@ -64,17 +50,19 @@ static void draw_panel(zest_plot_panel *panel, const zest_sensitivity_curve *cur
             snprintf(text, sizeof text, "%s%s", c->metric, strcmp(c->metric, "loss") ? " (%)" : "");
             zest_plot_axis_y(panel, text, ZEST_PLOT_LINEAR);
         }
-        draw_curve(panel, c, style_of(c, tilts, tilt_count));
+        draw_curve(panel, c, style_of(c, tilts));
     }
 }
 
 zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t count,
                                    zest_sensitivity_style style) {
-    double tilts[ZEST_SENSITIVITY_MOST];
+    zest_sensitivity_tilts tilts = {.count = 0};
     zest_sensitivity_panels panels = {0};
-    size_t const tilt_count = find_tilts(curves, count, tilts, ZEST_SENSITIVITY_MOST);
-    for (size_t i = 0; i < count; i++) zest_sensitivity_note(&panels, curves[i].task, curves[i].labels);
-    if (!tilt_count || !panels.task_count) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        zest_sensitivity_note(&panels, curves[i].task, curves[i].labels);
+        zest_sensitivity_note_tilt(&tilts, curves[i].t);
+    }
+    if (!tilts.count || !panels.task_count) return NULL;
     zest_plot *plot = zest_sensitivity_plot(&panels, style,
                                             "The result on the dev set against the step, a panel for each "
                                             "task and kind of labels, a line for each t "
@@ -82,6 +70,6 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
     for (size_t t = 0; t < panels.task_count; t++)
         for (size_t l = 0; l < panels.label_count; l++)
             draw_panel(zest_sensitivity_panel(plot, &panels, t, l), curves, count, panels.tasks[t],
-                       panels.labels[l], tilts, tilt_count);
+                       panels.labels[l], &tilts);
     return plot;
 }

@@ -12,6 +12,13 @@ typedef struct {
     size_t task_count, label_count, columns;
 } zest_sensitivity_panels;
 
+/* Values of t above 0, ascending, each once. */
+typedef struct {
+    double values[ZEST_SENSITIVITY_MOST];
+    size_t count;
+} zest_sensitivity_tilts;
+void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t);
+
 /* There are results of this task with these labels. */
 void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels);
 /* An empty figure with room for all panels. */

@@ -103,9 +103,18 @@ typedef struct {
     const char *name;
 } zest_sharpness_series;
 
+typedef struct {
+    const char *title; /* NULL: none, and no line of settings below it */
+    double width;      /* 0: what suits */
+    int stacked;       /* panels below each other, not side by side */
+} zest_sharpness_style;
+
 /* The paper's figures 2 and 4: losses nearby against the radius, the largest eigenvalues; to be freed; NULL
  * when memory is short. */
-zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count);
+zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count,
+                                 zest_sharpness_style style);
+/* "SST-2, 256 train examples; ...": on what, and what the bands are. */
+void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, zest_buffer *out);
 /* Slices: one panel for all lines, one a model for planes; NULL when there are none, too. */
 zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t count);
 

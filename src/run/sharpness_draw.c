@@ -182,45 +182,52 @@ static const char *word(const json_t *found, const char *name) {
     return text ? text : "";
 }
 
-static void add_subtitle(zest_plot *plot, const group *groups, size_t count, const json_t *first, int both) {
-    zest_buffer text = {0};
-    size_t most = 0;
-    for (size_t g = 0; g < count; g++)
+void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, zest_buffer *out) {
+    group groups[MOST];
+    const json_t *first = count ? series[0].found : NULL;
+    size_t used = find_groups(series, count, groups), most = 0;
+    for (size_t g = 0; g < used; g++)
         if (members(&groups[g]) > most) most = members(&groups[g]);
     double examples = zest_sharpness_number(first, "examples", NULL),
            slopes = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
-    zest_buffer_format(&text, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
-    if (both && isfinite(slopes) && slopes != examples)
-        zest_buffer_format(&text, " (eigenvalues: %.0f)", slopes);
+    zest_buffer_format(out, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
+    if (isfinite(slopes) && slopes != examples) zest_buffer_format(out, " (eigenvalues: %.0f)", slopes);
     if (json_array_size(nearby(first)))
-        zest_buffer_format(&text, "; %.0f perturbations at each radius",
+        zest_buffer_format(out, "; %.0f perturbations at each radius",
                            zest_sharpness_number(first, "samples", NULL));
     if (most > 1)
-        zest_buffer_format(&text, "; mean ± standard error over %zu runs", most);
+        zest_buffer_format(out, "; mean ± standard error over %zu runs", most);
     else
-        zest_buffer_text(&text, "; band: one standard deviation");
-    zest_plot_subtitle(plot, text.data);
-    zest_buffer_free(&text);
+        zest_buffer_text(out, "; band: one standard deviation");
 }
 
-zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count) {
+zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count,
+                                 zest_sharpness_style style) {
     group groups[MOST];
     size_t used = find_groups(series, count, groups);
     int left = 0, right = 0;
     for (size_t g = 0; g < used; g++)
         left |= longest(&groups[g], nearby) > 0, right |= longest(&groups[g], top) > 0;
-    zest_plot *plot = zest_plot_new(1, left && right ? 2 : 1, left && right ? 960 : 560, 420);
-    zest_plot_title(plot, "Sharpness",
+    int const both = left && right, rows = both && style.stacked ? 2 : 1,
+              columns = both && !style.stacked ? 2 : 1;
+    zest_plot *plot = zest_plot_new(rows, columns, style.width > 0 ? style.width : 80 + 440 * columns,
+                                    (style.title ? 120 : 70) + (style.stacked ? 240 : 300) * rows);
+    zest_plot_title(plot, style.title,
                     "Mean loss of perturbed weights against the length of the perturbation, with a band, for "
                     "each model; and "
                     "the largest eigenvalues of the Hessian.");
-    add_subtitle(plot, groups, used, count ? series[0].found : NULL, right);
+    if (style.title) {
+        zest_buffer text = {0};
+        zest_sharpness_settings(series, count, &text);
+        zest_plot_subtitle(plot, text.data);
+        zest_buffer_free(&text);
+    }
     zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
     if (left || !right) {
         zest_plot_axis_x(panel, "radius ‖ε‖", ZEST_PLOT_LINEAR);
         zest_plot_axis_y(panel, "loss", ZEST_PLOT_LINEAR);
         for (size_t g = 0; g < used; g++) draw_losses(panel, &groups[g]);
     }
-    if (right) draw_top(zest_plot_at(plot, 0, left ? 1 : 0), groups, used);
+    if (right) draw_top(zest_plot_at(plot, both ? rows - 1 : 0, both ? columns - 1 : 0), groups, used);
     return plot;
 }

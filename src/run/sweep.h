@@ -114,7 +114,7 @@ int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
 double zest_sweep_tilt(const zest_sweep_run *run);
 int zest_sweep_is_mezo(const zest_sweep_run *run);
 const char *zest_sweep_method(const zest_sweep_run *run); /* its name */
-int zest_sweep_takes_gradients(const char *method);
+int zest_sweep_first_order(const char *method);
 /* Does the method look at the option at all? */
 int zest_sweep_matters(const char *method, zest_option_id id);
 /* The value of a list for a run whose method and task are known; NULL: it has none. *counts: whether the list
@@ -125,6 +125,8 @@ const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, con
 zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *values,
                                     const zest_sweep_values *tasks, zest_error *error);
 
+/* Letters, digits and a few signs that mean nothing to shells, file systems and HTML; '_' for all others. */
+void zest_sweep_safe(zest_buffer *out, const char *text);
 zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
 
 /* ---- Results: sweep_results.c ---- */

@@ -18,8 +18,7 @@ const char *zest_sweep_task_name(const char *task, char *room, size_t size) {
     return room;
 }
 
-/* Letters, digits and a few signs that mean nothing to shells and file systems. */
-static void add_safe(zest_buffer *out, const char *text) {
+void zest_sweep_safe(zest_buffer *out, const char *text) {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+=-_";
     for (; *text; text++) {
         char c = strchr(good, *text) ? *text : '_';
@@ -37,7 +36,7 @@ static void add_part(zest_buffer *out, const zest_sweep_run *run, zest_option_id
     else if (id != ZEST_OPTION_TASK && id != ZEST_OPTION_METHOD)
         zest_buffer_text(out, zest_option_row_at(id)->name);
     int path = id == ZEST_OPTION_TASK || id == ZEST_OPTION_MODEL || id == ZEST_OPTION_DATA;
-    add_safe(out, path ? zest_sweep_task_name(value, room, sizeof room) : value);
+    zest_sweep_safe(out, path ? zest_sweep_task_name(value, room, sizeof room) : value);
 }
 
 /* ---- Which options a name has ---- */

@@ -38,12 +38,12 @@ const char *zest_sweep_method(const zest_sweep_run *run) {
     return method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback;
 }
 
-int zest_sweep_takes_gradients(const char *method) {
+int zest_sweep_first_order(const char *method) {
     return strcmp(method, "mezo") && strncmp(method, "zest", 4);
 }
 
 int zest_sweep_matters(const char *method, zest_option_id id) {
-    int first = zest_sweep_takes_gradients(method), adamw = !strcmp(method, "adamw"),
+    int first = zest_sweep_first_order(method), adamw = !strcmp(method, "adamw"),
         tsam = !strcmp(method, "tsam"), neighbours = tsam || !strcmp(method, "esam"),
         tilted = tsam || !strncmp(method, "zest", 4);
     switch (id) {

@@ -120,7 +120,7 @@ double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
 
 /* First-order methods are not rivals of the others: they pay for gradients. */
 int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
-    return zest_sweep_takes_gradients(zest_sweep_method(&s->plan->runs[s->rows[row]]));
+    return zest_sweep_first_order(zest_sweep_method(&s->plan->runs[s->rows[row]]));
 }
 
 int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {

@@ -124,7 +124,7 @@ static int rank(const char *label, const zest_sweep_run *run) {
     char room[128];
     if (!label) return 1;
     if (!strcmp(label, zest_sweep_method(run))) return 4;
-    if (!strcmp(label, zest_sweep_takes_gradients(zest_sweep_method(run)) ? "first" : "zeroth")) return 3;
+    if (!strcmp(label, zest_sweep_first_order(zest_sweep_method(run)) ? "first" : "zeroth")) return 3;
     return task && !strcasecmp(label, zest_sweep_task_name(task, room, sizeof room)) ? 2 : 0;
 }
 

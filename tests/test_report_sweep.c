@@ -1,0 +1,179 @@
+/* The report of a sweep: its tables and figures are there, whatever its tasks are called. */
+#include "run/folder.h"
+#include "run/report.h"
+#include "tests/sweep.h"
+
+static char folder[64];
+
+static int set_up(void **state) {
+    (void)state;
+    test_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    test_remove(folder);
+    return 0;
+}
+
+/* ---- A made-up sweep ---- */
+
+static double worth(const zest_sweep_run *run) {
+    double t = zest_sweep_tilt(run), seed = strtod(run->value[ZEST_OPTION_SEED], NULL);
+    return 0.5 + (t > 0 ? 0.01 * t : 0) + 0.001 * seed;
+}
+
+static void write_log(const zest_folder *names, const zest_sweep_run *run) {
+    zest_log_writer *w;
+    zest_log_option const options[] = {{"method", run->value[ZEST_OPTION_METHOD]},
+                                       {"t", run->value[ZEST_OPTION_T] ? run->value[ZEST_OPTION_T] : "1"},
+                                       {"seed", run->value[ZEST_OPTION_SEED]}};
+    zest_log_start start = {.time = 1.75e9, .version = "1", .options = options, .option_count = 3};
+    start.model.family = "roberta", start.task.name = "a task", start.task.metric = "accuracy";
+    assert_int_equal(zest_log_open(names->log, &w, NULL), ZEST_OK);
+    assert_int_equal(zest_log_write_start(w, &start, NULL), ZEST_OK);
+    for (uint64_t step = 0; step <= 200; step += 100) {
+        zest_log_eval e = zest_log_eval_none();
+        e.step = step, e.n = 10, e.best = 1;
+        e.value = e.accuracy = worth(run) * (double)(step + 100) / 300;
+        strcpy(e.part, "dev");
+        assert_int_equal(zest_log_write_eval(w, &e, NULL), ZEST_OK);
+    }
+    assert_int_equal(zest_log_close(w, NULL), ZEST_OK);
+}
+
+static void write_run(const zest_sweep_run *run) {
+    char path[512], result[300];
+    zest_folder names;
+    zest_options options;
+    snprintf(path, sizeof path, "%s/runs/%s", folder, run->name);
+    assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
+    assert_int_equal(zest_folder_of(path, &names, NULL), ZEST_OK);
+    zest_options_init(&options);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (run->value[id])
+            assert_int_equal(zest_options_set_id(&options, (zest_option_id)id, run->value[id], NULL),
+                             ZEST_OK);
+    assert_int_equal(zest_folder_write_options(&names, ZEST_FOR_TRAIN, &options, NULL), ZEST_OK);
+    snprintf(result, sizeof result,
+             "{\"metric\": \"accuracy\", \"best_step\": 200, \"seconds\": 9, \"dev\": {\"value\": %.3f, "
+             "\"accuracy\": "
+             "%.3f, \"loss\": 0.5}, \"test\": {\"value\": %.3f, \"accuracy\": %.3f, \"loss\": 0.6}}",
+             worth(run), worth(run), worth(run), worth(run));
+    assert_int_equal(zest_file_write(names.result, result, strlen(result), NULL), ZEST_OK);
+    write_log(&names, run);
+    zest_options_free(&options);
+    zest_folder_free(&names);
+}
+
+static void write_sharpness(const char *name) {
+    static const char text[] =
+        "{\"task\": \"SST-2\", \"split\": \"train\", \"examples\": 5, \"samples\": 7, \"loss\": 1, "
+        "\"neighbourhood\": [{\"radius\": 1, \"mean\": {\"value\": 2}, \"spread\": {\"value\": 0.5}}], "
+        "\"hessian\": {\"top\": [{\"value\": 9, \"residual\": 1}, {\"value\": -1, \"residual\": 0.1}]}}";
+    char path[512];
+    snprintf(path, sizeof path, "%s/runs/%s/sharpness.json", folder, name);
+    assert_int_equal(zest_file_write(path, text, strlen(text), NULL), ZEST_OK);
+}
+
+/* All runs but the last `missing` of them. */
+static size_t make_sweep(const char *grid, size_t missing) {
+    char path[256];
+    zest_sweep_plan plan = plan_of(grid);
+    snprintf(path, sizeof path, "%s/runs", folder);
+    assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
+    snprintf(path, sizeof path, "%s/grid", folder);
+    assert_int_equal(zest_file_write(path, grid, strlen(grid), NULL), ZEST_OK);
+    for (size_t i = 0; i + missing < plan.count; i++) write_run(&plan.runs[i]);
+    size_t count = plan.count;
+    zest_sweep_plan_free(&plan);
+    return count;
+}
+
+static char *page_of(size_t runs) {
+    char out[256], figures[256];
+    char *path = folder;
+    zest_report report;
+    zest_error error = {0};
+    zest_buffer page = {0};
+    snprintf(out, sizeof out, "%s/page.html", folder);
+    snprintf(figures, sizeof figures, "%s/figures", folder);
+    if (zest_report_load(&path, 1, &report, &error)) fail_msg("%s", error.message);
+    assert_int_equal(report.count, runs);
+    if (zest_report_write(&report, out, figures, &error)) fail_msg("%s", error.message);
+    zest_report_free(&report);
+    assert_int_equal(zest_file_read(out, 1 << 26, &page, NULL), ZEST_OK);
+    return page.data;
+}
+
+static void has(const char *page, const char *words) {
+    if (!strstr(page, words)) fail_msg("'%s' is not in the page", words);
+}
+
+/* ---- Tests ---- */
+
+static void a_sweep_is_one_page(void **state) {
+    (void)state;
+    size_t count =
+        make_sweep("task = SST-2, /x/<b>&\"evil\".task\nmethod = mezo, zest-n, sgd\nt = 1, 5, 20\nseed = "
+                   "1, 2, 3\nlabel-noise = 0, 0.3\n",
+                   0);
+    assert_int_equal(count, 2 * 2 * 3 * 5);
+    write_sharpness("SST-2-noise0-mezo-seed1");
+    write_sharpness("SST-2-noise0-mezo-seed2");
+    char *page = page_of(count);
+    has(page, "A sweep of 60 runs");
+    has(page, "standard error over 2 runs");
+    has(page, "<h3>Test, clean labels</h3>");
+    has(page, "<h3>Test, 30 % of the labels switched</h3>");
+    has(page, "Difference from MeZO of the same seed");
+    has(page, "id=\"figure-by-t-test\"");
+    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST_N, behind MeZO */
+    has(page, "id=\"figure-sharpness-SST-2\"");
+    has(page, ">MeZO</text>");
+    has(page, "&lt;b&gt;&amp;&quot;evil&quot;");
+    assert_null(strstr(page, "<b>&"));
+    assert_null(strstr(page, "id=\"loss\"")); /* curves of different tasks say nothing side by side */
+    free(page);
+    static const char *const files[] = {"by-t-test.svg", "by-t-dev.svg", "t-curves-zest-n.svg"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[256];
+        zest_buffer svg = {0};
+        snprintf(path, sizeof path, "%s/figures/%s", folder, files[i]);
+        assert_int_equal(zest_file_read(path, 1 << 20, &svg, NULL), ZEST_OK);
+        has(svg.data, "MeZO (t = 0)");
+        has(svg.data, "&lt;b&gt;&amp;&quot;evil&quot;, clean labels");
+        zest_buffer_free(&svg);
+    }
+}
+
+/* While it is at work: what is finished counts; with one t there is no figure. */
+static void an_unfinished_sweep_has_a_page(void **state) {
+    (void)state;
+    size_t count = make_sweep("task = SST-2\nmethod = mezo, zest-n\nt = 5\nseed = 1, 2\n", 1);
+    char *page = page_of(count - 1);
+    has(page, "3 of 4 runs are finished");
+    assert_null(strstr(page, "figure-by-t-test"));
+    has(page, "id=\"dev\""); /* few runs of one task: curves */
+    free(page);
+}
+
+static void a_sweep_without_runs_is_refused(void **state) {
+    (void)state;
+    char *path = folder;
+    zest_report report;
+    zest_error error = {0};
+    make_sweep("task = SST-2\nmethod = mezo\nseed = 1\n", 1);
+    assert_int_equal(zest_report_load(&path, 1, &report, &error), ZEST_ERROR_FORMAT);
+    has(error.message, "no run of this sweep has begun");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_sweep_is_one_page, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unfinished_sweep_has_a_page, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sweep_without_runs_is_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
