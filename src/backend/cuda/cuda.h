@@ -96,7 +96,6 @@ struct zest_cuda {
     zest_gemm_plan *plans;
     size_t plan_next;
     int tune;       /* choose among algorithms by their time */
-    size_t chunk;   /* bytes of a result that an activation follows while it is in the cache; 0: all */
     int split;      /* fp32 products by bf16 ones */
     unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;

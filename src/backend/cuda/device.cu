@@ -264,11 +264,9 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->tune = !tune || strcmp(tune, "off") != 0;
     const char *plain = getenv("ZEST_CUDA_F32");
     cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
-    /* For experiments. */
-    const char *chunk = getenv("ZEST_CUDA_CHUNK"), *ahead = getenv("ZEST_CUDA_AHEAD");
+    const char *ahead = getenv("ZEST_CUDA_AHEAD");
     cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
                                                                                  : ZEST_CUDA_SLOTS;
-    if (chunk) cuda->chunk = (size_t)strtoull(chunk, NULL, 10) << 20;
     zest_status status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);

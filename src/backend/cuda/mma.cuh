@@ -41,16 +41,6 @@ __device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uin
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-template <class T> __device__ __forceinline__ uint32_t pack(float low, float high);
-template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(uint32_t *)&both;
-}
-template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
-    __half2 both = __floats2half2_rn(low, high);
-    return *(uint32_t *)&both;
-}
-
 /* Rows of a tile; what is beyond the rows or the head is 0. */
 template <class T, int SIZE, int ROWS>
 __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
