@@ -30,7 +30,8 @@ static void write_log(const zest_folder *names, const zest_sweep_run *run) {
                                        {"t", run->value[ZEST_OPTION_T] ? run->value[ZEST_OPTION_T] : "1"},
                                        {"seed", run->value[ZEST_OPTION_SEED]}};
     zest_log_start start = {.time = 1.75e9, .version = "1", .options = options, .option_count = 3};
-    start.model.family = "roberta", start.task.name = "a task", start.task.metric = "accuracy";
+    start.model.family = "roberta", start.task.name = run->value[ZEST_OPTION_TASK],
+    start.task.metric = "accuracy", start.train = 7, start.dev = 5, start.test = 6;
     assert_int_equal(zest_log_open(names->log, &w, NULL), ZEST_OK);
     assert_int_equal(zest_log_write_start(w, &start, NULL), ZEST_OK);
     for (uint64_t step = 0; step <= 200; step += 100) {
@@ -134,6 +135,7 @@ static void a_sweep_is_one_page(void **state) {
     has(page, ">MeZO</text>");
     has(page, "&lt;b&gt;&amp;&quot;evil&quot;");
     assert_null(strstr(page, "<b>&"));
+    assert_null(strstr(page, "Examples:"));   /* the two tasks have their own */
     assert_null(strstr(page, "id=\"loss\"")); /* curves of different tasks say nothing side by side */
     free(page);
     static const char *const files[] = {"by-t-test.svg", "by-t-dev.svg", "t-curves-zest-n.svg"};
@@ -154,6 +156,7 @@ static void an_unfinished_sweep_has_a_page(void **state) {
     size_t count = make_sweep("task = SST-2\nmethod = mezo, zest-n\nt = 5\nseed = 1, 2\n", 1);
     char *page = page_of(count - 1);
     has(page, "3 of 4 runs are finished");
+    has(page, "Examples: 7 to train, 5 dev, 6 test.");
     assert_null(strstr(page, "figure-by-t-test"));
     has(page, "id=\"dev\""); /* few runs of one task: curves */
     free(page);

@@ -59,6 +59,15 @@ static void write_title(const zest_report *report, zest_buffer *out) {
     zest_report_escape(out, task);
 }
 
+/* Runs on several tasks, or on samples of several sizes, have no numbers in common. */
+static int same_examples(const zest_report *report) {
+    for (size_t i = 1; i < report->count; i++) {
+        const zest_log_start *a = session(&report->runs[0]), *b = session(&report->runs[i]);
+        if (a->train != b->train || a->dev != b->dev || a->test != b->test) return 0;
+    }
+    return shared(report, task_of) != NULL;
+}
+
 static void write_header(const zest_report *report, zest_buffer *out) {
     const char *family = shared(report, family_of), *device = shared(report, device_of);
     const zest_log_start *start = report->count ? session(&report->runs[0]) : NULL;
@@ -73,7 +82,7 @@ static void write_header(const zest_report *report, zest_buffer *out) {
         if (device) zest_buffer_text(out, " on "), zest_report_escape(out, device);
         zest_buffer_text(out, ". ");
     }
-    if (start && start->train) {
+    if (start && start->train && same_examples(report)) {
         zest_buffer_text(out, "Examples: ");
         zest_report_count(out, start->train);
         zest_buffer_text(out, " to train, ");
