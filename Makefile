@@ -200,9 +200,9 @@ uninstall:
 
 FORMATTED := $(wildcard src/*/cuda/*.cu src/*/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
 format:
-	clang-format -i $(FORMATTED)
+	@clang-format -i $(FORMATTED)
 format-check:
-	clang-format --dry-run --Werror $(FORMATTED)
+	@clang-format --dry-run --Werror $(FORMATTED)
 
 clean:
 	rm -rf build zest demo-out

@@ -1,6 +1,7 @@
 /* Gradients on a GPU: against the reference implementation, against the CPU's, and against themselves.
  * Without a GPU these tests are skipped. */
 #include "models/freeze.h"
+#include "tests/device.h"
 #include "tests/grad.h"
 
 enum { COMPUTES = 2 };
@@ -9,31 +10,6 @@ static const char *const computes[COMPUTES] = {"f32", "bf16"};
  * those of activations, their gradients and weights in bf16, behind a few layers of 32 units. */
 static const double tolerance[COMPUTES] = {2e-5, 6e-2};
 static const double loss_tolerance[COMPUTES] = {1e-4, 0.3};
-
-static int complaints;
-static void within(const char *name, const char *what, int compute, double error, double allowed) {
-    int bad = !(error <= allowed);
-    if (bad || getenv("ZEST_VERBOSE"))
-        printf("%-16s %-24s %-5s %.3g%s\n", name, what, computes[compute], error, bad ? " is too much" : "");
-    complaints += bad;
-}
-
-static void verdict(void) {
-    int count = complaints;
-    complaints = 0;
-    assert_int_equal(count, 0);
-}
-
-/* Before anything is loaded: a test that is skipped frees nothing. */
-static void need_device(void) {
-    zest_device *device;
-    zest_error error = {0};
-    if (zest_device_open(ZEST_DEVICE_CUDA, ZEST_COMPUTE_F32, &device, &error)) {
-        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
-        skip();
-    }
-    zest_device_close(device);
-}
 
 /* ---- A gradient on the device ---- */
 
@@ -132,10 +108,11 @@ static void compare(const both *b, const char *what, zest_grad_job job, double s
         float *got[3];
         for (int i = 0; i < 3; i++)
             got[i] = gradient_there(b->model, b->runners[c], i == 2, job, losses[1], &means[1]);
-        within(b->name, what, c, distance(got[0], expected, count), (kinks ? 4 : 1) * scale * tolerance[c]);
-        within(b->name, "mean loss", c, fabs(means[1] - means[0]), scale * loss_tolerance[c]);
-        within(b->name, "twice", c, memcmp(got[0], got[1], bytes) != 0, 0);
-        within(b->name, "recomputed", c, memcmp(got[0], got[2], bytes) != 0, 0);
+        within(b->name, what, computes[c], distance(got[0], expected, count),
+               (kinks ? 4 : 1) * scale * tolerance[c]);
+        within(b->name, "mean loss", computes[c], fabs(means[1] - means[0]), scale * loss_tolerance[c]);
+        within(b->name, "twice", computes[c], memcmp(got[0], got[1], bytes) != 0, 0);
+        within(b->name, "recomputed", computes[c], memcmp(got[0], got[2], bytes) != 0, 0);
         for (int i = 0; i < 3; i++) free(got[i]);
     }
     free(expected);
@@ -157,10 +134,10 @@ static void goldens(void **state) {
             zest_grad_job job = {.objective = &f.all[o / COMPUTES]};
             double mean;
             float *g = gradient_there(f.model, b.runners[c], 0, job, NULL, &mean);
-            within(test_models[i], "golden mean", c, fabs(mean - golden_mean(file, o / COMPUTES)),
+            within(test_models[i], "golden mean", computes[c], fabs(mean - golden_mean(file, o / COMPUTES)),
                    c ? loss_tolerance[c] : allowed[c]);
-            within(test_models[i], "golden gradient", c, golden_error(&f, file, o / COMPUTES, g, allowed[c]),
-                   allowed[c]);
+            within(test_models[i], "golden gradient", computes[c],
+                   golden_error(&f, file, o / COMPUTES, g, allowed[c]), allowed[c]);
             free(g);
         }
         close_both(&b);
@@ -281,7 +258,7 @@ static void same_again(const both *b, zest_grad_job job) {
         double means[2];
         float *first = gradient_there(b->model, b->runners[c], 0, job, NULL, &means[0]);
         float *second = gradient_there(b->model, fresh, 0, job, NULL, &means[1]);
-        within(b->name, "fresh", c,
+        within(b->name, "fresh", computes[c],
                memcmp(first, second, b->model->params.dimension * sizeof *first) != 0 || means[0] != means[1],
                0);
         free(first), free(second);
@@ -364,13 +341,13 @@ static void jobs(void **state) {
             off += (double)sum[i] * (double)sum[i];
             whole += (double)once[i] * (double)once[i];
         }
-        within("llama", "weighed", c, sqrt(off / whole), c ? 1e-2 : 1e-5);
+        within("llama", "weighed", computes[c], sqrt(off / whole), c ? 1e-2 : 1e-5);
         memcpy(sum, once, bytes);
         job.weigh = NULL, job.factor = -1;
         add_there(&t, job, sum, NULL, &mean);
         for (size_t i = 0, bad = 0; i < count && !bad; i++) {
             bad = !(fabs((double)sum[i]) <= (c ? 1e-2 : 1e-5) * sqrt(whole));
-            within("llama", "taken back", c, bad ? fabs((double)sum[i]) : 0, 0);
+            within("llama", "taken back", computes[c], bad ? fabs((double)sum[i]) : 0, 0);
         }
         free(once), free(sum);
         close_there(&t);

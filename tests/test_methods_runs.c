@@ -7,6 +7,7 @@
 #include "run/measure.h"
 #include "run/sharpness.h"
 #include "run/snapshot.h"
+#include "tests/device.h"
 #include "tests/training.h"
 
 #define BASE                                                                                          \
@@ -30,16 +31,6 @@ enum { METHODS = sizeof methods / sizeof *methods };
  * of moved bf16 weights alike. */
 static double tolerance_of(const char *options) {
     return strstr(options, "bf16") || !strstr(options, "weights=f32") ? 0.03 : 2e-4;
-}
-
-static void need_device(void) {
-    zest_device *device;
-    zest_error error = {0};
-    if (zest_device_open(ZEST_DEVICE_CUDA, ZEST_COMPUTE_F32, &device, &error)) {
-        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
-        skip();
-    }
-    zest_device_close(device);
 }
 
 static const char *with(const char *options, const char *more) {

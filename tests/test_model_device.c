@@ -3,6 +3,7 @@
 #include "core/stepper.h"
 #include "models/freeze.h"
 #include "models/move.h"
+#include "tests/device.h"
 #include "tests/model.h"
 
 static const char *const names[] = {"f32", "bf16", "f16"};
@@ -25,32 +26,6 @@ static zest_model_runner *open_device(const zest_model *model, zest_compute comp
         skip();
     }
     return runner;
-}
-
-/* Complaints are counted, so that one run shows all of them. */
-static int complaints;
-static void within(const char *name, const char *what, const char *compute, double error, double tolerance) {
-    int bad = !(error <= tolerance);
-    if (bad || getenv("ZEST_VERBOSE"))
-        printf("%-16s %-10s %-5s %.3g%s\n", name, what, compute, error, bad ? " is too much" : "");
-    complaints += bad;
-}
-
-static void verdict(void) {
-    int count = complaints;
-    complaints = 0;
-    assert_int_equal(count, 0);
-}
-
-/* Before anything is loaded: a test that is skipped frees nothing. */
-static void need_device(void) {
-    zest_device *device;
-    zest_error error = {0};
-    if (zest_device_open(ZEST_DEVICE_CUDA, ZEST_COMPUTE_F32, &device, &error)) {
-        if (getenv("ZEST_NEED_CUDA")) fail_msg("%s", error.message);
-        skip();
-    }
-    zest_device_close(device);
 }
 
 static void families(void **state) {

@@ -230,6 +230,8 @@ void zest_sweep_best_steps(const zest_sweep_summary *summary, const size_t *chos
                            zest_buffer *out);
 /* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
 void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
+/* The interval of a difference; with one seed McNemar's p. */
+void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *entry, double unit);
 /* Is it the best of its column and order (first or zeroth), to the digits shown? */
 int zest_sweep_is_best(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
 

@@ -5,34 +5,6 @@
 
 #include "run/sweep.h"
 
-/* What a run is, as opposed to how it was tuned. */
-int zest_sweep_is_chosen(zest_option_id id) {
-    switch (id) {
-    case ZEST_OPTION_TASK:
-    case ZEST_OPTION_LABEL_NOISE:
-    case ZEST_OPTION_METHOD:
-    case ZEST_OPTION_SEED:
-    case ZEST_OPTION_MODEL:
-    case ZEST_OPTION_DATA:
-    case ZEST_OPTION_SHOTS:
-    case ZEST_OPTION_TRAIN_SIZE:
-    case ZEST_OPTION_DEV_SIZE:
-    case ZEST_OPTION_TEST_SIZE:
-    case ZEST_OPTION_NOISY_DEV:
-    case ZEST_OPTION_START_TOKEN:
-    case ZEST_OPTION_SELECT:
-    case ZEST_OPTION_OBJECTIVE:
-    case ZEST_OPTION_TRAIN_ONLY:
-    case ZEST_OPTION_FREEZE:
-    case ZEST_OPTION_UNTIE_HEAD:
-    case ZEST_OPTION_WEIGHTS:
-    case ZEST_OPTION_COMPUTE:
-    case ZEST_OPTION_DEVICE:
-    case ZEST_OPTION_ROUNDING: return 0;
-    default: return 1;
-    }
-}
-
 /* Which examples a run sees: what runs must share to be compared seed by seed. */
 static int is_data(zest_option_id id) {
     switch (id) {
@@ -45,6 +17,27 @@ static int is_data(zest_option_id id) {
     case ZEST_OPTION_NOISY_DEV:
     case ZEST_OPTION_START_TOKEN: return 1;
     default: return 0;
+    }
+}
+
+/* What a run is, as opposed to how it was tuned. */
+int zest_sweep_is_chosen(zest_option_id id) {
+    if (is_data(id)) return 0;
+    switch (id) {
+    case ZEST_OPTION_TASK:
+    case ZEST_OPTION_LABEL_NOISE:
+    case ZEST_OPTION_METHOD:
+    case ZEST_OPTION_SEED:
+    case ZEST_OPTION_SELECT:
+    case ZEST_OPTION_OBJECTIVE:
+    case ZEST_OPTION_TRAIN_ONLY:
+    case ZEST_OPTION_FREEZE:
+    case ZEST_OPTION_UNTIE_HEAD:
+    case ZEST_OPTION_WEIGHTS:
+    case ZEST_OPTION_COMPUTE:
+    case ZEST_OPTION_DEVICE:
+    case ZEST_OPTION_ROUNDING: return 0;
+    default: return 1;
     }
 }
 

@@ -95,13 +95,7 @@ static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *
     zest_buffer_text(out, " | ");
     zest_sweep_number(out, e->difference.mean, unit, 1);
     zest_buffer_text(out, " | ");
-    if (e->difference.n > 1) {
-        zest_sweep_number(out, e->difference.low, unit, 1);
-        zest_buffer_text(out, " to ");
-        zest_sweep_number(out, e->difference.high, unit, 1);
-    } else if (!isnan(e->p)) {
-        zest_buffer_format(out, "McNemar p = %.2g", e->p);
-    }
+    zest_sweep_interval(out, e, unit);
     zest_buffer_format(out, " | %zu | %s |\n", e->difference.n, zest_sweep_verdict_text(verdict));
 }
 

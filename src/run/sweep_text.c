@@ -149,6 +149,16 @@ void zest_sweep_number(zest_buffer *out, double value, double unit, int sign) {
         zest_buffer_format(out, sign ? "%+.*f" : "%.*f", digits, shown + 0.0);
 }
 
+void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *e, double unit) {
+    if (e->difference.n > 1) {
+        zest_sweep_number(out, e->difference.low, unit, 1);
+        zest_buffer_text(out, " to ");
+        zest_sweep_number(out, e->difference.high, unit, 1);
+    } else if (!isnan(e->p)) {
+        zest_buffer_format(out, "McNemar p = %.2g", e->p);
+    }
+}
+
 size_t zest_sweep_rows_of_order(const zest_sweep_summary *s, int first) {
     size_t rows = 0;
     for (size_t r = 0; r < s->row_count; r++) rows += zest_sweep_is_first_order(s, r) == first;

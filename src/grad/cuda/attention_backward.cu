@@ -1,22 +1,9 @@
 /* Attention's gradients in fp32 arithmetic for any head size up to 256 and any address: what fp32 compute
  * uses, and what the tensor-core version (attention_backward_mma.cu, which says how) leaves over. A block has
  * 32 rows of its own (queries, or keys) and goes past the others 32 at a time; eight threads share a row. */
-#include "grad/cuda/backward.cuh"
+#include "grad/cuda/attention_backward.cuh"
 
 enum { THREADS = 256, TILE = 32, SHARE = 8, PER = TILE / SHARE, PAD = 4 };
-
-struct plain_job {
-    const void *q, *k, *v, *d_out;
-    void *dq, *dk, *dv, *out;
-    float2 *stats; /* of (row, head): the logarithm of the sum of exponentials, the sum of p dp */
-    size_t q_stride, kv_stride, out_stride;
-    const uint32_t *q_start, *kv_start;
-    unsigned heads, group, head_size;
-    int causal;
-    float scale;
-    zest_mask mask;
-    uint64_t longest;
-};
 
 /* Rows of a tile as floats; what is beyond the rows or the head is 0. */
 template <class T, int SIZE>
@@ -86,7 +73,8 @@ static __device__ __forceinline__ float row_sum(float x) {
 /* ---- Queries ---- */
 
 template <class T, int SIZE, bool FORWARD>
-static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_constant__ plain_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    queries_kernel(const __grid_constant__ attention_back_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD;
     float *sq = (float *)shared_raw, *sd = sq + TILE * ROW, *sk = sd + TILE * ROW, *sv = sk + TILE * ROW;
@@ -166,7 +154,8 @@ static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_co
 /* ---- Keys ---- */
 
 template <class T, int SIZE>
-static __global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ plain_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    keys_kernel(const __grid_constant__ attention_back_job job) {
     extern __shared__ uint4 shared_raw[];
     __shared__ float2 stats[TILE];
     const int ROW = SIZE + PAD;
@@ -225,27 +214,17 @@ struct plain_grid {
     dim3 queries, keys;
 };
 
-template <class Kernel>
-static int run(zest_cuda *cuda, Kernel *kernel, const plain_job *job, dim3 grid, size_t bytes) {
-    if (bytes > 48 << 10 &&
-        zest_cuda_failed(
-            cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-            "attention's shared memory"))
-        return -1;
-    kernel<<<grid, THREADS, bytes, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "attention's gradient");
-}
-
 template <class T, int SIZE>
-static int launch(zest_cuda *cuda, const plain_job *job, const plain_grid *of, int forward) {
+static int launch(zest_cuda *cuda, const attention_back_job *job, const plain_grid *of, int forward) {
     const size_t bytes = 4 * TILE * (SIZE + PAD) * sizeof(float);
-    if (forward) return run(cuda, queries_kernel<T, SIZE, true>, job, of->queries, bytes);
-    return run(cuda, queries_kernel<T, SIZE, false>, job, of->queries, bytes) ||
-           run(cuda, keys_kernel<T, SIZE>, job, of->keys, bytes);
+    if (forward)
+        return attention_back_run(cuda, queries_kernel<T, SIZE, true>, job, of->queries, THREADS, bytes);
+    return attention_back_run(cuda, queries_kernel<T, SIZE, false>, job, of->queries, THREADS, bytes) ||
+           attention_back_run(cuda, keys_kernel<T, SIZE>, job, of->keys, THREADS, bytes);
 }
 
 template <class T>
-static int choose(zest_cuda *cuda, const plain_job *job, const plain_grid *of, int forward) {
+static int choose(zest_cuda *cuda, const attention_back_job *job, const plain_grid *of, int forward) {
     if (job->head_size <= 32) return launch<T, 32>(cuda, job, of, forward);
     if (job->head_size <= 64) return launch<T, 64>(cuda, job, of, forward);
     if (job->head_size <= 128) return launch<T, 128>(cuda, job, of, forward);
@@ -254,37 +233,13 @@ static int choose(zest_cuda *cuda, const plain_job *job, const plain_grid *of, i
 
 static int attend_plainly(zest_cuda *cuda, const zest_attention_backward *job, int forward, float2 *stats) {
     const zest_attention *a = &job->forward;
-    const size_t most = 65535; /* sequences of a launch, by the blocks of the third dimension */
-    plain_job work = {a->q,
-                      a->k,
-                      a->v,
-                      job->d_out,
-                      job->dq,
-                      job->dk,
-                      job->dv,
-                      a->out,
-                      stats,
-                      a->q_stride,
-                      a->kv_stride,
-                      a->out_stride,
-                      a->q_start,
-                      a->kv_start,
-                      (unsigned)a->heads,
-                      (unsigned)(a->heads / a->kv_heads),
-                      (unsigned)a->head_size,
-                      a->causal,
-                      a->scale,
-                      job->mask ? *job->mask : zest_mask{0, 0, 1.0f},
-                      job->longest};
-    int bad = 0;
-    for (size_t first = 0; first < a->sequences && !bad; first += most) {
-        unsigned here = (unsigned)(a->sequences - first < most ? a->sequences - first : most);
-        plain_grid grid = {dim3(zest_cuda_blocks(a->longest, TILE), (unsigned)a->heads, here),
-                           dim3(zest_cuda_blocks(job->keys, TILE), (unsigned)a->kv_heads, here)};
-        ZEST_BACKWARD_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, &work, &grid, forward));
-        work.q_start += most, work.kv_start += most;
-    }
-    return bad;
+    return attention_back_launches(job, stats, [&](const attention_back_job *some, unsigned sequences) {
+        plain_grid grid = {dim3(zest_cuda_blocks(a->longest, TILE), (unsigned)a->heads, sequences),
+                           dim3(zest_cuda_blocks(job->keys, TILE), (unsigned)a->kv_heads, sequences)};
+        int bad = 0;
+        ZEST_BACKWARD_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, some, &grid, forward));
+        return bad;
+    });
 }
 
 static int attend(const zest_attention_backward *job, int forward, zest_scratch *scratch) {

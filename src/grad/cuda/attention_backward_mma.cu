@@ -8,22 +8,9 @@
  * Scores and sums are fp32; p and ds are rounded to bf16 for the products with them. The forward pass with a
  * mask is the first kernel with values in the place of keys. */
 #include "backend/cuda/mma.cuh"
-#include "grad/cuda/backward.cuh"
+#include "grad/cuda/attention_backward.cuh"
 
 enum { QUERIES = 16 * WARPS, OWN = 16 * WARPS };
-
-struct mma_back_job {
-    const void *q, *k, *v, *d_out;
-    void *dq, *dk, *dv, *out;
-    float2 *stats; /* of (row, head): the log2 of the sum of exponentials, the sum of p dp */
-    size_t q_stride, kv_stride, out_stride;
-    const uint32_t *q_start, *kv_start;
-    unsigned heads, group, head_size;
-    int causal;
-    float scale, scale2; /* the latter times log2(e) */
-    zest_mask mask;
-    uint64_t longest;
-};
 
 /* A warp's 16 rows of `a` times all rows of a tile. */
 template <class T, int SIZE, int TILES>
@@ -118,7 +105,8 @@ static __device__ __forceinline__ float over_four(float x) {
 }
 
 template <class T, int SIZE, int KEYS, bool FORWARD, bool MASKED>
-static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_constant__ mma_back_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    queries_kernel(const __grid_constant__ attention_back_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, TILES = KEYS / 8, COLUMNS = SIZE / 8;
     T *sq = (T *)shared_raw, *sd = sq + QUERIES * ROW, *sk = FORWARD ? sd : sd + QUERIES * ROW,
@@ -214,7 +202,8 @@ static __global__ void __launch_bounds__(THREADS) queries_kernel(const __grid_co
 
 /* PARTS blocks share a tile of keys where the results do not fit into the registers: each has its columns. */
 template <class T, int SIZE, int TILE, int PARTS, bool MASKED>
-static __global__ void __launch_bounds__(THREADS) keys_kernel(const __grid_constant__ mma_back_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    keys_kernel(const __grid_constant__ attention_back_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, TILES = TILE / 8, COLUMNS = SIZE / 8 / PARTS;
     T *sk = (T *)shared_raw, *sv = sk + OWN * ROW, *sq = sv + OWN * ROW, *sd = sq + TILE * ROW;
@@ -283,34 +272,26 @@ struct mma_grid {
     unsigned query_tiles, key_tiles, heads, kv_heads, sequences;
 };
 
-template <class Kernel>
-static int run(zest_cuda *cuda, Kernel *kernel, const mma_back_job *job, dim3 grid, size_t bytes) {
-    if (bytes > 48 << 10 &&
-        zest_cuda_failed(
-            cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-            "attention's shared memory"))
-        return -1;
-    kernel<<<grid, THREADS, bytes, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "attention's gradient");
-}
-
 template <class T, int SIZE, int KEYS, int TILE, int PARTS>
-static int launch(zest_cuda *cuda, const mma_back_job *job, const mma_grid *of, int forward) {
+static int launch(zest_cuda *cuda, const attention_back_job *job, const mma_grid *of, int forward) {
     const size_t row = (SIZE + PAD) * sizeof(T);
     dim3 queries(of->query_tiles, of->heads, of->sequences),
         keys(of->key_tiles, of->kv_heads * PARTS, of->sequences);
     if (forward)
-        return run(cuda, queries_kernel<T, SIZE, KEYS, true, true>, job, queries, (QUERIES + 2 * KEYS) * row);
+        return attention_back_run(cuda, queries_kernel<T, SIZE, KEYS, true, true>, job, queries, THREADS,
+                                  (QUERIES + 2 * KEYS) * row);
     size_t first = (2 * QUERIES + 2 * KEYS) * row,
            second = (2 * OWN + 2 * TILE) * row + TILE * sizeof(float2);
     if (job->mask.threshold)
-        return run(cuda, queries_kernel<T, SIZE, KEYS, false, true>, job, queries, first) ||
-               run(cuda, keys_kernel<T, SIZE, TILE, PARTS, true>, job, keys, second);
-    return run(cuda, queries_kernel<T, SIZE, KEYS, false, false>, job, queries, first) ||
-           run(cuda, keys_kernel<T, SIZE, TILE, PARTS, false>, job, keys, second);
+        return attention_back_run(cuda, queries_kernel<T, SIZE, KEYS, false, true>, job, queries, THREADS,
+                                  first) ||
+               attention_back_run(cuda, keys_kernel<T, SIZE, TILE, PARTS, true>, job, keys, THREADS, second);
+    return attention_back_run(cuda, queries_kernel<T, SIZE, KEYS, false, false>, job, queries, THREADS,
+                              first) ||
+           attention_back_run(cuda, keys_kernel<T, SIZE, TILE, PARTS, false>, job, keys, THREADS, second);
 }
 
-static int choose(zest_cuda *cuda, const mma_back_job *job, const mma_grid *of, int forward) {
+static int choose(zest_cuda *cuda, const attention_back_job *job, const mma_grid *of, int forward) {
     typedef __nv_bfloat16 T;
     if (job->head_size <= 32) return launch<T, 32, 64, 64, 1>(cuda, job, of, forward);
     if (job->head_size <= 64) return launch<T, 64, 64, 64, 1>(cuda, job, of, forward);
@@ -333,37 +314,12 @@ static int suits(const zest_cuda *cuda, const zest_attention_backward *job, int 
 int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *job, int forward,
                                      float2 *stats) {
     const zest_attention *a = &job->forward;
-    const size_t most = 65535; /* sequences of a launch, by the blocks of the third dimension */
     if (!suits(cuda, job, forward)) return 1;
-    mma_back_job work = {a->q,
-                         a->k,
-                         a->v,
-                         job->d_out,
-                         job->dq,
-                         job->dk,
-                         job->dv,
-                         a->out,
-                         stats,
-                         a->q_stride,
-                         a->kv_stride,
-                         a->out_stride,
-                         a->q_start,
-                         a->kv_start,
-                         (unsigned)a->heads,
-                         (unsigned)(a->heads / a->kv_heads),
-                         (unsigned)a->head_size,
-                         a->causal,
-                         a->scale,
-                         a->scale * 1.44269504f,
-                         job->mask ? *job->mask : zest_mask{0, 0, 1.0f},
-                         job->longest};
     mma_grid grid = {zest_cuda_blocks(a->longest, QUERIES), zest_cuda_blocks(job->keys, OWN),
                      (unsigned)a->heads, (unsigned)a->kv_heads, 0};
-    int bad = 0;
-    for (size_t first = 0; first < a->sequences && !bad; first += most) {
-        grid.sequences = (unsigned)(a->sequences - first < most ? a->sequences - first : most);
-        bad = choose(cuda, &work, &grid, forward);
-        work.q_start += most, work.kv_start += most;
-    }
+    int bad = attention_back_launches(job, stats, [&](const attention_back_job *some, unsigned sequences) {
+        grid.sequences = sequences;
+        return choose(cuda, some, &grid, forward);
+    });
     return bad ? -1 : 0;
 }
