@@ -81,10 +81,10 @@ static void one_attention(zest_device *device, int c, const attention_case *n) {
           device_put(device, a.kv_start, sizeof a.kv_start));
     point(&a.job, a.x, a.q_start, a.kv_start);
     assert_int_equal(zest_backward_plain.attention(&a.job, 2, &host), 0);
-    device_fine(device, zest_backward_cuda.attention(&far, 1, &scratch));
+    device_fine(device, zest_backward_for(device->operations)->attention(&far, 1, &scratch));
     if (n->masked) {
         assert_int_equal(zest_backward_plain.attention_masked(&a.job, 2, &host), 0);
-        device_fine(device, zest_backward_cuda.attention_masked(&far, 1, &scratch));
+        device_fine(device, zest_backward_for(device->operations)->attention_masked(&far, 1, &scratch));
     }
     static const char *const names[] = {"dq", "dk", "dv", "out"};
     const size_t strides[] = {a.job.forward.q_stride, a.job.forward.kv_stride, a.job.forward.kv_stride,

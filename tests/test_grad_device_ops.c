@@ -45,7 +45,7 @@ static void one_norm(zest_device *device, int c, const norm_case *n) {
     job.x = x, job.dy = dy, job.dx = dx, job.d_gain = sums, job.d_bias = sums + n->width;
     if (n->gain) job.gain = gain;
     assert_int_equal(zest_backward_plain.norm(&job, 1, &host), 0);
-    device_fine(device, zest_backward_cuda.norm(&there, 1, &scratch));
+    device_fine(device, zest_backward_for(device->operations)->norm(&there, 1, &scratch));
     float *got = room(all), *got_sums = device_fetch(device, d_sums, 2 * n->width * sizeof *sums);
     device_get_cells(device, there.dx, all, got);
     char what[80];
@@ -58,7 +58,7 @@ static void one_norm(zest_device *device, int c, const norm_case *n) {
     there.dx = (float *)(uintptr_t)there.dy, there.add = 0, there.d_gain = there.d_bias = NULL;
     job.dx = dy, job.add = 0, job.d_gain = job.d_bias = NULL;
     assert_int_equal(zest_backward_plain.norm(&job, 1, &host), 0);
-    device_fine(device, zest_backward_cuda.norm(&there, 1, &scratch));
+    device_fine(device, zest_backward_for(device->operations)->norm(&there, 1, &scratch));
     device_get_cells(device, there.dx, all, got);
     device_same(got, dy, n->rows, n->width, n->width, 4 * tolerance[c], what);
     float *const made[] = {x, dy, dx, gain, sums, got, got_sums, host.data};
@@ -96,8 +96,8 @@ static void columns(void **state) {
             float *there = device_put(device, sums, width * sizeof *sums);
             float *cells = device_put_cells(device, x, rows * stride);
             assert_int_equal(zest_backward_plain.sum_columns(x, stride, rows, width, sums, 1, &host), 0);
-            device_fine(device,
-                        zest_backward_cuda.sum_columns(cells, stride, rows, width, there, 1, &scratch));
+            device_fine(device, zest_backward_for(device->operations)
+                                    ->sum_columns(cells, stride, rows, width, there, 1, &scratch));
             float *got = device_fetch(device, there, width * sizeof *got);
             device_same(got, sums, 1, width, width, sum_tolerance[c] * device_largest(sums, width, 1, 1),
                         "columns");
@@ -129,11 +129,12 @@ static void activations(void **state) {
             size_t bytes = skip * device->cell, n = count - skip;
 #define AT(x) ((void *)((char *)(uintptr_t)(x) + bytes))
             zest_plain_activate(y + skip, x + skip, by ? by + skip : NULL, n, kind, 1, NULL);
-            zest_backward_cuda.activate(AT(ys), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
+            zest_backward_for(device->operations)
+                ->activate(AT(ys), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
             zest_plain_activate_backward(d + skip, d_up + skip, x + skip, by ? by + skip : NULL, n, kind, 1,
                                          NULL);
-            zest_backward_cuda.activate_back(AT(ds), AT(d_ups), AT(xs), bys ? AT(bys) : NULL, n, kind, 1,
-                                             &scratch);
+            zest_backward_for(device->operations)
+                ->activate_back(AT(ds), AT(d_ups), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
 #undef AT
             double allowed = 2e-6 + device_step[c];
             device_get_cells(device, ys, count, got);
@@ -162,13 +163,14 @@ static void drops(void **state) {
             float *x = normals(count, 1, 1), *r = normals(count, 2, 1), *got = room(count);
             float *xs = device_put_cells(device, x, count), *rs = device_put_cells(device, r, count);
             zest_plain_drop(x, x, i & 1 ? r : NULL, count, &mask, 1, NULL);
-            zest_backward_cuda.drop(xs, xs, i & 1 ? rs : NULL, count, &mask, 1, &scratch);
+            zest_backward_for(device->operations)->drop(xs, xs, i & 1 ? rs : NULL, count, &mask, 1, &scratch);
             device_get_cells(device, xs, count, got);
             device_same(got, x, 1, count, count, c ? device_step[c] : 0, "drop");
             free(x), free(r), free(got);
         }
         float *x = normals(100, 1, 1), *there = device_put(device, x, 100 * sizeof *x);
-        zest_backward_cuda.negate(there, there, 100, 1, &(zest_scratch){.device = device});
+        zest_backward_for(device->operations)
+            ->negate(there, there, 100, 1, &(zest_scratch){.device = device});
         float *got = device_fetch(device, there, 100 * sizeof *x);
         for (size_t i = 0; i < 100; i++) assert_true(got[i] == -x[i]);
         free(x), free(got);
@@ -220,7 +222,8 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     far.index.runs = there + (index.runs - table);
     far.index.sources = there + (index.sources - table);
     assert_int_equal(zest_plain_collect(&job, 2, NULL), 0);
-    device_fine(device, zest_backward_cuda.collect(&far, 1, &(zest_scratch){.device = device}));
+    device_fine(device,
+                zest_backward_for(device->operations)->collect(&far, 1, &(zest_scratch){.device = device}));
     float *got = room(rows * out_stride);
     if (add)
         device_fine(device, device->operations->device->download(device, got, far.out,
@@ -235,7 +238,8 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     copied.source = far.index.sources;
     if (copy.count > rows) copy.count = copied.count = rows;
     assert_int_equal(zest_plain_copy(&copy, 2, NULL), 0);
-    device_fine(device, zest_backward_cuda.copy(&copied, 1, &(zest_scratch){.device = device}));
+    device_fine(device,
+                zest_backward_for(device->operations)->copy(&copied, 1, &(zest_scratch){.device = device}));
     device_get_cells(device, copied.to, rows * out_stride, got);
     device_same(got, out, rows, out_stride, out_stride, 0, "copy");
     free(x), free(out), free(got);
@@ -276,7 +280,8 @@ static void one_words(zest_device *device, int c, size_t items, size_t width, in
     far.d_weight = device_put(device, head, table * sizeof *head);
     far.d_bias = far.d_weight + VOCABULARY * width;
     assert_int_equal(zest_plain_words_backward(&job, 1, NULL), 0);
-    device_fine(device, zest_backward_cuda.words(&far, 1, &(zest_scratch){.device = device}));
+    device_fine(device,
+                zest_backward_for(device->operations)->words(&far, 1, &(zest_scratch){.device = device}));
     float *got = room(items * width), *got_head = device_fetch(device, far.d_weight, table * sizeof *head);
     device_get_cells(device, far.d, items * width, got);
     device_same(got, d, items, width, width, 1e-6 + device_step[c], "words");
@@ -303,7 +308,8 @@ static void one_logits(zest_device *device, int c, size_t rows, size_t count, si
     far.weights = device_put(device, weights, rows * sizeof *weights);
     far.d = device_put_cells(device, d, rows * stride);
     assert_int_equal(zest_plain_logits_backward(&job, 1, NULL), 0);
-    device_fine(device, zest_backward_cuda.logits(&far, 1, &(zest_scratch){.device = device}));
+    device_fine(device,
+                zest_backward_for(device->operations)->logits(&far, 1, &(zest_scratch){.device = device}));
     device_get_cells(device, far.d, rows * stride, got);
     device_same(got, d, rows, count, stride, 1e-6 + device_step[c], "logits");
     free(logits), free(d), free(got), free(targets), free(sums), free(weights);
