@@ -20,6 +20,30 @@ static const char *const test_models[] = {"roberta", "roberta-untied", "bert",  
                                           "gpt2",    "llama",          "llama3", "qwen2"};
 enum { TEST_MODELS = sizeof test_models / sizeof *test_models };
 
+static const char *const test_causal[] = {"opt", "opt-350m", "gpt2", "llama", "qwen2"};
+enum { TEST_CAUSAL = sizeof test_causal / sizeof *test_causal };
+
+/* Two prompts, the first with two options, the second with three. */
+static inline const zest_model_objective *test_options(void) {
+    static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
+    static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
+    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
+    static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
+    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
+                          answers[] = {1, 0};
+    static const zest_model_batch batch = {tokens, starts, 7, NULL, parents};
+    static const zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
+                                                   .batch = &batch,
+                                                   .items = 5,
+                                                   .item_starts = item_starts,
+                                                   .rows = rows,
+                                                   .targets = targets,
+                                                   .examples = 2,
+                                                   .example_starts = example_starts,
+                                                   .answers = answers};
+    return &objective;
+}
+
 #define assert_done(call)                                                                      \
     do {                                                                                       \
         zest_error error_ = {0};                                                               \

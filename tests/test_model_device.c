@@ -189,30 +189,12 @@ static void little_memory(void **state) {
     verdict();
 }
 
-/* Two prompts, the first with two options, the second with three. */
 static void sharing(void **state) {
     (void)state;
     need_device();
-    static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
-    static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
-    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
-    static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
-    static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
-                          answers[] = {1, 0};
-    static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "qwen2"};
-    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
-        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
-        zest_model_batch batch = {tokens, starts, 7, NULL, parents};
-        zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
-                                          .batch = &batch,
-                                          .items = 5,
-                                          .item_starts = item_starts,
-                                          .rows = rows,
-                                          .targets = targets,
-                                          .examples = 2,
-                                          .example_starts = example_starts,
-                                          .answers = answers};
-        compare(causal[i], model, &objective, 1);
+    for (size_t i = 0; i < TEST_CAUSAL; i++) {
+        zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
+        compare(test_causal[i], model, test_options(), 1);
         zest_model_free(model);
     }
     verdict();
