@@ -4,7 +4,7 @@ layers="base rng params backend plot text core models grad methods data analysis
 bad=0
 complain() { echo "$*" >&2; bad=1; }
 rank() { n=0; for l in $layers; do n=$((n + 1)); [ "$l" = "$1" ] && { echo $n; return; }; done; echo 0; }
-for file in $(find src -name '*.[ch]'); do
+for file in $(find src -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'); do
     here=$(echo "$file" | cut -d/ -f2)
     own=$(rank "$here")
     [ "$own" -gt 0 ] || complain "$file: the folder $here has no place in tests/layers.sh"
@@ -16,7 +16,7 @@ for file in $(find src -name '*.[ch]'); do
         complain "$file: a library does not print, exit or draw unseeded numbers"
     fi
 done
-for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' | grep -v _tables.c); do
+for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v _tables.c); do
     [ "$(wc -l <"$file")" -le 800 ] || complain "$file: longer than 800 lines"
 done
 grep -rnE 'ffast-math|Ofast|funsafe' Makefile && complain "no fast-math"
