@@ -24,7 +24,7 @@ static const char *const test_causal[] = {"opt", "opt-350m", "gpt2", "llama", "q
 enum { TEST_CAUSAL = sizeof test_causal / sizeof *test_causal };
 
 /* Two prompts, the first with two options, the second with three. */
-static inline const zest_model_objective *test_options(void) {
+static inline const zest_model_objective *test_two_prompts(void) {
     static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
     static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
     static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};

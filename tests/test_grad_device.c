@@ -191,8 +191,8 @@ static void sharing(void **state) {
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
         if (i == 3) assert_done(zest_freeze(model, "", "*q_proj*,*norm*,*embed*", error));
         both b = open_both(test_causal[i], model);
-        compare(&b, "parents", (zest_grad_job){.objective = test_options()}, 1.5);
-        compare(&b, "parents, dropout", (zest_grad_job){.objective = test_options(), .dropout = &dropout},
+        compare(&b, "parents", (zest_grad_job){.objective = test_two_prompts()}, 1.5);
+        compare(&b, "parents, dropout", (zest_grad_job){.objective = test_two_prompts(), .dropout = &dropout},
                 1.5);
         close_both(&b);
         zest_model_free(model);

@@ -194,7 +194,7 @@ static void sharing(void **state) {
     need_device();
     for (size_t i = 0; i < TEST_CAUSAL; i++) {
         zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
-        compare(test_causal[i], model, test_options(), 1);
+        compare(test_causal[i], model, test_two_prompts(), 1);
         zest_model_free(model);
     }
     verdict();
