@@ -17,16 +17,8 @@ struct mma_job {
 
 /* ---- Instructions ---- */
 
-static __device__ __forceinline__ void load4(uint32_t r[4], const void *at) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *at) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
+    uint32_t address = shared_address(at);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(address)
@@ -51,16 +43,6 @@ __device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uin
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-template <class T> static __device__ __forceinline__ uint32_t pack(float low, float high);
-template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
-    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *(uint32_t *)&both;
-}
-template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
-    __half2 both = __floats2half2_rn(low, high);
-    return *(uint32_t *)&both;
-}
-
 /* Rows of a tile; what is beyond the rows or the head is 0. */
 template <class T, int SIZE, int ROWS>
 static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
@@ -70,7 +52,7 @@ static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride
         unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
         if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
         int there = r < rows && d < head_size;
-        uint32_t address = (uint32_t)__cvta_generic_to_shared(to + r * (SIZE + PAD) + d);
+        uint32_t address = shared_address(to + r * (SIZE + PAD) + d);
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
                      "l"(there ? from + r * stride + d : from), "r"(there ? 16 : 0)
                      : "memory");
@@ -123,7 +105,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
     arrived<2>();
     if (KEEP) {
 #pragma unroll
-        for (int i = 0; i < STEPS; i++) load4(fragment[KEEP ? i : 0], own + i * 16);
+        for (int i = 0; i < STEPS; i++) fragment_load(fragment[KEEP ? i : 0], shared_address(own + i * 16));
         __syncthreads();
     }
 
@@ -148,13 +130,14 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
         for (int i = 0; i < STEPS; i++) {
             uint32_t again[4], *a = fragment[KEEP ? i : 0];
             if (!KEEP) {
-                load4(again, own + i * 16);
+                fragment_load(again, shared_address(own + i * 16));
                 a = again;
             }
 #pragma unroll
             for (int j = 0; j < TILES; j += 2) {
                 uint32_t b[4];
-                load4(b, sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
+                const T *at = sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8;
+                fragment_load(b, shared_address(at));
                 mma<T>(s[j], a, b[0], b[1]);
                 mma<T>(s[j + 1], a, b[2], b[3]);
             }

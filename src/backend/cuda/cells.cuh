@@ -34,6 +34,38 @@ template <class T> __device__ __forceinline__ void store8(T *to, const float in[
     for (int i = 0; i < (int)(sizeof(T) * 8 / 16); i++) ((uint4 *)to)[i] = raw[i];
 }
 
+/* ---- Two cells in a word, and 16 rows and columns of them as tensor cores have them ---- */
+
+template <class T> __device__ __forceinline__ uint32_t pack(float low, float high);
+template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
+    __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *(uint32_t *)&both;
+}
+template <> __device__ __forceinline__ uint32_t pack<__half>(float low, float high) {
+    __half2 both = __floats2half2_rn(low, high);
+    return *(uint32_t *)&both;
+}
+
+template <class T> __device__ __forceinline__ float2 unpack(uint32_t both);
+template <> __device__ __forceinline__ float2 unpack<__nv_bfloat16>(uint32_t both) {
+    return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
+}
+template <> __device__ __forceinline__ float2 unpack<__half>(uint32_t both) {
+    return __half22float2(*(const __half2 *)&both);
+}
+
+__device__ __forceinline__ uint32_t shared_address(const void *at) {
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+/* Four matrices of 8 x 8; a thread says where a row of one of them lies. */
+__device__ __forceinline__ void fragment_load(uint32_t r[4], uint32_t at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+}
+
 /* Stored weights, whose type is known at run time alone. */
 __device__ __forceinline__ float load_weight(const void *data, int dtype, uint64_t i) {
     if (dtype == ZEST_DTYPE_F32) return ((const float *)data)[i];

@@ -30,7 +30,8 @@ struct zest_cublas {
     cublasLtHandle_t handle;
 };
 
-/* D[b] = A[b] W[b]' + residual, rows of D are rows of A; all types but `out` are the compute's. */
+/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], rows of D are rows of A; all types but
+ * `out` are the compute's. */
 struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
@@ -39,15 +40,19 @@ struct zest_gemm {
     int split; /* weight and a are bf16, though the compute is f32 */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
-    zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
+    zest_activation activation; /* NONE with a residual */
 };
 
 struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
     int found, uses;
+    int own; /* a variant of our kernel, counted from 1; 0: cuBLASLt's */
 };
 enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
+
+/* By whom: cuBLASLt, the faster one of it and our own kernel, or our own wherever it can. */
+enum { ZEST_PRODUCTS_CUBLAS, ZEST_PRODUCTS_FASTEST, ZEST_PRODUCTS_OWN };
 
 struct zest_cuda_room {
     char *data;
@@ -65,7 +70,7 @@ struct zest_cuda_slot {
     zest_cuda_room weights, vectors;
     cudaEvent_t made, used; /* by the stream beside; by the operation */
 };
-enum { ZEST_CUDA_SLOTS = 2, ZEST_CUDA_NORM_SLOTS = 4 };
+enum { ZEST_CUDA_SLOTS = 3, ZEST_CUDA_NORM_SLOTS = 4 };
 
 struct zest_cuda_ring {
     zest_cuda_slot slots[ZEST_CUDA_NORM_SLOTS];
@@ -83,6 +88,7 @@ struct zest_cuda {
     int number, processors;
     size_t shared_most; /* bytes of shared memory that a block may have */
     size_t limit;       /* bytes that may be held; 0: all there are */
+    void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no products of our own */
     cudaStream_t stream, beside;
     cudaEvent_t changed; /* behind what the stream beside has to wait for */
     int has_changed;
@@ -93,7 +99,7 @@ struct zest_cuda {
     zest_gemm_plan *plans;
     size_t plan_next;
     int tune;       /* choose among algorithms by their time */
-    size_t chunk;   /* bytes of a result that an activation follows while it is in the cache; 0: all */
+    int products;   /* ZEST_PRODUCTS_*; more than OWN: further variants of our kernel */
     int split;      /* fp32 products by bf16 ones */
     unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;
@@ -145,8 +151,16 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
 
 /* ---- gemm_plan.cu ---- */
 
-/* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
+/* 0 when done, 1 when there is nothing for it, -1 on error. */
 int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- gemm_hopper_sm90a.cu ---- */
+
+/* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
+int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant);
+enum { ZEST_HOPPER_VARIANTS = 2 };
+/* For GPUs of compute capability 9.0; not called: every job is refused. */
+int zest_cuda_hopper_open(zest_cuda *cuda);
 
 /* ---- split.cu ---- */
 
@@ -208,7 +222,7 @@ int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, ze
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_device_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest);
 int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling);
-/* x = act(x + bias) + residual in place, for what cuBLASLt does not fuse. Lanes are `lane` elements apart. */
+/* x = act(x + bias) + residual in place, for what a product does not take along. Lanes are `lane` elements apart. */
 int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, zest_activation activation,
                      const void *residual);
 

@@ -224,7 +224,7 @@ static int open_streams(zest_cuda *cuda) {
 }
 
 static zest_status open_all(zest_cuda *cuda, zest_error *error) {
-    int count = 0, major = 0;
+    int count = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || !count)
         return zest_error_set(
@@ -244,12 +244,22 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
-    major = properties.major;
-    if (major < 8)
+    if (properties.major < 8)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "%s is too old: the kernels need compute capability 8.0; use --device cpu",
                               cuda->name);
+    if (properties.major == 9 && properties.minor == 0 && cuda->products != ZEST_PRODUCTS_CUBLAS &&
+        zest_cuda_hopper_open(cuda))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     return zest_cuda_cublas_open(cuda, error);
+}
+
+/* auto, cublas, own, or own2 and so on: another variant of our kernel. */
+static int products_of(const char *wish) {
+    if (wish && !strcmp(wish, "cublas")) return ZEST_PRODUCTS_CUBLAS;
+    if (!wish || strncmp(wish, "own", 3) != 0) return ZEST_PRODUCTS_FASTEST;
+    int variant = wish[3] ? wish[3] - '1' : 0;
+    return ZEST_PRODUCTS_OWN + (variant >= 0 && variant < ZEST_HOPPER_VARIANTS ? variant : 0);
 }
 
 extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
@@ -264,11 +274,10 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->tune = !tune || strcmp(tune, "off") != 0;
     const char *plain = getenv("ZEST_CUDA_F32");
     cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
-    /* For experiments. */
-    const char *chunk = getenv("ZEST_CUDA_CHUNK"), *ahead = getenv("ZEST_CUDA_AHEAD");
+    const char *products = getenv("ZEST_CUDA_GEMM"), *ahead = getenv("ZEST_CUDA_AHEAD");
+    cuda->products = products_of(products);
     cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
                                                                                  : ZEST_CUDA_SLOTS;
-    if (chunk) cuda->chunk = (size_t)strtoull(chunk, NULL, 10) << 20;
     zest_status status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);

@@ -186,52 +186,20 @@ static int save_residual(zest_cuda *cuda, zest_gemm *gemm) {
     return 0;
 }
 
-/* Rows of one lane of a product. */
-static zest_gemm part_of(const zest_cuda *cuda, const zest_gemm *gemm, int lane, size_t first, size_t rows) {
-    const int64_t cell = (int64_t)cuda->base.cell, wide = gemm->wide ? 4 : cell, from = (int64_t)first;
-    zest_gemm part = *gemm;
-    part.batch = 1;
-    part.rows = rows;
-    part.weight = (const char *)gemm->weight + lane * gemm->weight_lane * cell;
-    part.a = (const char *)gemm->a + (lane * gemm->a_lane + from * (int64_t)gemm->a_stride) * cell;
-    part.out = (char *)gemm->out + (lane * gemm->out_lane + from * (int64_t)gemm->out_stride) * wide;
-    if (gemm->bias) part.bias = (const char *)gemm->bias + lane * gemm->bias_lane * wide;
-    return part;
-}
-
-/* The product and its activation, by lanes and rows: a part is activated while it is in the cache. */
-static int multiply_by_parts(zest_cuda *cuda, const zest_gemm *gemm, zest_activation later) {
-    size_t row = gemm->out_stride * (gemm->wide ? 4 : cuda->base.cell), turn = cuda->chunk / row / 128 * 128;
-    for (int lane = 0; lane < gemm->batch; lane++)
-        for (size_t first = 0; first < gemm->rows; first += turn) {
-            size_t rows = gemm->rows - first < turn ? gemm->rows - first : turn;
-            zest_gemm part = part_of(cuda, gemm, lane, first, rows);
-            if (zest_cuda_gemm(cuda, &part) || zest_cuda_finish(cuda, &part, NULL, later, NULL)) return -1;
-        }
-    return 0;
-}
-
 int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!job->rows) return 0;
     zest_gemm gemm = shape_of(cuda, job);
-    zest_activation later = job->activation;
     zest_cuda_slot *slot = prepare(cuda, job, &gemm);
     if (!slot) return -1;
     const void *residual = NULL;
-    if (gemm.residual && later != ZEST_ACT_NONE) { /* else the product adds it */
+    if (gemm.residual && job->activation != ZEST_ACT_NONE) { /* else the product adds it */
         if (gemm.residual == gemm.out && save_residual(cuda, &gemm)) return -1;
         residual = gemm.residual;
         gemm.residual = NULL;
     }
-    if (!residual && (later == ZEST_ACT_RELU || later == ZEST_ACT_GELU_TANH)) {
-        gemm.activation = later;
-        later = ZEST_ACT_NONE;
-    }
-    if (later != ZEST_ACT_NONE && !residual && cuda->chunk / (gemm.out_stride * cuda->base.cell) >= 512 &&
-        gemm.rows >= 1024)
-        return multiply_by_parts(cuda, &gemm, later) || zest_cuda_slot_used(cuda, slot) ? -1 : 0;
+    if (!residual) gemm.activation = job->activation;
     if (zest_cuda_gemm(cuda, &gemm) || zest_cuda_slot_used(cuda, slot)) return -1;
-    return later == ZEST_ACT_NONE ? 0 : zest_cuda_finish(cuda, &gemm, NULL, later, residual);
+    return residual ? zest_cuda_finish(cuda, &gemm, NULL, job->activation, residual) : 0;
 }

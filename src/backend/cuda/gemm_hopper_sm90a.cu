@@ -1,0 +1,128 @@
+/* The product of gemm_hopper.cuh for jobs that suit it: which they are, and how it is launched. A name that
+ * ends in _sm90a is compiled for compute capability 9.0 alone (ZEST_SM90A); elsewhere it refuses everything.
+ */
+#include "backend/cuda/cuda.h"
+
+#if defined ZEST_SM90A && CUDART_VERSION >= 12050
+#include <cudaTypedefs.h>
+
+#include "backend/cuda/gemm_hopper.cuh"
+
+/* ---- Descriptions of matrices for the copies ---- */
+
+/* Rows of one lane below each other, `stride` elements apart; a box is 64 columns of some rows. */
+static int describe(const zest_cuda *cuda, CUtensorMap *map, const void *data, size_t rows, size_t columns,
+                    size_t stride, int lanes, int64_t lane, unsigned box_rows) {
+    const PFN_cuTensorMapEncodeTiled_v12000 encode = (PFN_cuTensorMapEncodeTiled_v12000)cuda->describe_tiles;
+    const cuuint64_t sizes[3] = {columns, rows, (cuuint64_t)(lane ? lanes : 1)};
+    const cuuint64_t steps[2] = {2 * stride, 2 * (lane ? (cuuint64_t)lane : rows * stride)};
+    const cuuint32_t box[3] = {64, box_rows, 1}, ones[3] = {1, 1, 1};
+    return encode(map,
+                  cuda->base.compute == ZEST_COMPUTE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                  3, (void *)(uintptr_t)data, sizes, steps, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
+}
+
+static int describe_all(const zest_cuda *cuda, const zest_gemm *job, unsigned weight_rows, hopper_job *work) {
+    int lanes = job->batch;
+    return describe(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
+                    HOPPER_ROWS) ||
+           describe(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
+                    job->weight_lane, weight_rows) ||
+           describe(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
+                    job->out_lane, 64) ||
+           (job->residual && describe(cuda, &work->residual, job->residual, job->rows, job->outputs,
+                                      job->residual_stride, lanes, job->residual_lane, 64));
+}
+
+/* ---- Launching ---- */
+
+/* 1: a matrix could not be described. */
+template <class T, int COLUMNS, int STAGES, int CLUSTER, int ROOMS, int LAG>
+static int launch(zest_cuda *cuda, const zest_gemm *job, unsigned band) {
+    typedef hopper<T, COLUMNS, STAGES, CLUSTER, ROOMS, LAG> H;
+    static_assert((int)H::BYTES <= 227 << 10, "a block has that much shared memory");
+    hopper_job work = {};
+    if (describe_all(cuda, job, COLUMNS / CLUSTER, &work)) return 1;
+    work.bias = job->bias;
+    work.bias_lane = job->bias_lane;
+    work.outputs = (unsigned)job->outputs;
+    work.pieces = (unsigned)((job->inputs + 63) / 64);
+    work.heights = (unsigned)((job->rows + HOPPER_ROWS * CLUSTER - 1) / (HOPPER_ROWS * CLUSTER));
+    work.widths = (unsigned)((job->outputs + COLUMNS - 1) / COLUMNS);
+    work.lanes = (unsigned)job->batch;
+    work.band = band / CLUSTER;
+    work.work = work.heights * work.widths * work.lanes;
+    work.a_moves = job->a_lane != 0;
+    work.weight_moves = job->weight_lane != 0;
+    work.residual_there = job->residual != NULL;
+    work.activation = job->activation;
+    unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work.work < most ? work.work : most;
+    auto kernel = hopper_kernel<T, COLUMNS, STAGES, CLUSTER, ROOMS, LAG>;
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(clusters * CLUSTER);
+    config.blockDim = dim3(HOPPER_THREADS);
+    config.dynamicSmemBytes = H::BYTES;
+    config.stream = cuda->stream;
+    config.attrs = &cluster;
+    config.numAttrs = CLUSTER > 1;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
+    return zest_cuda_failed(
+               cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, H::BYTES),
+               "a product's shared memory") ||
+                   zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, work), "a product")
+               ? -1
+               : 0;
+}
+
+/* ---- What suits it ---- */
+
+static int aligned(const void *data, size_t stride, int64_t lane) {
+    return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
+}
+
+static int suits(const zest_cuda *cuda, const zest_gemm *job) {
+    const size_t most = (size_t)1 << 30;
+    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed && !job->wide &&
+           !job->split && job->rows && job->inputs && job->outputs && job->rows < most &&
+           job->inputs < most && job->outputs < most && aligned(job->a, job->a_stride, job->a_lane) &&
+           aligned(job->weight, job->inputs, job->weight_lane) &&
+           aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
+           (!job->residual || (job->activation == ZEST_ACT_NONE && (job->residual_lane || job->batch == 1) &&
+                               aligned(job->residual, job->residual_stride, job->residual_lane)));
+}
+
+template <class T> static int choose(zest_cuda *cuda, const zest_gemm *job, int variant) {
+    return variant == 0 ? launch<T, 192, 4, 2, 2, 1>(cuda, job, 16)
+                        : launch<T, 128, 5, 1, 2, 1>(cuda, job, 16);
+}
+
+int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant) {
+    if (!suits(cuda, job)) return 1;
+    return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, job, variant)
+                                                   : choose<__half>(cuda, job, variant);
+}
+
+int zest_cuda_hopper_open(zest_cuda *cuda) {
+    cudaDriverEntryPointQueryResult found;
+    void *entry = NULL;
+    if (zest_cuda_failed(cuda,
+                         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
+                                                          cudaEnableDefault, &found),
+                         "asking the driver for tiles"))
+        return -1;
+    if (found == cudaDriverEntryPointSuccess) cuda->describe_tiles = entry;
+    return 0;
+}
+
+#else
+
+int zest_cuda_multiply_hopper(zest_cuda *, const zest_gemm *, int) { return 1; }
+int zest_cuda_hopper_open(zest_cuda *) { return 0; }
+
+#endif
