@@ -158,7 +158,7 @@ int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant);
-enum { ZEST_HOPPER_VARIANTS = 2 };
+enum { ZEST_HOPPER_VARIANTS = 3 };
 /* For GPUs of compute capability 9.0; not called: every job is refused. */
 int zest_cuda_hopper_open(zest_cuda *cuda);
 

@@ -98,8 +98,9 @@ static int suits(const zest_cuda *cuda, const zest_gemm *job) {
 }
 
 template <class T> static int choose(zest_cuda *cuda, const zest_gemm *job, int variant) {
-    return variant == 0 ? launch<T, 192, 4, 2, 2, 1>(cuda, job, 16)
-                        : launch<T, 128, 5, 1, 2, 1>(cuda, job, 16);
+    if (variant == 0) return launch<T, 192, 4, 2, 2, 1>(cuda, job, 16);
+    if (variant == 1) return launch<T, 256, 3, 2, 2, 1>(cuda, job, 16);
+    return launch<T, 128, 5, 1, 2, 1>(cuda, job, 16);
 }
 
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant) {

@@ -189,11 +189,19 @@ static int plain_segment(const zest_cuda_segment *s, const zest_cuda_pairs *pair
            s->lane * (int64_t)size % 16 == 0;
 }
 
+template <class W, class T>
+static void launch_typed(const make_job *job, unsigned blocks, cudaStream_t stream) {
+    /* As the products' kernels have it: blocks of both can then be on one processor. */
+    (void)cudaFuncSetAttribute(make_kernel<W, T>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                               cudaSharedmemCarveoutMaxShared);
+    make_kernel<W, T><<<blocks, THREADS, 0, stream>>>(*job);
+}
+
 static void launch(zest_cuda *cuda, const make_job *job, unsigned blocks, cudaStream_t stream) {
     if (job->segment[0].dtype == ZEST_DTYPE_F32 && cuda->base.compute == ZEST_COMPUTE_BF16)
-        make_kernel<float, __nv_bfloat16><<<blocks, THREADS, 0, stream>>>(*job);
+        launch_typed<float, __nv_bfloat16>(job, blocks, stream);
     else
-        ZEST_CUDA_TYPED(cuda->base.compute, T, (make_kernel<T, T><<<blocks, THREADS, 0, stream>>>(*job)));
+        ZEST_CUDA_TYPED(cuda->base.compute, T, (launch_typed<T, T>(job, blocks, stream)));
 }
 
 int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
