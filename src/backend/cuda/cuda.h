@@ -30,8 +30,8 @@ struct zest_cublas {
     cublasLtHandle_t handle;
 };
 
-/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], rows of D are rows of A; all types but
- * `out` are the compute's. */
+/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], rows of D are rows of A; all types
+ * but `out` are the compute's. */
 struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
@@ -40,7 +40,7 @@ struct zest_gemm {
     int split; /* weight and a are bf16, though the compute is f32 */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
-    zest_activation activation; /* NONE with a residual */
+    zest_activation activation;                                      /* NONE with a residual */
 };
 
 struct zest_gemm_plan {
@@ -86,8 +86,8 @@ struct zest_cuda {
     zest_device base;
     char name[256];
     int number, processors;
-    size_t shared_most; /* bytes of shared memory that a block may have */
-    size_t limit;       /* bytes that may be held; 0: all there are */
+    size_t shared_most;   /* bytes of shared memory that a block may have */
+    size_t limit;         /* bytes that may be held; 0: all there are */
     void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no products of our own */
     cudaStream_t stream, beside;
     cudaEvent_t changed; /* behind what the stream beside has to wait for */
@@ -222,7 +222,8 @@ int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, ze
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_device_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest);
 int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling);
-/* x = act(x + bias) + residual in place, for what a product does not take along. Lanes are `lane` elements apart. */
+/* x = act(x + bias) + residual in place, for what a product does not take along. Lanes are `lane` elements
+ * apart. */
 int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, zest_activation activation,
                      const void *residual);
 
