@@ -69,7 +69,7 @@ CLI_SRC := $(wildcard cli/*.c)
 TEST_SRC := $(filter-out $(if $(filter off,$(GRAD)),tests/test_grad% tests/test_methods%),$(wildcard tests/test_*.c))
 EXAMPLE_SRC := $(wildcard examples/*.c)
 BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/grad.c),$(wildcard bench/*.c)))
-CUDA_SRC := $(if $(found_nvcc),$(wildcard src/backend/cuda/*.cu))
+CUDA_SRC := $(if $(found_nvcc),$(wildcard src/backend/cuda/*.cu) $(if $(filter off,$(GRAD)),,$(wildcard src/grad/cuda/*.cu)))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -203,7 +203,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
 
-FORMATTED := $(wildcard src/backend/cuda/*.cu src/backend/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+FORMATTED := $(wildcard src/*/cuda/*.cu src/*/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
 format:
 	clang-format -i $(FORMATTED)
 format-check:

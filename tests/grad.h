@@ -50,6 +50,66 @@ static inline void close_fixture(fixture *f) {
     zest_safetensors_close(f->golden.file);
 }
 
+/* ---- Goldens: gradients of the reference implementation, told by a few numbers each ---- */
+
+enum { SAMPLES = 16 };
+static const char *const objective_names[OBJECTIVES] = {"words", "tokens", "options"};
+
+static inline zest_safetensors *open_goldens(const char *name) {
+    char path[300], room[256];
+    zest_safetensors *file;
+    snprintf(path, sizeof path, "%s/grad.safetensors", test_model_path(name, room));
+    assert_done(zest_safetensors_open(path, &file, error));
+    return file;
+}
+
+static inline double golden_mean(const zest_safetensors *file, size_t objective) {
+    const zest_safetensors_tensor *golden = zest_safetensors_find(file, objective_names[objective]);
+    assert_non_null(golden);
+    return *(const double *)golden->data;
+}
+
+/* The largest difference of the summary from the golden, relative to the golden's norm. */
+static inline double summary_error(const double *golden, const float *gradient, size_t count) {
+    double square = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        square += (double)gradient[i] * (double)gradient[i];
+        sum += (double)gradient[i];
+    }
+    /* the sum's rounding errors grow with the count, hence its own unit */
+    double worst = fmax(fabs(sqrt(square) - golden[0]), fabs(sum - golden[1]) / sqrt((double)count));
+    for (uint64_t j = 0; j < SAMPLES; j++)
+        worst = fmax(worst, fabs((double)gradient[j * 2654435761u % count] - golden[2 + j]));
+    return worst;
+}
+
+static inline const double *golden_of(const zest_safetensors *file, size_t objective, const char *tensor) {
+    static const double nothing[2 + SAMPLES] = {0};
+    char key[300];
+    snprintf(key, sizeof key, "%s/%s", objective_names[objective], tensor);
+    const zest_safetensors_tensor *golden = zest_safetensors_find(file, key);
+    return golden ? golden->data : nothing;
+}
+
+/* The largest of all tensors. */
+static inline double golden_error(const fixture *f, const zest_safetensors *file, size_t objective,
+                                  const float *g, double tolerance) {
+    double worst = 0, whole = 0;
+    const zest_params *params = &f->model->params;
+    for (size_t t = 0; t < params->count; t++)
+        whole = fmax(whole, golden_of(file, objective, params->tensors[t].name)[0]);
+    for (size_t t = 0; t < params->count; t++) {
+        const zest_tensor *tensor = &params->tensors[t];
+        const double *values = golden_of(file, objective, tensor->name);
+        /* a key's bias moves all scores of a query alike: its gradient is zero but for rounding */
+        double unit = fmax(values[0], 1e-2 * whole);
+        double error = summary_error(values, g + tensor->first, tensor->count) / unit;
+        if (!(error <= worst)) worst = error;
+        if (error > tolerance) report(tensor->name, objective_names[objective], error);
+    }
+    return worst;
+}
+
 /* The gradient of one job, alone. */
 static inline float *gradient_of(const zest_model *model, zest_cpu cpu, const zest_grad_options *options,
                                  zest_grad_job job, double *losses, double *mean) {

@@ -3,56 +3,18 @@
 #include "core/direction.h"
 #include "tests/grad.h"
 
-enum { SAMPLES = 16 };
-static const char *const objective_names[OBJECTIVES] = {"words", "tokens", "options"};
-
 /* ---- The reference implementation ---- */
-
-/* The largest difference of the summary from the golden, relative to the golden's norm. */
-static double summary_error(const double *golden, const float *gradient, size_t count) {
-    double square = 0, sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        square += (double)gradient[i] * (double)gradient[i];
-        sum += (double)gradient[i];
-    }
-    /* the sum's rounding errors grow with the count, hence its own unit */
-    double worst = fmax(fabs(sqrt(square) - golden[0]), fabs(sum - golden[1]) / sqrt((double)count));
-    for (uint64_t j = 0; j < SAMPLES; j++)
-        worst = fmax(worst, fabs((double)gradient[j * 2654435761u % count] - golden[2 + j]));
-    return worst;
-}
 
 static void check_goldens(const char *name, zest_cpu cpu, zest_compute compute, double tolerance) {
     fixture f;
-    char path[300], room[256], key[300];
-    zest_safetensors *file;
+    zest_safetensors *file = open_goldens(name);
     open_fixture(&f, name, ZEST_MODEL_AS_STORED);
-    snprintf(path, sizeof path, "%s/grad.safetensors", test_model_path(name, room));
-    assert_done(zest_safetensors_open(path, &file, error));
     for (size_t o = 0; o < f.count; o++) {
-        double mean, worst = 0, whole = 0;
+        double mean;
         zest_grad_options options = {.compute = compute, .threads = 2};
         float *g = gradient_of(f.model, cpu, &options, (zest_grad_job){.objective = &f.all[o]}, NULL, &mean);
-        const zest_safetensors_tensor *golden = zest_safetensors_find(file, objective_names[o]);
-        assert_non_null(golden);
-        assert_true(fabs(mean - *(const double *)golden->data) <= tolerance);
-        for (size_t t = 0; t < f.model->params.count; t++) {
-            snprintf(key, sizeof key, "%s/%s", objective_names[o], f.model->params.tensors[t].name);
-            golden = zest_safetensors_find(file, key);
-            if (golden) whole = fmax(whole, ((const double *)golden->data)[0]);
-        }
-        for (size_t t = 0; t < f.model->params.count; t++) {
-            const zest_tensor *tensor = &f.model->params.tensors[t];
-            snprintf(key, sizeof key, "%s/%s", objective_names[o], tensor->name);
-            golden = zest_safetensors_find(file, key);
-            static const double nothing[2 + SAMPLES] = {0};
-            const double *values = golden ? golden->data : nothing;
-            /* a key's bias moves all scores of a query alike: its gradient is zero but for rounding */
-            double unit = fmax(values[0], 1e-2 * whole);
-            double error = summary_error(values, g + tensor->first, tensor->count) / unit;
-            if (error > worst) worst = error;
-            if (error > tolerance) report(tensor->name, key, error);
-        }
+        assert_true(fabs(mean - golden_mean(file, o)) <= tolerance);
+        double worst = golden_error(&f, file, o, g, tolerance);
         report(name, objective_names[o], worst);
         assert_true(worst <= tolerance);
         free(g);

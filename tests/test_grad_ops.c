@@ -235,9 +235,9 @@ static void activation_slopes(void **state) {
             for (int i = 0; i < COUNT; i++) x[i] = (float)(i - 2000) * 0.004f + 0.0013f;
             for (size_t l = 0; l < count; l++) {
                 float y[COUNT], d[COUNT], d_up[COUNT] = {0};
-                tables[l]->activate(y, x, gated ? up : NULL, COUNT, activation, 2);
+                tables[l]->activate(y, x, gated ? up : NULL, COUNT, activation, 2, NULL);
                 for (int i = 0; i < COUNT; i++) d[i] = 0.5f;
-                tables[l]->activate_back(d, d_up, x, gated ? up : NULL, COUNT, activation, 2);
+                tables[l]->activate_back(d, d_up, x, gated ? up : NULL, COUNT, activation, 2, NULL);
                 if (!l)
                     memcpy(first[0], y, sizeof y), memcpy(first[1], d, sizeof d),
                         memcpy(first[2], d_up, sizeof d);
@@ -273,7 +273,7 @@ static void masks(void **state) {
         double kept = 0, together = 0;
         for (size_t l = 0; l < count; l++) {
             for (size_t i = 0; i < COUNT; i++) out[i] = 1;
-            tables[l]->drop(out, out, x, COUNT, &mask, 1 + (int)l);
+            tables[l]->drop(out, out, x, COUNT, &mask, 1 + (int)l, NULL);
             if (!l) memcpy(first, out, COUNT * sizeof *out);
             assert_memory_equal(first, out, COUNT * sizeof *out);
         }

@@ -64,7 +64,8 @@ typedef enum {
     ZEST_COMPUTE_F16   /* the same with fp16; devices only */
 } zest_compute;
 
-/* Further matrices for the same inputs, whose outputs stand behind those of the first. Devices only. */
+/* Further matrices for the same inputs, whose outputs stand behind those of the first; with `transposed`
+ * matrices for further inputs, which stand behind those of the first. Devices only. */
 typedef struct {
     zest_weight weight, bias;
 } zest_linear_part;
@@ -88,7 +89,8 @@ typedef struct {
     zest_compute compute;
     const zest_linear_part *more;
     size_t more_count; /* at most ZEST_LINEAR_MORE */
-    int wide;          /* a device's results are floats whatever the compute */
+    int wide;          /* a device's results and residuals are floats whatever the compute */
+    int steady;        /* a device chooses its way by the sizes alone, not by time: results repeat */
 } zest_linear;
 enum { ZEST_LINEAR_MORE = 2 };
 

@@ -7,7 +7,8 @@ static inline vec v_step(vec x) { return x > 0 ? 1.0f : 0.0f; }
 #include "grad/slopes.h"
 
 void zest_plain_activate(float *out, const float *x, const float *up, size_t count,
-                         zest_activation activation, int threads) {
+                         zest_activation activation, int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) {
         float y = f_activate(x[i], activation);
@@ -16,7 +17,8 @@ void zest_plain_activate(float *out, const float *x, const float *up, size_t cou
 }
 
 void zest_plain_activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
-                                  zest_activation activation, int threads) {
+                                  zest_activation activation, int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) {
         float dy = d[i];

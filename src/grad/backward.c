@@ -9,10 +9,14 @@ const zest_backward zest_backward_plain = {ZEST_CPU_PLAIN,
                                            zest_plain_activate,
                                            zest_plain_activate_backward,
                                            zest_plain_sum_columns,
-                                           zest_plain_drop};
+                                           zest_plain_drop,
+                                           ZEST_PLAIN_OF_ROWS};
 
-const zest_backward *zest_backward_for(zest_cpu cpu) {
-    switch (cpu) {
+const zest_backward *zest_backward_for(const zest_forward *operations) {
+#if defined(ZEST_CUDA)
+    if (operations->device) return &zest_backward_cuda;
+#endif
+    switch (operations->cpu) {
 #if defined(__x86_64__)
     case ZEST_CPU_AMX:
     case ZEST_CPU_AVX512BF16:

@@ -2,11 +2,16 @@
  * C one (the files *_backward.c, each with its derivation) bit for bit: sums run in an order written down
  * there. No result depends on the number of threads.
  *
+ * A device's table (cuda/) works in its memory, as forward.h says: every pointer of a job is one of the
+ * device's, activations and their gradients are `cell` bytes wide, gradients of weights are floats. Its
+ * results agree with the definition within rounding, and repeat bit for bit: sums run in an order that
+ * depends on sizes alone.
+ *
  * Matrix products go through the forward pass's `linear`: see linear_backward.c. */
 #ifndef ZEST_GRAD_BACKWARD_H
 #define ZEST_GRAD_BACKWARD_H
 
-#include "backend/forward.h"
+#include "backend/device.h"
 
 /* Dropout: element i is kept when its 16 random bits are at least `threshold`, and multiplied by `scale`. The
  * bits are a function of (key, i) alone, so a mask is never stored. */
@@ -19,13 +24,15 @@ typedef struct {
 /* y = norm(x): dx (+)= the gradient by x, d_gain += that by the gain, d_bias += that by the bias. */
 typedef struct {
     const float *x, *dy;
-    const float *gain; /* as floats; NULL: ones */
+    const float *gain; /* as floats; NULL: ones. A device makes them out of `stored` by itself. */
     float *dx;         /* may be dy unless `add` */
     int add;
     float *d_gain, *d_bias; /* NULL: not wanted */
     int rms;
     float epsilon;
     size_t rows, width;
+    zest_weight stored;
+    zest_perturbation perturbation;
 } zest_norm_backward;
 
 /* Gradients by the queries, keys and values of an attention, which are laid out like these and written, not
@@ -34,9 +41,49 @@ typedef struct {
     zest_attention forward;
     const float *d_out; /* laid out like out */
     float *dq, *dk, *dv;
-    const zest_mask *mask; /* or NULL */
+    const zest_mask *mask; /* or NULL; on the host wherever the rest is */
     size_t longest;        /* keys of the longest sequence a model takes */
+    size_t keys, rows;     /* devices only: keys of the longest sequence, queries of all of the batch */
 } zest_attention_backward;
+
+/* The other way round of a list of rows that were read: who read a row. Sum i goes to row targets[i] and adds
+ * rows sources[s], s from runs[starts[i]] to runs[starts[i + 1]] - 1, in order. */
+typedef struct {
+    const uint32_t *targets; /* NULL: 0, 1, ... */
+    const uint32_t *starts, *runs, *sources;
+    size_t count, run_count; /* sums; runs, of at most ZEST_INDEX_RUN sources */
+    int divided;             /* some sum has more than one run */
+} zest_index;
+enum { ZEST_INDEX_RUN = 32 };
+
+/* out[target] = (with add: +=) the sum of its rows of x. */
+typedef struct {
+    zest_index index;
+    const float *x;
+    float *out; /* with add: floats on a device too */
+    size_t x_stride, out_stride, width;
+    int add;
+} zest_collect;
+
+/* logits = features rows': d = by rows, and by' features is added where the words' rows lie in the head. */
+typedef struct {
+    const float *by;   /* items × count: the gradient by the logits; floats on a device too */
+    const float *rows; /* count × width: the head's, at the place */
+    const float *features;
+    float *d; /* like features: items × width */
+    const uint32_t *words;
+    float *d_weight, *d_bias; /* of the whole head; NULL: not wanted */
+    size_t items, count, width;
+} zest_words_backward;
+
+/* d[r][w] = weights[r] (p - [w is the target]), p the softmax of a row whose sum is known. */
+typedef struct {
+    zest_logit_block block;
+    const zest_logit_sum *sums;
+    const double *weights;
+    float *d;
+    size_t d_stride;
+} zest_logits_backward;
 
 typedef struct {
     zest_cpu cpu;
@@ -44,23 +91,31 @@ typedef struct {
     int (*attention)(const zest_attention_backward *job, int threads, zest_scratch *scratch);
     /* The forward pass of an attention with a mask; writes forward.out and reads no gradient. */
     int (*attention_masked)(const zest_attention_backward *job, int threads, zest_scratch *scratch);
-    /* out = act(x), times up where there is one; the same bits as the forward pass. */
+    /* out = act(x), times up where there is one; on the CPU the same bits as the forward pass. */
     void (*activate)(float *out, const float *x, const float *up, size_t count, zest_activation activation,
-                     int threads);
+                     int threads, zest_scratch *scratch);
     /* d by out becomes d by x; with up, d by up goes to d_up. */
     void (*activate_back)(float *d, float *d_up, const float *x, const float *up, size_t count,
-                          zest_activation activation, int threads);
+                          zest_activation activation, int threads, zest_scratch *scratch);
     /* out[i] += the sum of column i of x */
     int (*sum_columns)(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
                        zest_scratch *scratch);
     /* out = mask x (+ residual, which may be NULL) */
     void (*drop)(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
-                 int threads);
+                 int threads, zest_scratch *scratch);
+    /* Rows that are moved (one lane), and rows that are added up. */
+    int (*copy)(const zest_copy_rows *job, int threads, zest_scratch *scratch);
+    int (*collect)(const zest_collect *job, int threads, zest_scratch *scratch);
+    /* out = -x, floats on a device too */
+    void (*negate)(float *out, const float *x, size_t count, int threads, zest_scratch *scratch);
+    int (*words)(const zest_words_backward *job, int threads, zest_scratch *scratch);
+    int (*logits)(const zest_logits_backward *job, int threads, zest_scratch *scratch);
 } zest_backward;
 
-const zest_backward *zest_backward_for(zest_cpu cpu);
+/* The table that goes with the forward pass's. */
+const zest_backward *zest_backward_for(const zest_forward *operations);
 
-extern const zest_backward zest_backward_plain, zest_backward_avx2, zest_backward_avx512;
+extern const zest_backward zest_backward_plain, zest_backward_avx2, zest_backward_avx512, zest_backward_cuda;
 
 /* Rows whose columns are summed without interruption. Fixed: it decides the rounding of the sums. */
 enum { ZEST_BACKWARD_ROWS = 64 };

@@ -31,7 +31,8 @@ void zest_plain_mask(const zest_noise *noise, const zest_mask *mask, uint64_t fi
 }
 
 void zest_plain_drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
-                     int threads) {
+                     int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         float m[RUN];

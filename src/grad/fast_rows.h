@@ -131,7 +131,8 @@ slope_run(float *d, float *d_up, const float *x, const float *up, size_t count, 
     }
 
 static void activate(float *out, const float *x, const float *up, size_t count, zest_activation activation,
-                     int threads) {
+                     int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         size_t here = count - i < RUN ? count - i : RUN;
@@ -142,7 +143,8 @@ static void activate(float *out, const float *x, const float *up, size_t count, 
 }
 
 static void activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
-                              zest_activation activation, int threads) {
+                              zest_activation activation, int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         size_t here = count - i < RUN ? count - i : RUN;
@@ -155,7 +157,8 @@ static void activate_backward(float *d, float *d_up, const float *x, const float
 /* ---- Dropout ---- */
 
 static void drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
-                 int threads) {
+                 int threads, zest_scratch *scratch) {
+    (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         float m[RUN];

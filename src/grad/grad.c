@@ -4,17 +4,33 @@
 
 #include "grad/grad_internal.h"
 
+/* Over the view: of its own on the CPU, else on the other's device. */
+static zest_status runner_for(zest_grad *grad, const zest_forward *operations,
+                              const zest_grad_options *options, const zest_model_runner *on,
+                              zest_error *error) {
+    zest_model_runner_options run = {.compute = options->compute, .threads = options->threads};
+    if (!on) return zest_model_runner_new(&grad->view, operations, &run, &grad->runner, error);
+    zest_status status = zest_model_runner_borrow(on, &grad->view, &grad->runner, error);
+    if (!status) grad->runner->steady = 1; /* a run that is resumed takes the same steps */
+    return status;
+}
+
 zest_status zest_grad_new(const zest_model *model, const zest_forward *operations,
                           const zest_grad_options *options, zest_grad **grad, zest_error *error) {
-    zest_model_runner_options run = {.compute = options ? options->compute : ZEST_COMPUTE_F32,
-                                     .threads = options ? options->threads : 0};
+    static const zest_grad_options plain = {0};
+    if (!options) options = &plain;
+    zest_model_runner *on = options->runner && options->runner->device ? options->runner : NULL;
+    *grad = NULL;
+    if (on && on->compute == ZEST_COMPUTE_F16)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "gradients are too small for fp16: use --compute bf16 or f32");
     *grad = calloc(1, sizeof **grad);
     if (!*grad) return zest_error_memory(error, "a gradient", sizeof **grad);
-    (*grad)->model = model;
-    (*grad)->backward = zest_backward_for(operations->cpu);
-    (*grad)->recompute = options && options->recompute;
+    (*grad)->model = on ? on->model : model;
+    (*grad)->backward = zest_backward_for(on ? on->operations : operations);
+    (*grad)->recompute = options->recompute;
     zest_status status = zest_grad_view_new(*grad, error);
-    if (!status) status = zest_model_runner_new(&(*grad)->view, operations, &run, &(*grad)->runner, error);
+    if (!status) status = runner_for(*grad, operations, options, on, error);
     if (!status && model->is.transposed && !model->is.fused_qkv)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "gradients of projections stored inputs first need q, k and v as one tensor");
@@ -26,11 +42,15 @@ zest_status zest_grad_new(const zest_model *model, const zest_forward *operation
 
 void zest_grad_free(zest_grad *grad) {
     if (!grad) return;
-    zest_model_room *rooms[] = {&grad->tape, &grad->inputs, &grad->d,    &grad->wide,
-                                &grad->a,    &grad->head,   &grad->small};
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
+    zest_model_room *rooms[] = {&grad->tape, &grad->inputs, &grad->d,     &grad->wide,
+                                &grad->a,    &grad->head,   &grad->small, &grad->sines};
+    for (size_t i = 0; grad->runner && i < sizeof rooms / sizeof *rooms; i++)
+        zest_model_memory_free(grad->runner, rooms[i]->data);
+    for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) free(grad->lists[i]);
+    free(grad->key_sources);
     free(grad->sums);
     free(grad->scores);
+    free(grad->by);
     free(grad->weights);
     free(grad->view.layers);
     zest_model_runner_free(grad->runner);
@@ -38,18 +58,25 @@ void zest_grad_free(zest_grad *grad) {
 }
 
 size_t zest_grad_memory(const zest_grad *grad) {
-    size_t floats = grad->tape.count + grad->inputs.count + grad->d.count + grad->wide.count + grad->a.count +
-                    grad->head.count + grad->small.count;
-    return floats * sizeof(float) + zest_model_runner_memory(grad->runner) +
-           grad->scores_count * sizeof *grad->scores +
+    size_t cells = grad->tape.count + grad->inputs.count + grad->d.count + grad->wide.count + grad->a.count +
+                   grad->head.count + grad->small.count;
+    size_t lists = grad->key_count;
+    for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) lists += grad->list_counts[i];
+    return cells * zest_model_cell(grad->runner) + grad->sines.count * sizeof(float) +
+           lists * sizeof(uint32_t) + zest_model_runner_memory(grad->runner) +
+           grad->scores_count * (sizeof *grad->scores + sizeof *grad->by) +
            grad->sums_count * (sizeof *grad->sums + sizeof *grad->weights);
 }
 
 static zest_status go_back(zest_grad_pass *pass, double factor) {
-    zest_status status = zest_grad_head_backward(pass, factor, pass->grad->d.data);
+    zest_status status = zest_grad_index(pass, ZEST_GRAD_ASKED, pass->request.rows, pass->asked, pass->rows,
+                                         1, &pass->by_rows);
+    if (!status) status = zest_grad_head_backward(pass, factor, zest_grad_stream(pass, 0));
     if (!status) status = zest_grad_finish_backward(pass);
     for (size_t i = pass->pass.is->layers; i-- > 0 && !status;) status = zest_grad_layer_backward(pass, i);
-    return status ? status : zest_grad_embed_backward(pass);
+    if (!status) status = zest_grad_embed_backward(pass);
+    const zest_device *device = pass->grad->runner->device; /* not every operation says that it failed */
+    return status || !device ? status : zest_grad_done(pass, device->problem[0] != 0);
 }
 
 zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *losses, double *mean,

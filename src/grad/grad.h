@@ -17,9 +17,12 @@
 #include "models/losses.h"
 
 typedef struct {
-    zest_compute compute;
-    int threads;   /* 0: all cores */
-    int recompute; /* a third more arithmetic for a fraction of the memory */
+    zest_compute compute; /* on a device: the device's */
+    int threads;          /* 0: all cores */
+    int recompute;        /* a third more arithmetic for a fraction of the memory */
+    /* On a device: whose weights and device the passes use; it outlives them. NULL, or one without a device:
+     * passes on the CPU. */
+    zest_model_runner *runner;
 } zest_grad_options;
 
 /* Owns the memory of the passes over one model, whose weights it only reads. One thread at a time. */
@@ -38,7 +41,8 @@ typedef struct {
     const zest_model_objective *objective; /* batches with parents are fine */
     zest_place at;                         /* all zero: the weights themselves */
     const zest_dropout *dropout;           /* NULL: none */
-    float *gradient;                       /* += factor times the gradient of the mean; NULL: losses alone */
+    float *gradient; /* += factor times the gradient of the mean; NULL: losses alone. On a device this and
+                      * at.point are floats in its memory, in the same order of the numbers */
     double factor;
     zest_grad_weigh *weigh; /* instead of factor; or NULL */
     void *user;

@@ -1,4 +1,7 @@
-/* What the files of the backward pass share. */
+/* What the files of the backward pass share.
+ *
+ * One set of passes for the CPU and a device: whatever looks into activations or gradients is an operation of
+ * one of the two tables, and steps between activations are counted in cells (zest_model_at). */
 #ifndef ZEST_GRAD_GRAD_INTERNAL_H
 #define ZEST_GRAD_GRAD_INTERNAL_H
 
@@ -18,6 +21,16 @@ typedef struct {
     float *end;       /* norms behind: middle's norm + MLP; else NULL */
 } zest_grad_layer;
 
+/* Lists of rows that were read, and by whom. */
+typedef enum {
+    ZEST_GRAD_ASKED, /* rows, by the last layer's rest */
+    ZEST_GRAD_KEYS,  /* rows, by their copies among the keys written out */
+    ZEST_GRAD_POSITIONS,
+    ZEST_GRAD_TYPES,
+    ZEST_GRAD_TOKENS,
+    ZEST_GRAD_LISTS
+} zest_grad_list;
+
 struct zest_grad {
     const zest_model *model;
     zest_model view; /* the model with its weights where the place says */
@@ -30,9 +43,14 @@ struct zest_grad {
     zest_model_room d, wide; /* gradients on their way: of the stream; within a layer */
     zest_model_room a;       /* outputs of norms, made again */
     zest_model_room head;    /* what is kept of the head */
-    zest_model_room small;   /* gains and words as floats */
+    zest_model_room small;   /* gains, words, gradients by a block of logits */
+    zest_model_room sines;   /* of the rotation back, as floats */
+    size_t angles;           /* positions that these reach */
+    uint32_t *lists[ZEST_GRAD_LISTS], *key_sources;
+    size_t list_counts[ZEST_GRAD_LISTS], key_count;
     zest_logit_sum *sums;
     double *scores, *weights;
+    float *by;
     size_t sums_count, scores_count;
 };
 
@@ -44,12 +62,16 @@ typedef struct {
     zest_model_request request;
     zest_model_pass pass;
     zest_model_pair lane; /* the place as a single lane */
-    size_t rows, asked, row_floats;
-    float *h;        /* asked rows behind final norm and projection: what the head's transform gets */
-    float *normed;   /* behind the final norm, or NULL where there is none */
-    float *dense;    /* of the head's transform, before its activation; or NULL */
-    float *features; /* what the head multiplies */
-    double *weights; /* of asked rows (TOKENS, OPTIONS): dlogits = weight (p - target) */
+    size_t rows, asked, row_cells;
+    size_t longest_keys; /* of the sequence that has most */
+    float *h;            /* asked rows behind final norm and projection: what the head's transform gets */
+    float *normed;       /* behind the final norm, or NULL where there is none */
+    float *dense;        /* of the head's transform, before its activation; or NULL */
+    float *features;     /* what the head multiplies */
+    /* Where the operations look for them: */
+    const uint32_t *words, *targets, *key_sources;
+    const zest_logit_sum *sums; /* of asked rows */
+    zest_index by_rows, by_keys;
 } zest_grad_pass;
 
 /* ---- view.c ---- */
@@ -59,18 +81,31 @@ void zest_grad_view_place(zest_grad *grad, const zest_place *place);
 /* Where a weight's gradient is added; NULL: it is frozen, absent or not asked for. */
 float *zest_grad_of(const zest_grad_pass *pass, const zest_weight *weight);
 
+/* ---- lists.c ---- */
+
+/* What an operation that failed is answered with; 0: it did not. */
+zest_status zest_grad_done(const zest_grad_pass *pass, int failed);
+/* A copy of small tables where the operations look for them, good for this pass. NULL: there is no room. */
+const void *zest_grad_stage(zest_grad_pass *pass, const void *table, size_t bytes);
+/* The index of a list of `count` rows that were read, out of `rows` there are. all: rows that nobody read
+ * have a sum too, of nothing. */
+zest_status zest_grad_index(zest_grad_pass *pass, zest_grad_list which, const uint32_t *list, size_t count,
+                            size_t rows, int all, zest_index *index);
+/* With parents: the row of each key that is written out. */
+zest_status zest_grad_list_keys(zest_grad_pass *pass);
+
 /* ---- remember.c: the forward pass, kept ---- */
 
 zest_status zest_grad_remember(zest_grad_pass *pass);
 /* Layer i once more, its activations into *kept. `out` may be NULL: then the layer ends where the backward
  * pass needs nothing more. */
 zest_status zest_grad_remember_layer(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept, float *out);
-/* Where a layer's activations lie. */
-zest_grad_layer zest_grad_kept(const zest_grad_pass *pass, size_t i);
 size_t zest_grad_layer_rows(const zest_grad_pass *pass, size_t i); /* behind its attention */
 zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv, float *out);
 /* Keys and values of parents and children written out, into the runner's room for it. */
-void zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qkv);
+zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qkv);
+/* The positions' rotation of queries and keys, or with other sines the rotation back. */
+void zest_grad_rotate(const zest_grad_pass *pass, float *qkv, const float *sines);
 
 /* Shorthands for one lane. */
 zest_status zest_grad_map(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
@@ -78,10 +113,23 @@ zest_status zest_grad_map(zest_grad_pass *pass, const zest_model_affine *affine,
                           const float *residual);
 zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const float *x, size_t rows,
                              float *out);
+zest_status zest_grad_copy(const zest_grad_pass *pass, const float *from, float *to, const uint32_t *source,
+                           size_t count, size_t width);
+
+/* ---- room.c ---- */
+
+/* Memory for the pass; on a device it is foreseen whether there is enough. */
+zest_status zest_grad_make_room(zest_grad_pass *pass);
+/* Where a layer's activations lie. */
+zest_grad_layer zest_grad_kept(const zest_grad_pass *pass, size_t i);
+/* The stream's gradient (0), and room for what branches off it (1, 2). */
+float *zest_grad_stream(const zest_grad_pass *pass, size_t which);
+/* Cells of the widest row outside a layer. */
+size_t zest_grad_widest(const zest_grad_pass *pass);
 
 /* ---- loss.c ---- */
 
-/* Losses and mean out of the features; and the weights of asked rows. */
+/* Losses and mean out of the features. */
 zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean);
 /* d: gradient by the features. */
 zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d);
@@ -92,6 +140,9 @@ zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *
 zest_status zest_grad_map_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
                                    const float *x, const float *dy, size_t dy_stride, size_t rows, float *dx,
                                    int add);
+/* The same for q, k and v side by side. */
+zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const float *x,
+                                   const float *dqkv, float *dx, int add);
 /* y = norm(x): dx (+)= the gradient by x. */
 zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const float *x,
                                     const float *dy, size_t rows, float *dx, int add);

@@ -22,8 +22,10 @@ static zest_status make_room(zest_grad_pass *pass, size_t scores) {
     zest_grad *grad = pass->grad;
     if (scores > grad->scores_count) {
         free(grad->scores);
+        free(grad->by);
         grad->scores = malloc(scores * sizeof *grad->scores);
-        grad->scores_count = grad->scores ? scores : 0;
+        grad->by = malloc(scores * sizeof *grad->by);
+        grad->scores_count = grad->scores && grad->by ? scores : 0;
     }
     if (pass->asked > grad->sums_count) {
         free(grad->sums);
@@ -34,8 +36,13 @@ static zest_status make_room(zest_grad_pass *pass, size_t scores) {
     }
     if (grad->scores_count < scores || grad->sums_count < pass->asked)
         return zest_error_memory(pass->error, "losses", scores * sizeof *grad->scores);
-    pass->weights = grad->weights;
     return ZEST_OK;
+}
+
+/* What a pass leaves for the host: the only time that it waits for a device. */
+static zest_status fetch(zest_grad_pass *pass, const void *from, void *to, size_t bytes) {
+    zest_model_runner *runner = pass->grad->runner;
+    return zest_grad_done(pass, runner->operations->device->download(runner->device, to, from, bytes));
 }
 
 /* ---- Scores ---- */
@@ -45,12 +52,18 @@ static zest_status score_words(zest_grad_pass *pass) {
     zest_model_runner *runner = pass->grad->runner;
     zest_model_unit unit = unit_of(pass);
     size_t count = objective->items * objective->word_count;
-    zest_status status = zest_model_room_for(runner, &runner->logits, 2, count, pass->error);
+    zest_status status = zest_model_room_floats(runner, &runner->logits, 2, count, pass->error);
+    if (!status)
+        status = zest_model_stage(runner, objective->words, objective->word_count, &pass->words, pass->error);
     if (status) return status;
     float *logits[2];
     zest_model_halves(&runner->logits, 0, logits);
-    status = zest_model_head_words(runner, &unit, unit.h, objective->words, objective->word_count, logits,
-                                   pass->error);
+    status =
+        zest_model_head_words(runner, &unit, unit.h, pass->words, objective->word_count, logits, pass->error);
+    if (!status && runner->device) {
+        status = fetch(pass, logits[0], pass->grad->by, count * sizeof *logits[0]);
+        logits[0] = pass->grad->by;
+    }
     for (size_t i = 0; i < count && !status; i++) pass->grad->scores[i] = (double)logits[0][i];
     return status;
 }
@@ -58,9 +71,15 @@ static zest_status score_words(zest_grad_pass *pass) {
 static zest_status sum_block(void *user, int lane, size_t first, size_t count, const float *logits,
                              zest_error *error) {
     zest_grad_pass *pass = user;
+    zest_model_runner *runner = pass->grad->runner;
     const uint32_t *targets = pass->job->objective->targets;
     (void)lane, (void)error;
-#pragma omp parallel for schedule(static) num_threads(pass->grad->runner->threads)
+    if (runner->device) {
+        zest_logit_block block = {logits, pass->asked, first, count, pass->targets};
+        zest_logit_sum *sums = (zest_logit_sum *)(void *)runner->results.data;
+        return zest_grad_done(pass, runner->operations->device->sum_logits(runner->device, &block, sums));
+    }
+#pragma omp parallel for schedule(static) num_threads(runner->threads)
     for (size_t r = 0; r < pass->asked; r++) {
         zest_logit_sum *row = &pass->grad->sums[r];
         zest_row_sum_add(row, logits + r * count, count);
@@ -70,13 +89,28 @@ static zest_status sum_block(void *user, int lane, size_t first, size_t count, c
     return ZEST_OK;
 }
 
-static zest_status score_tokens(zest_grad_pass *pass) {
-    const zest_model_objective *objective = pass->job->objective;
+/* The asked rows' sums, on the host, and where the operations look for them. */
+static zest_status sum_rows(zest_grad_pass *pass) {
+    zest_model_runner *runner = pass->grad->runner;
     zest_logit_sum *sums = pass->grad->sums;
     zest_model_unit unit = unit_of(pass);
+    size_t bytes = pass->asked * sizeof *sums;
     for (size_t r = 0; r < pass->asked; r++) sums[r] = (zest_logit_sum){-INFINITY, 0, 0};
+    pass->sums = sums;
     zest_status status =
-        zest_model_head_blocks(pass->grad->runner, &unit, unit.h, sum_block, pass, pass->error);
+        zest_model_stage(runner, pass->job->objective->targets, pass->asked, &pass->targets, pass->error);
+    if (!status && runner->device) {
+        status = zest_model_room_floats(runner, &runner->results, 1, bytes / sizeof(float), pass->error);
+        pass->sums = (const zest_logit_sum *)(void *)runner->results.data;
+    }
+    if (!status) status = zest_model_head_blocks(runner, &unit, unit.h, sum_block, pass, pass->error);
+    return !status && runner->device ? fetch(pass, pass->sums, sums, bytes) : status;
+}
+
+static zest_status score_tokens(zest_grad_pass *pass) {
+    const zest_model_objective *objective = pass->job->objective;
+    const zest_logit_sum *sums = pass->grad->sums;
+    zest_status status = sum_rows(pass);
     for (size_t i = 0; i < objective->items && !status; i++) {
         double sum = 0;
         size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
@@ -118,48 +152,51 @@ zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean) {
 
 /* ---- A few words ---- */
 
-/* The scores become dlogits. */
 static void word_gradients(zest_grad_pass *pass, double factor) {
     const zest_model_objective *objective = pass->job->objective;
     size_t words = objective->word_count;
     for (size_t i = 0; i < objective->items; i++) {
-        double *scores = pass->grad->scores + i * words, sum = zest_log_sum_exp(scores, words);
+        const double *scores = pass->grad->scores + i * words, sum = zest_log_sum_exp(scores, words);
         for (size_t w = 0; w < words; w++)
-            scores[w] = factor / (double)objective->items *
-                        (zest_exponential(scores[w] - sum) - (w == objective->answers[i]));
+            pass->grad->by[i * words + w] =
+                (float)(factor / (double)objective->items *
+                        (zest_exponential(scores[w] - sum) - (w == objective->answers[i])));
     }
 }
 
 static zest_status words_backward(zest_grad_pass *pass, double factor, float *d) {
     const zest_model_objective *objective = pass->job->objective;
     zest_grad *grad = pass->grad;
+    zest_model_runner *runner = grad->runner;
     const zest_weight *weight = &grad->view.head.weight;
     size_t words = objective->word_count, width = pass->pass.is->embedding_width;
-    float *d_weight = zest_grad_of(pass, weight), *d_bias = zest_grad_of(pass, &grad->view.head.bias);
-    zest_status status = zest_model_room_for(grad->runner, &grad->small, 1, words * width, pass->error);
+    zest_status status = zest_model_room_for(runner, &grad->small, 1, words * width, pass->error);
     if (status) return status;
     float *const rows[2] = {grad->small.data, grad->small.data};
-    if (grad->runner->operations->gather(weight, &pass->lane.perturbation, objective->words, words, rows, 0,
-                                         grad->runner->threads, &grad->runner->scratch))
-        return zest_model_no_scratch(pass->grad->runner, pass->error);
+    status =
+        zest_grad_done(pass, runner->operations->gather(weight, &pass->lane.perturbation, pass->words, words,
+                                                        rows, 0, runner->threads, &runner->scratch));
+    if (status) return status;
     word_gradients(pass, factor);
-    for (size_t i = 0; i < objective->items; i++)
-        for (size_t w = 0; w < words; w++) {
-            float by = (float)grad->scores[i * words + w], *to = d + i * width;
-            const float *row = rows[0] + w * width, *feature = pass->features + i * width;
-            for (size_t c = 0; c < width; c++) to[c] = w ? fmaf(by, row[c], to[c]) : by * row[c];
-            float *wanted = d_weight ? d_weight + objective->words[w] * width : NULL;
-            for (size_t c = 0; wanted && c < width; c++) wanted[c] = fmaf(by, feature[c], wanted[c]);
-            if (d_bias) d_bias[objective->words[w]] += by;
-        }
-    return ZEST_OK;
+    zest_words_backward job = {
+        .by = zest_grad_stage(pass, grad->by, objective->items * words * sizeof *grad->by),
+        .rows = rows[0],
+        .features = pass->features,
+        .d = d,
+        .words = pass->words,
+        .d_weight = zest_grad_of(pass, weight),
+        .d_bias = zest_grad_of(pass, &grad->view.head.bias),
+        .items = objective->items,
+        .count = words,
+        .width = width};
+    return zest_grad_done(pass, !job.by || grad->backward->words(&job, runner->threads, &runner->scratch));
 }
 
 /* ---- The whole vocabulary ---- */
 
 static void weigh_rows(zest_grad_pass *pass, double factor) {
     const zest_model_objective *objective = pass->job->objective;
-    double *weights = pass->weights;
+    double *weights = pass->grad->weights;
     if (objective->kind == ZEST_MODEL_TOKENS) {
         for (size_t r = 0; r < pass->asked; r++) weights[r] = factor / (double)pass->asked;
         return;
@@ -179,6 +216,7 @@ static void weigh_rows(zest_grad_pass *pass, double factor) {
 
 typedef struct {
     zest_grad_pass *pass;
+    const double *weights; /* of asked rows: dlogits = weight (p - target) */
     float *d;
 } blocks_job;
 
@@ -186,32 +224,30 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
                                   zest_error *error) {
     blocks_job *job = user;
     zest_grad_pass *pass = job->pass;
-    const uint32_t *targets = pass->job->objective->targets;
+    zest_model_runner *runner = pass->grad->runner;
+    const size_t unit = 8, stride = (count + unit - 1) / unit * unit; /* what a device's products like */
     (void)lane;
-    zest_status status =
-        zest_model_room_for(pass->grad->runner, &pass->grad->small, 1, pass->asked * count, error);
+    zest_status status = zest_model_room_for(runner, &pass->grad->small, 1, pass->asked * stride, error);
     if (status) return status;
     float *d_logits = pass->grad->small.data;
-#pragma omp parallel for schedule(static) num_threads(pass->grad->runner->threads)
-    for (size_t r = 0; r < pass->asked; r++) {
-        const zest_logit_sum *row = &pass->grad->sums[r];
-        double sum = row->most + log(row->sum), weight = pass->weights[r];
-        for (size_t w = 0; w < count; w++)
-            d_logits[r * count + w] = (float)(weight * zest_small_exp((double)logits[r * count + w] - sum));
-        if (targets[r] >= first && targets[r] - first < count) {
-            size_t at = r * count + targets[r] - first;
-            d_logits[at] = (float)(weight * (zest_small_exp((double)logits[at] - sum) - 1));
-        }
-    }
+    zest_logits_backward work = {.block = {logits, pass->asked, first, count, pass->targets},
+                                 .sums = pass->sums,
+                                 .weights = job->weights,
+                                 .d = d_logits,
+                                 .d_stride = stride};
+    status = zest_grad_done(pass, pass->grad->backward->logits(&work, runner->threads, &runner->scratch));
+    if (status) return status;
     zest_model_affine block = zest_model_head_block(&pass->grad->view, first, count);
-    return zest_grad_map_backward(pass, &block, 0, pass->features, d_logits, count, pass->asked, job->d,
+    return zest_grad_map_backward(pass, &block, 0, pass->features, d_logits, stride, pass->asked, job->d,
                                   first > 0);
 }
 
 zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d) {
     if (pass->job->objective->kind == ZEST_MODEL_WORDS) return words_backward(pass, factor, d);
-    blocks_job job = {pass, d};
-    zest_model_unit unit = unit_of(pass);
     weigh_rows(pass, factor);
+    blocks_job job = {.pass = pass, .d = d};
+    job.weights = zest_grad_stage(pass, pass->grad->weights, pass->asked * sizeof *job.weights);
+    if (!job.weights) return zest_grad_done(pass, 1);
+    zest_model_unit unit = unit_of(pass);
     return zest_model_head_blocks(pass->grad->runner, &unit, unit.h, block_backward, &job, pass->error);
 }

@@ -26,7 +26,8 @@ zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine
                        .residual = {residual ? residual[0] : NULL, residual ? residual[1] : NULL},
                        .residual_stride = out_stride,
                        .activation = activation,
-                       .compute = runner->compute};
+                       .compute = runner->compute,
+                       .steady = runner->steady};
     return runner->operations->linear(&job, runner->threads, &runner->scratch)
                ? zest_model_no_scratch(runner, error)
                : ZEST_OK;
@@ -386,24 +387,44 @@ zest_status zest_model_open_runner(const zest_model *model, const zest_model_run
     return zest_model_runner_new(model, zest_forward_for(cpu), options, runner, error);
 }
 
+zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,
+                                     zest_model_runner **runner, zest_error *error) {
+    *runner = calloc(1, sizeof **runner);
+    if (!*runner) return zest_error_memory(error, "a runner", sizeof **runner);
+    (*runner)->model = (*runner)->owner = view;
+    (*runner)->device = from->device;
+    (*runner)->borrowed = 1;
+    (*runner)->operations = from->operations;
+    (*runner)->compute = from->compute;
+    (*runner)->threads = from->threads;
+    (*runner)->scratch.device = from->device;
+    return ZEST_OK;
+}
+
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
     const zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
                                       &runner->past,    &runner->logits,  &runner->words,
                                       &runner->results, &runner->cosines, &runner->sines};
     size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
-    if (runner->device) return bytes + runner->operations->device->held(runner->device, NULL);
+    if (runner->device && !runner->borrowed)
+        return bytes + runner->operations->device->held(runner->device, NULL);
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) bytes += rooms[i]->count * rooms[i]->cell;
     return bytes;
 }
 
 zest_device *zest_model_runner_device(const zest_model_runner *runner) { return runner->device; }
 
+const zest_params *zest_model_runner_params(const zest_model_runner *runner) {
+    return &runner->model->params;
+}
+
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
     zest_model_room *rooms[] = {&runner->x,       &runner->a,       &runner->work,
                                 &runner->past,    &runner->logits,  &runner->words,
                                 &runner->results, &runner->cosines, &runner->sines};
-    for (size_t i = 0; !runner->device && i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->data);
+    for (size_t i = 0; (!runner->device || runner->borrowed) && i < sizeof rooms / sizeof *rooms; i++)
+        zest_model_memory_free(runner, rooms[i]->data);
     free(runner->scratch.data);
     free(runner->rows);
     if (runner->placed) {
@@ -411,6 +432,6 @@ void zest_model_runner_free(zest_model_runner *runner) {
         free(runner->placed->tensors);
         free(runner->placed);
     }
-    zest_device_close(runner->device); /* and with it all of its memory */
+    if (!runner->borrowed) zest_device_close(runner->device); /* and with it all of its memory */
     free(runner);
 }

@@ -59,6 +59,8 @@ void zest_model_runner_free(zest_model_runner *runner);
 size_t
 zest_model_runner_memory(const zest_model_runner *runner); /* bytes held, on a device with the weights */
 zest_device *zest_model_runner_device(const zest_model_runner *runner); /* NULL: the CPU */
+/* The trained tensors where the forward passes read them: on a device, in its memory. */
+const zest_params *zest_model_runner_params(const zest_model_runner *runner);
 
 /* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states
  * of the live lanes, and one pair's way through a layer. */

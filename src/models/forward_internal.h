@@ -17,6 +17,8 @@ struct zest_model_runner {
     const zest_model *owner; /* the caller's */
     zest_model *placed;      /* the model with its weights in the device's memory; NULL: the CPU */
     zest_device *device;     /* NULL: the CPU */
+    int borrowed;            /* the device is another runner's */
+    int steady;              /* see zest_linear */
     const zest_forward *operations;
     zest_compute compute;
     int threads;
@@ -110,6 +112,10 @@ typedef struct {
 
 /* ---- layers.c ---- */
 
+/* q, k and v of all rows, side by side. */
+zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
+                                   const zest_model_pair *lanes, const float *const a[2],
+                                   float *const qkv[2]);
 zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
 /* Layer i. The rows that are left behind it come back in *rows. */
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
@@ -152,6 +158,10 @@ static inline float *zest_model_at(const zest_model_runner *runner, const float 
 }
 
 /* ---- forward.c ---- */
+
+/* A runner for another view of the same model, with memory of its own on the other's device. */
+zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,
+                                     zest_model_runner **runner, zest_error *error);
 
 /* Checks a request and numbers its rows, for those who go through the layers themselves. zest_model_embed
  * needs room in runner->a beside. */

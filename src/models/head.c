@@ -115,7 +115,8 @@ static zest_status multiply_block(zest_model_runner *runner, const zest_model_un
                        .out = {logits[0], logits[1]},
                        .out_stride = count,
                        .compute = runner->compute,
-                       .wide = 1};
+                       .wide = 1,
+                       .steady = runner->steady};
     return runner->operations->linear(&job, runner->threads, &runner->scratch)
                ? zest_model_no_scratch(runner, error)
                : ZEST_OK;

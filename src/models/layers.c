@@ -212,14 +212,16 @@ static zest_status project_together(zest_model_pass *pass, const zest_model_laye
                        .out_stride = pass->stride,
                        .compute = runner->compute,
                        .more = more,
-                       .more_count = 2};
+                       .more_count = 2,
+                       .steady = runner->steady};
     return runner->operations->linear(&job, runner->threads, &runner->scratch)
                ? zest_model_no_scratch(runner, pass->error)
                : ZEST_OK;
 }
 
-static zest_status project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
-                               const zest_model_pair *lanes, const float *const a[2], float *const qkv[2]) {
+zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
+                                   const zest_model_pair *lanes, const float *const a[2],
+                                   float *const qkv[2]) {
     size_t width = pass->is->width, second = pass->q_width, third = second + pass->kv_width;
     if (pass->is->fused_qkv)
         return map(pass, lanes, &layer->qkv, a, pass->rows, width, qkv, pass->stride, NULL, ZEST_ACT_NONE);
@@ -294,8 +296,8 @@ static zest_status attention_block(zest_model_pass *pass, size_t i, const zest_m
         status = zest_model_norm(pass->runner, &layer->norm1, &lanes->perturbation, ZEST_CONST2(lanes->x), a,
                                  pass->rows, is->width, pass->error);
     if (!status)
-        status =
-            project_qkv(pass, layer, lanes, is->norm_after ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), qkv);
+        status = zest_model_project_qkv(pass, layer, lanes,
+                                        is->norm_after ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), qkv);
     if (!status) status = attention(pass, i, lanes, qkv, context);
     if (status) return status;
     *rows = pass->rows;

@@ -1,9 +1,9 @@
 /* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores
  * in memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32,
  * the probabilities are rounded to the compute's type for the second product. */
-#include "backend/cuda/cells.cuh"
+#include "backend/cuda/mma.cuh"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, QUERIES = 16 * WARPS, PAD = 8 };
+enum { QUERIES = 16 * WARPS };
 
 struct mma_job {
     const void *q, *k, *v;
@@ -14,57 +14,6 @@ struct mma_job {
     int causal;
     float scale; /* times log2(e) */
 };
-
-/* ---- Instructions ---- */
-
-static __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *at) {
-    uint32_t address = shared_address(at);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-
-template <class T>
-static __device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
-template <>
-__device__ __forceinline__ void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], uint32_t b0,
-                                                   uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <>
-__device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* Rows of a tile; what is beyond the rows or the head is 0. */
-template <class T, int SIZE, int ROWS>
-static __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
-                                             unsigned head_size) {
-#pragma unroll
-    for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
-        unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
-        if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
-        int there = r < rows && d < head_size;
-        uint32_t address = shared_address(to + r * (SIZE + PAD) + d);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
-                     "l"(there ? from + r * stride + d : from), "r"(there ? 16 : 0)
-                     : "memory");
-    }
-}
-
-/* Copies are counted in groups; this many of the newest may still be on their way. */
-static __device__ __forceinline__ void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int NEWEST> static __device__ __forceinline__ void arrived() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
-    __syncthreads();
-}
 
 /* ---- The kernel ---- */
 
@@ -105,7 +54,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
     arrived<2>();
     if (KEEP) {
 #pragma unroll
-        for (int i = 0; i < STEPS; i++) fragment_load(fragment[KEEP ? i : 0], shared_address(own + i * 16));
+        for (int i = 0; i < STEPS; i++) load4(fragment[KEEP ? i : 0], own + i * 16);
         __syncthreads();
     }
 
@@ -130,14 +79,13 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
         for (int i = 0; i < STEPS; i++) {
             uint32_t again[4], *a = fragment[KEEP ? i : 0];
             if (!KEEP) {
-                fragment_load(again, shared_address(own + i * 16));
+                load4(again, own + i * 16);
                 a = again;
             }
 #pragma unroll
             for (int j = 0; j < TILES; j += 2) {
                 uint32_t b[4];
-                const T *at = sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8;
-                fragment_load(b, shared_address(at));
+                load4(b, sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
                 mma<T>(s[j], a, b[0], b[1]);
                 mma<T>(s[j + 1], a, b[2], b[3]);
             }

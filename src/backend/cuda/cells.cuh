@@ -122,10 +122,8 @@ __device__ __forceinline__ float exp2_fast(float x) {
     return y;
 }
 
-/* x Phi(x) by the polynomial of backend/cpu/functions.h; absolute error under 2e-7 max(1, |x|). */
-__device__ __forceinline__ float gelu(float x) {
-    float a = fabsf(x);
-    a = a > 6.0f ? 6.0f : a; /* a NaN stays */
+/* Phi(-a), 0 <= a <= 6, by the polynomial of backend/cpu/functions.h. */
+__device__ __forceinline__ float normal_tail(float a) {
     float p = fmaf(-1.98198489e-08f, a, 5.84411907e-07f);
     p = fmaf(p, a, -7.39835559e-06f);
     p = fmaf(p, a, 5.12119659e-05f);
@@ -136,7 +134,14 @@ __device__ __forceinline__ float gelu(float x) {
     p = fmaf(p, a, -0.318294108f);
     p = fmaf(p, a, -0.797887206f);
     p = fmaf(p, a, -0.693147063f);
-    return (x > 0.0f ? x : 0.0f) - a * exp2_fast(p * 1.44269504f);
+    return exp2_fast(p * 1.44269504f);
+}
+
+/* x Phi(x); absolute error under 2e-7 max(1, |x|). */
+__device__ __forceinline__ float gelu(float x) {
+    float a = fabsf(x);
+    a = a > 6.0f ? 6.0f : a; /* a NaN stays */
+    return (x > 0.0f ? x : 0.0f) - a * normal_tail(a);
 }
 
 /* A NaN stays a NaN. */
@@ -161,6 +166,18 @@ template <class F> __device__ __forceinline__ float over_warp(float x, F f) {
 
 __device__ __forceinline__ float warp_sum(float x) {
     return over_warp(x, [](float a, float b) { return a + b; });
+}
+
+/* Of a whole block, for all of its threads. */
+template <int THREADS> __device__ float block_sum(float x) {
+    __shared__ float part[THREADS / 32];
+    x = warp_sum(x);
+    __syncthreads(); /* part may still be read from the call before */
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < THREADS / 32; i++) sum += part[i];
+    return sum;
 }
 
 #endif

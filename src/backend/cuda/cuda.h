@@ -36,8 +36,10 @@ struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
     int transposed, batch;
-    int wide;  /* out and bias are floats */
-    int split; /* weight and a are bf16, though the compute is f32 */
+    int a_transposed; /* a is inputs × rows */
+    int wide;         /* out, bias and residual are floats */
+    int split;        /* weight and a are bf16, though the compute is f32 */
+    int steady;       /* the algorithm follows from the sizes alone */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
     zest_activation activation;                                      /* NONE with a residual */
@@ -95,7 +97,8 @@ struct zest_cuda {
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
     zest_cuda_ring linears, norms;
-    zest_cuda_room aside; /* a residual that a product would overwrite */
+    zest_cuda_room aside;   /* a residual that a product would overwrite */
+    zest_cuda_room scratch; /* of one operation */
     zest_gemm_plan *plans;
     size_t plan_next;
     int tune;       /* choose among algorithms by their time */

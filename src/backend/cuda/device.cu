@@ -98,7 +98,7 @@ static char *pinned(zest_cuda *cuda, size_t bytes) {
         if (zest_cuda_failed(cuda, cudaEventSynchronize(cuda->uploaded), "waiting for uploads")) return NULL;
         cuda->pinned_used = 0;
         if (bytes > cuda->pinned_size) {
-            size_t size = 2 * bytes + 65536;
+            size_t size = 2 * bytes + (8 << 20); /* the tables of many passes: waiting for them is rare */
             if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
             cuda->pinned = NULL, cuda->pinned_size = 0;
             if (zest_cuda_failed(cuda, cudaMallocHost((void **)&cuda->pinned, size), "getting pinned memory"))

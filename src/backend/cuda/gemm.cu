@@ -85,7 +85,7 @@ template <class T, class Out> static __global__ void plain_kernel(zest_gemm job)
             const T *w = (const T *)job.weight + b * job.weight_lane, *a = (const T *)job.a + b * job.a_lane;
             float sum = 0;
             for (size_t k = 0; k < job.inputs; k++)
-                sum = fmaf(to_float(a[m * job.a_stride + k]),
+                sum = fmaf(to_float(a[job.a_transposed ? k * job.a_stride + m : m * job.a_stride + k]),
                            to_float(w[job.transposed ? k * job.outputs + n : n * job.inputs + k]), sum);
             if (job.bias) sum += to_float(((const Out *)job.bias)[b * job.bias_lane + n]);
             sum = activate(sum, job.activation);

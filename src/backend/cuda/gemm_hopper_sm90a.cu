@@ -86,10 +86,12 @@ static int aligned(const void *data, size_t stride, int64_t lane) {
     return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
 }
 
+/* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be overwritten,
+ * so eight has to divide the outputs. */
 static int suits(const zest_cuda *cuda, const zest_gemm *job) {
     const size_t most = (size_t)1 << 30;
-    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed && !job->wide &&
-           !job->split && job->rows && job->inputs && job->outputs && job->rows < most &&
+    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed &&
+           !job->a_transposed && !job->wide && !job->split && job->outputs % 8 == 0 && job->rows && job->inputs && job->outputs && job->rows < most &&
            job->inputs < most && job->outputs < most && aligned(job->a, job->a_stride, job->a_lane) &&
            aligned(job->weight, job->inputs, job->weight_lane) &&
            aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&

@@ -41,6 +41,8 @@ static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
     int bad = c->desc_init(&p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
               c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSA, job->transposed ? &straight : &turned,
                           sizeof turned) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSB, job->a_transposed ? &turned : &straight,
+                          sizeof turned) ||
               c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (!bad && job->bias)
         bad = c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &job->bias, sizeof job->bias) ||
@@ -51,7 +53,9 @@ static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
              second = job->transposed ? job->inputs : job->outputs;
     size_t c_stride = job->residual ? job->residual_stride : job->out_stride;
     bad = bad || lay_out(c, &p->weight, type, first, second, (int64_t)first, job->batch, job->weight_lane) ||
-          lay_out(c, &p->a, type, job->inputs, job->rows, (int64_t)job->a_stride, job->batch, job->a_lane) ||
+          lay_out(c, &p->a, type, job->a_transposed ? job->rows : job->inputs,
+                  job->a_transposed ? job->inputs : job->rows, (int64_t)job->a_stride, job->batch,
+                  job->a_lane) ||
           lay_out(c, &p->c, out, job->outputs, job->rows, (int64_t)c_stride, job->batch,
                   job->residual ? job->residual_lane : job->out_lane) ||
           lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch,
@@ -187,7 +191,7 @@ static void tune(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
 }
 
 static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
-    return cuda->tune && !cuda->watching &&
+    return cuda->tune && !cuda->watching && !job->steady &&
            2.0 * (double)job->rows * (double)job->inputs * (double)job->outputs * job->batch > 1e7;
 }
 
@@ -200,16 +204,27 @@ static uint64_t about(uint64_t rows) {
     return (rows + ((uint64_t)1 << shift) - 1) >> shift << shift;
 }
 
+/* A product whose algorithm follows from its sizes: it is looked for with the sizes that share it, whichever
+ * comes first. The tokens of the batch are the rows, or what gradients of weights sum over. */
+static int search_steady(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
+    zest_gemm like = *job;
+    product p;
+    like.rows = (size_t)about(job->rows);
+    if (job->a_transposed) like.inputs = (size_t)about(job->inputs);
+    return describe(cuda, &like, &p) || search(cuda, &like, &p, plan);
+}
+
 static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     const operand_alignment aligned = alignment_of(cuda, job);
     const uint32_t *align = aligned.bytes;
     const uint64_t key[8] = {about(job->rows) + 1,
-                             job->inputs,
+                             job->a_transposed ? about(job->inputs) : job->inputs,
                              job->outputs,
                              job->a_stride << 32 | job->out_stride,
                              (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 |
                                  align[3],
-                             (uint64_t)job->batch << 8 | (uint64_t)job->transposed << 4 |
+                             (uint64_t)job->batch << 8 | (uint64_t)(job->steady != 0) << 6 |
+                                 (uint64_t)(job->a_transposed != 0) << 5 | (uint64_t)job->transposed << 4 |
                                  (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
                                  (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
                              (uint64_t)job->activation << 1 | (uint64_t)(job->bias != NULL),
@@ -219,7 +234,9 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
     product p;
     memset(plan, 0, sizeof *plan);
-    if (describe(cuda, job, &p) || search(cuda, job, &p, plan)) return NULL;
+    if (job->steady ? search_steady(cuda, job, plan)
+                    : describe(cuda, job, &p) || search(cuda, job, &p, plan))
+        return NULL;
     if (cuda->products >= ZEST_PRODUCTS_OWN) plan->own = 1 + cuda->products - ZEST_PRODUCTS_OWN;
     memcpy(plan->key, key, sizeof key);
     return plan;
@@ -235,12 +252,12 @@ static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan
     if (describe(cuda, job, &p)) return -1;
     cublasStatus_t status = run(cuda, job, &p, &plan->algorithm);
     if (refused(status)) { /* the plan was for another number of rows */
-        if (search(cuda, job, &p, plan)) return -1;
-        if (plan->found) status = run(cuda, job, &p, &plan->algorithm);
-        if (!plan->found || refused(status)) {
-            plan->found = 0;
-            return 1;
-        }
+        zest_gemm_plan own = *plan;
+        if (search(cuda, job, &p, &own)) return -1;
+        if (own.found) status = run(cuda, job, &p, &own.algorithm);
+        own.found = own.found && !refused(status);
+        if (!job->steady) *plan = own;
+        if (!own.found) return 1;
     }
     return zest_cuda_cublas_failed(cuda, status, "a product") || finish(cuda, job) ? -1 : 0;
 }

@@ -119,6 +119,8 @@ static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gem
     size_t lanes = (size_t)gemm->batch, elements = gemm->inputs * gemm->outputs, count = 0, at = 0, row = 0;
     int direct = !job->more_count && job->weight.dtype == zest_cuda_stored_as(type) &&
                  !zest_cuda_moves(&job->weight, p);
+    int direct_bias = direct && lanes == 1 && job->bias.data && job->bias.dtype == zest_cuda_stored_as(out) &&
+                      !zest_cuda_moves(&job->bias, p);
     gemm->weight_lane = direct ? 0 : (int64_t)((elements + 127) / 128 * 128);
     gemm->bias_lane = (int64_t)((gemm->outputs + 63) / 64 * 64);
     zest_cuda_slot *slot =
@@ -126,13 +128,14 @@ static zest_cuda_slot *prepare(zest_cuda *cuda, const zest_linear *job, zest_gem
                             lanes * (size_t)gemm->bias_lane * sizeof(float));
     if (!slot) return NULL;
     gemm->weight = direct ? job->weight.data : slot->weights.data;
+    if (direct_bias) gemm->bias = job->bias.data;
     for (size_t i = 0; i <= job->more_count; i++) {
         const zest_weight *weight = i ? &job->more[i - 1].weight : &job->weight;
         const zest_weight *bias = i ? &job->more[i - 1].bias : &job->bias;
         if (!direct)
             segments[count++] = zest_cuda_segment_of(
                 weight, p, slot->weights.data + at * zest_cuda_size(type), gemm->weight_lane, type);
-        if (bias->data) {
+        if (bias->data && !direct_bias) {
             segments[count++] = zest_cuda_segment_of(bias, p, slot->vectors.data + row * zest_cuda_size(out),
                                                      gemm->bias_lane, out);
             gemm->bias = slot->vectors.data;
@@ -147,12 +150,15 @@ static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *job) {
     zest_gemm gemm = {};
     int64_t size = (int64_t)cuda->base.cell, wide = job->wide ? 4 : size;
     gemm.transposed = job->transposed;
+    gemm.a_transposed = job->a_transposed;
+    gemm.steady = job->steady;
     gemm.batch = (int)zest_perturbation_lanes(&job->perturbation);
     gemm.wide = job->wide || cuda->base.compute == ZEST_COMPUTE_F32;
     gemm.rows = job->rows;
     gemm.inputs = job->transposed ? job->weight.rows : job->weight.columns;
     gemm.outputs = job->transposed ? job->weight.columns : job->weight.rows;
-    for (size_t i = 0; i < job->more_count; i++) gemm.outputs += job->more[i].weight.rows;
+    for (size_t i = 0; i < job->more_count; i++)
+        (job->transposed ? gemm.inputs : gemm.outputs) += job->more[i].weight.rows;
     gemm.a = job->a[0];
     gemm.out = job->out[0];
     gemm.residual = job->residual[0];

@@ -58,17 +58,6 @@ template <class T, int VECTORS> static __global__ void __launch_bounds__(THREADS
     }
 }
 
-static __device__ float block_sum(float x) {
-    __shared__ float part[ROWS];
-    x = warp_sum(x);
-    __syncthreads(); /* part may still be read from the call before */
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    float sum = 0;
-    for (int i = 0; i < ROWS; i++) sum += part[i];
-    return sum;
-}
-
 /* Any width and address: a block a row, which it reads three times. */
 template <class T> static __global__ void __launch_bounds__(THREADS) any_kernel(norm_job job) {
     size_t m = blockIdx.x;
@@ -78,13 +67,13 @@ template <class T> static __global__ void __launch_bounds__(THREADS) any_kernel(
     float sum = 0, mean = 0, square = 0, width = (float)job.width;
     if (!job.rms) {
         for (size_t i = threadIdx.x; i < job.width; i += THREADS) sum += to_float(from[i]);
-        mean = block_sum(sum) / width;
+        mean = block_sum<THREADS>(sum) / width;
     }
     for (size_t i = threadIdx.x; i < job.width; i += THREADS) {
         float x = to_float(from[i]) - mean;
         square = fmaf(x, x, square);
     }
-    float scale = 1.0f / sqrtf(block_sum(square) / width + job.epsilon);
+    float scale = 1.0f / sqrtf(block_sum<THREADS>(square) / width + job.epsilon);
     for (size_t i = threadIdx.x; i < job.width; i += THREADS) {
         float y = (to_float(from[i]) - mean) * scale;
         if (job.gain) y *= job.gain[l * job.lane + i];

@@ -7,13 +7,15 @@
 
 enum { THREADS = 256, EACH = 4, TERMS = 6, LEAST_ROWS = 64, A_BYTES = 256 << 20 };
 
-/* Rows of floats to rows of six times as many bf16. */
+/* Rows of floats to rows of six times as many bf16; or, where the inputs are the rows, to six times as many
+ * rows. */
 struct split_job {
     const float *from;
     __nv_bfloat16 *to;
     size_t rows, columns, stride; /* columns: a multiple of EACH */
     int64_t from_lane, to_lane;
     unsigned char part[TERMS]; /* 1, 2 or 3: which of the three stands where */
+    int below;                 /* the terms stand below each other */
 };
 
 static __global__ void __launch_bounds__(THREADS) split_kernel(const __grid_constant__ split_job job) {
@@ -37,12 +39,12 @@ static __global__ void __launch_bounds__(THREADS) split_kernel(const __grid_cons
         packed[i] = make_uint2(
             (uint32_t)__bfloat16_as_ushort(parts[i][0]) | (uint32_t)__bfloat16_as_ushort(parts[i][1]) << 16,
             (uint32_t)__bfloat16_as_ushort(parts[i][2]) | (uint32_t)__bfloat16_as_ushort(parts[i][3]) << 16);
-    __nv_bfloat16 *to = job.to + blockIdx.y * job.to_lane + row * (TERMS * job.columns) + column;
+    size_t step = job.below ? job.rows * job.columns : job.columns;
+    __nv_bfloat16 *to =
+        job.to + blockIdx.y * job.to_lane + row * (job.below ? 1 : TERMS) * job.columns + column;
 #pragma unroll
     for (int i = 0; i < TERMS; i++)
-        *(uint2 *)(to + i * job.columns) = job.part[i] == 1   ? packed[0]
-                                           : job.part[i] == 2 ? packed[1]
-                                                              : packed[2];
+        *(uint2 *)(to + i * step) = job.part[i] == 1 ? packed[0] : job.part[i] == 2 ? packed[1] : packed[2];
 }
 
 static int split(zest_cuda *cuda, const split_job *job, int lanes) {
@@ -59,47 +61,70 @@ static int room_for(zest_cuda *cuda, size_t weight_bytes, size_t a_bytes) {
     return !more || more <= cuda->base.operations->device->available(&cuda->base) / 2;
 }
 
-int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job) {
-    const size_t columns = job->inputs, size = sizeof(__nv_bfloat16), batch = (size_t)job->batch;
-    if (job->transposed || job->rows < LEAST_ROWS || columns % 8 || job->a_stride % 4 || job->a_lane % 4 ||
-        job->weight_lane % 4 || (uintptr_t)job->a % 16 || (uintptr_t)job->weight % 16)
-        return 1;
-    size_t lanes = job->weight_lane ? batch : 1, weight_lane = job->outputs * TERMS * columns;
-    size_t row = TERMS * columns * size * batch, most = (size_t)A_BYTES / row / 128 * 128;
+/* Matrices whose rows are whole groups, at addresses that suit them. */
+static int suits(const zest_gemm *job) {
+    size_t a_columns = job->a_transposed ? job->rows : job->inputs;
+    size_t columns = job->transposed ? job->outputs : job->inputs;
+    return job->rows >= LEAST_ROWS && a_columns % 8 == 0 && columns % 8 == 0 &&
+           job->a_stride % 4 == 0 && job->a_lane % 4 == 0 && job->weight_lane % 4 == 0 &&
+           (uintptr_t)job->a % 16 == 0 && (uintptr_t)job->weight % 16 == 0;
+}
+
+/* Rows of one turn: as many as the room for the activations' terms holds. */
+static size_t turn_of(const zest_gemm *job) {
+    size_t row = TERMS * job->inputs * sizeof(__nv_bfloat16) * (size_t)job->batch;
+    size_t most = (size_t)A_BYTES / row / 128 * 128;
     if (!most) most = 128;
     if (most > job->rows) most = job->rows;
     size_t turns = (job->rows + most - 1) / most, turn = (job->rows + turns - 1) / turns;
     turn = (turn + 127) / 128 * 128;
-    if (turn > job->rows) turn = job->rows;
-    size_t a_lane = turn * TERMS * columns;
-    size_t weight_bytes = lanes * weight_lane * size, a_bytes = batch * a_lane * size;
-    if (!room_for(cuda, weight_bytes, a_bytes)) return 1;
-    if (zest_cuda_reserve(cuda, &cuda->split_weight, weight_bytes) ||
-        zest_cuda_reserve(cuda, &cuda->split_a, a_bytes))
-        return -1;
+    return turn < job->rows ? turn : job->rows;
+}
+
+static int split_weight(zest_cuda *cuda, const zest_gemm *job, int lanes, size_t lane) {
     split_job weights = {(const float *)job->weight,
                          (__nv_bfloat16 *)cuda->split_weight.data,
-                         job->outputs,
-                         columns,
-                         columns,
+                         job->transposed ? job->inputs : job->outputs,
+                         job->transposed ? job->outputs : job->inputs,
+                         job->transposed ? job->outputs : job->inputs,
                          job->weight_lane,
-                         (int64_t)weight_lane,
-                         {1, 3, 2, 1, 2, 1}};
-    if (split(cuda, &weights, (int)lanes)) return -1;
+                         (int64_t)lane,
+                         {1, 3, 2, 1, 2, 1},
+                         job->transposed};
+    return split(cuda, &weights, lanes);
+}
+
+/* Rows of a, from `first` on. */
+static int split_rows(zest_cuda *cuda, const zest_gemm *job, size_t first, size_t rows, size_t lane) {
+    const float *a = (const float *)job->a;
+    split_job some = {job->a_transposed ? a + first : a + first * job->a_stride,
+                      (__nv_bfloat16 *)cuda->split_a.data,
+                      job->a_transposed ? job->inputs : rows,
+                      job->a_transposed ? rows : job->inputs,
+                      job->a_stride,
+                      job->a_lane,
+                      (int64_t)lane,
+                      {3, 1, 2, 2, 1, 1},
+                      job->a_transposed};
+    return split(cuda, &some, job->batch);
+}
+
+int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job) {
+    const size_t size = sizeof(__nv_bfloat16), batch = (size_t)job->batch, inputs = TERMS * job->inputs;
+    if (!suits(job)) return 1;
+    size_t lanes = job->weight_lane ? batch : 1, weight_lane = job->outputs * inputs, turn = turn_of(job);
+    size_t a_lane = turn * inputs, weight_bytes = lanes * weight_lane * size, a_bytes = batch * a_lane * size;
+    if (!room_for(cuda, weight_bytes, a_bytes)) return 1;
+    if (zest_cuda_reserve(cuda, &cuda->split_weight, weight_bytes) ||
+        zest_cuda_reserve(cuda, &cuda->split_a, a_bytes) || split_weight(cuda, job, (int)lanes, weight_lane))
+        return -1;
     for (size_t first = 0; first < job->rows; first += turn) {
         zest_gemm part = *job;
         part.rows = job->rows - first < turn ? job->rows - first : turn;
-        split_job rows = {(const float *)job->a + first * job->a_stride,
-                          (__nv_bfloat16 *)cuda->split_a.data,
-                          part.rows,
-                          columns,
-                          job->a_stride,
-                          job->a_lane,
-                          (int64_t)a_lane,
-                          {3, 1, 2, 2, 1, 1}};
-        if (split(cuda, &rows, job->batch)) return -1;
+        if (split_rows(cuda, job, first, part.rows, a_lane)) return -1;
         part.split = 1;
-        part.inputs = part.a_stride = TERMS * columns;
+        part.inputs = inputs;
+        part.a_stride = job->a_transposed ? part.rows : inputs;
         part.weight = cuda->split_weight.data;
         part.weight_lane = job->weight_lane ? (int64_t)weight_lane : 0;
         part.a = cuda->split_a.data;

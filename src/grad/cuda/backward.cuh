@@ -1,0 +1,85 @@
+/* What the CUDA operations of the backward pass share. Computes are fp32 and bf16. Nothing is added up by
+ * atomic operations: sums run in an order that depends on sizes alone. */
+#ifndef ZEST_GRAD_CUDA_BACKWARD_CUH
+#define ZEST_GRAD_CUDA_BACKWARD_CUH
+
+#include "backend/cuda/cells.cuh"
+
+extern "C" {
+#include "grad/backward.h"
+}
+
+/* Does something with T standing for the type of a compute's activations. */
+#define ZEST_BACKWARD_TYPED(compute, T, ...) \
+    do {                                     \
+        if ((compute) == ZEST_COMPUTE_F32) { \
+            typedef float T;                 \
+            __VA_ARGS__;                     \
+        } else {                             \
+            typedef __nv_bfloat16 T;         \
+            __VA_ARGS__;                     \
+        }                                    \
+    } while (0)
+
+/* ---- Masks: the bits of dropout.c ---- */
+
+/* Factors of elements 8·block .. 8·block+7. */
+__device__ __forceinline__ void mask8(const zest_mask &mask, uint64_t block, float out[8]) {
+    zest_philox_block bits = zest_philox_at(mask.key, ZEST_STREAM_ROUND, block);
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        out[j] = (bits.word[j / 2] >> 16 * (j % 2) & 0xffff) >= mask.threshold ? mask.scale : 0.0f;
+}
+
+__device__ __forceinline__ float mask1(const zest_mask &mask, uint64_t element) {
+    zest_philox_block bits = zest_philox_at(mask.key, ZEST_STREAM_ROUND, element / 8);
+    unsigned half = (unsigned)(element % 8), w = half / 2;
+    uint32_t word = w == 0 ? bits.word[0] : w == 1 ? bits.word[1] : w == 2 ? bits.word[2] : bits.word[3];
+    return (word >> 16 * (half % 2) & 0xffff) >= mask.threshold ? mask.scale : 0.0f;
+}
+
+/* Two elements in a row, which mostly come from one draw. */
+__device__ __forceinline__ void mask2(const zest_mask &mask, uint64_t element, float out[2]) {
+    if (element % 2) {
+        out[0] = mask1(mask, element);
+        out[1] = mask1(mask, element + 1);
+        return;
+    }
+    zest_philox_block bits = zest_philox_at(mask.key, ZEST_STREAM_ROUND, element / 8);
+    unsigned w = (unsigned)(element % 8) / 2;
+    uint32_t word = w == 0 ? bits.word[0] : w == 1 ? bits.word[1] : w == 2 ? bits.word[2] : bits.word[3];
+    out[0] = (word & 0xffff) >= mask.threshold ? mask.scale : 0.0f;
+    out[1] = word >> 16 >= mask.threshold ? mask.scale : 0.0f;
+}
+
+/* ---- columns_backward.cu ---- */
+
+/* Sums of columns: partial holds `runs` rows of `width` and `second_width` columns, which are added to first
+ * and to second; either may be NULL. */
+int zest_backward_cuda_finish_columns(zest_cuda *cuda, const float *partial, size_t runs, float *first,
+                                      size_t width, float *second, size_t second_width);
+
+/* ---- The operations ---- */
+
+int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_scratch *scratch);
+int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_scratch *scratch);
+int zest_backward_cuda_attention_masked(const zest_attention_backward *job, int threads,
+                                        zest_scratch *scratch);
+/* 1: not for this job. stats: room for two floats a query and head. */
+int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *job, int forward,
+                                     float2 *stats);
+void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
+                                 zest_activation activation, int threads, zest_scratch *scratch);
+void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
+                                      zest_activation activation, int threads, zest_scratch *scratch);
+int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out,
+                                   int threads, zest_scratch *scratch);
+void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
+                             const zest_mask *mask, int threads, zest_scratch *scratch);
+int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_scratch *scratch);
+int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_scratch *scratch);
+void zest_backward_cuda_negate(float *out, const float *x, size_t count, int threads, zest_scratch *scratch);
+int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_scratch *scratch);
+int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_scratch *scratch);
+
+#endif
