@@ -58,12 +58,12 @@ zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *r
 
 static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
 
-/* The largest matrix as two lanes see it, three times: a device makes the next ones while the one before is
+/* The largest matrix as two lanes see it, twice: a device makes the next one while the one before is
  * multiplied. */
 static size_t weight_bytes(const zest_model_runner *runner) {
     const zest_model_description *is = &runner->model->is;
     size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = is->inner > q ? is->inner : q;
-    return 3 * 2 * widest * is->width * zest_model_cell(runner);
+    return 2 * 2 * widest * is->width * zest_model_cell(runner);
 }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }

@@ -51,11 +51,10 @@
 /* The rounded root of 0 and of 1e-8 .. 64, which is all that comes here: __fsqrt_rn without its branch for
  * the rest. tests/cuda/noise.cu compares all of them. */
 static __device__ __forceinline__ float zest_normal_sqrt(float x) {
-    float r;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    float r; /* finite: what is added changes 0 alone */
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(__fadd_rn(x, 1e-30f)));
     float s = __fmul_rn(x, r);
-    s = __fmaf_rn(__fmaf_rn(-s, s, x), __fmul_rn(0.5f, r), s);
-    return x > 0.0f ? s : 0.0f;
+    return __fmaf_rn(__fmaf_rn(-s, s, x), __fmul_rn(0.5f, r), s);
 }
 #else /* compiled with -ffp-contract=off */
 #define ZEST_FMA(a, b, c) fmaf(a, b, c)
@@ -103,7 +102,7 @@ ZEST_DEVICE float zest_normal_radius(uint32_t x) {
  * in
  * [-pi/4, pi/4). */
 ZEST_DEVICE void zest_normal_turn(uint32_t x, float *cosine, float *sine) {
-    uint32_t quadrant = (x + 0x20000000u) >> 30;
+    uint32_t turned = x + 0x20000000u, quadrant = turned >> 30;
     float a = ZEST_MUL((float)(int32_t)(x << 2), ZEST_NORMAL_ANGLE), z = ZEST_MUL(a, a);
     float s = ZEST_FMA(ZEST_FMA(ZEST_NORMAL_SIN_2, z, ZEST_NORMAL_SIN_1), z, ZEST_NORMAL_SIN_0);
     s = ZEST_FMA(ZEST_MUL(s, z), a, a);
@@ -111,8 +110,8 @@ ZEST_DEVICE void zest_normal_turn(uint32_t x, float *cosine, float *sine) {
     c = ZEST_FMA(ZEST_MUL(z, z), c, ZEST_FMA(-0.5f, z, 1.0f));
     uint32_t sine_bits = zest_normal_bits(quadrant & 1 ? c : s),
              cosine_bits = zest_normal_bits(quadrant & 1 ? s : c);
-    *sine = zest_normal_float(sine_bits ^ ((quadrant & 2) << 30));
-    *cosine = zest_normal_float(cosine_bits ^ (((quadrant + 1) & 2) << 30));
+    *sine = zest_normal_float(sine_bits ^ (turned & 0x80000000u));
+    *cosine = zest_normal_float(cosine_bits ^ ((turned + 0x40000000u) & 0x80000000u));
 }
 
 /* Normals 4·position .. 4·position+3 of a stream. */

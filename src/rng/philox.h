@@ -17,6 +17,14 @@
 #define ZEST_PHILOX_WEYL_1 0xBB67AE85u
 #define ZEST_PHILOX_ROUNDS 10
 
+/* The upper half of a product. nvcc makes one instruction of it and the lower half, but two of a product of
+ * 64 bits. */
+#ifdef __CUDA_ARCH__
+#define ZEST_PHILOX_HIGH(a, b) __umulhi(a, b)
+#else
+#define ZEST_PHILOX_HIGH(a, b) ((uint32_t)((uint64_t)(a) * (b) >> 32))
+#endif
+
 typedef struct {
     uint32_t word[4];
 } zest_philox_block;
@@ -25,12 +33,12 @@ ZEST_DEVICE zest_philox_block zest_philox(zest_philox_block counter, uint64_t ke
     uint32_t c0 = counter.word[0], c1 = counter.word[1], c2 = counter.word[2], c3 = counter.word[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < ZEST_PHILOX_ROUNDS; round++) {
-        uint64_t product0 = (uint64_t)ZEST_PHILOX_MULTIPLIER_0 * c0;
-        uint64_t product1 = (uint64_t)ZEST_PHILOX_MULTIPLIER_1 * c2;
-        c0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)product1;
-        c2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)product0;
+        uint32_t low0 = ZEST_PHILOX_MULTIPLIER_0 * c0, high0 = ZEST_PHILOX_HIGH(ZEST_PHILOX_MULTIPLIER_0, c0);
+        uint32_t low1 = ZEST_PHILOX_MULTIPLIER_1 * c2, high1 = ZEST_PHILOX_HIGH(ZEST_PHILOX_MULTIPLIER_1, c2);
+        c0 = high1 ^ c1 ^ k0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
         k0 += ZEST_PHILOX_WEYL_0;
         k1 += ZEST_PHILOX_WEYL_1;
     }

@@ -1,19 +1,9 @@
 /* Attention in fp32 arithmetic for any head size and address: what fp32 compute uses, and what the
  * tensor-core version leaves over. No matrix of scores in memory: a block takes 64 queries of a head past the
  * keys, 32 at a time, and keeps the running maximum, sum and result in registers. */
-#include "backend/cuda/cells.cuh"
+#include "backend/cuda/attention.cuh"
 
 enum { THREADS = 128, QUERIES = 64, KEYS = 32, PER = KEYS / 4, PAD = 4 };
-
-struct attention_job {
-    const void *q, *k, *v;
-    void *out;
-    size_t q_stride, kv_stride, out_stride, q_lane, kv_lane, out_lane;
-    const uint32_t *q_start, *kv_start, *kv_end;
-    unsigned group, head_size, lanes;
-    int causal;
-    float scale; /* times log2(e) */
-};
 
 /* Rows of a tile as floats; what is beyond the rows or the head is 0. */
 template <class T, int SIZE>
@@ -148,34 +138,9 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
     int done = zest_cuda_attention_mma(cuda, job);
     if (done <= 0) return done;
-    attention_job work = {job->q,
-                          job->k,
-                          job->v,
-                          job->out,
-                          job->q_stride,
-                          job->kv_stride,
-                          job->out_stride,
-                          job->q_lane,
-                          job->kv_lane,
-                          job->out_lane,
-                          job->q_start,
-                          job->kv_start,
-                          job->kv_end,
-                          (unsigned)(job->heads / job->kv_heads),
-                          (unsigned)job->head_size,
-                          (unsigned)job->lanes,
-                          job->causal,
-                          job->scale * 1.44269504f};
-    int bad = 0;
-    const size_t most = 65535 / job->lanes; /* sequences of a launch, by the blocks of the third dimension */
-    for (size_t first = 0; first < job->sequences && !bad; first += most) {
-        size_t here = job->sequences - first < most ? job->sequences - first : most;
-        attention_job some = work;
-        some.q_start += first, some.kv_start += first;
-        if (some.kv_end) some.kv_end += first;
-        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
-                  (unsigned)(here * job->lanes));
-        ZEST_CUDA_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, &some, grid));
-    }
-    return bad;
+    return attention_launches(job, QUERIES, [&](const attention_job *some, dim3 grid) {
+        int bad = 0;
+        ZEST_CUDA_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, some, grid));
+        return bad;
+    });
 }

@@ -1,24 +1,16 @@
 /* Attention on tensor cores, bf16 and fp16, for head sizes that eight divides, up to 256. No matrix of scores
  * in memory: four warps take 64 queries of a head past the keys, KEYS at a time; scores and results are fp32,
  * the probabilities are rounded to the compute's type for the second product. */
+#include "backend/cuda/attention.cuh"
 #include "backend/cuda/mma.cuh"
 
 enum { QUERIES = 16 * WARPS };
 
-struct mma_job {
-    const void *q, *k, *v;
-    void *out;
-    size_t q_stride, kv_stride, out_stride, q_lane, kv_lane, out_lane;
-    const uint32_t *q_start, *kv_start, *kv_end;
-    unsigned group, head_size, lanes;
-    int causal;
-    float scale; /* times log2(e) */
-};
-
 /* ---- The kernel ---- */
 
 template <class T, int SIZE, int KEYS, bool KEEP>
-static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_constant__ mma_job job) {
+static __global__ void __launch_bounds__(THREADS, SIZE <= 64 ? 5 : 1)
+    mma_kernel(const __grid_constant__ attention_job job) {
     extern __shared__ uint4 shared_raw[];
     const int ROW = SIZE + PAD, STEPS = SIZE / 16, TILES = KEYS / 8, COLUMNS = SIZE / 8;
     const int STAGE = 2 * KEYS * ROW; /* keys, then values; two tiles of them */
@@ -109,13 +101,13 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
             float safe = top == -INFINITY ? 0.0f : top * job.scale;
-            float shrink = exp2f(fmaf(most[i], job.scale, -safe)), add = 0;
+            float shrink = exp2_fast(fmaf(most[i], job.scale, -safe)), add = 0;
             most[i] = top;
 #pragma unroll
             for (int j = 0; j < TILES; j++)
 #pragma unroll
                 for (int c = 0; c < 2; c++)
-                    add += s[j][2 * i + c] = exp2f(fmaf(s[j][2 * i + c], job.scale, -safe));
+                    add += s[j][2 * i + c] = exp2_fast(fmaf(s[j][2 * i + c], job.scale, -safe));
             sum[i] = fmaf(sum[i], shrink, add);
 #pragma unroll
             for (int j = 0; j < COLUMNS; j++) result[j][2 * i] *= shrink, result[j][2 * i + 1] *= shrink;
@@ -138,25 +130,31 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const __grid_consta
         __syncthreads();
     }
 
+    /* A warp's rows, through shared memory that nobody reads any more: 16 bytes at a time are written. */
+    T *mine = stages + warp * 16 * ROW;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float all = sum[i] + __shfl_xor_sync(0xffffffffu, sum[i], 1);
         all += __shfl_xor_sync(0xffffffffu, all, 2);
-        unsigned row = warp * 16 + down + 8 * i;
-        if (row >= here) continue;
         float inverse = 1.0f / all;
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++)
-            if (j * 8 + across < job.head_size)
-                *(uint32_t *)(out + row * job.out_stride + j * 8 + across) =
-                    pack<T>(result[j][2 * i] * inverse, result[j][2 * i + 1] * inverse);
+            *(uint32_t *)(mine + (down + 8 * i) * ROW + j * 8 + across) =
+                pack<T>(result[j][2 * i] * inverse, result[j][2 * i + 1] * inverse);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16 * SIZE / 8; i += 32) {
+        unsigned r = (i + thread) / (SIZE / 8), d = (i + thread) % (SIZE / 8) * 8;
+        if (warp * 16 + r < here && d < job.head_size)
+            *(uint4 *)(out + (warp * 16 + r) * job.out_stride + d) = *(const uint4 *)(mine + r * ROW + d);
     }
 }
 
 /* ---- Choosing one ---- */
 
 template <class T, int SIZE, int KEYS, bool KEEP>
-static int launch(zest_cuda *cuda, const mma_job *job, dim3 grid) {
+static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     size_t bytes = (4 * KEYS + (KEEP ? 0 : QUERIES)) * (SIZE + PAD) * sizeof(T);
     if (bytes > 48 << 10 &&
         zest_cuda_failed(cuda,
@@ -168,7 +166,7 @@ static int launch(zest_cuda *cuda, const mma_job *job, dim3 grid) {
     return zest_cuda_launched(cuda, "attention");
 }
 
-template <class T> static int choose(zest_cuda *cuda, const mma_job *job, dim3 grid) {
+template <class T> static int choose(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     if (job->head_size <= 32) return launch<T, 32, 64, true>(cuda, job, grid);
     if (job->head_size <= 64) return launch<T, 64, 64, true>(cuda, job, grid);
     if (job->head_size <= 96) return launch<T, 96, 64, true>(cuda, job, grid);
@@ -177,40 +175,14 @@ template <class T> static int choose(zest_cuda *cuda, const mma_job *job, dim3 g
 }
 
 int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job) {
-    uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v;
-    size_t steps = job->q_stride | job->kv_stride | job->q_lane | job->kv_lane;
+    uintptr_t bits = (uintptr_t)job->q | (uintptr_t)job->k | (uintptr_t)job->v | (uintptr_t)job->out;
+    size_t steps =
+        job->q_stride | job->kv_stride | job->out_stride | job->q_lane | job->kv_lane | job->out_lane;
     if (cuda->base.compute == ZEST_COMPUTE_F32 || job->head_size % 8 || job->head_size > 256 || bits % 16 ||
-        steps % 8 || (uintptr_t)job->out % 4 || (job->out_stride | job->out_lane) % 2)
+        steps % 8)
         return 1;
-    mma_job work = {job->q,
-                    job->k,
-                    job->v,
-                    job->out,
-                    job->q_stride,
-                    job->kv_stride,
-                    job->out_stride,
-                    job->q_lane,
-                    job->kv_lane,
-                    job->out_lane,
-                    job->q_start,
-                    job->kv_start,
-                    job->kv_end,
-                    (unsigned)(job->heads / job->kv_heads),
-                    (unsigned)job->head_size,
-                    (unsigned)job->lanes,
-                    job->causal,
-                    job->scale * 1.44269504f};
-    const size_t most = 65535 / job->lanes; /* sequences of a launch, by the blocks of the third dimension */
-    int bad = 0;
-    for (size_t first = 0; first < job->sequences && !bad; first += most) {
-        size_t here = job->sequences - first < most ? job->sequences - first : most;
-        mma_job some = work;
-        some.q_start += first, some.kv_start += first;
-        if (some.kv_end) some.kv_end += first;
-        dim3 grid(zest_cuda_blocks(job->longest, QUERIES), (unsigned)job->heads,
-                  (unsigned)(here * job->lanes));
-        bad = cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, &some, grid)
-                                                      : choose<__half>(cuda, &some, grid);
-    }
-    return bad;
+    return attention_launches(job, QUERIES, [&](const attention_job *some, dim3 grid) {
+        return cuda->base.compute == ZEST_COMPUTE_BF16 ? choose<__nv_bfloat16>(cuda, some, grid)
+                                                       : choose<__half>(cuda, some, grid);
+    });
 }

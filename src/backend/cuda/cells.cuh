@@ -15,26 +15,7 @@ template <> __device__ __forceinline__ __nv_bfloat16 to_cell<__nv_bfloat16>(floa
 }
 template <> __device__ __forceinline__ __half to_cell<__half>(float x) { return __float2half_rn(x); }
 
-/* Eight cells at an address that suits them. */
-template <class T> __device__ __forceinline__ void load8(const T *from, float out[8]) {
-    uint4 raw[sizeof(T) * 8 / 16];
-#pragma unroll
-    for (int i = 0; i < (int)(sizeof(T) * 8 / 16); i++) raw[i] = ((const uint4 *)from)[i];
-    const T *cells = (const T *)raw;
-#pragma unroll
-    for (int i = 0; i < 8; i++) out[i] = to_float(cells[i]);
-}
-
-template <class T> __device__ __forceinline__ void store8(T *to, const float in[8]) {
-    uint4 raw[sizeof(T) * 8 / 16];
-    T *cells = (T *)raw;
-#pragma unroll
-    for (int i = 0; i < 8; i++) cells[i] = to_cell<T>(in[i]);
-#pragma unroll
-    for (int i = 0; i < (int)(sizeof(T) * 8 / 16); i++) ((uint4 *)to)[i] = raw[i];
-}
-
-/* ---- Two cells in a word, and 16 rows and columns of them as tensor cores have them ---- */
+/* ---- Two cells in a word, eight in a row ---- */
 
 template <class T> __device__ __forceinline__ uint32_t pack(float low, float high);
 template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
@@ -53,6 +34,52 @@ template <> __device__ __forceinline__ float2 unpack<__nv_bfloat16>(uint32_t bot
 template <> __device__ __forceinline__ float2 unpack<__half>(uint32_t both) {
     return __half22float2(*(const __half2 *)&both);
 }
+
+/* Eight cells as they lie in memory. */
+template <class T> struct cells8 { uint4 raw[sizeof(T) / 2]; };
+
+template <class T> __device__ __forceinline__ cells8<T> fetch8(const T *from) {
+    cells8<T> cells;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) / 2); i++) cells.raw[i] = ((const uint4 *)from)[i];
+    return cells;
+}
+
+template <class T> __device__ __forceinline__ void widen8(const cells8<T> &in, float out[8]) {
+    const uint32_t *words = (const uint32_t *)in.raw;
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) * 2; i++) {
+        if constexpr (sizeof(T) == 2) {
+            const float2 both = unpack<T>(words[i]);
+            out[2 * i] = both.x, out[2 * i + 1] = both.y;
+        } else
+            out[i] = __uint_as_float(words[i]);
+    }
+}
+
+/* Eight cells at an address that suits them. */
+template <class T> __device__ __forceinline__ void load8(const T *from, float out[8]) {
+    widen8(fetch8(from), out);
+}
+
+/* In one piece: left to itself the compiler makes four stores of it where registers are scarce. */
+__device__ __forceinline__ void store_words(void *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+template <class T> __device__ __forceinline__ void store8(T *to, const float in[8]) {
+    if constexpr (sizeof(T) == 2)
+        store_words(to, pack<T>(in[0], in[1]), pack<T>(in[2], in[3]), pack<T>(in[4], in[5]),
+                    pack<T>(in[6], in[7]));
+    else
+#pragma unroll
+        for (int i = 0; i < 8; i += 4)
+            store_words(to + i, __float_as_uint(in[i]), __float_as_uint(in[i + 1]),
+                        __float_as_uint(in[i + 2]), __float_as_uint(in[i + 3]));
+}
+
+/* ---- 16 rows and columns of cells as tensor cores have them ---- */
 
 __device__ __forceinline__ uint32_t shared_address(const void *at) {
     return (uint32_t)__cvta_generic_to_shared(at);

@@ -72,7 +72,7 @@ struct zest_cuda_slot {
     zest_cuda_room weights, vectors;
     cudaEvent_t made, used; /* by the stream beside; by the operation */
 };
-enum { ZEST_CUDA_SLOTS = 3, ZEST_CUDA_NORM_SLOTS = 4 };
+enum { ZEST_CUDA_SLOTS = 2, ZEST_CUDA_NORM_SLOTS = 4 };
 
 struct zest_cuda_ring {
     zest_cuda_slot slots[ZEST_CUDA_NORM_SLOTS];
@@ -161,7 +161,7 @@ int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant);
-enum { ZEST_HOPPER_VARIANTS = 3 };
+enum { ZEST_HOPPER_VARIANTS = 4 };
 /* For GPUs of compute capability 9.0; not called: every job is refused. */
 int zest_cuda_hopper_open(zest_cuda *cuda);
 

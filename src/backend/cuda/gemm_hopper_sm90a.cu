@@ -25,10 +25,11 @@ static int describe(const zest_cuda *cuda, CUtensorMap *map, const void *data, s
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
 }
 
-static int describe_all(const zest_cuda *cuda, const zest_gemm *job, unsigned weight_rows, hopper_job *work) {
+static int describe_all(const zest_cuda *cuda, const zest_gemm *job, unsigned a_rows, unsigned weight_rows,
+                        hopper_job *work) {
     int lanes = job->batch;
     return describe(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
-                    HOPPER_ROWS) ||
+                    a_rows) ||
            describe(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
                     job->weight_lane, weight_rows) ||
            describe(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
@@ -39,28 +40,32 @@ static int describe_all(const zest_cuda *cuda, const zest_gemm *job, unsigned we
 
 /* ---- Launching ---- */
 
+enum { BAND = 2048 }; /* rows */
+
 /* 1: a matrix could not be described. */
-template <class T, int COLUMNS, int STAGES, int CLUSTER, int ROOMS, int LAG>
-static int launch(zest_cuda *cuda, const zest_gemm *job, unsigned band) {
-    typedef hopper<T, COLUMNS, STAGES, CLUSTER, ROOMS, LAG> H;
+template <class T, int COLUMNS, int STAGES, int CLUSTER, bool TOGETHER>
+static int launch(zest_cuda *cuda, const zest_gemm *job) {
+    typedef hopper<T, COLUMNS, STAGES, CLUSTER, TOGETHER> H;
     static_assert((int)H::BYTES <= 227 << 10, "a block has that much shared memory");
     hopper_job work = {};
-    if (describe_all(cuda, job, COLUMNS / CLUSTER, &work)) return 1;
+    if (describe_all(cuda, job, H::ROWS, COLUMNS / CLUSTER, &work)) return 1;
     work.bias = job->bias;
     work.bias_lane = job->bias_lane;
     work.outputs = (unsigned)job->outputs;
     work.pieces = (unsigned)((job->inputs + 63) / 64);
-    work.heights = (unsigned)((job->rows + HOPPER_ROWS * CLUSTER - 1) / (HOPPER_ROWS * CLUSTER));
+    work.heights = (unsigned)((job->rows + H::ROWS * CLUSTER - 1) / (H::ROWS * CLUSTER));
     work.widths = (unsigned)((job->outputs + COLUMNS - 1) / COLUMNS);
     work.lanes = (unsigned)job->batch;
-    work.band = band / CLUSTER;
+    work.band = BAND / (H::ROWS * CLUSTER);
     work.work = work.heights * work.widths * work.lanes;
     work.a_moves = job->a_lane != 0;
     work.weight_moves = job->weight_lane != 0;
     work.residual_there = job->residual != NULL;
     work.activation = job->activation;
+    work.bend[0] = job->activation == ZEST_ACT_SILU ? -1.44269504f : -2.30220819f;
+    work.bend[1] = job->activation == ZEST_ACT_SILU ? 0.0f : -0.102943243f;
     unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work.work < most ? work.work : most;
-    auto kernel = hopper_kernel<T, COLUMNS, STAGES, CLUSTER, ROOMS, LAG>;
+    auto kernel = hopper_kernel<T, COLUMNS, STAGES, CLUSTER, TOGETHER>;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
@@ -86,13 +91,14 @@ static int aligned(const void *data, size_t stride, int64_t lane) {
     return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
 }
 
-/* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be overwritten,
- * so eight has to divide the outputs. */
+/* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be
+ * overwritten, so eight has to divide the outputs. */
 static int suits(const zest_cuda *cuda, const zest_gemm *job) {
     const size_t most = (size_t)1 << 30;
     return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed &&
-           !job->a_transposed && !job->wide && !job->split && job->outputs % 8 == 0 && job->rows && job->inputs && job->outputs && job->rows < most &&
-           job->inputs < most && job->outputs < most && aligned(job->a, job->a_stride, job->a_lane) &&
+           !job->a_transposed && !job->wide && !job->split && job->outputs % 8 == 0 && job->rows &&
+           job->inputs && job->outputs && job->rows < most && job->inputs < most && job->outputs < most &&
+           aligned(job->a, job->a_stride, job->a_lane) &&
            aligned(job->weight, job->inputs, job->weight_lane) &&
            aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
            (!job->residual || (job->activation == ZEST_ACT_NONE && (job->residual_lane || job->batch == 1) &&
@@ -100,9 +106,10 @@ static int suits(const zest_cuda *cuda, const zest_gemm *job) {
 }
 
 template <class T> static int choose(zest_cuda *cuda, const zest_gemm *job, int variant) {
-    if (variant == 0) return launch<T, 192, 4, 2, 2, 1>(cuda, job, 16);
-    if (variant == 1) return launch<T, 256, 3, 2, 2, 1>(cuda, job, 16);
-    return launch<T, 128, 5, 1, 2, 1>(cuda, job, 16);
+    if (variant == 0) return launch<T, 256, 3, 1, true>(cuda, job);
+    if (variant == 1) return launch<T, 256, 4, 2, false>(cuda, job);
+    if (variant == 2) return launch<T, 192, 4, 1, true>(cuda, job);
+    return launch<T, 128, 5, 1, true>(cuda, job);
 }
 
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job, int variant) {

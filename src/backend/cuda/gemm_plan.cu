@@ -234,8 +234,7 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
     product p;
     memset(plan, 0, sizeof *plan);
-    if (job->steady ? search_steady(cuda, job, plan)
-                    : describe(cuda, job, &p) || search(cuda, job, &p, plan))
+    if (job->steady ? search_steady(cuda, job, plan) : describe(cuda, job, &p) || search(cuda, job, &p, plan))
         return NULL;
     if (cuda->products >= ZEST_PRODUCTS_OWN) plan->own = 1 + cuda->products - ZEST_PRODUCTS_OWN;
     memcpy(plan->key, key, sizeof key);

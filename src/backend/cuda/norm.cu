@@ -1,7 +1,8 @@
-/* norm: gains and biases are made for all lanes first, then a warp takes a row into registers. */
+/* norm: gains and biases are made for all lanes first, then rows pass through registers. */
 #include "backend/cuda/cells.cuh"
 
-enum { THREADS = 256, ROWS = THREADS / 32 };
+enum { THREADS = 256 };
+enum { MOST = 1024, TOGETHER = 4 }; /* threads of a block, rows that it takes at a time */
 
 struct norm_job {
     const void *x;
@@ -13,48 +14,74 @@ struct norm_job {
     int rms;
 };
 
-/* Rows of up to 256·VECTORS elements, in pieces of eight. */
-template <class T, int VECTORS> static __global__ void __launch_bounds__(THREADS) row_kernel(norm_job job) {
-    size_t m = blockIdx.x * (size_t)ROWS + threadIdx.x / 32;
-    int l = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
-    if (m >= job.rows) return;
-    const T *from = (const T *)job.x + l * job.x_lane + m * job.width;
-    T *to = (T *)job.out + l * job.out_lane + m * job.width;
-    const float *gain = job.gain ? job.gain + l * job.lane : NULL,
-                *bias = job.bias ? job.bias + l * job.lane : NULL;
-    float x[VECTORS][8], sum = 0, mean = 0, square = 0, width = (float)job.width;
+/* The sums over the block of one number a row; `part` is not used again before the next sync of the block. */
+static __device__ __forceinline__ void sums_of_rows(float x[TOGETHER], float4 part[MOST / 32]) {
+    unsigned warps = blockDim.x / 32;
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        size_t at = (size_t)(v * 32 + lane) * 8;
-        if (at < job.width)
-            load8(from + at, x[v]);
-        else
-#pragma unroll
-            for (int j = 0; j < 8; j++) x[v][j] = 0;
-#pragma unroll
-        for (int j = 0; j < 8; j++) sum += x[v][j];
+    for (int r = 0; r < TOGETHER; r++) x[r] = warp_sum(x[r]);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = make_float4(x[0], x[1], x[2], x[3]);
+    __syncthreads();
+    x[0] = x[1] = x[2] = x[3] = 0;
+#pragma unroll 4
+    for (unsigned w = 0; w < warps; w++) {
+        float4 more = part[w];
+        x[0] += more.x, x[1] += more.y, x[2] += more.z, x[3] += more.w;
     }
-    if (!job.rms) mean = warp_sum(sum) / width;
+}
+
+/* A thread has eight columns, their gains and biases, and takes some rows at a time past them, as many as it
+ * takes to keep the memory busy. */
+template <class T>
+static __global__ void __launch_bounds__(MOST) row_kernel(const __grid_constant__ norm_job job) {
+    __shared__ float4 part[2][MOST / 32];
+    const unsigned l = blockIdx.y, at = threadIdx.x * 8, width = (unsigned)job.width;
+    const float each = 1.0f / (float)width;
+    const bool there = at < width;
+    float gain[8], bias[8], x[8];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++)
-        if ((size_t)(v * 32 + lane) * 8 < job.width)
+    for (int j = 0; j < 8; j++) gain[j] = 1, bias[j] = 0;
+    if (there && job.gain) load8(job.gain + l * job.lane + at, gain);
+    if (there && job.bias) load8(job.bias + l * job.lane + at, bias);
+    const T *from = (const T *)job.x + l * job.x_lane + at;
+    T *to = (T *)job.out + l * job.out_lane + at;
+    for (size_t m = blockIdx.x * (size_t)TOGETHER; m < job.rows; m += (size_t)gridDim.x * TOGETHER) {
+        const int rows = there ? (int)min(job.rows - m, (size_t)TOGETHER) : 0; /* of this thread's */
+        const size_t first = m * width;
+        cells8<T> cells[TOGETHER];
+        float mean[TOGETHER] = {0, 0, 0, 0}, square[TOGETHER] = {0, 0, 0, 0};
 #pragma unroll
-            for (int j = 0; j < 8; j++) square = fmaf(x[v][j] - mean, x[v][j] - mean, square);
-    float scale = 1.0f / sqrtf(warp_sum(square) / width + job.epsilon);
+        for (int r = 0; r < TOGETHER; r++)
+            if (r < rows) cells[r] = fetch8(from + first + r * width);
+        if (!job.rms) {
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        size_t at = (size_t)(v * 32 + lane) * 8;
-        if (at >= job.width) continue;
-        float g[8], b[8];
-        if (gain) load8(gain + at, g);
-        if (bias) load8(bias + at, b);
+            for (int r = 0; r < TOGETHER; r++)
+                if (r < rows) {
+                    widen8(cells[r], x);
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-            float y = (x[v][j] - mean) * scale;
-            if (gain) y *= g[j];
-            x[v][j] = bias ? y + b[j] : y;
+                    for (int j = 0; j < 8; j++) mean[r] += x[j];
+                }
+            sums_of_rows(mean, part[0]);
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++) mean[r] *= each;
         }
-        store8(to + at, x[v]);
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++)
+            if (r < rows) {
+                widen8(cells[r], x);
+#pragma unroll
+                for (int j = 0; j < 8; j++) square[r] = fmaf(x[j] - mean[r], x[j] - mean[r], square[r]);
+            }
+        sums_of_rows(square, part[1]);
+        if (job.rms) __syncthreads(); /* there was no other one since the part was read */
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++)
+            if (r < rows) {
+                const float scale = rsqrtf(fmaf(square[r], each, job.epsilon));
+                widen8(cells[r], x);
+#pragma unroll
+                for (int j = 0; j < 8; j++) x[j] = fmaf((x[j] - mean[r]) * scale, gain[j], bias[j]);
+                store8(to + first + r * width, x);
+            }
     }
 }
 
@@ -83,24 +110,17 @@ template <class T> static __global__ void __launch_bounds__(THREADS) any_kernel(
 }
 
 template <class T> static void launch(zest_cuda *cuda, const norm_job *job, int lanes) {
-    size_t vectors = (job->width + 255) / 256;
+    size_t threads = (job->width + 255) / 256 * 32;
     int aligned = (job->width | (size_t)job->x_lane | (size_t)job->out_lane) % 8 == 0 &&
                   ((uintptr_t)job->x | (uintptr_t)job->out) % 16 == 0;
-    dim3 grid(zest_cuda_blocks(job->rows, ROWS), (unsigned)lanes);
-#define ZEST_ROWS_OF(n) row_kernel<T, n><<<grid, THREADS, 0, cuda->stream>>>(*job)
-    if (!aligned || vectors > 16)
+    if (!aligned || threads > MOST) {
         any_kernel<T><<<dim3((unsigned)job->rows, (unsigned)lanes), THREADS, 0, cuda->stream>>>(*job);
-    else if (vectors <= 2)
-        ZEST_ROWS_OF(2);
-    else if (vectors <= 3)
-        ZEST_ROWS_OF(3);
-    else if (vectors <= 4)
-        ZEST_ROWS_OF(4);
-    else if (vectors <= 8)
-        ZEST_ROWS_OF(8);
-    else
-        ZEST_ROWS_OF(16);
-#undef ZEST_ROWS_OF
+        return;
+    }
+    size_t all = (job->rows + TOGETHER - 1) / TOGETHER;
+    size_t room = ((size_t)cuda->processors * (MOST / threads) + (size_t)lanes - 1) / (size_t)lanes;
+    dim3 grid((unsigned)(all < room ? all : room), (unsigned)lanes);
+    row_kernel<T><<<grid, (unsigned)threads, 0, cuda->stream>>>(*job);
 }
 
 int zest_cuda_norm(const zest_norm *job, int threads, zest_scratch *scratch) {

@@ -65,9 +65,9 @@ static int room_for(zest_cuda *cuda, size_t weight_bytes, size_t a_bytes) {
 static int suits(const zest_gemm *job) {
     size_t a_columns = job->a_transposed ? job->rows : job->inputs;
     size_t columns = job->transposed ? job->outputs : job->inputs;
-    return job->rows >= LEAST_ROWS && a_columns % 8 == 0 && columns % 8 == 0 &&
-           job->a_stride % 4 == 0 && job->a_lane % 4 == 0 && job->weight_lane % 4 == 0 &&
-           (uintptr_t)job->a % 16 == 0 && (uintptr_t)job->weight % 16 == 0;
+    return job->rows >= LEAST_ROWS && a_columns % 8 == 0 && columns % 8 == 0 && job->a_stride % 4 == 0 &&
+           job->a_lane % 4 == 0 && job->weight_lane % 4 == 0 && (uintptr_t)job->a % 16 == 0 &&
+           (uintptr_t)job->weight % 16 == 0;
 }
 
 /* Rows of one turn: as many as the room for the activations' terms holds. */
