@@ -55,7 +55,8 @@ CUDA_HOME := $(if $(found_nvcc),$(patsubst %/bin/,%,$(dir $(realpath $(shell com
 CUDA_PTX  := $(CUDA_ARCH:sm_%=compute_%)
 CUDA_LIBS := $(if $(found_nvcc),$(firstword $(wildcard $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,$(CUDA_HOME)/$(d)/libcudart_static.a))) \
              -ldl -lrt -lpthread)
-NVCCFLAGS := -O3 -std=c++17 -fmad=false -gencode arch=$(CUDA_PTX),code=$(CUDA_ARCH) -gencode arch=$(CUDA_PTX),code=$(CUDA_PTX) \
+CUDA_CODE := -gencode arch=$(CUDA_PTX),code=$(CUDA_ARCH) -gencode arch=$(CUDA_PTX),code=$(CUDA_PTX)
+NVCCFLAGS := -O3 -std=c++17 -fmad=false \
              -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-threadsafe-statics,-fno-exceptions -Iinclude -Isrc
 ifneq ($(found_nvcc),)
 ALL_CFLAGS += -DZEST_CUDA
@@ -127,9 +128,13 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
 
+# Instructions that compute capability 9.0 alone has: code that no other GPU runs, chosen at run time.
+ifeq ($(CUDA_ARCH),sm_90)
+$(BUILD)/%_sm90a.cuda.o: CUDA_CODE := -DZEST_SM90A -gencode arch=compute_90a,code=sm_90a
+endif
 $(BUILD)/%.cuda.o: %.cu Makefile
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,NVCC,$<)$(NVCC) $(CUDA_CODE) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)

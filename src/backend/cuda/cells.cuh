@@ -78,6 +78,20 @@ template <class T> __device__ __forceinline__ void store8(T *to, const float in[
                         __float_as_uint(in[i + 2]), __float_as_uint(in[i + 3]));
 }
 
+/* ---- 16 rows and columns of cells as tensor cores have them ---- */
+
+__device__ __forceinline__ uint32_t shared_address(const void *at) {
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+/* Four matrices of 8 x 8; a thread says where a row of one of them lies. */
+__device__ __forceinline__ void fragment_load(uint32_t r[4], uint32_t at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+}
+
 /* Stored weights, whose type is known at run time alone. */
 __device__ __forceinline__ float load_weight(const void *data, int dtype, uint64_t i) {
     if (dtype == ZEST_DTYPE_F32) return ((const float *)data)[i];

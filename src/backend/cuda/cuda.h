@@ -30,7 +30,8 @@ struct zest_cublas {
     cublasLtHandle_t handle;
 };
 
-/* D[b] = A[b] W[b]' + residual, rows of D are rows of A; all types but `out` are the compute's. */
+/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], rows of D are rows of A; all types
+ * but `out` are the compute's. */
 struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
@@ -41,15 +42,19 @@ struct zest_gemm {
     int steady;       /* the algorithm follows from the sizes alone */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
-    zest_activation activation; /* NONE, RELU or GELU_TANH, without a residual */
+    zest_activation activation;                                      /* NONE with a residual */
 };
 
 struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
     int found, uses;
+    int own; /* our kernel's, not cuBLASLt's */
 };
 enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
+
+/* By whom: cuBLASLt, the faster one of it and our own kernel, or our own wherever it can. */
+enum zest_products { ZEST_PRODUCTS_CUBLAS, ZEST_PRODUCTS_FASTEST, ZEST_PRODUCTS_OWN };
 
 struct zest_cuda_room {
     char *data;
@@ -83,8 +88,9 @@ struct zest_cuda {
     zest_device base;
     char name[256];
     int number, processors;
-    size_t shared_most; /* bytes of shared memory that a block may have */
-    size_t limit;       /* bytes that may be held; 0: all there are */
+    size_t shared_most;   /* bytes of shared memory that a block may have */
+    size_t limit;         /* bytes that may be held; 0: all there are */
+    void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no products of our own */
     cudaStream_t stream, beside;
     cudaEvent_t changed; /* behind what the stream beside has to wait for */
     int has_changed;
@@ -95,7 +101,8 @@ struct zest_cuda {
     zest_cuda_room scratch; /* of one operation */
     zest_gemm_plan *plans;
     size_t plan_next;
-    int tune;       /* choose among algorithms by their time */
+    int tune; /* choose among algorithms by their time */
+    zest_products products;
     int split;      /* fp32 products by bf16 ones */
     unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;
@@ -147,8 +154,15 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
 
 /* ---- gemm_plan.cu ---- */
 
-/* 0 when done, 1 when cuBLASLt has no algorithm for it, -1 on error. */
+/* 0 when done, 1 when there is nothing for it, -1 on error. */
 int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
+
+/* ---- gemm_hopper_sm90a.cu ---- */
+
+/* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
+int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job);
+/* For GPUs of compute capability 9.0; not called: every job is refused. */
+int zest_cuda_hopper_open(zest_cuda *cuda);
 
 /* ---- split.cu ---- */
 
@@ -223,7 +237,8 @@ int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, ze
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_device_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest);
 int zest_cuda_ceiling(zest_device *device, zest_device_ceiling *ceiling);
-/* x = act(x + bias) + residual in place, for what cuBLASLt does not fuse. Lanes are `lane` elements apart. */
+/* x = act(x + bias) + residual in place, for what a product does not take along. Lanes are `lane` elements
+ * apart. */
 int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, zest_activation activation,
                      const void *residual);
 

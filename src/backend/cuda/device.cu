@@ -224,7 +224,7 @@ static int open_streams(zest_cuda *cuda) {
 }
 
 static zest_status open_all(zest_cuda *cuda, zest_error *error) {
-    int count = 0, major = 0;
+    int count = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || !count)
         return zest_error_set(
@@ -244,12 +244,19 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
-    major = properties.major;
-    if (major < 8)
+    if (properties.major < 8)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "%s is too old: the kernels need compute capability 8.0; use --device cpu",
                               cuda->name);
+    if (properties.major == 9 && properties.minor == 0 && cuda->products != ZEST_PRODUCTS_CUBLAS &&
+        zest_cuda_hopper_open(cuda))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     return zest_cuda_cublas_open(cuda, error);
+}
+
+static zest_products products_of(const char *wish) {
+    if (wish && !strcmp(wish, "cublas")) return ZEST_PRODUCTS_CUBLAS;
+    return wish && !strcmp(wish, "own") ? ZEST_PRODUCTS_OWN : ZEST_PRODUCTS_FASTEST;
 }
 
 extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
@@ -264,6 +271,7 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->tune = !tune || strcmp(tune, "off") != 0;
     const char *plain = getenv("ZEST_CUDA_F32");
     cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
+    cuda->products = products_of(getenv("ZEST_CUDA_GEMM"));
     const char *ahead = getenv("ZEST_CUDA_AHEAD");
     cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
                                                                                  : ZEST_CUDA_SLOTS;

@@ -1,5 +1,5 @@
-/* Which of cuBLASLt's algorithms a product uses. Its heuristic proposes some; a product that comes again is
- * timed with each of them. */
+/* How a product is done: by which of cuBLASLt's algorithms, or by the kernel of gemm_hopper.cuh. cuBLASLt's
+ * heuristic proposes some; a product that comes again is timed with each of them and with ours. */
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
@@ -116,62 +116,74 @@ static int search(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_p
     return found < 0;
 }
 
-static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p, void *out,
+static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p,
                           const cublasLtMatmulAlgo_t *algorithm) {
     const float one = 1, beta = job->residual ? 1.0f : 0.0f;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
     return cuda->cublas.matmul(cuda->cublas.handle, &p->desc, &one, job->weight, &p->weight, job->a, &p->a,
-                               &beta, job->residual ? job->residual : out, &p->c, out, &p->out, algorithm,
-                               cuda->workspace.data, cuda->workspace.size, cuda->stream);
+                               &beta, job->residual ? job->residual : job->out, &p->c, job->out, &p->out,
+                               algorithm, cuda->workspace.data, cuda->workspace.size, cuda->stream);
+}
+
+/* An activation that cuBLASLt does not have: its tanh-GELU alone is one. */
+static int finish(zest_cuda *cuda, const zest_gemm *job) {
+    return job->activation == ZEST_ACT_GELU || job->activation == ZEST_ACT_SILU
+               ? zest_cuda_finish(cuda, job, NULL, job->activation, NULL)
+               : 0;
 }
 
 /* ---- The fastest ---- */
 
 enum { CANDIDATES = 10, RUNS = 2 };
 
-/* Seconds of one run, or a large number: the algorithm does not work. */
-static double time_one(zest_cuda *cuda, const zest_gemm *job, product *p, void *out,
-                       const cublasLtMatmulAlgo_t *algorithm, const cudaEvent_t clock[2]) {
+/* Seconds of one attempt, or a large number: it does not work. */
+template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clock[2], F attempt) {
     const double never = 1e9;
     float milliseconds = 0;
-    if (run(cuda, job, p, out, algorithm) || cudaEventRecord(clock[0], cuda->stream)) return never;
+    if (attempt() || cudaEventRecord(clock[0], cuda->stream)) return never;
     for (int i = 0; i < RUNS; i++)
-        if (run(cuda, job, p, out, algorithm)) return never;
+        if (attempt()) return never;
     if (cudaEventRecord(clock[1], cuda->stream) || cudaEventSynchronize(clock[1]) ||
         cudaEventElapsedTime(&milliseconds, clock[0], clock[1]))
         return never;
     return 1e-3 * (double)milliseconds / RUNS;
 }
 
-static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, void *out, zest_gemm_plan *plan) {
+static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
+                   zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
     const operand_alignment align = alignment_of(cuda, job);
-    cudaEvent_t clock[2] = {};
     int count = propose(cuda, &align, p, results, CANDIDATES);
-    if (count > 1 && cudaEventCreate(&clock[0]) == cudaSuccess && cudaEventCreate(&clock[1]) == cudaSuccess) {
-        double best = time_one(cuda, job, p, out, &results[0].algo, clock);
-        plan->algorithm = results[0].algo;
-        for (int i = 1; i < count; i++) {
-            double seconds = time_one(cuda, job, p, out, &results[i].algo, clock);
-            if (seconds > 0.98 * best) continue; /* not by chance */
-            best = seconds;
-            plan->algorithm = results[i].algo;
-        }
+    double best = 1e9;
+    for (int i = 0; i < count; i++) {
+        double seconds =
+            time_one(cuda, clock, [&] { return run(cuda, job, p, &results[i].algo) || finish(cuda, job); });
+        if (seconds > 0.98 * best) continue; /* not by chance */
+        best = seconds;
+        plan->algorithm = results[i].algo;
     }
-    for (int i = 0; i < 2; i++)
-        if (clock[i]) (void)cudaEventDestroy(clock[i]);
+    if (cuda->products == ZEST_PRODUCTS_FASTEST)
+        plan->own = time_one(cuda, clock, [&] { return zest_cuda_multiply_hopper(cuda, job); }) < 0.98 * best;
 }
 
 /* Runs the product some times more than asked for, which changes nothing unless the residual is where the
  * result goes: then the result goes elsewhere. */
-static void tune(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+static void tune(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
     const zest_device_table *table = cuda->base.operations->device;
     size_t size = job->wide ? 4 : cuda->base.cell;
     size_t bytes = ((size_t)(job->batch - 1) * (size_t)job->out_lane + job->rows * job->out_stride) * size;
     int in_place = job->residual == job->out;
+    zest_gemm trial = *job;
+    product p;
+    cudaEvent_t clock[2] = {};
     if (in_place && bytes > table->available(&cuda->base)) return;
-    void *out = in_place ? table->allocate(&cuda->base, bytes) : job->out;
-    if (out) choose(cuda, job, p, out, plan);
-    if (in_place) table->release(&cuda->base, out);
+    if (in_place) trial.out = table->allocate(&cuda->base, bytes);
+    if (trial.out && !describe(cuda, &trial, &p) && cudaEventCreate(&clock[0]) == cudaSuccess &&
+        cudaEventCreate(&clock[1]) == cudaSuccess)
+        choose(cuda, &trial, &p, clock, plan);
+    for (int i = 0; i < 2; i++)
+        if (clock[i]) (void)cudaEventDestroy(clock[i]);
+    if (in_place) table->release(&cuda->base, trial.out);
 }
 
 static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
@@ -198,7 +210,7 @@ static int search_steady(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *
     return describe(cuda, &like, &p) || search(cuda, &like, &p, plan);
 }
 
-static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *p) {
+static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     const operand_alignment aligned = alignment_of(cuda, job);
     const uint32_t *align = aligned.bytes;
     const uint64_t key[8] = {about(job->rows) + 1,
@@ -211,13 +223,16 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job, product *
                                  (uint64_t)(job->a_transposed != 0) << 5 | (uint64_t)job->transposed << 4 |
                                  (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
                                  (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
-                             (uint64_t)epilogue_of(job),
+                             (uint64_t)job->activation << 1 | (uint64_t)(job->bias != NULL),
                              job->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
+    product p;
     memset(plan, 0, sizeof *plan);
-    if (job->steady ? search_steady(cuda, job, plan) : search(cuda, job, p, plan)) return NULL;
+    if (job->steady ? search_steady(cuda, job, plan) : describe(cuda, job, &p) || search(cuda, job, &p, plan))
+        return NULL;
+    plan->own = cuda->products == ZEST_PRODUCTS_OWN;
     memcpy(plan->key, key, sizeof key);
     return plan;
 }
@@ -226,22 +241,26 @@ static int refused(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job) {
+static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
     product p;
-    if (describe(cuda, job, &p)) return -1;
-    zest_gemm_plan *plan = plan_for(cuda, job, &p);
-    if (!plan) return -1;
-    if (plan->found && ++plan->uses == 2 && worth_it(cuda, job)) tune(cuda, job, &p, plan);
     if (!plan->found) return 1;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
-    cublasStatus_t status = run(cuda, job, &p, job->out, &plan->algorithm);
+    if (describe(cuda, job, &p)) return -1;
+    cublasStatus_t status = run(cuda, job, &p, &plan->algorithm);
     if (refused(status)) { /* the plan was for another number of rows */
         zest_gemm_plan own = *plan;
         if (search(cuda, job, &p, &own)) return -1;
-        if (own.found) status = run(cuda, job, &p, job->out, &own.algorithm);
+        if (own.found) status = run(cuda, job, &p, &own.algorithm);
         own.found = own.found && !refused(status);
         if (!job->steady) *plan = own;
         if (!own.found) return 1;
     }
-    return zest_cuda_cublas_failed(cuda, status, "a product");
+    return zest_cuda_cublas_failed(cuda, status, "a product") || finish(cuda, job) ? -1 : 0;
+}
+
+int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job) {
+    zest_gemm_plan *plan = plan_for(cuda, job);
+    if (!plan) return -1;
+    if (++plan->uses == 2 && worth_it(cuda, job)) tune(cuda, job, plan);
+    int result = plan->own ? zest_cuda_multiply_hopper(cuda, job) : 1;
+    return result == 1 ? multiply_cublas(cuda, job, plan) : result;
 }

@@ -197,19 +197,15 @@ int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch)
     (void)threads;
     if (!job->rows) return 0;
     zest_gemm gemm = shape_of(cuda, job);
-    zest_activation later = job->activation;
     zest_cuda_slot *slot = prepare(cuda, job, &gemm);
     if (!slot) return -1;
     const void *residual = NULL;
-    if (gemm.residual && later != ZEST_ACT_NONE) { /* else the product adds it */
+    if (gemm.residual && job->activation != ZEST_ACT_NONE) { /* else the product adds it */
         if (gemm.residual == gemm.out && save_residual(cuda, &gemm)) return -1;
         residual = gemm.residual;
         gemm.residual = NULL;
     }
-    if (!residual && (later == ZEST_ACT_RELU || later == ZEST_ACT_GELU_TANH)) {
-        gemm.activation = later;
-        later = ZEST_ACT_NONE;
-    }
+    if (!residual) gemm.activation = job->activation;
     if (zest_cuda_gemm(cuda, &gemm) || zest_cuda_slot_used(cuda, slot)) return -1;
-    return later == ZEST_ACT_NONE ? 0 : zest_cuda_finish(cuda, &gemm, NULL, later, residual);
+    return residual ? zest_cuda_finish(cuda, &gemm, NULL, job->activation, residual) : 0;
 }

@@ -7,13 +7,7 @@
 
 enum { WARPS = 4, THREADS = 32 * WARPS, PAD = 8 }; /* PAD: cells behind a row, against conflicts of banks */
 
-__device__ __forceinline__ void load4(uint32_t r[4], const void *at) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
+__device__ __forceinline__ void load4(uint32_t r[4], const void *at) { fragment_load(r, shared_address(at)); }
 
 __device__ __forceinline__ void load4_turned(uint32_t r[4], const void *at) {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(at);

@@ -14,8 +14,46 @@ struct gather_job {
     int add, moves[2];
 };
 
+/* Four elements that lie side by side. */
+template <class T> struct alignas(4 * sizeof(T)) cells4 { T cell[4]; };
+
+template <class W> static __device__ __forceinline__ float4 widen4(const void *data, uint64_t i) {
+    const cells4<W> four = *(const cells4<W> *)((const W *)data + i);
+    return make_float4(to_float(four.cell[0]), to_float(four.cell[1]), to_float(four.cell[2]),
+                       to_float(four.cell[3]));
+}
+static __device__ __forceinline__ float4 load_weights4(const zest_weight &table, uint64_t i) {
+    if (table.dtype == ZEST_DTYPE_F32) return widen4<float>(table.data, i);
+    if (table.dtype == ZEST_DTYPE_BF16) return widen4<__nv_bfloat16>(table.data, i);
+    return widen4<__half>(table.data, i);
+}
+
 /* A block a row and pair; four elements a thread, those of one block of noise. */
 template <class T> static __global__ void __launch_bounds__(THREADS) gather_kernel(gather_job job) {
+    const uint64_t columns = job.table.columns, i = blockIdx.x, row = job.ids[i] * columns;
+    const int p = (int)blockIdx.y;
+    T *const out = (T *)job.out + p * job.pairs.lanes * job.lane + i * columns;
+    for (uint64_t c = threadIdx.x * 4; c < columns; c += blockDim.x * 4) {
+        float z[4] = {0, 0, 0, 0};
+        if (job.moves[0] | job.moves[1])
+            noise4(job.pairs.seed[p], job.pairs.signs, (job.table.first + row + c) / 4, z);
+        const float4 four = load_weights4(job.table, row + c);
+        const float w[4] = {four.x, four.y, four.z, four.w};
+        for (int l = 0; l < job.pairs.lanes; l++) {
+            cells4<T> *to = (cells4<T> *)(out + l * job.lane + c), cells = {};
+            if (job.add) cells = *to;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                float x = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], w[j]) : w[j];
+                cells.cell[j] = to_cell<T>(job.add ? to_float(cells.cell[j]) + x : x);
+            }
+            *to = cells;
+        }
+    }
+}
+
+/* The same for tables that begin or end within a block of noise. */
+template <class T> static __global__ void __launch_bounds__(THREADS) gather_any_kernel(gather_job job) {
     size_t columns = job.table.columns, i = blockIdx.x;
     int p = (int)blockIdx.y;
     uint64_t row = (uint64_t)job.ids[i] * columns, first = job.table.first + row;
@@ -37,6 +75,16 @@ template <class T> static __global__ void __launch_bounds__(THREADS) gather_kern
     }
 }
 
+template <class T> static void gather(zest_cuda *cuda, const gather_job *job, dim3 grid) {
+    const uint64_t threads = (job->table.columns / 4 + 31) / 32 * 32;
+    const uint64_t fours = job->table.columns | job->table.first | (uint64_t)job->lane;
+    const uintptr_t at = (uintptr_t)job->table.data | (uintptr_t)job->out;
+    if (fours % 4 || at % 16)
+        gather_any_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(*job);
+    else
+        gather_kernel<T><<<grid, (unsigned)(threads < THREADS ? threads : THREADS), 0, cuda->stream>>>(*job);
+}
+
 int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
                      float *const out[2], int add, int threads, zest_scratch *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
@@ -47,7 +95,7 @@ int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const
     dim3 grid((unsigned)count, (unsigned)job.pairs.count);
     for (int l = 0; l < p->lanes; l++) job.moves[l] = !table->frozen && p->scale[l] != 0;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_CUDA_TYPED(cuda->base.compute, T, (gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(job)));
+    ZEST_CUDA_TYPED(cuda->base.compute, T, gather<T>(cuda, &job, grid));
     return zest_cuda_launched(cuda, "a gather");
 }
 

@@ -1,0 +1,323 @@
+/* D = act(A W' + bias) or A W' + bias + residual on compute capability 9.0, for all lanes in one launch, bf16
+ * or fp16, sums in fp32. A block stays on its processor and takes one tile of 128 rows and 256 columns after
+ * the other:
+ *
+ *   warp 0       copies pieces of 64 inputs of A and W ahead into STAGES rooms;
+ *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
+ *                residual, activation), round, and put them down in shared memory;
+ *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on.
+ *
+ * The second group of consumers is LAG pieces behind the first: one multiplies while the other one finishes
+ * its sums.
+ *
+ * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
+ * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
+ * less the waiting than what is moved for a product. */
+#ifndef ZEST_BACKEND_CUDA_GEMM_HOPPER_CUH
+#define ZEST_BACKEND_CUDA_GEMM_HOPPER_CUH
+
+#include "backend/cuda/hopper.cuh"
+
+struct hopper_job {
+    CUtensorMap a, weight, out, residual;
+    const void *bias; /* NULL: none */
+    int64_t bias_lane;
+    unsigned outputs, pieces;             /* pieces: of 64 inputs */
+    unsigned heights, widths, band, work; /* tiles a lane, heights and bands in clusters; all of them */
+    int a_moves, weight_moves;            /* 0: the same for all lanes */
+    int residual_there, activation;
+    float bend[2]; /* x / (1 + 2^(bend[0] x + bend[1] x^3)): SiLU and the tanh form of GELU */
+};
+
+/* ---- Activations of results that are rounded to 16 bits ---- */
+
+template <class T> __device__ __forceinline__ uint32_t relu2(uint32_t both);
+template <> __device__ __forceinline__ uint32_t relu2<__nv_bfloat16>(uint32_t both) {
+    asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(both) : "r"(0));
+    return both;
+}
+template <> __device__ __forceinline__ uint32_t relu2<__half>(uint32_t both) {
+    asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(both) : "r"(0));
+    return both;
+}
+
+/* As gelu() in half as many instructions: the tail is right to 5e-5 of it, a tenth of fp16's rounding. */
+__device__ __forceinline__ float gelu_short(float x) {
+    float a;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(fabsf(x)), "f"(6.0f));
+    float p = fmaf(2.29900616e-05f, a, -0.000611100113f); /* log2 of the normal distribution's tail */
+    p = fmaf(p, a, 0.00719556632f);
+    p = fmaf(p, a, -0.0511853397f);
+    p = fmaf(p, a, -0.461271912f);
+    p = fmaf(p, a, -1.15017426f);
+    p = fmaf(p, a, -1.00006473f);
+    return fmaf(-a, exp2_fast(p), fmaxf(x, 0.0f));
+}
+
+__device__ __forceinline__ float bent(float x, const float bend[2]) {
+    return __fdividef(x, 1.0f + exp2_fast(x * fmaf(bend[1] * x, x, bend[0])));
+}
+
+enum {
+    THREADS = 384,
+    CLUSTER = 2,
+    STAGES = 3,
+    LAG = 2,
+    ROWS = 128, /* of a tile */
+    COLUMNS = 256,
+    A_BYTES = ROWS * 128, /* of a piece */
+    W_BYTES = COLUMNS * 128,
+    STAGE_BYTES = A_BYTES + W_BYTES,
+    PANELS = COLUMNS / 64, /* of a half: 64 columns, 64 rows of 128 bytes, swizzled as the copies do */
+    PANEL_BYTES = 64 * 128,
+    HALF_BYTES = PANELS * PANEL_BYTES
+};
+enum {                                   /* places in shared memory */
+       HALVES_AT = STAGES * STAGE_BYTES, /* two: a room and a bias for each group of consumers */
+       BIAS_AT = HALVES_AT + 2 * HALF_BYTES,
+       FULL =
+           BIAS_AT + 2 * COLUMNS * 4, /* barriers: STAGES each, then two each, one for a group of consumers */
+       EMPTY = FULL + 8 * STAGES,
+       READY = EMPTY + 8 * STAGES, /* room, bias and residual for the half */
+       PUT = READY + 16,           /* the half lies in its room */
+       SHARED_BYTES = PUT + 16
+};
+static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
+static_assert(LAG < STAGES, "the first group has to get ahead");
+
+/* ---- Tiles ---- */
+
+struct hopper_tile {
+    int row, column, lane;
+};
+
+/* A tile by its number. Lanes come one after the other; within a lane, bands of rows so low that their A
+ * stays in the cache while all of W passes. */
+__device__ __forceinline__ hopper_tile tile_of(const hopper_job &job, unsigned number, unsigned rank) {
+    unsigned each = job.heights * job.widths, within = number % each, band = job.band * job.widths;
+    unsigned first = within / band * job.band, height = min(job.band, job.heights - first);
+    within %= band;
+    return {(int)((first + within % height) * CLUSTER + rank) * ROWS, (int)(within / height) * COLUMNS,
+            (int)(number / each)};
+}
+
+/* This block's: a first one, then every so many. */
+__device__ __forceinline__ unsigned number_of(unsigned turn) {
+    return blockIdx.x / CLUSTER + turn * (gridDim.x / CLUSTER);
+}
+
+/* ---- Warp 0 ---- */
+
+__device__ __forceinline__ void produce(const hopper_job &job, uint32_t base, unsigned rank) {
+    unsigned stage = 0, phase = 0;
+    const int part = COLUMNS / CLUSTER;
+    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
+        const hopper_tile t = tile_of(job, number_of(turn), rank);
+        for (unsigned piece = 0; piece < job.pieces; piece++) {
+            uint32_t a = base + stage * STAGE_BYTES, w = a + A_BYTES, full = base + FULL + 8 * stage;
+            int column = (int)piece * 64;
+            barrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
+            barrier_arrive_expecting(full, STAGE_BYTES);
+            tile_load(a, &job.a, full, column, t.row, job.a_moves ? t.lane : 0);
+            tile_load_shared(w + rank * part * 128, &job.weight, full, column, t.column + (int)rank * part,
+                             job.weight_moves ? t.lane : 0, (1 << CLUSTER) - 1);
+            if (++stage == STAGES) stage = 0, phase ^= 1;
+        }
+    }
+}
+
+/* ---- Consumers ---- */
+
+/* One thread a warp for each block of the cluster: all of them copy into this stage of ours. */
+__device__ __forceinline__ void release(uint32_t base, unsigned stage) {
+    if (threadIdx.x % 32 < CLUSTER) barrier_arrive_at(base + EMPTY + 8 * stage, threadIdx.x % 32);
+}
+
+/* The tile whose first piece is this block's piece `at`. `lead`: behind its LAGth piece the second group may
+ * begin. */
+template <class T>
+__device__ __forceinline__ void multiply(uint32_t base, unsigned pieces, unsigned at, bool lead,
+                                         float sums[COLUMNS / 2]) {
+    const unsigned group = threadIdx.x / 128 - 1;
+    unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
+    for (unsigned piece = 0; piece < pieces; piece++) {
+        uint32_t here = base + stage * STAGE_BYTES;
+        uint64_t a = operand_at(here + group * 64 * 128), w = operand_at(here + A_BYTES);
+        barrier_wait(base + FULL + 8 * stage, phase);
+        products_begin();
+#pragma unroll
+        for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
+            product64x256<T>(sums, a + 2 * k, w + 2 * k, piece || k);
+        products_close();
+        if (lead && piece == min((unsigned)LAG, pieces) - 1) some_arrive(1, 256);
+        if (piece) {
+            products_wait<1>();
+            release(base, before);
+        }
+        before = stage;
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+    products_wait<0>();
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 2; i++) asm volatile("" : "+f"(sums[i])); /* not to be read earlier */
+    release(base, before);
+}
+
+/* What they do to their sums besides adding the bias. */
+enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_GELU, HOPPER_BENT };
+
+/* The sums of a group, finished, into the room of its half. What is added to a panel is read first, so that
+ * one wait is enough. */
+template <class T, int ENDING>
+__device__ __forceinline__ void put(const hopper_job &job, const float *bias, uint32_t room,
+                                    const float sums[COLUMNS / 2]) {
+    const unsigned thread = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + thread % 16;
+    uint32_t at[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) at[i] = room + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
+#pragma unroll
+    for (int p = 0; p < PANELS; p++) {
+        float2 add[8];
+        uint32_t r[4][4];
+#pragma unroll
+        for (int i = 0; i < 8; i++) add[i] = *(const float2 *)(bias + p * 64 + i * 8 + thread % 4 * 2);
+        if (ENDING == HOPPER_RESIDUAL)
+#pragma unroll
+            for (int i = 0; i < 4; i++) fragment_load(r[i], at[i] + p * PANEL_BYTES);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                /* 8 x 8 each: left above, left below, right above, right below */
+                const float *s = sums + p * 32 + i * 8 + j * 2;
+                float2 x = add[2 * i + j / 2];
+                x.x += s[0], x.y += s[1];
+                if (ENDING == HOPPER_RESIDUAL) {
+                    const float2 more = unpack<T>(r[i][j]);
+                    x.x += more.x, x.y += more.y;
+                }
+                if (ENDING == HOPPER_GELU) x.x = gelu_short(x.x), x.y = gelu_short(x.y);
+                if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
+                r[i][j] = pack<T>(x.x, x.y);
+                if (ENDING == HOPPER_PLAIN && job.activation == ZEST_ACT_RELU) r[i][j] = relu2<T>(r[i][j]);
+            }
+            fragment_store(at[i] + p * PANEL_BYTES, r[i]);
+        }
+    }
+}
+
+template <class T>
+__device__ __forceinline__ void consume(const hopper_job &job, const char *shared, uint32_t base) {
+    const unsigned group = threadIdx.x / 128 - 1;
+    const float *bias = (const float *)(shared + BIAS_AT) + group * COLUMNS;
+    const uint32_t room = base + HALVES_AT + group * HALF_BYTES;
+    float sums[COLUMNS / 2];
+    if (group == 1) some_sync(1, 256);
+    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
+        multiply<T>(base, job.pieces, turn * job.pieces, group == 0 && turn == 0, sums);
+        barrier_wait(base + READY + 8 * group, turn % 2);
+        if (job.residual_there)
+            put<T, HOPPER_RESIDUAL>(job, bias, room, sums);
+        else if (job.activation == ZEST_ACT_GELU)
+            put<T, HOPPER_GELU>(job, bias, room, sums);
+        else if (job.activation == ZEST_ACT_GELU_TANH || job.activation == ZEST_ACT_SILU)
+            put<T, HOPPER_BENT>(job, bias, room, sums);
+        else
+            put<T, HOPPER_PLAIN>(job, bias, room, sums);
+        writes_for_copies();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(base + PUT + 8 * group);
+    }
+}
+
+/* ---- Warp 1 ---- */
+
+/* The room of a group is free: bias and residual of its half of a tile go there. */
+template <class T>
+__device__ __forceinline__ void prepare(const hopper_job &job, char *shared, uint32_t base, unsigned turn,
+                                        unsigned group, unsigned rank) {
+    if (number_of(turn) >= job.work) return;
+    const hopper_tile t = tile_of(job, number_of(turn), rank);
+    const unsigned thread = threadIdx.x % 32;
+    const uint32_t ready = base + READY + 8 * group;
+    float *bias = (float *)(shared + BIAS_AT) + group * COLUMNS;
+    const T *from = (const T *)job.bias + t.lane * job.bias_lane;
+#pragma unroll 4
+    for (unsigned i = thread; i < COLUMNS; i += 32)
+        bias[i] = job.bias && t.column + i < job.outputs ? to_float(from[t.column + i]) : 0.0f;
+    __syncwarp();
+    if (thread) return;
+    if (!job.residual_there) {
+        barrier_arrive(ready);
+        return;
+    }
+    barrier_arrive_expecting(ready, HALF_BYTES);
+    for (int p = 0; p < PANELS; p++)
+        tile_load(base + HALVES_AT + group * HALF_BYTES + p * PANEL_BYTES, &job.residual, ready,
+                  t.column + 64 * p, t.row + (int)group * 64, t.lane);
+}
+
+template <class T>
+__device__ __forceinline__ void store(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
+    for (unsigned group = 0; group < 2; group++) prepare<T>(job, shared, base, 0, group, rank);
+    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
+        const hopper_tile t = tile_of(job, number_of(turn), rank);
+        for (unsigned group = 0; group < 2; group++) {
+            barrier_wait(base + PUT + 8 * group, turn % 2);
+            if (threadIdx.x % 32 == 0) {
+                for (int p = 0; p < PANELS; p++)
+                    tile_store(&job.out, base + HALVES_AT + group * HALF_BYTES + p * PANEL_BYTES,
+                               t.column + 64 * p, t.row + (int)group * 64, t.lane);
+                tile_stores_close();
+                tile_stores_read();
+            }
+            __syncwarp();
+            prepare<T>(job, shared, base, turn + 1, group, rank);
+        }
+    }
+    if (threadIdx.x % 32 == 0) tile_stores_done();
+}
+
+/* ---- All of them ---- */
+
+__device__ __forceinline__ void begin(const hopper_job &job, uint32_t base) {
+    if (threadIdx.x == 0) {
+        tile_prefetch_map(&job.a);
+        tile_prefetch_map(&job.weight);
+        tile_prefetch_map(&job.out);
+        if (job.residual_there) tile_prefetch_map(&job.residual);
+        for (int i = 0; i < STAGES; i++) {
+            barrier_init(base + FULL + 8 * i, 1);
+            barrier_init(base + EMPTY + 8 * i, 8 * CLUSTER); /* a consumers' warp each */
+        }
+        for (int i = 0; i < 2; i++) {
+            barrier_init(base + READY + 8 * i, 1);
+            barrier_init(base + PUT + 8 * i, 4);
+        }
+        barrier_init_done();
+    }
+    cluster_sync();
+}
+
+/* 168 registers a thread when a block starts; then the consumers take what the others give back. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job job) {
+    extern __shared__ __align__(1024) char shared[]; /* which the swizzle counts from */
+    const uint32_t base = shared_address(shared);
+    const unsigned rank = cluster_rank();
+    begin(job, base);
+    if (threadIdx.x < 128) {
+        registers_less<40>();
+        if (threadIdx.x / 32 == 1)
+            store<T>(job, shared, base, rank);
+        else if (threadIdx.x == 0)
+            produce(job, base, rank);
+    } else {
+        registers_more<232>();
+        consume<T>(job, shared, base);
+    }
+    __syncwarp();
+    cluster_sync(); /* the other block may still write here and arrive at our barriers */
+}
+
+#endif

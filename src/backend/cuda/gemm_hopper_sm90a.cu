@@ -1,0 +1,130 @@
+/* The product of gemm_hopper.cuh for jobs that suit it: which they are, and how it is launched. A name that
+ * ends in _sm90a is compiled for compute capability 9.0 alone (ZEST_SM90A); elsewhere it refuses everything.
+ */
+#include "backend/cuda/cuda.h"
+
+#if defined ZEST_SM90A && CUDART_VERSION >= 12050
+#include <cudaTypedefs.h>
+
+#include "backend/cuda/gemm_hopper.cuh"
+
+enum { BAND = 2048 }; /* rows */
+
+/* ---- Descriptions of matrices for the copies ---- */
+
+/* Rows of one lane below each other, `stride` elements apart; a box is 64 columns of some rows. */
+static int describe(const zest_cuda *cuda, CUtensorMap *map, const void *data, size_t rows, size_t columns,
+                    size_t stride, int lanes, int64_t lane, unsigned box_rows) {
+    const PFN_cuTensorMapEncodeTiled_v12000 encode = (PFN_cuTensorMapEncodeTiled_v12000)cuda->describe_tiles;
+    const cuuint64_t sizes[3] = {columns, rows, (cuuint64_t)(lane ? lanes : 1)};
+    const cuuint64_t steps[2] = {2 * stride, 2 * (lane ? (cuuint64_t)lane : rows * stride)};
+    const cuuint32_t box[3] = {64, box_rows, 1}, ones[3] = {1, 1, 1};
+    return encode(map,
+                  cuda->base.compute == ZEST_COMPUTE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                  3, (void *)(uintptr_t)data, sizes, steps, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
+}
+
+static int describe_all(const zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
+    int lanes = job->batch;
+    return describe(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
+                    ROWS) ||
+           describe(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
+                    job->weight_lane, COLUMNS / CLUSTER) ||
+           describe(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
+                    job->out_lane, 64) ||
+           (job->residual && describe(cuda, &work->residual, job->residual, job->rows, job->outputs,
+                                      job->residual_stride, lanes, job->residual_lane, 64));
+}
+
+static hopper_job job_of(const zest_gemm *job) {
+    const int silu = job->activation == ZEST_ACT_SILU;
+    hopper_job work = {};
+    work.bias = job->bias;
+    work.bias_lane = job->bias_lane;
+    work.outputs = (unsigned)job->outputs;
+    work.pieces = (unsigned)((job->inputs + 63) / 64);
+    work.heights = (unsigned)((job->rows + ROWS * CLUSTER - 1) / (ROWS * CLUSTER));
+    work.widths = (unsigned)((job->outputs + COLUMNS - 1) / COLUMNS);
+    work.band = BAND / (ROWS * CLUSTER);
+    work.work = work.heights * work.widths * (unsigned)job->batch;
+    work.a_moves = job->a_lane != 0;
+    work.weight_moves = job->weight_lane != 0;
+    work.residual_there = job->residual != NULL;
+    work.activation = job->activation;
+    work.bend[0] = silu ? -1.44269504f : -2.30220819f; /* -log2(e), and times sqrt(8/pi) */
+    work.bend[1] = silu ? 0.0f : -0.102943243f;        /* that times 0.044715 */
+    return work;
+}
+
+/* ---- Launching ---- */
+
+template <class T> static int launch(zest_cuda *cuda, const hopper_job *work) {
+    unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work->work < most ? work->work : most;
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(clusters * CLUSTER);
+    config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = SHARED_BYTES;
+    config.stream = cuda->stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
+    return zest_cuda_failed(cuda,
+                            cudaFuncSetAttribute(hopper_kernel<T>,
+                                                 cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
+                            "a product's shared memory") ||
+           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, hopper_kernel<T>, *work), "a product");
+}
+
+/* ---- What suits it ---- */
+
+static int aligned(const void *data, size_t stride, int64_t lane) {
+    return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
+}
+
+/* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be
+ * overwritten, so eight has to divide the outputs. */
+static int suits(const zest_cuda *cuda, const zest_gemm *job) {
+    const size_t most = (size_t)1 << 30;
+    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed &&
+           !job->a_transposed && !job->wide && !job->split && job->outputs % 8 == 0 && job->rows &&
+           job->inputs && job->outputs && job->rows < most && job->inputs < most && job->outputs < most &&
+           aligned(job->a, job->a_stride, job->a_lane) &&
+           aligned(job->weight, job->inputs, job->weight_lane) &&
+           aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
+           (!job->residual || (job->activation == ZEST_ACT_NONE && (job->residual_lane || job->batch == 1) &&
+                               aligned(job->residual, job->residual_stride, job->residual_lane)));
+}
+
+int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
+    if (!suits(cuda, job)) return 1;
+    hopper_job work = job_of(job);
+    if (describe_all(cuda, job, &work)) return 1;
+    int failed = cuda->base.compute == ZEST_COMPUTE_BF16 ? launch<__nv_bfloat16>(cuda, &work)
+                                                         : launch<__half>(cuda, &work);
+    return failed ? -1 : 0;
+}
+
+int zest_cuda_hopper_open(zest_cuda *cuda) {
+    cudaDriverEntryPointQueryResult found;
+    void *entry = NULL;
+    if (zest_cuda_failed(cuda,
+                         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
+                                                          cudaEnableDefault, &found),
+                         "asking the driver for tiles"))
+        return -1;
+    if (found == cudaDriverEntryPointSuccess) cuda->describe_tiles = entry;
+    return 0;
+}
+
+#else
+
+int zest_cuda_multiply_hopper(zest_cuda *, const zest_gemm *) { return 1; }
+int zest_cuda_hopper_open(zest_cuda *) { return 0; }
+
+#endif
