@@ -33,6 +33,10 @@ void test_remove(const char *folder);
 size_t test_file_size(const char *path);
 void test_copy_file(const char *from, const char *to);
 
+/* A text as a file in a folder; and the text of a file, which is not empty, to be freed. */
+void test_put(const char *folder, const char *name, const char *text);
+char *test_get(const char *path);
+
 #define assert_ok(ctx, call)                                                                        \
     do {                                                                                            \
         zest_status status_ = (call);                                                               \

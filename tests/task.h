@@ -41,12 +41,4 @@ static inline void refuses_name(const char *name, const char *words) {
     assert_null(task.path);
 }
 
-static inline void put(const char *folder, const char *name, const char *text) {
-    zest_error error = {0};
-    char *path = zest_file_join(folder, name);
-    assert_non_null(path);
-    if (zest_file_write(path, text, strlen(text), &error)) fail_msg("%s", error.message);
-    free(path);
-}
-
 #endif
