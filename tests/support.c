@@ -49,6 +49,12 @@ void test_remove(const char *folder) {
     assert_int_equal(system(command), 0);
 }
 
+const char *test_shared(const char *name, char room[512]) {
+    const char *folder = getenv("ZEST_SHARED");
+    snprintf(room, 512, "%s/%s", folder ? folder : "../shared", name);
+    return access(room, R_OK) ? NULL : room;
+}
+
 size_t test_file_size(const char *path) {
     struct stat info;
     assert_int_equal(stat(path, &info), 0);

@@ -1,15 +1,5 @@
 /* Tasks by name: the table, and the files of the built-in ones where they are. */
-#include <sys/stat.h>
-
 #include "tests/task.h"
-
-static const char *shared_data(void) {
-    static char path[512];
-    const char *shared = getenv("ZEST_SHARED");
-    struct stat info;
-    snprintf(path, sizeof path, "%s/data", shared ? shared : "../shared");
-    return stat(path, &info) ? NULL : path;
-}
 
 /* ---- The table ---- */
 
