@@ -1,4 +1,5 @@
-/* What the tests of the forward pass share: random operands, comparison, and levels to run over. */
+/* What the tests of the forward pass share: random operands, comparison, levels to run over,
+ * and what is right, in fp64. */
 #ifndef ZEST_TESTS_FORWARD_SUPPORT_H
 #define ZEST_TESTS_FORWARD_SUPPORT_H
 
@@ -60,6 +61,27 @@ static inline void same(const float *got, const float *expected, size_t count, d
             fail_msg("%s: element %zu is %.9g, should be %.9g (tolerance %g)", what, i, got[i], expected[i],
                      tolerance);
     }
+}
+
+/* ---- In fp64 ---- */
+
+static inline double activated(double x, zest_activation activation) {
+    switch (activation) {
+    case ZEST_ACT_RELU: return x > 0 ? x : 0;
+    case ZEST_ACT_GELU: return 0.5 * x * erfc(-x / sqrt(2.0));
+    case ZEST_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    case ZEST_ACT_SILU: return x / (1 + exp(-x));
+    default: return x;
+    }
+}
+
+/* An element of a weight as a lane sees it. */
+static inline double moved(const zest_weight *w, const zest_perturbation *p, int lane, size_t i) {
+    float x, z;
+    assert_int_equal(
+        zest_dtype_to_float(w->dtype, (const char *)w->data + i * zest_dtype_size(w->dtype), 1, &x), 0);
+    (p->signs ? zest_noise_plain.sign : zest_noise_plain.normal)(&z, p->seed, w->first + i, 1);
+    return x + (w->frozen ? 0 : (double)p->scale[lane] * z);
 }
 
 #endif

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 zest_ctx *test_context(void) {
     zest_ctx *ctx = zest_ctx_new();
     assert_non_null(ctx);
@@ -47,6 +49,12 @@ void test_remove(const char *folder) {
     assert_int_equal(system(command), 0);
 }
 
+const char *test_shared(const char *name, char room[512]) {
+    const char *folder = getenv("ZEST_SHARED");
+    snprintf(room, 512, "%s/%s", folder ? folder : "../shared", name);
+    return access(room, R_OK) ? NULL : room;
+}
+
 size_t test_file_size(const char *path) {
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
@@ -61,4 +69,20 @@ void test_copy_file(const char *from, const char *to) {
     while ((n = fread(block, 1, sizeof block, in))) assert_int_equal(fwrite(block, 1, n, out), n);
     fclose(in);
     assert_int_equal(fclose(out), 0);
+}
+
+void test_put(const char *folder, const char *name, const char *text) {
+    zest_error error = {0};
+    char *path = zest_file_join(folder, name);
+    assert_non_null(path);
+    if (zest_file_write(path, text, strlen(text), &error)) fail_msg("%s", error.message);
+    free(path);
+}
+
+char *test_get(const char *path) {
+    zest_buffer file = {0};
+    zest_error error = {0};
+    if (zest_file_read(path, 1 << 26, &file, &error)) fail_msg("%s", error.message);
+    assert_non_null(file.data);
+    return file.data;
 }

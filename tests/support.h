@@ -30,8 +30,15 @@ double test_uniform_cdf(double x);
 char *test_folder(char room[64]);
 void test_remove(const char *folder);
 
+/* What may lie beside the repository, in the folder ZEST_SHARED, else in ../shared; NULL: it is not there. */
+const char *test_shared(const char *name, char room[512]);
+
 size_t test_file_size(const char *path);
 void test_copy_file(const char *from, const char *to);
+
+/* A text as a file in a folder; and the text of a file, which is not empty, to be freed. */
+void test_put(const char *folder, const char *name, const char *text);
+char *test_get(const char *path);
 
 #define assert_ok(ctx, call)                                                                        \
     do {                                                                                            \

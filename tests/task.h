@@ -13,6 +13,21 @@
 #include "data/task.h"
 #include "data/template.h"
 
+/* The data sets, where they are; NULL: not here. */
+static inline const char *shared_data(void) {
+    static char room[512];
+    return test_shared("data", room);
+}
+
+static inline zest_rows rows_of(const char *jsonl) {
+    zest_rows rows;
+    zest_rows_layout layout = {.format = ZEST_ROWS_JSONL};
+    zest_error error = {0};
+    if (zest_rows_parse(jsonl, strlen(jsonl), "rows.jsonl", &layout, &rows, &error))
+        fail_msg("%s", error.message);
+    return rows;
+}
+
 static inline zest_task open_task(const char *name) {
     zest_task task;
     zest_error error = {0};
@@ -39,14 +54,6 @@ static inline void refuses_name(const char *name, const char *words) {
     assert_message(&error, words);
     assert_null(task.memory);
     assert_null(task.path);
-}
-
-static inline void put(const char *folder, const char *name, const char *text) {
-    zest_error error = {0};
-    char *path = zest_file_join(folder, name);
-    assert_non_null(path);
-    if (zest_file_write(path, text, strlen(text), &error)) fail_msg("%s", error.message);
-    free(path);
 }
 
 #endif

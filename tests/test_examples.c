@@ -1,71 +1,16 @@
-/* Rows as tokens: published encodings, what gives way when a text is too long, what is refused. ZEST_SHARED
+/* Rows as tokens: published encodings, what is refused. What is cut is in test_examples_cut.c. ZEST_SHARED
  * (default ../shared) is where RoBERTa's vocabulary may lie; what needs it is left out when it is not there.
  */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "data/examples.h"
-#include "tests/support.h"
+#include "tests/examples.h"
 
 #define COUNT(...) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 #define IDS(...) (const uint32_t[]){__VA_ARGS__}, COUNT(__VA_ARGS__)
 
-static zest_error error;
-
-static void expect_message(const char *words) {
-    if (!strstr(error.message, words)) fail_msg("'%s' does not say '%s'", error.message, words);
-}
-
-static zest_rows rows_of(const char *jsonl) {
-    zest_rows rows;
-    zest_rows_layout layout = {.format = ZEST_ROWS_JSONL};
-    if (zest_rows_parse(jsonl, strlen(jsonl), "rows.jsonl", &layout, &rows, &error))
-        fail_msg("%s", error.message);
-    return rows;
-}
-
-static zest_tokenizer *opened(const char *path) {
-    zest_tokenizer *t = zest_tokenizer_open(path, &error);
-    if (!t) fail_msg("%s", error.message);
-    return t;
-}
-
 /* RoBERTa's vocabulary, which is also OPT's; NULL: not here. */
 static zest_tokenizer *roberta(void) {
-    const char *folder = getenv("ZEST_SHARED");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/models/roberta-small", folder ? folder : "../shared");
-    return access(path, R_OK) ? NULL : opened(path);
-}
-
-static zest_tokenizer *small(void) { return opened("tests/data/tokenizers/gpt2.json"); }
-
-static const zest_model_description masked_model = {
-    .family = "roberta", .vocabulary = 50265, .positions = 512, .causal = 0};
-static const zest_model_description causal_model = {
-    .family = "opt", .vocabulary = 50272, .positions = 2048, .causal = 1};
-
-/* All rows in their order, as class 0. */
-static zest_status make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
-                        const zest_model_description *model, const zest_examples_options *options,
-                        zest_examples *out) {
-    zest_split split = {.rows = calloc(rows->count + 1, sizeof(uint32_t)),
-                        .answers = calloc(rows->count + 1, sizeof(uint32_t)),
-                        .count = rows->count};
-    for (size_t i = 0; i < rows->count; i++) split.rows[i] = (uint32_t)i;
-    zest_status status = zest_examples_make_with(task, rows, &split, tokenizer, model, options, out, &error);
-    free(split.rows);
-    free(split.answers);
-    return status;
-}
-
-static void must_make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
-                      const zest_model_description *model, const zest_examples_options *options,
-                      zest_examples *out) {
-    if (make(task, rows, tokenizer, model, options, out)) fail_msg("%s", error.message);
+    char room[512];
+    const char *path = test_shared("models/roberta-small", room);
+    return path ? opened(path) : NULL;
 }
 
 static void expect_text(const zest_examples *e, size_t text, const uint32_t *ids, size_t count,
@@ -226,162 +171,7 @@ static void causal_goldens(void **state) {
     zest_tokenizer_free(t);
 }
 
-/* ---- Too long ---- */
-
-static const char long_rows[] =
-    "{\"a\":\"the rain had been on for hours and hours, and we had no pain before\",\"b\":\"that was "
-    "better\"}\n"
-    "{\"a\":\"no\",\"b\":\"the rain had been on for hours and hours, and we had no pain before\"}\n";
-
-static zest_task masked_task(const char *template, size_t length) {
-    return (zest_task){.name = "T",
-                       .kind = ZEST_TASK_CLASSES,
-                       .masked = template,
-                       .classes = {{"0", "rain"}, {"1", "better"}},
-                       .class_count = 2,
-                       .max_length = length};
-}
-
-/* Whatever the length, the mask is there; what fits is what the whole text has; nothing is cut needlessly. */
-static void mask_survives(void **state) {
-    (void)state;
-    static const char *const templates[] = {"{a} It was{mask}.", "{a}{mask}, {b}", "{a} {b} is{mask}!",
-                                            "{mask}: {a}"};
-    zest_tokenizer *t = small();
-    uint32_t mask = (uint32_t)zest_tokenizer_special(t, ZEST_TOKEN_MASK);
-    zest_rows rows = rows_of(long_rows);
-    for (size_t k = 0; k < sizeof templates / sizeof *templates; k++) {
-        zest_task task = masked_task(templates[k], 0);
-        zest_examples whole, e;
-        must_make(&task, &rows, t, &masked_model, NULL, &whole);
-        assert_int_equal(whole.cut, 0);
-        for (task.max_length = 8; task.max_length < 80; task.max_length++) {
-            must_make(&task, &rows, t, &masked_model, NULL, &e);
-            size_t cut = 0;
-            for (size_t i = 0; i < e.count; i++) {
-                const zest_example_text *w = &whole.texts[i], *s = &e.texts[i];
-                size_t length = w->length < task.max_length ? w->length : task.max_length;
-                cut += w->length > task.max_length;
-                assert_int_equal(s->length, length);
-                assert_true(s->asked < s->length && e.tokens[s->first + s->asked] == mask);
-                assert_int_equal(e.tokens[s->first], 0); /* <s> */
-                /* the published cut wherever it leaves the mask: the end goes */
-                if (w->asked < task.max_length)
-                    assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, length * 4);
-                else if (k != 1) /* else the template's end and </s> are kept */
-                    assert_memory_equal(e.tokens + s->first + s->asked, whole.tokens + w->first + w->asked,
-                                        (w->length - w->asked) * 4);
-            }
-            assert_int_equal(e.cut, cut);
-            zest_examples_free(&e);
-        }
-        zest_examples_free(&whole);
-    }
-    zest_rows_free(&rows);
-    zest_tokenizer_free(t);
-}
-
-static void field_limits(void **state) {
-    (void)state;
-    zest_tokenizer *t = small();
-    zest_rows rows = rows_of(long_rows);
-    zest_task task = masked_task("{a}{mask}{b}", 0);
-    zest_examples whole, e;
-    must_make(&task, &rows, t, &masked_model, NULL, &whole);
-    task.first_limit = 5;
-    task.other_limit = 2;
-    must_make(&task, &rows, t, &masked_model, NULL, &e);
-    assert_int_equal(e.cut, 2);
-    const zest_example_text *w = &whole.texts[0], *s = &e.texts[0];
-    assert_int_equal(s->length, 1 + 5 + 1 + 2 + 1);
-    assert_int_equal(s->asked, 6);
-    assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, 6 * 4);
-    assert_memory_equal(e.tokens + s->first + 6, whole.tokens + w->first + w->asked, 3 * 4);
-    assert_int_equal(e.tokens[s->first + 9], 1); /* </s> */
-    zest_examples_free(&whole);
-    zest_examples_free(&e);
-    /* the model has less room than the task allows */
-    zest_model_description tight = masked_model;
-    tight.positions = 9;
-    task.max_length = 100;
-    must_make(&task, &rows, t, &tight, NULL, &e);
-    for (size_t i = 0; i < e.count; i++) assert_true(e.texts[i].length <= 9);
-    zest_examples_free(&e);
-    tight.positions = 4;
-    task.masked = "It was long ago:{mask} {a}";
-    assert_int_equal(make(&task, &rows, t, &tight, NULL, &e), ZEST_ERROR_FORMAT);
-    expect_message("rows.jsonl:1: the template's own text leaves no room for the mask in 4 tokens");
-    zest_rows_free(&rows);
-    zest_tokenizer_free(t);
-}
-
-/* The start token and the last tokens stay; the answer is what stood behind the prompt. */
-static void causal_cut(void **state) {
-    (void)state;
-    zest_tokenizer *t = small();
-    zest_rows rows = rows_of(long_rows);
-    zest_task task = {.name = "T",
-                      .kind = ZEST_TASK_CLASSES,
-                      .causal = "{a}\\n{b} {answer}",
-                      .classes = {{"0", "it was the rain that was before"}, {"1", "better"}},
-                      .class_count = 2};
-    zest_examples whole, e;
-    must_make(&task, &rows, t, &causal_model, NULL, &whole);
-    assert_int_equal(whole.cut, 0);
-    for (size_t length = 2; length < 60; length++) {
-        task.causal_length = length;
-        must_make(&task, &rows, t, &causal_model, NULL, &e);
-        size_t cut = 0;
-        for (size_t i = 0; i < 4; i++) {
-            const zest_example_text *w = &whole.texts[i], *s = &e.texts[i];
-            size_t kept = w->length < length ? w->length : length, answer = w->length - w->asked;
-            cut += w->length > length;
-            assert_int_equal(s->length, kept);
-            assert_int_equal(e.tokens[s->first], 0);
-            assert_memory_equal(e.tokens + s->first + 1, whole.tokens + w->first + w->length - (kept - 1),
-                                (kept - 1) * 4);
-            assert_int_equal(s->length - s->asked, answer < kept - 1 ? answer : kept - 1);
-        }
-        assert_int_equal(e.cut, cut);
-        zest_examples_free(&e);
-    }
-    zest_examples_free(&whole);
-    zest_rows_free(&rows);
-    zest_tokenizer_free(t);
-}
-
-/* A prompt that was cut keeps more than the full text has of it, as generation does not need the answer's
- * room. */
-static void text_cut(void **state) {
-    (void)state;
-    zest_tokenizer *t = small();
-    zest_rows rows = rows_of("{\"a\":\"the rain had been on for hours and hours, and we had no pain before\","
-                             "\"answers\":\"that was better\"}\n");
-    zest_task task = {.name = "T",
-                      .kind = ZEST_TASK_TEXT,
-                      .causal = "{a}: {answer}",
-                      .label = "answers",
-                      .max_tokens = 10,
-                      .causal_length = 24};
-    zest_examples e;
-    must_make(&task, &rows, t, &causal_model, NULL, &e);
-    assert_int_equal(e.max_tokens, 10);
-    assert_int_equal(e.texts[0].length, 14);
-    assert_int_equal(e.prompts[0].length, 14);
-    assert_true(e.prompts[0].first != e.texts[0].first);
-    assert_int_equal(e.cut, 1);
-    uint32_t answer = e.texts[0].length - e.texts[0].asked;
-    assert_true(answer > 1);
-    assert_int_equal(e.tokens[e.texts[0].length - 1], 201); /* newline */
-    assert_memory_equal(e.tokens + 1, e.tokens + e.prompts[0].first + 1 + answer, (13 - answer) * 4);
-    zest_examples_free(&e);
-    task.causal_length = 8; /* no more than half for new tokens */
-    must_make(&task, &rows, t, &causal_model, NULL, &e);
-    assert_true(e.max_tokens == 4 && e.texts[0].length == 4);
-    zest_examples_free(&e);
-    zest_rows_free(&rows);
-    zest_tokenizer_free(t);
-}
+/* ---- Text and template ---- */
 
 /* "prompt" + "answer" may merge across the border: what both encodings share is the prompt. */
 static void merged_border(void **state) {
@@ -434,8 +224,8 @@ static void refuse(const zest_task *task, const char *jsonl, const zest_model_de
     zest_rows rows = rows_of(jsonl);
     zest_examples e;
     assert_true(make(task, &rows, t, model, NULL, &e) != ZEST_OK);
-    expect_message(says);
-    expect_message(remedy);
+    assert_message(&error, says);
+    assert_message(&error, remedy);
     assert_true(e.count == 0 && !e.tokens);
     zest_rows_free(&rows);
     zest_tokenizer_free(t);
@@ -447,7 +237,7 @@ static void refused(void **state) {
     zest_task task = masked_task("{a}{mask}", 0);
     task.classes[1].word = "terrible";
     refuse(&task, row, &masked_model, "T: the label word 'terrible' of class '1' is ", "choose another word");
-    expect_message("('\xC4\xA0"); /* the tokens it became */
+    assert_message(&error, "('\xC4\xA0"); /* the tokens it became */
     task.classes[1].word = "rain";
     refuse(&task, row, &masked_model, "classes '0' and '1' have the same label word 'rain'",
            "choose another");
@@ -489,7 +279,7 @@ static void refused_empty(void **state) {
     zest_examples_options bare = {.start_given = 1, .start = -1};
     zest_examples e;
     assert_int_equal(make(&task, &rows, t, &causal_model, &bare, &e), ZEST_ERROR_FORMAT);
-    expect_message("rows.jsonl:1: the prompt is empty");
+    assert_message(&error, "rows.jsonl:1: the prompt is empty");
     must_make(&task, &rows, t, &causal_model, NULL, &e); /* with one it is fine */
     zest_examples_free(&e);
     zest_rows_free(&rows);
@@ -498,10 +288,9 @@ static void refused_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masked_goldens), cmocka_unit_test(word_goldens),  cmocka_unit_test(causal_goldens),
-        cmocka_unit_test(mask_survives),  cmocka_unit_test(field_limits),  cmocka_unit_test(causal_cut),
-        cmocka_unit_test(text_cut),       cmocka_unit_test(merged_border), cmocka_unit_test(literal_fields),
-        cmocka_unit_test(refused),        cmocka_unit_test(refused_empty),
+        cmocka_unit_test(masked_goldens), cmocka_unit_test(word_goldens),   cmocka_unit_test(causal_goldens),
+        cmocka_unit_test(merged_border),  cmocka_unit_test(literal_fields), cmocka_unit_test(refused),
+        cmocka_unit_test(refused_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "models/freeze.h"
 #include "tests/device.h"
 #include "tests/grad.h"
+#include "tests/larger.h"
 
 enum { COMPUTES = 2 };
 static const char *const computes[COMPUTES] = {"f32", "bf16"};
@@ -220,15 +221,6 @@ static void frozen(void **state) {
 
 /* ---- Sizes that the kernels for large models take ---- */
 
-static const char larger_opt[] =
-    "{\"model_type\": \"opt\", \"vocab_size\": 17001, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
-    "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
-    "\"max_position_embeddings\": 512, \"do_layer_norm_before\": true, \"activation_function\": \"relu\"}";
-static const char larger_llama[] =
-    "{\"model_type\": \"llama\", \"vocab_size\": 9000, \"hidden_size\": 256, \"num_hidden_layers\": 2, "
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 384, "
-    "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
-    "\"silu\", \"tie_word_embeddings\": false}";
 static const char larger_roberta[] =
     "{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForMaskedLM\"], \"vocab_size\": 3000, "
     "\"hidden_size\": 192, \"num_hidden_layers\": 2, \"num_attention_heads\": 3, \"intermediate_size\": 768, "
@@ -253,27 +245,14 @@ static void same_again(const both *b, zest_grad_job job) {
 static void larger(void **state) {
     (void)state;
     need_device();
-    static const char *const configs[] = {larger_opt, larger_llama, larger_roberta};
+    static const char *const configs[] = {LARGER_OPT("17001"), LARGER_LLAMA, larger_roberta};
     static const char *const names[] = {"opt, larger", "llama, larger", "roberta, larger"};
-    static const uint32_t starts[] = {0, 150, 151, 400}, rows[6] = {10, 148, 150, 200, 398, 399},
-                          targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
     static const uint32_t words[] = {5, 700}, answers[] = {0, 1, 1};
-    uint32_t tokens[400];
-    for (size_t i = 0; i < 400; i++) tokens[i] = 3 + (uint32_t)(i * 2654435761u % 2900);
     for (size_t i = 0; i < 3; i++) {
-        zest_model *model;
-        zest_model_options options = {.storage = i % 2 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32};
-        assert_done(zest_model_random(configs[i], 5, &options, &model, error));
-        zest_model_batch batch = {tokens, starts, 3, NULL, NULL};
-        zest_model_objective objective = {.kind = i == 2 ? ZEST_MODEL_WORDS : ZEST_MODEL_TOKENS,
-                                          .batch = &batch,
-                                          .items = 3,
-                                          .item_starts = item_starts,
-                                          .rows = rows,
-                                          .targets = targets,
-                                          .words = words,
-                                          .word_count = 2,
-                                          .answers = answers};
+        zest_model *model = larger_model(configs[i], i % 2 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32);
+        zest_model_objective objective = larger_three(3, 2900);
+        if (i == 2) objective.kind = ZEST_MODEL_WORDS;
+        objective.words = words, objective.word_count = 2, objective.answers = answers;
         zest_dropout dropout = {0.1, 0.1, 0.1, 3};
         both b = open_both(names[i], model);
         compare(&b, "larger", (zest_grad_job){.objective = &objective}, 2);
@@ -379,19 +358,8 @@ static void bad_numbers(void **state) {
 static void little_memory(void **state) {
     (void)state;
     need_device();
-    enum { TOKENS = 500 };
-    uint32_t tokens[TOKENS], starts[] = {0, TOKENS}, row = TOKENS - 1, target = 5, items[] = {0, 1};
-    for (size_t i = 0; i < TOKENS; i++) tokens[i] = (uint32_t)(i * 2654435761u % 9000);
-    zest_model *model;
-    zest_model_options stored = {.storage = ZEST_MODEL_F32};
-    assert_done(zest_model_random(larger_llama, 5, &stored, &model, error));
-    zest_model_batch batch = {tokens, starts, 1, NULL, NULL};
-    zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
-                                      .batch = &batch,
-                                      .items = 1,
-                                      .item_starts = items,
-                                      .rows = &row,
-                                      .targets = &target};
+    zest_model *model = larger_model(LARGER_LLAMA, ZEST_MODEL_F32);
+    zest_model_objective objective = larger_one(500, 9000);
     zest_grad_job job = {.objective = &objective};
     assert_int_equal(setenv("ZEST_CUDA_MEMORY", "138", 1),
                      0); /* 128 of them for weights, gradient and cuBLASLt */

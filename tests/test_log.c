@@ -7,32 +7,11 @@
 
 #include "base/file.h"
 #include "run/log.h"
-#include "tests/support.h"
+#include "tests/place.h"
 
-static char folder[64], path[96];
-
-static int set_up(void **state) {
-    (void)state;
-    test_folder(folder);
-    snprintf(path, sizeof path, "%s/log.jsonl", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
-static void put(const char *text) {
-    assert_int_equal(zest_file_write(path, text, strlen(text), NULL), ZEST_OK);
-}
-
-static char *get(void) {
-    zest_buffer file = {0};
-    assert_int_equal(zest_file_read(path, 1 << 24, &file, NULL), ZEST_OK);
-    return file.data ? file.data : strdup("");
-}
+static const char *the_log(void) { return in_place("log.jsonl"); }
+static void put(const char *text) { test_put(test_place, "log.jsonl", text); }
+static char *get(void) { return test_get(the_log()); }
 
 static zest_log_start a_start(void) {
     static const zest_log_option options[] = {{"method", "zest-n"},
@@ -72,7 +51,7 @@ static zest_log_eval an_eval(uint64_t step, const char *part) {
 static void write_run(uint64_t steps, int end) {
     zest_log_writer *w;
     zest_log_start const start = a_start();
-    assert_int_equal(zest_log_open(path, &w, NULL), ZEST_OK);
+    assert_int_equal(zest_log_open(the_log(), &w, NULL), ZEST_OK);
     assert_int_equal(zest_log_write_start(w, &start, NULL), ZEST_OK);
     for (uint64_t i = 1; i <= steps; i++) {
         zest_log_step const step = a_step(i);
@@ -94,7 +73,7 @@ static void write_run(uint64_t steps, int end) {
 static zest_log read_log(void) {
     zest_log log;
     zest_error error = {0};
-    if (zest_log_read(path, &log, &error)) fail_msg("%s", error.message);
+    if (zest_log_read(the_log(), &log, &error)) fail_msg("%s", error.message);
     return log;
 }
 
@@ -141,11 +120,11 @@ static void steps_are_kept_for_a_while(void **state) {
     zest_log_writer *w;
     zest_log_step const step = a_step(1);
     zest_log_eval const eval = an_eval(1, "dev");
-    assert_int_equal(zest_log_open(path, &w, NULL), ZEST_OK);
+    assert_int_equal(zest_log_open(the_log(), &w, NULL), ZEST_OK);
     assert_int_equal(zest_log_write_step(w, &step, NULL), ZEST_OK);
-    assert_int_equal(test_file_size(path), 0);
+    assert_int_equal(test_file_size(the_log()), 0);
     assert_int_equal(zest_log_write_eval(w, &eval, NULL), ZEST_OK);
-    assert_true(test_file_size(path) > 100);
+    assert_true(test_file_size(the_log()) > 100);
     assert_int_equal(zest_log_close(w, NULL), ZEST_OK);
     assert_int_equal(zest_log_close(NULL, NULL), ZEST_OK);
 }
@@ -158,7 +137,7 @@ static void any_end_can_be_torn(void **state) {
     char *whole = get();
     size_t const size = strlen(whole), first = (size_t)(strchr(whole, '\n') - whole) + 1;
     for (size_t cut = first; cut < size; cut += 1 + (size_t)(TEST_SLOW > 1) * 6) {
-        assert_int_equal(zest_file_write(path, whole, cut, NULL), ZEST_OK);
+        assert_int_equal(zest_file_write(the_log(), whole, cut, NULL), ZEST_OK);
         zest_log log = read_log();
         assert_int_equal(log.bad, 0);
         assert_int_equal(log.torn, whole[cut - 1] != '\n' && whole[cut] != '\n');
@@ -183,15 +162,16 @@ static void any_end_can_be_torn(void **state) {
 static void continue_drops_what_lies_beyond(void **state) {
     (void)state;
     double seconds = -1;
-    assert_int_equal(zest_log_continue(path, 5, &seconds, NULL), ZEST_OK); /* no log yet */
+    assert_int_equal(zest_log_continue(the_log(), 5, &seconds, NULL), ZEST_OK); /* no log yet */
     assert_true(seconds == 0);
     write_run(25, 1);
     char *whole = get();
-    assert_int_equal(zest_log_continue(path, 25, &seconds, NULL), ZEST_OK); /* nothing to drop: as it was */
+    assert_int_equal(zest_log_continue(the_log(), 25, &seconds, NULL),
+                     ZEST_OK); /* nothing to drop: as it was */
     char *same = get();
     assert_string_equal(whole, same);
     assert_true(seconds == 12);
-    assert_int_equal(zest_log_continue(path, 20, &seconds, NULL), ZEST_OK);
+    assert_int_equal(zest_log_continue(the_log(), 20, &seconds, NULL), ZEST_OK);
     assert_close(seconds, 2.05, 1e-12); /* the evaluation behind step 20 */
     zest_log log = read_log();
     assert_int_equal(log.step_count, 20);
@@ -212,7 +192,7 @@ static void continue_mends_a_torn_line(void **state) {
     char *whole = get();
     whole[strlen(whole) - 30] = '\0';
     put(whole);
-    assert_int_equal(zest_log_continue(path, 1000, NULL, NULL), ZEST_OK);
+    assert_int_equal(zest_log_continue(the_log(), 1000, NULL, NULL), ZEST_OK);
     char *kept = get();
     assert_true(kept[strlen(kept) - 1] == '\n');
     zest_log log = read_log();
@@ -240,7 +220,8 @@ static void a_resumed_session_replaces_steps(void **state) {
     assert_true(log.starts[1].resumed && log.starts[1].resumed_at == 1);
     assert_string_equal(zest_log_find_option(&log, "t"), "5");
     zest_log_free(&log);
-    assert_int_equal(zest_log_continue(path, 0, NULL, NULL), ZEST_OK); /* drops the second start as well */
+    assert_int_equal(zest_log_continue(the_log(), 0, NULL, NULL),
+                     ZEST_OK); /* drops the second start as well */
     log = read_log();
     assert_int_equal(log.start_count, 1);
     assert_int_equal(log.step_count, 0);
@@ -319,31 +300,29 @@ static void what_is_no_log_is_refused(void **state) {
     (void)state;
     zest_log log;
     zest_error error;
-    assert_int_equal(zest_log_read(path, &log, &error), ZEST_ERROR_FILE);
-    assert_non_null(strstr(error.message, path));
+    assert_int_equal(zest_log_read(the_log(), &log, &error), ZEST_ERROR_FILE);
+    assert_non_null(strstr(error.message, the_log()));
     put("");
-    assert_int_equal(zest_log_read(path, &log, &error), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_log_read(the_log(), &log, &error), ZEST_ERROR_FORMAT);
     put("{\"kind\":\"sta");
-    assert_int_equal(zest_log_read(path, &log, &error), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_log_read(the_log(), &log, &error), ZEST_ERROR_FORMAT);
     assert_non_null(strstr(error.message, "not a log"));
-    assert_int_equal(zest_log_read(folder, &log, &error), ZEST_ERROR_FILE); /* a folder */
+    assert_int_equal(zest_log_read(test_place, &log, &error), ZEST_ERROR_FILE); /* a folder */
     zest_log_free(&log);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(all_comes_back),
-        WITH_FOLDER(steps_are_kept_for_a_while),
-        WITH_FOLDER(any_end_can_be_torn),
-        WITH_FOLDER(continue_drops_what_lies_beyond),
-        WITH_FOLDER(continue_mends_a_torn_line),
-        WITH_FOLDER(a_resumed_session_replaces_steps),
-        WITH_FOLDER(strange_lines_are_passed_over),
-        WITH_FOLDER(long_and_deep_lines_are_passed_over),
-        WITH_FOLDER(steps_ascend),
-        WITH_FOLDER(what_is_no_log_is_refused),
+        IN_PLACE(all_comes_back),
+        IN_PLACE(steps_are_kept_for_a_while),
+        IN_PLACE(any_end_can_be_torn),
+        IN_PLACE(continue_drops_what_lies_beyond),
+        IN_PLACE(continue_mends_a_torn_line),
+        IN_PLACE(a_resumed_session_replaces_steps),
+        IN_PLACE(strange_lines_are_passed_over),
+        IN_PLACE(long_and_deep_lines_are_passed_over),
+        IN_PLACE(steps_ascend),
+        IN_PLACE(what_is_no_log_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

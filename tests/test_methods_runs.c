@@ -222,7 +222,6 @@ static void sharpness(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, training_make_place, training_remove_place)
         IN_PLACE(the_cpus_losses_within_rounding),
         IN_PLACE(a_stop_or_a_kill_costs_nothing),
         IN_PLACE(a_run_changes_the_device),

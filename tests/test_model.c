@@ -145,15 +145,6 @@ static void test_gguf(void **state) {
 
 /* ---- Trained models, where they are ---- */
 
-static int shared_path(const char *name, const char *file, char room[512]) {
-    const char *folder = getenv("ZEST_SHARED");
-    snprintf(room, 512, "%s/models/%s%s%s", folder ? folder : "../shared", name, file ? "/" : "",
-             file ? file : "");
-    FILE *probe = fopen(room, "r");
-    if (probe) fclose(probe);
-    return probe != NULL;
-}
-
 static size_t read_ids(const json_t *list, uint32_t *out, size_t room) {
     size_t count = json_array_size(list);
     assert_true(count <= room);
@@ -169,13 +160,14 @@ static double worst_of(const json_t *numbers, const float *values) {
 }
 
 static void check_trained(const char *name, int masked) {
-    char path[512];
+    char folder[64], file[80], path[512];
     json_error_t why;
-    if (!shared_path(name, "golden.json", path)) return;
+    snprintf(folder, sizeof folder, "models/%s", name);
+    snprintf(file, sizeof file, "%s/golden.json", folder);
+    if (!test_shared(file, path)) return;
     json_t *golden = json_load_file(path, 0, &why);
     assert_non_null(golden);
-    shared_path(name, NULL, path);
-    zest_model *model = test_model_load(path, ZEST_MODEL_AS_STORED);
+    zest_model *model = test_model_load(test_shared(folder, path), ZEST_MODEL_AS_STORED);
     zest_cpu cpu;
     assert_true(zest_cpu_detect(&cpu));
     zest_model_runner *runner = test_runner(model, cpu, ZEST_COMPUTE_F32, 0, 0);

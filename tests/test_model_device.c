@@ -4,7 +4,7 @@
 #include "models/freeze.h"
 #include "models/move.h"
 #include "tests/device.h"
-#include "tests/model.h"
+#include "tests/larger.h"
 
 static const char *const names[] = {"f32", "bf16", "f16"};
 /* Of logits of about 1 behind a few layers of 32 units; rounding to 16 bits costs about what it costs on the
@@ -142,19 +142,9 @@ static void little_memory(void **state) {
         "\"num_attention_heads\": 4, \"ffn_dim\": 1024, \"word_embed_proj_dim\": 256, "
         "\"max_position_embeddings\": 4096, \"do_layer_norm_before\": true, \"activation_function\": "
         "\"relu\"}";
-    enum { TOKENS = 4000, PAIRS = 4, REFUSED = 4 };
-    uint32_t tokens[TOKENS], starts[] = {0, TOKENS}, row = TOKENS - 1, target = 5, items[] = {0, 1};
-    for (size_t i = 0; i < TOKENS; i++) tokens[i] = (uint32_t)(i * 2654435761u % 1000);
-    zest_model *model;
-    zest_model_options stored = {.storage = ZEST_MODEL_F32};
-    assert_done(zest_model_random(config, 5, &stored, &model, error));
-    zest_model_batch batch = {tokens, starts, 1, NULL, NULL};
-    zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
-                                      .batch = &batch,
-                                      .items = 1,
-                                      .item_starts = items,
-                                      .rows = &row,
-                                      .targets = &target};
+    enum { PAIRS = 4, REFUSED = 4 };
+    zest_model *model = larger_model(config, ZEST_MODEL_F32);
+    zest_model_objective objective = larger_one(4000, 1000);
     zest_model_lane lanes[2 * PAIRS];
     double expected[2 * PAIRS], got[2 * PAIRS];
     for (size_t i = 0; i < 2 * PAIRS; i++) lanes[i] = test_lane(model, 3 + i / 2, i % 2 ? -0.01 : 0.01);
@@ -200,35 +190,13 @@ static void sharing(void **state) {
     verdict();
 }
 
-/* A shape whose heads and widths the tensor cores' kernels take, sequences longer than their tiles, and a
- * vocabulary of several blocks. */
 static void larger(void **state) {
     (void)state;
     need_device();
-    static const char *const configs[] = {
-        "{\"model_type\": \"opt\", \"vocab_size\": 17000, \"hidden_size\": 128, \"num_hidden_layers\": 2, "
-        "\"num_attention_heads\": 2, \"ffn_dim\": 512, \"word_embed_proj_dim\": 128, "
-        "\"max_position_embeddings\": 512, "
-        "\"do_layer_norm_before\": true, \"activation_function\": \"relu\"}",
-        "{\"model_type\": \"llama\", \"vocab_size\": 9000, \"hidden_size\": 256, \"num_hidden_layers\": 2, "
-        "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 384, "
-        "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "
-        "\"silu\", "
-        "\"tie_word_embeddings\": false}"};
-    uint32_t tokens[400], starts[] = {0, 150, 151, 400}, rows[6] = {10, 148, 150, 200, 398, 399},
-                          targets[6] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
-    for (size_t i = 0; i < 400; i++) tokens[i] = (uint32_t)(i * 2654435761u % 9000);
+    static const char *const configs[] = {LARGER_OPT("17000"), LARGER_LLAMA};
     for (size_t i = 0; i < 2; i++) {
-        zest_model *model;
-        zest_model_options options = {.storage = ZEST_MODEL_BF16};
-        assert_done(zest_model_random(configs[i], 5, &options, &model, error));
-        zest_model_batch batch = {tokens, starts, 3, NULL, NULL};
-        zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
-                                          .batch = &batch,
-                                          .items = 3,
-                                          .item_starts = item_starts,
-                                          .rows = rows,
-                                          .targets = targets};
+        zest_model *model = larger_model(configs[i], ZEST_MODEL_BF16);
+        zest_model_objective objective = larger_three(0, 9000);
         compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
         zest_model_free(model);
     }

@@ -13,12 +13,6 @@ static void copy_into(const char *name, const char *file, const char *folder) {
     test_copy_file(from, to);
 }
 
-static void write_text(const char *folder, const char *file, const char *text) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    assert_done(zest_file_write(path, text, strlen(text), error));
-}
-
 /* The same tensors with the same bits and numbers. */
 static void assert_same(const zest_model *a, const zest_model *b) {
     assert_int_equal(a->params.count, b->params.count);
@@ -53,8 +47,8 @@ static void test_tokenizer_goes_along(void **state) {
     test_folder(target);
     copy_into("opt", "config.json", source);
     copy_into("opt", "model.safetensors", source);
-    write_text(source, "merges.txt", "#version: 0.2\n");
-    write_text(source, "notes.txt", "not a tokenizer's");
+    test_put(source, "merges.txt", "#version: 0.2\n");
+    test_put(source, "notes.txt", "not a tokenizer's");
     zest_model *model = test_model_load(source, ZEST_MODEL_AS_STORED);
     assert_done(zest_model_save(model, target, error));
     snprintf(path, sizeof path, "%s/merges.txt", target);
@@ -173,7 +167,7 @@ static void refused_config(const char *name, const char *key, const char *value,
     char *text = json_dumps(config, 0);
     test_folder(folder);
     copy_into(name, "model.safetensors", folder);
-    write_text(folder, "config.json", text);
+    test_put(folder, "config.json", text);
     refused(folder, words, key[0] == '!' ? "" : words);
     free(text);
     json_decref(config);
@@ -226,9 +220,9 @@ static void test_hostile_files(void **state) {
     refused("/nowhere/at/all", "cannot be opened", "");
     test_folder(folder);
     refused(folder, "config.json", "");
-    write_text(folder, "config.json", "{\"model_type\": ");
+    test_put(folder, "config.json", "{\"model_type\": ");
     refused(folder, "config.json", "line 1");
-    write_text(folder, "config.json", "[]");
+    test_put(folder, "config.json", "[]");
     copy_into("opt", "model.safetensors", folder);
     refused(folder, "config.json", "is not a JSON object");
     test_remove(folder);

@@ -6,17 +6,13 @@
 
 /* ---- Packing ---- */
 
-static void write_text(const char *path, const char *text) {
-    assert_fine(zest_file_write(path, text, strlen(text), error));
-}
-
 static void read_corpus(const char *text, size_t length, double held_out, zest_corpus *corpus) {
     zest_error problem = {0};
     zest_tokenizer *tokenizer = zest_tokenizer_open("examples/roberta-tiny", &problem);
     assert_non_null(tokenizer);
     zest_model_description is = {.vocabulary = 4096, .positions = 128};
     zest_corpus_options options = {.length = length, .held_out = held_out, .seed = 4};
-    write_text(in_place("text"), text);
+    test_put(test_place, "text", text);
     assert_fine(zest_corpus_read(in_place("text"), tokenizer, &is, &options, corpus, error));
     zest_tokenizer_free(tokenizer);
 }
@@ -188,7 +184,7 @@ static void masks_follow_from_seed_and_step(void **state) {
     "1e-5, \"architectures\": [\"GPT2LMHeadModel\"]}"
 
 /* A text with a rule: sentences from a few words. */
-static void make_text(const char *path) {
+static void make_text(void) {
     static const char *const who[] = {"The cat", "A dog", "My aunt", "Nobody"},
                              *const does[] = {"sees", "likes", "hears"},
                              *const what[] = {"the rain", "a song", "the old house", "some bread"};
@@ -199,14 +195,14 @@ static void make_text(const char *path) {
         sprintf(text + strlen(text), "%s %s %s.%s", who[x >> 30], does[(x >> 20) % 3], what[x >> 28 & 3],
                 i % 6 == 5 ? "\n\n" : "\n");
     }
-    write_text(path, text);
+    test_put(test_place, "text", text);
     free(text);
 }
 
 /* A folder with a shape and a tokenizer, and no weights. */
 static void make_shape(const char *folder, const char *config) {
     assert_fine(zest_file_make_folder(folder, error));
-    write_text(training_path(folder, "config.json"), config);
+    test_put(folder, "config.json", config);
     training_copy_tokenizer(folder);
 }
 
@@ -222,7 +218,7 @@ static const char *run_options(const char *more) {
 
 static void a_run_from_nothing_goes_on(const char *config) {
     zest_trainer_result whole, result;
-    make_text(in_place("text"));
+    make_text();
     make_shape(in_place("shape"), config);
     assert_fine(training_run(run_options(""), in_place("whole"), NULL, &whole, error));
     assert_true(whole.dev.n > 0 && whole.test.n == 0 && !strcmp(whole.metric, "loss"));
@@ -256,7 +252,7 @@ static void the_loss_falls(void **state) {
     if (TEST_SLOW > 1) skip();
     for (int causal = 0; causal < 2; causal++) {
         zest_trainer_result result;
-        make_text(in_place("text"));
+        make_text();
         test_remove(in_place("shape"));
         make_shape(in_place("shape"), causal ? GPT2 : TRAINING_CONFIG);
         assert_fine(training_run(run_options("steps=150 lr=1e-2 eval-every=150 warmup=10"), NULL, NULL,
@@ -271,10 +267,10 @@ static void mistakes_are_explained(void **state) {
     zest_trainer_result result;
     zest_error error = {0};
     make_shape(in_place("shape"), TRAINING_CONFIG);
-    write_text(in_place("text"), "\n\n  \n");
+    test_put(test_place, "text", "\n\n  \n");
     assert_int_equal(training_run(run_options(""), NULL, NULL, &result, &error), ZEST_ERROR_FORMAT);
     assert_non_null(strstr(error.message, "no text"));
-    write_text(in_place("text"), "One document of one line.\n");
+    test_put(test_place, "text", "One document of one line.\n");
     assert_int_equal(training_run(run_options("held-out=0.01"), NULL, NULL, &result, &error),
                      ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "blank lines"));
@@ -287,7 +283,6 @@ static void mistakes_are_explained(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, training_make_place, training_remove_place)
         IN_PLACE(documents_are_packed_without_loss),
         IN_PLACE(held_out_documents_are_not_trained_on),
         cmocka_unit_test(masks_have_the_shares_they_should),

@@ -10,36 +10,9 @@
 
 #include "base/file.h"
 #include "run/report.h"
-#include "tests/support.h"
+#include "tests/place.h"
 
 #define EVIL "<script>alert('x')</script>&\"quotes\"\xef\xbf\xbf"
-
-static char folder[64];
-
-static int set_up(void **state) {
-    (void)state;
-    test_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
-
-static char *in_folder(const char *name) {
-    char *path = zest_file_join(folder, name);
-    assert_non_null(path);
-    return path;
-}
-
-static char *get(const char *path) {
-    zest_buffer file = {0};
-    assert_int_equal(zest_file_read(path, 1 << 26, &file, NULL), ZEST_OK);
-    assert_non_null(file.data);
-    return file.data;
-}
 
 /* ---- Made-up runs ---- */
 
@@ -72,7 +45,7 @@ static void start_run(zest_log_writer *w, const plan *p) {
 }
 
 static char *make_run(const plan *p) {
-    char *path = in_folder(p->name), *log = zest_file_join(path, "log.jsonl");
+    char *path = zest_file_join(test_place, p->name), *log = zest_file_join(path, "log.jsonl");
     zest_log_writer *w;
     zest_log_eval best = zest_log_eval_none();
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
@@ -111,13 +84,11 @@ static char *make_run(const plan *p) {
 static char *report_of(char **paths, size_t count, const char *figures) {
     zest_report report;
     zest_error error = {0};
-    char *out = in_folder("report.html");
+    const char *out = in_place("report.html");
     if (zest_report_load(paths, count, &report, &error)) fail_msg("%s", error.message);
     if (zest_report_write(&report, out, figures, &error)) fail_msg("%s", error.message);
     zest_report_free(&report);
-    char *page = get(out);
-    free(out);
-    return page;
+    return test_get(out);
 }
 
 /* ---- Checks of a page ---- */
@@ -199,7 +170,8 @@ enum { USUAL = sizeof usual / sizeof usual[0] };
 
 static void shows_every_run(void **state) {
     (void)state;
-    char *paths[USUAL], *figures = in_folder("figures");
+    char *paths[USUAL];
+    const char *figures = in_place("figures");
     for (size_t i = 0; i < USUAL; i++) paths[i] = make_run(&usual[i]);
     char *page = report_of(paths, USUAL, figures);
     assert_sound(page);
@@ -221,14 +193,13 @@ static void shows_every_run(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char file[200];
         snprintf(file, sizeof file, "%s/%s.svg", figures, names[i]);
-        char *svg = get(file);
+        char *svg = test_get(file);
         assert_balanced(svg);
         assert_non_null(strstr(svg, "xmlns"));
         assert_non_null(strstr(svg, "<title>"));
         free(svg);
     }
     free(page);
-    free(figures);
 }
 
 static void one_run_is_simple(void **state) {
@@ -250,8 +221,8 @@ static void words_from_outside_stay_words(void **state) {
     (void)state;
     plan const evil[] = {{"a\"><img onerror=x> & 'boo'", EVIL, EVIL, EVIL, EVIL, EVIL, 150, 0.9},
                          {"<script>\xff", "zest-n", "1", "1", EVIL, NULL, 120, 0.9}};
-    char *paths[2] = {make_run(&evil[0]), make_run(&evil[1])}, *figures = in_folder("figures");
-    char *page = report_of(paths, 2, figures);
+    char *paths[2] = {make_run(&evil[0]), make_run(&evil[1])};
+    char *page = report_of(paths, 2, in_place("figures"));
     assert_sound(page);
     assert_null(strstr(page, "<img"));
     assert_null(strstr(page, "<script>alert"));
@@ -260,12 +231,10 @@ static void words_from_outside_stay_words(void **state) {
     assert_null(strchr(page, '\xff'));
     assert_non_null(strstr(page, "&lt;script&gt;alert(&#39;x&#39;)"));
     assert_non_null(strstr(page, "a&quot;&gt;&lt;img onerror=x&gt; &amp; &#39;boo&#39;"));
-    char *file = zest_file_join(figures, "loss.svg"), *svg = get(file);
+    char *svg = test_get(in_place("figures/loss.svg"));
     assert_balanced(svg);
     assert_null(strstr(svg, "<img"));
     free(svg);
-    free(file);
-    free(figures);
     free(page);
     free(paths[0]);
     free(paths[1]);
@@ -348,7 +317,8 @@ static void what_is_no_run_is_named(void **state) {
     (void)state;
     zest_report report;
     zest_error error;
-    char *nowhere = in_folder("nowhere"), *good = make_run(&usual[0]), *paths[2] = {good, folder};
+    char *nowhere = zest_file_join(test_place, "nowhere"), *good = make_run(&usual[0]),
+         *paths[2] = {good, test_place};
     assert_int_equal(zest_report_load(&nowhere, 1, &report, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, nowhere));
     assert_int_equal(zest_report_load(paths, 2, &report, &error), ZEST_ERROR_FORMAT);
@@ -363,18 +333,16 @@ static void what_is_no_run_is_named(void **state) {
     free(good);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(shows_every_run),
-        WITH_FOLDER(one_run_is_simple),
-        WITH_FOLDER(words_from_outside_stay_words),
-        WITH_FOLDER(a_run_without_steps_has_a_row),
-        WITH_FOLDER(many_runs_share_colours),
-        WITH_FOLDER(a_silent_run_is_broken_off),
-        WITH_FOLDER(the_command_makes_it_again),
-        WITH_FOLDER(what_is_no_run_is_named),
+        IN_PLACE(shows_every_run),
+        IN_PLACE(one_run_is_simple),
+        IN_PLACE(words_from_outside_stay_words),
+        IN_PLACE(a_run_without_steps_has_a_row),
+        IN_PLACE(many_runs_share_colours),
+        IN_PLACE(a_silent_run_is_broken_off),
+        IN_PLACE(the_command_makes_it_again),
+        IN_PLACE(what_is_no_run_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,8 @@
 /* The report of a sweep: its tables and figures are there, whatever its tasks are called. */
 #include "run/folder.h"
 #include "run/report.h"
+#include "tests/place.h"
 #include "tests/sweep.h"
-
-static char folder[64];
-
-static int set_up(void **state) {
-    (void)state;
-    test_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_remove(folder);
-    return 0;
-}
 
 /* ---- A made-up sweep ---- */
 
@@ -48,7 +35,7 @@ static void write_run(const zest_sweep_run *run) {
     char path[512], result[300];
     zest_folder names;
     zest_options options;
-    snprintf(path, sizeof path, "%s/runs/%s", folder, run->name);
+    snprintf(path, sizeof path, "%s/%s", in_place("runs"), run->name);
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
     assert_int_equal(zest_folder_of(path, &names, NULL), ZEST_OK);
     zest_options_init(&options);
@@ -74,18 +61,15 @@ static void write_sharpness(const char *name) {
         "\"neighbourhood\": [{\"radius\": 1, \"mean\": {\"value\": 2}, \"spread\": {\"value\": 0.5}}], "
         "\"hessian\": {\"top\": [{\"value\": 9, \"residual\": 1}, {\"value\": -1, \"residual\": 0.1}]}}";
     char path[512];
-    snprintf(path, sizeof path, "%s/runs/%s/sharpness.json", folder, name);
-    assert_int_equal(zest_file_write(path, text, strlen(text), NULL), ZEST_OK);
+    snprintf(path, sizeof path, "runs/%s/sharpness.json", name);
+    test_put(test_place, path, text);
 }
 
 /* All runs but the last `missing` of them. */
 static size_t make_sweep(const char *grid, size_t missing) {
-    char path[256];
     zest_sweep_plan plan = plan_of(grid);
-    snprintf(path, sizeof path, "%s/runs", folder);
-    assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
-    snprintf(path, sizeof path, "%s/grid", folder);
-    assert_int_equal(zest_file_write(path, grid, strlen(grid), NULL), ZEST_OK);
+    assert_int_equal(zest_file_make_folder(in_place("runs"), NULL), ZEST_OK);
+    test_put(test_place, "grid", grid);
     for (size_t i = 0; i + missing < plan.count; i++) write_run(&plan.runs[i]);
     size_t count = plan.count;
     zest_sweep_plan_free(&plan);
@@ -93,19 +77,15 @@ static size_t make_sweep(const char *grid, size_t missing) {
 }
 
 static char *page_of(size_t runs) {
-    char out[256], figures[256];
-    char *path = folder;
+    const char *out = in_place("page.html");
+    char *path = test_place;
     zest_report report;
     zest_error error = {0};
-    zest_buffer page = {0};
-    snprintf(out, sizeof out, "%s/page.html", folder);
-    snprintf(figures, sizeof figures, "%s/figures", folder);
     if (zest_report_load(&path, 1, &report, &error)) fail_msg("%s", error.message);
     assert_int_equal(report.count, runs);
-    if (zest_report_write(&report, out, figures, &error)) fail_msg("%s", error.message);
+    if (zest_report_write(&report, out, in_place("figures"), &error)) fail_msg("%s", error.message);
     zest_report_free(&report);
-    assert_int_equal(zest_file_read(out, 1 << 26, &page, NULL), ZEST_OK);
-    return page.data;
+    return test_get(out);
 }
 
 static void has(const char *page, const char *words) {
@@ -138,15 +118,13 @@ static void a_sweep_is_one_page(void **state) {
     assert_null(strstr(page, "Examples:"));   /* the two tasks have their own */
     assert_null(strstr(page, "id=\"loss\"")); /* curves of different tasks say nothing side by side */
     free(page);
-    static const char *const files[] = {"by-t-test.svg", "by-t-dev.svg", "t-curves-zest-n.svg"};
+    static const char *const files[] = {"figures/by-t-test.svg", "figures/by-t-dev.svg",
+                                        "figures/t-curves-zest-n.svg"};
     for (size_t i = 0; i < 3; i++) {
-        char path[256];
-        zest_buffer svg = {0};
-        snprintf(path, sizeof path, "%s/figures/%s", folder, files[i]);
-        assert_int_equal(zest_file_read(path, 1 << 20, &svg, NULL), ZEST_OK);
-        has(svg.data, "MeZO (t = 0)");
-        has(svg.data, "&lt;b&gt;&amp;&quot;evil&quot;, clean labels");
-        zest_buffer_free(&svg);
+        char *svg = test_get(in_place(files[i]));
+        has(svg, "MeZO (t = 0)");
+        has(svg, "&lt;b&gt;&amp;&quot;evil&quot;, clean labels");
+        free(svg);
     }
 }
 
@@ -164,7 +142,7 @@ static void an_unfinished_sweep_has_a_page(void **state) {
 
 static void a_sweep_without_runs_is_refused(void **state) {
     (void)state;
-    char *path = folder;
+    char *path = test_place;
     zest_report report;
     zest_error error = {0};
     make_sweep("task = SST-2\nmethod = mezo\nseed = 1\n", 1);
@@ -174,9 +152,9 @@ static void a_sweep_without_runs_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sweep_is_one_page, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_unfinished_sweep_has_a_page, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_sweep_without_runs_is_refused, set_up, tear_down),
+        IN_PLACE(a_sweep_is_one_page),
+        IN_PLACE(an_unfinished_sweep_has_a_page),
+        IN_PLACE(a_sweep_without_runs_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

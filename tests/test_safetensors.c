@@ -1,19 +1,12 @@
 /* The safetensors reader: good files, hostile files, folders. The writer is in test_safetensors_write.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/buffer.h"
 #include "base/file.h"
 #include "params/safetensors.h"
+#include "tests/place.h"
 
 /* ---- Making files ---- */
 
@@ -274,17 +267,9 @@ static void test_every_byte_changed(void **state) {
 
 /* ---- Files and folders ---- */
 
-static char folder[] = "/tmp/zest-safetensors-XXXXXX";
-static char path_room[512];
-
-static const char *in_folder(const char *name) {
-    snprintf(path_room, sizeof path_room, "%s/%s", folder, name);
-    return path_room;
-}
-
 static void put(const char *name, const void *bytes, size_t size) {
     zest_error error = {0};
-    assert_int_equal(zest_file_write(in_folder(name), bytes, size, &error), ZEST_OK);
+    assert_int_equal(zest_file_write(in_place(name), bytes, size, &error), ZEST_OK);
 }
 
 static void put_header(const char *name, const char *header, size_t data) {
@@ -294,28 +279,10 @@ static void put_header(const char *name, const char *header, size_t data) {
     zest_buffer_free(&bytes);
 }
 
-static void clear_folder(void) {
-    char command[600];
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", folder, folder);
-    assert_int_equal(system(command), 0);
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[600];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
 static void expect_folder(const char *fragment) {
     zest_safetensors *file;
     zest_error error = {0};
-    zest_status status = zest_safetensors_open_folder(folder, &file, &error);
+    zest_status status = zest_safetensors_open_folder(test_place, &file, &error);
     if (!status || !strstr(error.message, fragment))
         fail_msg("got %d: %s\nwanted: %s", status, error.message, fragment);
     assert_null(file);
@@ -325,27 +292,25 @@ static void test_paths(void **state) {
     (void)state;
     zest_safetensors *file;
     zest_error error = {0};
-    clear_folder();
-    assert_int_equal(zest_safetensors_open(folder, &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open(test_place, &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "is a folder, not a file"));
-    assert_int_equal(zest_safetensors_open(in_folder("none"), &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open(in_place("none"), &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "cannot be opened"));
     assert_int_equal(zest_safetensors_open("/dev/null", &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "a device or a pipe"));
     put("empty", "", 0);
-    assert_int_equal(zest_safetensors_open(in_folder("empty"), &file, &error), ZEST_ERROR_FORMAT);
-    assert_int_equal(zest_safetensors_open(in_folder("empty"), &file, NULL), ZEST_ERROR_FORMAT);
-    assert_int_equal(zest_safetensors_open_folder(in_folder("empty"), &file, &error), ZEST_ERROR_FILE);
-    assert_int_equal(zest_safetensors_open_folder(in_folder("none"), &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open(in_place("empty"), &file, &error), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_safetensors_open(in_place("empty"), &file, NULL), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_safetensors_open_folder(in_place("empty"), &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open_folder(in_place("none"), &file, &error), ZEST_ERROR_FILE);
     put_header("good", small, 38);
-    assert_int_equal(zest_safetensors_open(in_folder("good"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(in_place("good"), &file, &error), ZEST_OK);
     touch(file);
     zest_safetensors_close(file);
 }
 
 static void test_folder_explains(void **state) {
     (void)state;
-    clear_folder();
     expect_folder("neither model.safetensors nor");
     put("pytorch_model.bin", "PK\3\4", 4);
     expect_folder("pytorch_model.bin, a PyTorch pickle");
@@ -367,11 +332,10 @@ static void test_shards(void **state) {
     (void)state;
     zest_safetensors *file;
     zest_error error = {0};
-    clear_folder();
     put_header("two", "{\"__metadata__\":{\"n\":\"2\"}," B "}", 6);
     put_header("one", "{\"__metadata__\":{\"n\":\"1\"}," A "}", 4);
     put_index("{\"b\":\"two\",\"a\":\"one\"}");
-    assert_int_equal(zest_safetensors_open_folder(folder, &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open_folder(test_place, &file, &error), ZEST_OK);
     assert_int_equal(zest_safetensors_count(file), 2);
     assert_string_equal(zest_safetensors_at(file, 0)->name, "a");
     assert_int_equal(zest_safetensors_find(file, "b")->count, 3);
@@ -403,7 +367,6 @@ static void test_bad_indexes(void **state) {
         {"[]", "no weight_map"},
         {"{", "not valid JSON"},
     };
-    clear_folder();
     put_header("two", "{" B "}", 6);
     put_header("one", "{" A "}", 4);
     put_header("both", "{" T("b", "F16", "[2]", "[4,8]") "," A "}", 8);
@@ -423,15 +386,13 @@ static void test_shared_models(void **state) {
         const char *name;
         size_t tensors;
     } models[] = {{"roberta-tiny", 106}, {"roberta-small", 202}, {"stories15M", 56}, {"stories260K", 47}};
-    const char *shared = getenv("ZEST_SHARED");
     size_t found = 0;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        char path[1000];
-        struct stat info;
+        char name[64], path[512];
         zest_safetensors *file;
         zest_error error = {0};
-        snprintf(path, sizeof path, "%s/models/%s", shared ? shared : "../shared", models[i].name);
-        if (stat(path, &info)) continue;
+        snprintf(name, sizeof name, "models/%s", models[i].name);
+        if (!test_shared(name, path)) continue;
         found++;
         if (zest_safetensors_open_folder(path, &file, &error)) fail_msg("%s", error.message);
         assert_int_equal(zest_safetensors_count(file), models[i].tensors);
@@ -452,11 +413,11 @@ int main(void) {
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_truncation_at_every_byte),
         cmocka_unit_test(test_every_byte_changed),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_folder_explains),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_bad_indexes),
+        IN_PLACE(test_paths),
+        IN_PLACE(test_folder_explains),
+        IN_PLACE(test_shards),
+        IN_PLACE(test_bad_indexes),
         cmocka_unit_test(test_shared_models),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* The safetensors writer: what is written reads back, shards, and disks that fill up. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,44 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/buffer.h"
 #include "base/file.h"
 #include "params/safetensors.h"
 #include "params/safetensors_write.h"
+#include "tests/place.h"
 
-static char folder[] = "/tmp/zest-safetensors-write-XXXXXX";
-static char path_room[512];
-
-static const char *in_folder(const char *name) {
-    snprintf(path_room, sizeof path_room, "%s/%s", folder, name);
-    return path_room;
-}
-
-static int exists(const char *name) { return access(in_folder(name), F_OK) == 0; }
-
-static void clear_folder(void) {
-    char command[600];
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", folder, folder);
-    assert_int_equal(system(command), 0);
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[600];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
+static int exists(const char *name) { return access(in_place(name), F_OK) == 0; }
 
 static size_t count_files(void) {
     size_t count = 0;
-    DIR *listing = opendir(folder);
+    DIR *listing = opendir(test_place);
     assert_non_null(listing);
     for (struct dirent *entry; (entry = readdir(listing));) count += entry->d_name[0] != '.';
     closedir(listing);
@@ -139,7 +108,7 @@ static void expect_model(const zest_safetensors *file, const model *m) {
 static void expect_file(const char *name, const model *m) {
     zest_safetensors *file;
     zest_error error = {0};
-    if (zest_safetensors_open(in_folder(name), &file, &error)) fail_msg("%s", error.message);
+    if (zest_safetensors_open(in_place(name), &file, &error)) fail_msg("%s", error.message);
     expect_model(file, m);
     zest_safetensors_close(file);
 }
@@ -147,7 +116,7 @@ static void expect_file(const char *name, const model *m) {
 static void expect_folder(const model *m) {
     zest_safetensors *file;
     zest_error error = {0};
-    if (zest_safetensors_open_folder(folder, &file, &error)) fail_msg("%s", error.message);
+    if (zest_safetensors_open_folder(test_place, &file, &error)) fail_msg("%s", error.message);
     expect_model(file, m);
     assert_string_equal(zest_safetensors_metadata(file, "format"), "pt");
     zest_safetensors_close(file);
@@ -161,12 +130,11 @@ static void test_round_trip(void **state) {
     model m;
     zest_safetensors *file;
     zest_error error = {0};
-    clear_folder();
     fill_model(&m, 1, 1);
-    assert_int_equal(zest_safetensors_write(in_folder("x"), m.sources, TENSORS, metadata, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, metadata, &error), ZEST_OK);
     expect_file("x", &m);
     assert_int_equal(count_files(), 1);
-    assert_int_equal(zest_safetensors_open(in_folder("x"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(in_place("x"), &file, &error), ZEST_OK);
     assert_string_equal(zest_safetensors_metadata(file, "format"), "pt");
     assert_string_equal(zest_safetensors_metadata(file, "made by"), "zest \"ü\"");
     zest_safetensors_close(file);
@@ -178,9 +146,8 @@ static void test_many_chunks(void **state) {
     (void)state;
     model m;
     zest_error error = {0};
-    clear_folder();
     fill_model(&m, 100001, 2);
-    assert_int_equal(zest_safetensors_write(in_folder("x"), m.sources, TENSORS, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, NULL, &error), ZEST_OK);
     assert_true(m.makers[ZEST_DTYPE_I64].calls > 5);
     expect_file("x", &m);
     free_model(&m);
@@ -205,15 +172,14 @@ static void test_exact_bytes(void **state) {
     };
     zest_error error = {0};
     zest_buffer bytes = {0};
-    clear_folder();
-    assert_int_equal(zest_safetensors_write(in_folder("x"), sources, 4, NULL, &error), ZEST_OK);
-    assert_int_equal(zest_file_read(in_folder("x"), 10000, &bytes, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(in_place("x"), sources, 4, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_file_read(in_place("x"), 10000, &bytes, &error), ZEST_OK);
     assert_int_equal(bytes.size, sizeof wanted);
     assert_memory_equal(bytes.data, wanted, sizeof wanted);
     zest_buffer_free(&bytes);
-    assert_int_equal(zest_safetensors_write(in_folder("x"), NULL, 0, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(in_place("x"), NULL, 0, NULL, &error), ZEST_OK);
     zest_safetensors *file;
-    assert_int_equal(zest_safetensors_open(in_folder("x"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(in_place("x"), &file, &error), ZEST_OK);
     assert_int_equal(zest_safetensors_count(file), 0);
     zest_safetensors_close(file);
 }
@@ -236,15 +202,14 @@ static void test_bad_sources(void **state) {
         {{.name = "a", .dtype = ZEST_DTYPE_F32, .rank = 1, .shape = four}, "neither data nor fill"},
         {{.name = "twin", .dtype = ZEST_DTYPE_F16, .data = one}, "there twice"},
     };
-    clear_folder();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         zest_error error = {0};
         zest_safetensors_source both[] = {{.name = "twin", .dtype = ZEST_DTYPE_F32, .data = one},
                                           cases[i].source};
-        assert_int_equal(zest_safetensors_write(in_folder("x"), both, 2, NULL, &error), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(zest_safetensors_write(in_place("x"), both, 2, NULL, &error), ZEST_ERROR_ARGUMENT);
         if (!strstr(error.message, cases[i].fragment))
             fail_msg("%s\nwanted: %s", error.message, cases[i].fragment);
-        assert_int_equal(zest_safetensors_write_folder(folder, both, 2, 4, &error), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(zest_safetensors_write_folder(test_place, both, 2, 4, &error), ZEST_ERROR_ARGUMENT);
         assert_int_equal(count_files(), 0);
     }
 }
@@ -263,21 +228,20 @@ static void limit_files(rlim_t bytes) {
 static void test_full_disk(void **state) {
     (void)state;
     model old, new;
-    clear_folder();
     fill_model(&old, 1, 1);
     fill_model(&new, 50, 9);
     zest_error error = {0};
     assert_int_equal(
-        zest_safetensors_write(in_folder("model.safetensors"), old.sources, TENSORS, NULL, &error), ZEST_OK);
+        zest_safetensors_write(in_place("model.safetensors"), old.sources, TENSORS, NULL, &error), ZEST_OK);
     struct stat info;
-    assert_int_equal(stat(in_folder("model.safetensors"), &info), 0);
+    assert_int_equal(stat(in_place("model.safetensors"), &info), 0);
     for (rlim_t room = 0; room < 30000; room += 1777) {
         limit_files(room);
         zest_status one =
-            zest_safetensors_write(in_folder("model.safetensors"), new.sources, TENSORS, NULL, &error);
+            zest_safetensors_write(in_place("model.safetensors"), new.sources, TENSORS, NULL, &error);
         rewind_model(&new);
         zest_error folder_error = {0};
-        zest_status many = zest_safetensors_write_folder(folder, new.sources, TENSORS, 0, &folder_error);
+        zest_status many = zest_safetensors_write_folder(test_place, new.sources, TENSORS, 0, &folder_error);
         rewind_model(&new);
         limit_files(RLIM_INFINITY);
         assert_int_equal(one, ZEST_ERROR_FILE);
@@ -295,14 +259,13 @@ static void test_full_disk_in_shards(void **state) {
     (void)state;
     model old, new;
     zest_error error = {0};
-    clear_folder();
     fill_model(&old, 50, 1);
     fill_model(&new, 50, 9);
-    assert_int_equal(zest_safetensors_write_folder(folder, old.sources, TENSORS, 8000, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write_folder(test_place, old.sources, TENSORS, 8000, &error), ZEST_OK);
     size_t files = count_files();
     assert_true(files > 4);
     limit_files(7000);
-    assert_int_equal(zest_safetensors_write_folder(folder, new.sources, TENSORS, 8000, &error),
+    assert_int_equal(zest_safetensors_write_folder(test_place, new.sources, TENSORS, 8000, &error),
                      ZEST_ERROR_FILE);
     limit_files(RLIM_INFINITY);
     assert_true(new.makers[1].calls > 0); /* some shards had been written */
@@ -316,16 +279,15 @@ static void test_maker_gives_up(void **state) {
     (void)state;
     model m;
     zest_error error = {0};
-    clear_folder();
     fill_model(&m, 100001, 2);
     m.makers[ZEST_DTYPE_I64].fail_at = 3;
-    assert_int_equal(zest_safetensors_write(in_folder("x"), m.sources, TENSORS, NULL, &error),
+    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, NULL, &error),
                      ZEST_ERROR_STATE);
     assert_string_equal(error.message, "the maker gave up");
     assert_int_equal(count_files(), 0);
-    assert_int_equal(zest_safetensors_write(in_folder("no/x"), m.sources, TENSORS, NULL, &error),
+    assert_int_equal(zest_safetensors_write(in_place("no/x"), m.sources, TENSORS, NULL, &error),
                      ZEST_ERROR_FILE);
-    assert_int_equal(zest_safetensors_write(in_folder("x"), m.sources, 1, NULL, NULL), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, 1, NULL, NULL), ZEST_OK);
     free_model(&m);
 }
 
@@ -334,14 +296,13 @@ static void test_maker_gives_up(void **state) {
 static void write_folder(model *m, uint64_t shard_size) {
     zest_error error = {0};
     rewind_model(m);
-    if (zest_safetensors_write_folder(folder, m->sources, TENSORS, shard_size, &error))
+    if (zest_safetensors_write_folder(test_place, m->sources, TENSORS, shard_size, &error))
         fail_msg("%s", error.message);
 }
 
 static void test_folders(void **state) {
     (void)state;
     model a, b;
-    clear_folder();
     fill_model(&a, 20, 1);
     fill_model(&b, 20, 5);
     write_folder(&a, 0);
@@ -356,7 +317,7 @@ static void test_folders(void **state) {
     assert_true(count_files() < many);
     expect_folder(&a);
     FILE *other =
-        fopen(in_folder("model-00001-of-0002.safetensors"), "w"); /* not a shard's name: not ours to remove */
+        fopen(in_place("model-00001-of-0002.safetensors"), "w"); /* not a shard's name: not ours to remove */
     assert_non_null(other);
     fclose(other);
     write_folder(&b, UINT64_MAX);
@@ -372,10 +333,9 @@ static void test_folders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_exact_bytes),    cmocka_unit_test(test_bad_sources),
-        cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_full_disk_in_shards),
-        cmocka_unit_test(test_maker_gives_up), cmocka_unit_test(test_folders),
+        IN_PLACE(test_round_trip),     IN_PLACE(test_many_chunks), IN_PLACE(test_exact_bytes),
+        IN_PLACE(test_bad_sources),    IN_PLACE(test_full_disk),   IN_PLACE(test_full_disk_in_shards),
+        IN_PLACE(test_maker_gives_up), IN_PLACE(test_folders),
     };
-    return cmocka_run_group_tests_name("safetensors_write", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("safetensors_write", tests, NULL, NULL);
 }

@@ -1,31 +1,13 @@
 /* Splits: against NumPy's own draws (tests/data/tasks/splits.txt), and label noise. */
-#include "tests/support.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/buffer.h"
 #include "data/split.h"
+#include "tests/task.h"
 
 /* ---- Help ---- */
 
-static const char *shared_data(void) {
-    static char path[512];
-    const char *shared = getenv("ZEST_SHARED");
-    struct stat info;
-    snprintf(path, sizeof path, "%s/data", shared ? shared : "../shared");
-    return stat(path, &info) ? NULL : path;
-}
-
 static void assert_done(zest_status status, const zest_error *error) {
     if (status) fail_msg("%s", error->message);
-}
-
-static void assert_message(const zest_error *error, const char *words) {
-    if (!strstr(error->message, words)) fail_msg("'%s' does not say '%s'", error->message, words);
 }
 
 static uint64_t hash(const zest_split *split) {

@@ -1,15 +1,5 @@
 /* Tasks by name: the table, and the files of the built-in ones where they are. */
-#include <sys/stat.h>
-
 #include "tests/task.h"
-
-static const char *shared_data(void) {
-    static char path[512];
-    const char *shared = getenv("ZEST_SHARED");
-    struct stat info;
-    snprintf(path, sizeof path, "%s/data", shared ? shared : "../shared");
-    return stat(path, &info) ? NULL : path;
-}
 
 /* ---- The table ---- */
 
@@ -261,8 +251,8 @@ static void test_places(void **state) {
     assert_message(&error, "/superglue/RTE/train.jsonl");
     assert_message(&error, "/rte/train.tsv");
     /* from the last place to the first, each hides those before */
-    put(folder, "train.jsonl",
-        "{\"premise\": \"itself\", \"hypothesis\": \"\", \"label\": \"entailment\"}\n");
+    test_put(folder, "train.jsonl",
+             "{\"premise\": \"itself\", \"hypothesis\": \"\", \"label\": \"entailment\"}\n");
     static const char *const places[] = {"rte", "superglue", "superglue/RTE", "RTE"};
     for (int i = -1; i < 4; i++) {
         if (i >= 0) {
@@ -272,7 +262,7 @@ static void test_places(void **state) {
             char text[200];
             snprintf(text, sizeof text,
                      "{\"premise\": \"%s\", \"hypothesis\": \"\", \"label\": \"entailment\"}\n", places[i]);
-            put(path, "train.jsonl", text);
+            test_put(path, "train.jsonl", text);
         }
         for (int causal = 0; causal < 2; causal++) {
             rows = read_part(&task, folder, causal, ZEST_PART_TRAIN);
@@ -282,7 +272,7 @@ static void test_places(void **state) {
     }
     /* both layouts: each kind of model has its own */
     snprintf(path, sizeof path, "%s/RTE", folder);
-    put(path, "train.tsv", "i\ta\tb\tlabel\n0\ttsv\t\tentailment\n");
+    test_put(path, "train.tsv", "i\ta\tb\tlabel\n0\ttsv\t\tentailment\n");
     rows = read_part(&task, folder, 0, ZEST_PART_TRAIN);
     assert_string_equal(rows.texts[0], "tsv");
     zest_rows_free(&rows);
@@ -305,8 +295,8 @@ static void test_drop_answers(void **state) {
     char room[64];
     const char *folder = test_folder(room);
     zest_task task = open_task("DROP");
-    put(folder, "drop_dataset_train.json", text);
-    put(folder, "drop_dataset_dev.json", text);
+    test_put(folder, "drop_dataset_train.json", text);
+    test_put(folder, "drop_dataset_dev.json", text);
     for (int part = 0; part < 3; part += 2) {
         zest_rows rows = read_part(&task, folder, 1, (zest_task_part)part);
         size_t count;
@@ -324,7 +314,7 @@ static void test_labels(void **state) {
     zest_task task = open_task("MRPC");
     zest_error error = {0};
     uint32_t answer;
-    put(folder, "train.tsv", "q\ta\tb\tc\td\n1\t\t\tx\ty\n2\x1b\t\t\tx\ty\n");
+    test_put(folder, "train.tsv", "q\ta\tb\tc\td\n1\t\t\tx\ty\n2\x1b\t\t\tx\ty\n");
     zest_rows rows = read_part(&task, folder, 0, ZEST_PART_TRAIN);
     assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_OK);
     assert_int_equal(answer, 1);

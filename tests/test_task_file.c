@@ -94,14 +94,14 @@ static void test_bad_task_files(void **state) {
     const char *folder = test_folder(room);
     snprintf(path, sizeof path, "%s/t.task", folder);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        put(folder, "t.task", bad[i].text);
+        test_put(folder, "t.task", bad[i].text);
         refuses_name(path, bad[i].words);
     }
     zest_buffer many = {0};
     zest_buffer_text(&many, "words = ");
     for (int i = 0; i < 65; i++) zest_buffer_format(&many, "%s%d:w%d", i ? ", " : "", i, i);
     zest_buffer_text(&many, "\ntrain = t\nlabel = l\ntemplate = {mask}\n");
-    put(folder, "t.task", many.data);
+    test_put(folder, "t.task", many.data);
     refuses_name(path, "more than 64 classes");
     zest_buffer_free(&many);
     test_remove(folder);
@@ -115,17 +115,17 @@ static void test_bad_own_data(void **state) {
     zest_error error = {0};
     zest_rows rows;
     snprintf(path, sizeof path, "%s/t.task", folder);
-    put(folder, "t.task", "\xEF\xBB\xBF" GOOD);
+    test_put(folder, "t.task", "\xEF\xBB\xBF" GOOD);
     zest_task task = open_task(path);
     assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_FILE);
     assert_message(&error, "paths in a task file start from its own folder");
     assert_message(&error, "/t.jsonl");
-    put(folder, "t.jsonl", "{\"x\": \"a\", \"lab\": 0}\n");
+    test_put(folder, "t.jsonl", "{\"x\": \"a\", \"lab\": 0}\n");
     assert_int_equal(zest_task_read(&task, NULL, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_ARGUMENT);
     assert_message(&error,
                    "has no field 'l', which the task t.task names as its label; the fields are x, lab");
     assert_null(rows.texts);
-    put(folder, "t.jsonl", "{\"x\": \"a\", \"l\": [0, 1]}\n");
+    test_put(folder, "t.jsonl", "{\"x\": \"a\", \"l\": [0, 1]}\n");
     rows = read_part(&task, NULL, 0, ZEST_PART_TRAIN);
     uint32_t answer;
     assert_int_equal(zest_task_class_of(&task, &rows, 0, &answer, &error), ZEST_ERROR_FORMAT);

@@ -1,26 +1,10 @@
 /* Templates: what they say of a row, and what is refused. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "data/task.h"
 #include "data/template_internal.h"
-#include "tests/support.h"
+#include "tests/task.h"
 
 static zest_error error;
-
-static void expect_message(const char *words) {
-    if (!strstr(error.message, words)) fail_msg("'%s' does not say '%s'", error.message, words);
-}
-
-static zest_rows rows_of(const char *jsonl) {
-    zest_rows rows;
-    zest_rows_layout layout = {.format = ZEST_ROWS_JSONL};
-    if (zest_rows_parse(jsonl, strlen(jsonl), "rows.jsonl", &layout, &rows, &error))
-        fail_msg("%s", error.message);
-    return rows;
-}
 
 static zest_template *parsed(const char *text) {
     zest_template *t;
@@ -192,8 +176,8 @@ static void refused(void **state) {
         zest_template *t;
         assert_int_equal(zest_template_parse(cases[i][0], "task T", &t, &error), ZEST_ERROR_ARGUMENT);
         assert_null(t);
-        expect_message(cases[i][1]);
-        expect_message(cases[i][2]);
+        assert_message(&error, cases[i][1]);
+        assert_message(&error, cases[i][2]);
     }
 }
 
@@ -214,13 +198,13 @@ static void refused_uses(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zest_template *t = parsed(cases[i].text);
         assert_int_equal(zest_template_expect(t, cases[i].use, &error), ZEST_ERROR_ARGUMENT);
-        expect_message(cases[i].says);
+        assert_message(&error, cases[i].says);
         zest_template_free(t);
     }
     zest_rows rows = rows_of("{\"sentence\":\"x\",\"label\":\"0\"}\n");
     zest_template *t = parsed("Say {sentence|x=>{sentense}}");
     assert_int_equal(zest_template_check(t, &rows, &error), ZEST_ERROR_ARGUMENT);
-    expect_message("character 18: rows.jsonl has no field 'sentense'; it has sentence, label");
+    assert_message(&error, "character 18: rows.jsonl has no field 'sentense'; it has sentence, label");
     zest_template_free(t);
     zest_template_free(NULL);
     zest_rows_free(&rows);

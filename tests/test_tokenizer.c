@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "rng/seed.h"
@@ -201,10 +200,10 @@ static void many_answers(void **state) {
  * ------------------------------------------------------------------------------- */
 
 static zest_tokenizer *shared(const char *model) {
-    const char *folder = getenv("ZEST_SHARED");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/models/%s", folder ? folder : "../shared", model);
-    return access(path, R_OK) ? NULL : opened(path);
+    char name[64], room[512];
+    snprintf(name, sizeof name, "models/%s", model);
+    const char *path = test_shared(name, room);
+    return path ? opened(path) : NULL;
 }
 
 static void expect_ids(const zest_tokenizer *tokenizer, const char *text, unsigned flags,

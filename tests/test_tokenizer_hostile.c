@@ -219,13 +219,6 @@ static void damaged_files(void **state) {
 /* ---- vocab.json and merges.txt
  * ------------------------------------------------------------------------------------ */
 
-static void put(const char *folder, const char *name, const char *text) {
-    char *path = zest_file_join(folder, name);
-    assert_non_null(path);
-    assert_int_equal(zest_file_write(path, text, strlen(text), &error), ZEST_OK);
-    free(path);
-}
-
 static int32_t first_id(const char *folder, const char *text, size_t *count) {
     zest_tokenizer *tokenizer = zest_tokenizer_open(folder, &error);
     if (!tokenizer) fail_msg("%s", error.message);
@@ -246,29 +239,29 @@ static void folders(void **state) {
     size_t count;
     refused(zest_tokenizer_open("/nowhere/at/all", &error), "cannot be opened");
     refused(zest_tokenizer_open(folder, &error), "holds no tokenizer");
-    put(folder, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3,\"</s>\":4}");
+    test_put(folder, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3,\"</s>\":4}");
     refused(zest_tokenizer_open(folder, &error), "merges.txt: cannot be opened");
-    put(folder, "merges.txt", "#version: 0.2\r\na b\r\n\r\n");
+    test_put(folder, "merges.txt", "#version: 0.2\r\na b\r\n\r\n");
     assert_int_equal(first_id(folder, "ab", &count), 2); /* GPT-2: nothing around the text */
     assert_int_equal(count, 1);
-    put(folder, "merges.txt", "#version: 0.2\na c\n");
+    test_put(folder, "merges.txt", "#version: 0.2\na c\n");
     refused(zest_tokenizer_open(folder, &error), "merge 1 needs the token \"c\"");
-    put(folder, "merges.txt", "#version: 0.2\n\na b\n");
+    test_put(folder, "merges.txt", "#version: 0.2\n\na b\n");
     refused(zest_tokenizer_open(folder, &error), "is not two tokens");
-    put(folder, "merges.txt", "");
+    test_put(folder, "merges.txt", "");
     assert_int_equal(first_id(folder, "ab", &count), 0);
     assert_int_equal(count, 2);
-    put(folder, "tokenizer_config.json", "{\"tokenizer_class\":\"CLIPTokenizer\"}");
+    test_put(folder, "tokenizer_config.json", "{\"tokenizer_class\":\"CLIPTokenizer\"}");
     refused(zest_tokenizer_open(folder, &error), "\"CLIPTokenizer\"");
-    put(folder, "tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizer\"}");
+    test_put(folder, "tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizer\"}");
     refused(zest_tokenizer_open(folder, &error), "it lacks the tokens");
-    put(folder, "tokenizer_config.json", /* as OPT has it */
-        "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,\"bos_token\":{\"content\":\"</"
-        "s>\"}}");
+    test_put(folder, "tokenizer_config.json", /* as OPT has it */
+             "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,\"bos_token\":{\"content\":\"</"
+             "s>\"}}");
     assert_int_equal(first_id(folder, "b", &count), 4);
-    put(folder, "tokenizer_config.json", "{\"add_prefix_space\":\"no\"}");
+    test_put(folder, "tokenizer_config.json", "{\"add_prefix_space\":\"no\"}");
     refused(zest_tokenizer_open(folder, &error), "\"add_prefix_space\" must be true or false");
-    put(folder, "tokenizer_config.json", "{");
+    test_put(folder, "tokenizer_config.json", "{");
     refused(zest_tokenizer_open(folder, &error), "tokenizer_config.json: is not sound JSON");
     test_remove(folder);
 }

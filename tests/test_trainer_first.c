@@ -228,7 +228,6 @@ static void sgd_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define IN_PLACE(f) cmocka_unit_test_setup_teardown(f, training_make_place, training_remove_place)
         IN_PLACE(a_stopped_run_goes_on_as_if_nothing_happened),
         IN_PLACE(a_killed_run_goes_on_from_the_last_snapshot),
         IN_PLACE(a_kill_in_a_snapshot_costs_time_alone),

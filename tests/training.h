@@ -12,7 +12,7 @@
 #include "run/log.h"
 #include "run/rebuild.h"
 #include "run/trainer.h"
-#include "tests/support.h"
+#include "tests/place.h"
 
 #define TRAINING_CONFIG                                                                                      \
     "{\"model_type\": \"roberta\", \"vocab_size\": 4096, \"hidden_size\": 16, \"num_hidden_layers\": 2, "    \
@@ -27,18 +27,7 @@
         if (call) fail_msg("%s: %s", #call, error_.message); \
     } while (0)
 
-static char training_place[64], training_model[64]; /* a folder for one test; a model for all */
-
-static inline int training_make_place(void **state) {
-    (void)state;
-    return test_folder(training_place) == NULL;
-}
-
-static inline int training_remove_place(void **state) {
-    (void)state;
-    test_remove(training_place);
-    return 0;
-}
+static char training_model[64]; /* for all tests */
 
 /* A path, which lasts for some further calls. */
 static inline const char *training_path(const char *folder, const char *name) {
@@ -46,15 +35,6 @@ static inline const char *training_path(const char *folder, const char *name) {
     static int next;
     char *out = room[next++ % 16];
     snprintf(out, 400, "%s/%s", folder, name);
-    return out;
-}
-
-/* The same inside the test's folder; these last for as many calls of their own. */
-static inline const char *in_place(const char *name) {
-    static char room[16][400];
-    static int next;
-    char *out = room[next++ % 16];
-    snprintf(out, 400, "%s/%s", training_place, name);
     return out;
 }
 

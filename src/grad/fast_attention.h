@@ -63,15 +63,9 @@ typedef struct {
     size_t k_columns, v_columns, k, v, dk, dv, q, d_out, dq, p, m, ds, all;
 } attention_room;
 
-static inline size_t whole(size_t x, size_t unit) { return (x + unit - 1) / unit * unit; }
-
 static attention_room measure(const zest_attention *job) {
     attention_room r = {0};
-    for (size_t s = 0; s < job->sequences; s++) {
-        size_t keys = job->kv_start[s + 1] - job->kv_start[s];
-        if (keys > r.keys) r.keys = keys;
-    }
-    r.keys = whole(r.keys, UNIT);
+    r.keys = whole(zest_scratch_keys(job), UNIT);
     r.head = whole(job->head_size, UNIT);
     size_t by_keys = r.keys * r.head, by_queries = QUERIES * r.head, scores = QUERIES * r.keys, at = 0;
     size_t *const pieces[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,

@@ -50,32 +50,12 @@ typedef struct {
     int frozen;
 } telling;
 
-static void tell(zest_weight *weight, const telling *t) {
+static void tell(zest_weight *weight, void *user) {
+    const telling *t = user;
     if (!weight->data || weight->data != t->data) return;
     weight->first = t->first;
     weight->frozen = t->frozen;
 }
-
-static void tell_affines(zest_model_affine *affines, size_t count, const telling *t) {
-    for (size_t i = 0; i < count; i++) {
-        tell(&affines[i].weight, t);
-        tell(&affines[i].bias, t);
-    }
-}
-
-static void tell_model(zest_model *model, const telling *t) {
-    zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
-    zest_model_affine *others[] = {
-        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
-        &model->head_dense,     &model->head_norm,  &model->head};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tell(tables[i], t);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) tell_affines(others[i], 1, t);
-    for (size_t i = 0; i < model->is.layers; i++)
-        tell_affines((zest_model_affine *)&model->layers[i],
-                     sizeof model->layers[i] / sizeof(zest_model_affine), t);
-}
-
-_Static_assert(sizeof(zest_model_layer) % sizeof(zest_model_affine) == 0, "a layer is a row of affines");
 
 zest_status zest_freeze(zest_model *model, const char *only, const char *not_these, zest_error *error) {
     if (!*only && !*not_these) return ZEST_OK;
@@ -88,7 +68,7 @@ zest_status zest_freeze(zest_model *model, const char *only, const char *not_the
     for (size_t i = 0; i < model->tensor_count; i++) {
         zest_tensor *tensor = &model->tensors[i];
         int frozen = (*only && !matches(only, tensor->name)) || matches(not_these, tensor->name);
-        tell_model(model, &(telling){tensor->data, params.dimension, frozen});
+        zest_model_each_weight(model, tell, &(telling){tensor->data, params.dimension, frozen});
         if (frozen) continue;
         tensor->first = params.dimension;
         trained[params.count++] = *tensor;

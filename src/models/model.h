@@ -107,6 +107,8 @@ zest_status zest_model_load(const char *path, const zest_model_options *options,
 zest_status zest_model_random(const char *config, uint64_t seed, const zest_model_options *options,
                               zest_model **model, zest_error *error);
 void zest_model_free(zest_model *model);
+/* Every weight of the model, absent ones too; a tied head reads the tensor of the embeddings once more. */
+void zest_model_each_weight(zest_model *model, void (*visit)(zest_weight *weight, void *user), void *user);
 /* What a config.json describes, without any weights. */
 zest_status zest_model_describe(const char *config, zest_model_description *is, zest_error *error);
 

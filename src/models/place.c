@@ -107,30 +107,21 @@ zest_status zest_model_fit(zest_model_pass *pass) {
 
 /* ---- Weights ---- */
 
-static void rebase(zest_weight *weight, const char *from, char *to) {
-    if (weight->data) weight->data = to + ((const char *)weight->data - from);
+/* From an arena to its copy. */
+typedef struct {
+    const char *from;
+    char *to;
+} move;
+
+static void rebase(zest_weight *weight, void *user) {
+    const move *m = user;
+    if (weight->data) weight->data = m->to + ((const char *)weight->data - m->from);
 }
 
-static void rebase_affine(zest_model_affine *affine, const char *from, char *to) {
-    rebase(&affine->weight, from, to);
-    rebase(&affine->bias, from, to);
-}
-
-static void rebase_all(zest_model *model, const char *from, char *to) {
-    zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
-    zest_model_affine *maps[] = {
-        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
-        &model->head_dense,     &model->head_norm,  &model->head};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) rebase(tables[i], from, to);
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) rebase_affine(maps[i], from, to);
-    for (size_t i = 0; i < model->is.layers; i++) {
-        zest_model_layer *layer = &model->layers[i];
-        zest_model_affine *own[] = {&layer->norm1, &layer->q,     &layer->k,    &layer->v,  &layer->qkv,
-                                    &layer->out,   &layer->norm2, &layer->gate, &layer->up, &layer->down};
-        for (size_t j = 0; j < sizeof own / sizeof *own; j++) rebase_affine(own[j], from, to);
-    }
+static void rebase_all(zest_model *model, move m) {
+    zest_model_each_weight(model, rebase, &m);
     for (size_t i = 0; i < model->params.count; i++)
-        model->tensors[i].data = to + ((char *)model->tensors[i].data - from);
+        model->tensors[i].data = m.to + ((char *)model->tensors[i].data - m.from);
 }
 
 zest_status zest_model_place(zest_model_runner *runner, zest_error *error) {
@@ -158,7 +149,7 @@ zest_status zest_model_place(zest_model_runner *runner, zest_error *error) {
     placed->arena = device->allocate(runner->device, owner->arena_size);
     if (!placed->arena || device->upload(runner->device, placed->arena, owner->arena, owner->arena_size))
         return zest_model_no_scratch(runner, error);
-    rebase_all(placed, owner->arena, placed->arena);
+    rebase_all(placed, (move){owner->arena, placed->arena});
     runner->model = placed;
     return ZEST_OK;
 }

@@ -113,6 +113,14 @@ static const char *metric_of_all(const zest_report *report) {
     return metric;
 }
 
+static void extra_headings(zest_buffer *out, const char *const *extra, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        zest_buffer_text(out, "<th scope=\"col\" class=\"n\">");
+        zest_report_escape(out, extra[i]);
+        zest_buffer_text(out, "</th>");
+    }
+}
+
 void zest_report_runs(zest_report_page *page) {
     const zest_report *report = page->report;
     zest_buffer *out = &page->body;
@@ -123,11 +131,7 @@ void zest_report_runs(zest_report_page *page) {
              "<thead><tr><th scope=\"col\">run</th>"
              "<th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
              "<th scope=\"col\" class=\"n\">lr</th><th scope=\"col\" class=\"n\">seed</th>");
-    for (size_t i = 0; i < extra_count; i++) {
-        zest_buffer_text(out, "<th scope=\"col\" class=\"n\">");
-        zest_report_escape(out, extra[i]);
-        zest_buffer_text(out, "</th>");
-    }
+    extra_headings(out, extra, extra_count);
     zest_buffer_text(out,
                      "<th scope=\"col\" class=\"n\">steps</th><th scope=\"col\" class=\"n\">best step</th>");
     metric_heading(out, "dev", metric);
@@ -222,11 +226,7 @@ void zest_report_settings(zest_report_page *page) {
         out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"settings\"><table>\n"
              "<thead><tr><th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
              "<th scope=\"col\" class=\"n\">lr</th>");
-    for (size_t i = 0; i < extra_count; i++) {
-        zest_buffer_text(out, "<th scope=\"col\" class=\"n\">");
-        zest_report_escape(out, extra[i]);
-        zest_buffer_text(out, "</th>");
-    }
+    extra_headings(out, extra, extra_count);
     zest_buffer_text(out, "<th scope=\"col\" class=\"n\">runs</th>"
                           "<th scope=\"col\" class=\"n\">dev mean</th><th scope=\"col\" class=\"n\">sd</th>"
                           "<th scope=\"col\" class=\"n\">test mean</th><th scope=\"col\" class=\"n\">sd</th>"

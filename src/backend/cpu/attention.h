@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "backend/cpu/functions.h"
+#include "backend/cpu/parts.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/sums.h"
 
@@ -24,15 +25,9 @@ typedef struct {
     size_t k, v, q, scores, weights, out, all;
 } attention_room;
 
-static inline size_t whole(size_t x, size_t unit) { return (x + unit - 1) / unit * unit; }
-
 static attention_room attention_measure(const zest_attention *job) {
     attention_room r = {0};
-    for (size_t s = 0; s < job->sequences; s++) {
-        size_t keys = job->kv_start[s + 1] - job->kv_start[s];
-        if (keys > r.keys) r.keys = keys;
-    }
-    r.keys = whole(r.keys, PANEL);
+    r.keys = whole(zest_scratch_keys(job), PANEL);
     r.head = whole(job->head_size, WIDTH); /* steps of packed keys */
     r.lines = whole(job->head_size, LINE); /* steps of packed queries */
     r.sums = whole(job->head_size, PANEL); /* columns of the result */

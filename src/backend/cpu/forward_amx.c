@@ -1,5 +1,5 @@
 /* bf16 arithmetic with AMX tiles. A tile instruction adds up its sixteen pairs in its own order and takes
- * subnormals for zeros, so results are not the bits of the other levels; tests/test_forward.c states how
+ * subnormals for zeros, so results are not the bits of the other levels; tests/linear.h states how
  * close they are. Each output still depends on its own row and the order of the tiles alone.
  *
  * Two by two tiles: a line of packed activations is two tiles, a group's line of packed weights is one. The

@@ -154,11 +154,7 @@ static void attend_sequence(const zest_attention *job, size_t sequence, size_t h
 }
 
 static int attention(const zest_attention *job, int threads, zest_scratch *scratch) {
-    size_t longest = 0, tasks = job->sequences * job->heads;
-    for (size_t s = 0; s < job->sequences; s++) {
-        size_t keys = job->kv_start[s + 1] - job->kv_start[s];
-        if (keys > longest) longest = keys;
-    }
+    size_t longest = zest_scratch_keys(job), tasks = job->sequences * job->heads;
     size_t room = zest_scratch_round(longest * sizeof(float)) / sizeof(float);
     if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads)) return -1;
     float *data = scratch->data;

@@ -17,6 +17,9 @@ static inline void store_some(float *p, size_t part, vec x) {
         v_store_part(p, part, x);
 }
 
+/* x rounded up to whole units. */
+static inline size_t whole(size_t x, size_t unit) { return (x + unit - 1) / unit * unit; }
+
 /* As many threads as there is work for, given as a rough number of operations: waking one and waiting for it
  * costs as much as some hundred thousand. */
 static inline int useful_threads(int threads, double operations) {

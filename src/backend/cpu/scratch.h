@@ -19,4 +19,14 @@ static inline int zest_scratch_reserve(zest_scratch *scratch, size_t bytes) {
     return scratch->data ? 0 : -1;
 }
 
+/* Keys of the longest sequence: what the room of an attention depends on. */
+static inline size_t zest_scratch_keys(const zest_attention *job) {
+    size_t longest = 0;
+    for (size_t s = 0; s < job->sequences; s++) {
+        size_t keys = job->kv_start[s + 1] - job->kv_start[s];
+        if (keys > longest) longest = keys;
+    }
+    return longest;
+}
+
 #endif

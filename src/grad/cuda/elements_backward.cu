@@ -32,6 +32,18 @@ static int whole(const void *a, const void *b, const void *c, const void *d) {
     return ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d) % 16 == 0;
 }
 
+/* Launches kernel<T>, one thread for every EACH of `count` elements; its arguments may name T. */
+#define ZEST_OVER_ELEMENTS(scratch, count, what, kernel, ...)                                \
+    do {                                                                                     \
+        zest_cuda *cuda = zest_cuda_of(scratch);                                             \
+        unsigned blocks = zest_cuda_blocks(count, THREADS * EACH);                           \
+        if (!(count)) break;                                                                 \
+        zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);                                     \
+        ZEST_BACKWARD_TYPED(cuda->base.compute, T,                                           \
+                            (kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(__VA_ARGS__))); \
+        (void)zest_cuda_launched(cuda, what);                                                \
+    } while (0)
+
 /* ---- Activations ---- */
 
 /* s + x s (1 - s) slope, s = 1/(1 + exp(-y)) */
@@ -96,30 +108,18 @@ static __global__ void __launch_bounds__(THREADS)
 
 void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
                                  zest_activation activation, int threads, zest_scratch *scratch) {
-    zest_cuda *cuda = zest_cuda_of(scratch);
-    unsigned blocks = zest_cuda_blocks(count, THREADS * EACH);
     (void)threads;
-    if (!count) return;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_BACKWARD_TYPED(cuda->base.compute, T,
-                        (activate_kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(
-                            (T *)(void *)out, (const T *)(const void *)x, (const T *)(const void *)up, count,
-                            activation, whole(out, x, up, NULL))));
-    (void)zest_cuda_launched(cuda, "an activation");
+    ZEST_OVER_ELEMENTS(scratch, count, "an activation", activate_kernel, (T *)(void *)out,
+                       (const T *)(const void *)x, (const T *)(const void *)up, count, activation,
+                       whole(out, x, up, NULL));
 }
 
 void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
                                       zest_activation activation, int threads, zest_scratch *scratch) {
-    zest_cuda *cuda = zest_cuda_of(scratch);
-    unsigned blocks = zest_cuda_blocks(count, THREADS * EACH);
     (void)threads;
-    if (!count) return;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_BACKWARD_TYPED(cuda->base.compute, T,
-                        (slope_kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(
-                            (T *)(void *)d, (T *)(void *)d_up, (const T *)(const void *)x,
-                            (const T *)(const void *)up, count, activation, whole(d, x, up, up ? d_up : d))));
-    (void)zest_cuda_launched(cuda, "an activation's gradient");
+    ZEST_OVER_ELEMENTS(scratch, count, "an activation's gradient", slope_kernel, (T *)(void *)d,
+                       (T *)(void *)d_up, (const T *)(const void *)x, (const T *)(const void *)up, count,
+                       activation, whole(d, x, up, up ? d_up : d));
 }
 
 /* ---- Dropout ---- */
@@ -140,16 +140,9 @@ static __global__ void __launch_bounds__(THREADS)
 
 void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
                              const zest_mask *mask, int threads, zest_scratch *scratch) {
-    zest_cuda *cuda = zest_cuda_of(scratch);
-    unsigned blocks = zest_cuda_blocks(count, THREADS * EACH);
     (void)threads;
-    if (!count) return;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_BACKWARD_TYPED(cuda->base.compute, T,
-                        (drop_kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(
-                            (T *)(void *)out, (const T *)(const void *)x, (const T *)(const void *)residual,
-                            count, *mask, whole(out, x, residual, NULL))));
-    (void)zest_cuda_launched(cuda, "dropout");
+    ZEST_OVER_ELEMENTS(scratch, count, "dropout", drop_kernel, (T *)(void *)out, (const T *)(const void *)x,
+                       (const T *)(const void *)residual, count, *mask, whole(out, x, residual, NULL));
 }
 
 /* ---- Signs ---- */
