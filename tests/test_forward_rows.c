@@ -198,10 +198,11 @@ static void the_gpu_norms_as_the_reference(void **state) {
 static void gather_on_device(zest_device *device, int kind, int which) {
     static const uint32_t ids[] = {4, 0, 4, 30, 17};
     static const zest_dtype dtypes[] = {ZEST_DTYPE_F32, ZEST_DTYPE_F16, ZEST_DTYPE_BF16};
-    size_t columns = kind & 1 ? 3001 : 24, count = COUNT(ids) * columns;
+    size_t columns = kind & 1 ? 3001 : 1048, count = COUNT(ids) * columns;
     int add = kind & 2, lanes = kind & 4 ? 2 : 1;
     zest_scratch scratch = {.device = device};
-    zest_weight table = weight(dtypes[kind % 3], 31, columns, 7, 1, 1000001), there;
+    /* Beginning within a block of noise, or with one. */
+    zest_weight table = weight(dtypes[kind % 3], 31, columns, 7, 1, kind < 12 ? 1000001 : 1000004), there;
     zest_perturbation p = {
         .seed = 5, .signs = kind == 10, .scale = {kind == 3 ? 0 : 0.1f, -0.1f}, .lanes = lanes};
     table.frozen = kind == 6;
