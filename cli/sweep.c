@@ -176,15 +176,20 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     return status;
 }
 
-/* by-t-test.svg and by-t-dev.svg, when there are several t. */
+/* When there are several methods, and several t. */
 static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
-    static const char *const names[] = {"by-t-dev.svg", "by-t-test.svg"}, *const titles[] = {
-                                                                              "Dev results against t",
-                                                                              "Test results against t"};
+    static const struct {
+        const char *name, *title;
+        zest_plot *(*make)(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
+        int test;
+    } figures[] = {{"methods-test.svg", "Test results by method", zest_sweep_methods, 1},
+                   {"by-t-dev.svg", "Dev results against t", zest_sweep_figure, 0},
+                   {"by-t-test.svg", "Test results against t", zest_sweep_figure, 1}};
     zest_status status = ZEST_OK;
-    for (int test = 0; test < 2 && !status; test++) {
-        zest_plot *plot = zest_sweep_figure(summary, test, (zest_sensitivity_style){.title = titles[test]});
-        char *path = zest_file_join(s->folder, names[test]);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && !status; i++) {
+        zest_plot *plot =
+            figures[i].make(summary, figures[i].test, (zest_sensitivity_style){.title = figures[i].title});
+        char *path = zest_file_join(s->folder, figures[i].name);
         if (plot && path) status = zest_plot_write(plot, path, &s->error);
         zest_plot_free(plot);
         free(path);
@@ -292,9 +297,11 @@ const zest_command zest_command_sweep = {
         "name, first or zeroth, a task's name go before values without a label, in this order.\n\n"
         "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
         "and "
-        "its test value is reported: mean and standard error over seeds, and differences from MeZO of the "
-        "same seed with a 95 % paired t interval (with one seed, the exact McNemar test). OUT/table.md, "
-        "table.csv, by-t.csv, table.tex and results.json hold the tables; the first is printed.\n\n"
+        "its test value is reported: mean and standard error over seeds, and differences from MeZO (in a "
+        "sweep without it, from SGD) of the same seed with a 95 % paired t interval (with one seed, the "
+        "exact McNemar test). OUT/table.md, "
+        "table.csv, by-t.csv, table.tex and results.json hold the tables; the first is printed. "
+        "methods-test.svg shows them, by-t-test.svg and by-t-dev.svg results against t.\n\n"
         "A run that fails is reported, and the others go on; the exit status is then 1. After Ctrl-C, a kill "
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "
         "sweep.",

@@ -246,6 +246,67 @@ static void first_order_rows_are_compared_too(void **state) {
     zest_sweep_plan_free(&plan);
 }
 
+/* Without MeZO the base is SGD. What follows from the task makes no row of its own, and a task that was not
+ * run with some labels no column. */
+static void without_mezo_the_base_is_sgd(void **state) {
+    (void)state;
+    zest_sweep_plan plan =
+        plan_of("task=RTE, SST-2\nmethod = sgd, sam\nseed = 1,2\nselect = task, RTE: accuracy\n"
+                "label-noise = 0, SST-2: 0, 0.3\nbatch = 8\n");
+    zest_sweep_summary s;
+    zest_buffer md = {0}, svg = {0};
+    assert_int_equal(plan.count, 12);
+    assert_true(plan.by_task[ZEST_OPTION_SELECT] && !plan.by_task[ZEST_OPTION_METHOD] &&
+                !plan.by_task[ZEST_OPTION_LABEL_NOISE] && !plan.by_task[ZEST_OPTION_BATCH]);
+    for (size_t i = 0; i < plan.count; i++) {
+        zest_sweep_run *run = &plan.runs[i];
+        double seed = strtod(run->value[ZEST_OPTION_SEED], NULL);
+        int sam = !strcmp(zest_sweep_method(run), "sam");
+        finish(&plan, run->name, 0.5, 0.5 + seed / 16 + (sam ? seed / 64 : 0));
+    }
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_true(s.row_count == 2 && s.entry_count == 6 && !zest_sweep_several_tilts(&s));
+    assert_string_equal(s.base, "sgd");
+    const zest_sweep_entry *e = zest_sweep_entry_at(&s, 0, 0, 1);
+    assert_close(e->difference.mean, 1.5 / 64, 1e-12);
+    assert_int_equal(s.entries[e->base].row, 0);
+    zest_sweep_markdown(&s, &md);
+    has(&md, "| method | RTE | SST-2 |\n|---|---|---|\n| sgd | 59.4");
+    has(&md, "| method | SST-2 |\n|---|---|\n| sgd | 59.4");
+    has(&md, "**Test minus SGD's of the same seed**");
+    has(&md, "| RTE | clean labels | sam | +2.3 |");
+    has(&md, "**In detail** (hyper-parameters chosen by dev)\n\n| task | labels | method | dev | dev loss | "
+             "test | "
+             "test \xe2\x88\x92 SGD | best step | seconds |\n|---|---|---|---|---|---|---|---|---|\n");
+    zest_plot *plot = zest_sweep_methods(&s, 1, (zest_sensitivity_style){.title = "By method"});
+    assert_int_equal(zest_plot_svg(plot, &svg), ZEST_OK);
+    has(&svg, ">SGD</text>"), has(&svg, ">SAM</text>"), has(&svg, ">RTE, clean labels</text>");
+    has(&svg, ">SST-2, 30 % of the labels switched</text>");
+    zest_plot_free(plot);
+    zest_buffer_free(&svg);
+    zest_buffer_free(&md);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+/* A base that was never run is none; one row is nothing to compare. */
+static void no_base_and_nothing_to_compare(void **state) {
+    (void)state;
+    zest_sweep_plan plan = plan_of("task=RTE\nmethod = sam\nseed = 1,2\n");
+    zest_sweep_summary s;
+    zest_buffer md = {0};
+    for (size_t i = 0; i < plan.count; i++) finish(&plan, plan.runs[i].name, 0.5, 0.5);
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_true(!s.base && s.entries[0].base == ZEST_SWEEP_NONE);
+    assert_int_equal(zest_sweep_judge(&s.entries[0]), ZEST_SWEEP_NO_BASE);
+    assert_null(zest_sweep_methods(&s, 1, (zest_sensitivity_style){.title = "By method"}));
+    zest_sweep_markdown(&s, &md);
+    assert_null(strstr(md.data, "of the same seed"));
+    zest_buffer_free(&md);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(student_and_mcnemar),
@@ -255,6 +316,8 @@ int main(void) {
         cmocka_unit_test(text_from_outside_stays_text),
         cmocka_unit_test(tables_say_what_the_summary_says),
         cmocka_unit_test(first_order_rows_are_compared_too),
+        cmocka_unit_test(without_mezo_the_base_is_sgd),
+        cmocka_unit_test(no_base_and_nothing_to_compare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

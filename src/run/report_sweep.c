@@ -1,4 +1,4 @@
-/* A sweep in the report: its tables, results against t, and the dev set over time by t. */
+/* A sweep in the report: its tables and methods, results against t, and the dev set over time by t. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +105,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
     open_table(out, "Test results");
     zest_buffer_text(out, "<th scope=\"col\">method</th>");
     for (size_t t = 0; t < s->task_count; t++) {
+        if (!zest_sweep_has(s, noise, t)) continue;
         zest_buffer_text(out, "<th scope=\"col\" class=\"n\">");
         add_task(s, t, out);
         zest_buffer_text(out, "</th>");
@@ -116,7 +117,8 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
             zest_buffer_text(out, "<tr><th scope=\"row\">");
             add_row_name(s, r, out);
             zest_buffer_text(out, "</th>");
-            for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, r), out);
+            for (size_t t = 0; t < s->task_count; t++)
+                if (zest_sweep_has(s, noise, t)) add_cell(s, zest_sweep_entry_at(s, noise, t, r), out);
             zest_buffer_text(out, "</tr>\n");
         }
     zest_buffer_text(out, "</tbody></table></div>\n");
@@ -143,8 +145,9 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     for (size_t i = 0; i < s->entry_count; i++) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++) {
-            zest_buffer_text(out, "<h3>Difference from MeZO of the same seed</h3>\n");
-            open_table(out, "Differences from MeZO");
+            zest_buffer_format(out, "<h3>Difference from %s of the same seed</h3>\n",
+                               zest_sweep_base_name(s));
+            open_table(out, "Differences");
             zest_buffer_text(
                 out, "<th scope=\"col\">method</th><th scope=\"col\">task</th><th scope=\"col\">labels</th>"
                      "<th scope=\"col\" class=\"n\">difference</th><th scope=\"col\" class=\"n\">"
@@ -154,6 +157,27 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
         add_difference(s, &s->entries[i], out);
     }
     if (any) zest_buffer_text(out, "</tbody></table></div>\n");
+}
+
+/* The tables above have the numbers. */
+static void add_methods_figure(zest_report_page *page) {
+    const zest_sweep_summary *s = page->report->sweep;
+    const char *title = "Test results by method";
+    zest_report_drawing d = {
+        .id = "methods-test",
+        .title = title,
+        .wide = zest_sweep_methods(s, 1, (zest_sensitivity_style){.width = ZEST_REPORT_WIDE}),
+        .narrow = zest_sweep_methods(
+            s, 1, (zest_sensitivity_style){.width = ZEST_REPORT_PHONE, .columns = 1, .height = 220}),
+        .alone = zest_sweep_methods(s, 1, (zest_sensitivity_style){.title = title})};
+    if (!d.wide) return;
+    zest_buffer_text(&page->body, "<div class=\"figures\">\n");
+    zest_report_draw(page, &d,
+                     s->seed_count > 1
+                         ? "Mean and standard error over seeds; rings are the seeds. All is chosen by dev."
+                         : "One seed; all is chosen by dev.",
+                     NULL, NULL);
+    zest_buffer_text(&page->body, "</div>\n");
 }
 
 void zest_report_sweep(zest_report_page *page) {
@@ -167,6 +191,7 @@ void zest_report_sweep(zest_report_page *page) {
                        s->seed_count > 1 ? "mean \xc2\xb1 standard error over seeds" : "one seed");
     for (size_t n = 0; n < s->noise_count; n++) add_results(s, n, out);
     add_differences(s, out);
+    add_methods_figure(page);
 }
 
 /* ---- Results against t ---- */

@@ -93,9 +93,10 @@ typedef struct {
 typedef struct {
     zest_sweep_run *runs;
     size_t count;
-    uint64_t *keys;                          /* by run: equal for equal ones */
-    unsigned char varies[ZEST_OPTION_COUNT]; /* not the same in all runs */
-    zest_sweep_values *owned;                /* the texts of the values */
+    uint64_t *keys;                           /* by run: equal for equal ones */
+    unsigned char varies[ZEST_OPTION_COUNT];  /* not the same in all runs */
+    unsigned char by_task[ZEST_OPTION_COUNT]; /* varies, but is the same in all runs of a task */
+    zest_sweep_values *owned;                 /* the texts of the values */
     size_t owned_count;
 } zest_sweep_plan;
 
@@ -149,9 +150,9 @@ typedef struct {
     size_t *chosen;          /* by seed: the run with the best dev value, or ZEST_SWEEP_NONE */
     int complete;            /* all its runs are finished */
     zest_sample dev, test;   /* over seeds; in the unit of result.json */
-    size_t base;             /* the entry of MeZO to compare with, or ZEST_SWEEP_NONE */
-    zest_sample difference;  /* test minus MeZO's, by seed */
-    double p;                /* one seed: exact McNemar test against MeZO; NaN: not known */
+    size_t base;             /* the entry of the base to compare with, or ZEST_SWEEP_NONE */
+    zest_sample difference;  /* test minus the base's, by seed */
+    double p;                /* one seed: exact McNemar test against the base; NaN: not known */
 } zest_sweep_entry;
 
 /* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
@@ -160,13 +161,14 @@ typedef struct {
     double t;                    /* NaN: a method without one */
     size_t *chosen;              /* by seed, as above */
     zest_sample dev, loss, test; /* over seeds; loss: that of dev */
-    zest_sample difference;      /* test minus MeZO's, by seed; n = 0: none to compare with */
+    zest_sample difference;      /* test minus the base's, by seed; n = 0: none to compare with */
     double seconds;              /* of a run, on the average */
 } zest_sweep_tilt_entry;
 
 /* Tasks, shares of noise, rows and seeds are written as the first run that has them. */
 typedef struct {
     const zest_sweep_plan *plan;
+    const char *base; /* what all others are compared with: "mezo", without it "sgd", or NULL */
     size_t *tasks, *noises, *rows, *seeds;
     size_t task_count, noise_count, row_count, seed_count;
     zest_sweep_entry *entries; /* by noise, then task, then row; only those that have runs */
@@ -180,14 +182,17 @@ zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary
 void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
 /* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
 int zest_sweep_is_chosen(zest_option_id id);
-/* Does it, or the method, make another row? */
-int zest_sweep_tells_rows(zest_option_id id);
+/* Does it, or the method, make another row? What follows from the task does not. */
+int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id);
 /* The entry of a place, or NULL. */
 const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, size_t noise, size_t task,
                                             size_t row);
 
+/* Were there to be runs of the task with these labels? */
+int zest_sweep_has(const zest_sweep_summary *summary, size_t noise, size_t task);
+
 typedef enum {
-    ZEST_SWEEP_NO_BASE,      /* it is MeZO, or there is none to compare with */
+    ZEST_SWEEP_NO_BASE,      /* it is the base, or there is none to compare with */
     ZEST_SWEEP_NO_ERROR_BAR, /* one seed, and no answers */
     ZEST_SWEEP_WITHIN_NOISE,
     ZEST_SWEEP_BETTER, /* the 95 % paired t interval, or McNemar's test at 5 %, excludes no difference */
@@ -207,6 +212,9 @@ zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out,
 /* sweep_draw.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
  * memory. */
 zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
+/* sweep_methods.c: results on dev or test of every row, a panel for each task and kind of labels. The same.
+ */
+zest_plot *zest_sweep_methods(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
 
 /* Text from outside, made harmless for each format. */
 void zest_sweep_escape_markdown(zest_buffer *out, const char *text);
@@ -220,6 +228,12 @@ void zest_sweep_row_name(const zest_sweep_summary *summary, size_t row, zest_buf
 void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest_buffer *out);
 /* "t=5 lr=1e-5": what dev chose between. */
 void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_buffer *out);
+/* "accuracy": what the values of the chosen runs are. */
+const char *zest_sweep_metric(const zest_sweep_summary *summary, const size_t *chosen);
+/* "MeZO": what the base is called. */
+const char *zest_sweep_base_name(const zest_sweep_summary *summary);
+/* Are there results with more than one t? */
+int zest_sweep_several_tilts(const zest_sweep_summary *summary);
 /* 100 for shares of 1, which are shown in per cent; 1 for a loss. */
 double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
 int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);

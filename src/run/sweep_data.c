@@ -163,8 +163,9 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
         json_object_set_new(object, "difference", sample(&e->difference));
         json_array_append_new(tilts, object);
     }
-    json_t *all = json_pack("{s:I, s:I, s:o, s:o, s:o}", "finished", (json_int_t)s->finished, "failed",
-                            (json_int_t)s->failed, "runs", runs, "table", entries, "by_t", tilts);
+    json_t *all =
+        json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o}", "finished", (json_int_t)s->finished, "failed",
+                  (json_int_t)s->failed, "base", s->base, "runs", runs, "table", entries, "by_t", tilts);
     char *text = all ? json_dumps(all, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     if (!text) return zest_error_memory(error, "the results of a sweep", 0);

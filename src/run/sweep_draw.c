@@ -38,12 +38,6 @@ static int find_words(const zest_sweep_summary *s, words *w) {
     return !failed;
 }
 
-static const char *metric_of(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e) {
-    for (size_t i = 0; i < s->seed_count; i++)
-        if (e->chosen[i] != ZEST_SWEEP_NONE) return s->plan->runs[e->chosen[i]].metric;
-    return "";
-}
-
 zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test, zest_sensitivity_style style) {
     zest_sensitivity_point *points = calloc(s->tilt_count + 1, sizeof *points);
     words w = {0};
@@ -55,7 +49,7 @@ zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test, zest_sensiti
                                                  .labels = w.texts[s->task_count + e->noise],
                                                  .method = w.texts[s->task_count + s->noise_count + e->row],
                                                  .t = e->t,
-                                                 .metric = metric_of(s, e),
+                                                 .metric = zest_sweep_metric(s, e->chosen),
                                                  .value = test ? e->test : e->dev};
         }
         plot = zest_sensitivity_figure(points, s->tilt_count, style);

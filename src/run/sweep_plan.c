@@ -221,6 +221,23 @@ static void find_varying(zest_sweep_plan *plan) {
             plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
 }
 
+static size_t first_of_task(const zest_sweep_plan *plan, size_t run) {
+    size_t i = 0;
+    while (!zest_sweep_same(&plan->runs[i], &plan->runs[run], ZEST_OPTION_TASK)) i++;
+    return i;
+}
+
+static void find_what_tasks_say(zest_sweep_plan *plan) {
+    memcpy(plan->by_task, plan->varies, sizeof plan->by_task);
+    plan->by_task[ZEST_OPTION_METHOD] = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const zest_sweep_run *first = &plan->runs[first_of_task(plan, i)];
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+            if (plan->by_task[id] && !zest_sweep_same(first, &plan->runs[i], (zest_option_id)id))
+                plan->by_task[id] = 0;
+    }
+}
+
 zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error) {
     *plan = (zest_sweep_plan){0};
     plan->owned = calloc(grid->count * ZEST_OPTION_COUNT + 1, sizeof *plan->owned);
@@ -232,6 +249,7 @@ zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *p
         if (!status) status = combine(&b);
     }
     if (!status) find_varying(plan);
+    if (!status) find_what_tasks_say(plan);
     if (!status) status = zest_sweep_name_runs(plan, error);
     if (status) zest_sweep_plan_free(plan);
     return status;

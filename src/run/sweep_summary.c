@@ -1,4 +1,4 @@
-/* What is compared with what: hyper-parameters chosen by dev, means over seeds, differences from MeZO. */
+/* What is compared with what: hyper-parameters chosen by dev, means over seeds, differences from the base. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,36 +41,41 @@ int zest_sweep_is_chosen(zest_option_id id) {
     }
 }
 
-int zest_sweep_tells_rows(zest_option_id id) {
-    return !zest_sweep_is_chosen(id) && id != ZEST_OPTION_TASK && id != ZEST_OPTION_LABEL_NOISE &&
-           id != ZEST_OPTION_SEED;
+int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id) {
+    return !zest_sweep_is_chosen(id) && !plan->by_task[id] && id != ZEST_OPTION_TASK &&
+           id != ZEST_OPTION_LABEL_NOISE && id != ZEST_OPTION_SEED;
 }
 
 /* ---- Tasks, noise, rows, seeds ---- */
 
-static int same_whole_row(const zest_sweep_run *a, const zest_sweep_run *b) {
+static int same_whole_row(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
     for (int i = 0; i < ZEST_OPTION_COUNT; i++)
-        if (zest_sweep_tells_rows((zest_option_id)i) && !zest_sweep_same(a, b, (zest_option_id)i)) return 0;
+        if (zest_sweep_tells_rows(plan, (zest_option_id)i) && !zest_sweep_same(a, b, (zest_option_id)i))
+            return 0;
     return 1;
 }
-static int same_task(const zest_sweep_run *a, const zest_sweep_run *b) {
+static int same_task(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
+    (void)plan;
     return zest_sweep_same(a, b, ZEST_OPTION_TASK);
 }
-static int same_noise(const zest_sweep_run *a, const zest_sweep_run *b) {
+static int same_noise(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
+    (void)plan;
     return zest_sweep_same(a, b, ZEST_OPTION_LABEL_NOISE);
 }
-static int same_seed(const zest_sweep_run *a, const zest_sweep_run *b) {
+static int same_seed(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
+    (void)plan;
     return zest_sweep_same(a, b, ZEST_OPTION_SEED);
 }
 
+typedef int (*sameness)(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b);
+
 /* The first run of each kind; NULL: memory is short. */
-static size_t *kinds(const zest_sweep_plan *plan, int (*same)(const zest_sweep_run *, const zest_sweep_run *),
-                     size_t *count) {
+static size_t *kinds(const zest_sweep_plan *plan, sameness same, size_t *count) {
     size_t *first = malloc((plan->count + 1) * sizeof *first);
     *count = 0;
     for (size_t i = 0; first && i < plan->count; i++) {
         size_t k = 0;
-        while (k < *count && !same(&plan->runs[first[k]], &plan->runs[i])) k++;
+        while (k < *count && !same(plan, &plan->runs[first[k]], &plan->runs[i])) k++;
         if (k == *count) first[(*count)++] = i;
     }
     return first;
@@ -86,9 +91,10 @@ typedef struct {
 
 static int belongs(const zest_sweep_summary *s, const zest_sweep_run *run, const place *p) {
     const zest_sweep_run *runs = s->plan->runs;
-    return same_whole_row(&runs[s->rows[p->row]], run) && same_task(&runs[s->tasks[p->task]], run) &&
-           same_noise(&runs[s->noises[p->noise]], run) &&
-           (p->seed == ZEST_SWEEP_NONE || same_seed(&runs[s->seeds[p->seed]], run)) &&
+    return same_whole_row(s->plan, &runs[s->rows[p->row]], run) &&
+           same_task(s->plan, &runs[s->tasks[p->task]], run) &&
+           same_noise(s->plan, &runs[s->noises[p->noise]], run) &&
+           (p->seed == ZEST_SWEEP_NONE || same_seed(s->plan, &runs[s->seeds[p->seed]], run)) &&
            (isnan(p->t) || zest_sweep_tilt(run) == p->t);
 }
 
@@ -200,7 +206,13 @@ const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *s, size_t 
     return NULL;
 }
 
-/* ---- Against MeZO ---- */
+int zest_sweep_has(const zest_sweep_summary *s, size_t noise, size_t task) {
+    for (size_t i = 0; i < s->entry_count; i++)
+        if (s->entries[i].noise == noise && s->entries[i].task == task) return 1;
+    return 0;
+}
+
+/* ---- Against the base ---- */
 
 static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
     size_t first = 0, second = 0;
@@ -213,11 +225,11 @@ static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
 }
 
 /* How many options that tell rows apart two runs share; -1: they do not see the same examples. */
-static int likeness(const zest_sweep_run *a, const zest_sweep_run *b) {
+static int likeness(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
     int shared = 0;
     for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
         zest_option_id id = (zest_option_id)i;
-        if (!zest_sweep_tells_rows(id)) continue;
+        if (!zest_sweep_tells_rows(plan, id)) continue;
         int same = zest_sweep_same(a, b, id);
         if (!same && is_data(id)) return -1;
         shared += same;
@@ -225,18 +237,33 @@ static int likeness(const zest_sweep_run *a, const zest_sweep_run *b) {
     return shared;
 }
 
-/* MeZO of the same data, and of what else is the same as far as there is one: a method that wants weights of
- * another type is still compared. */
+static int is_base(const zest_sweep_summary *s, const zest_sweep_run *run) {
+    return s->base &&
+           (!strcmp(s->base, "mezo") ? zest_sweep_is_mezo(run) : !strcmp(zest_sweep_method(run), s->base));
+}
+
+/* MeZO; in a sweep without it, SGD. */
+static void choose_base(zest_sweep_summary *s) {
+    static const char *const names[] = {"mezo", "sgd"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        s->base = names[n];
+        for (size_t i = 0; i < s->plan->count; i++)
+            if (is_base(s, &s->plan->runs[i])) return;
+    }
+    s->base = NULL;
+}
+
+/* The base on the same data, and of what else is the same as far as there is one: a method that wants weights
+ * of another type is still compared. */
 static size_t find_base(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     const zest_sweep_run *runs = s->plan->runs, *own = &runs[s->rows[e->row]];
     size_t base = ZEST_SWEEP_NONE;
     int best = -1;
-    for (size_t i = 0; i < s->entry_count && !zest_sweep_is_mezo(own); i++) {
+    for (size_t i = 0; i < s->entry_count && !is_base(s, own); i++) {
         const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
-        int like =
-            s->entries[i].task == e->task && s->entries[i].noise == e->noise && zest_sweep_is_mezo(other)
-                ? likeness(own, other)
-                : -1;
+        int like = s->entries[i].task == e->task && s->entries[i].noise == e->noise && is_base(s, other)
+                       ? likeness(s->plan, own, other)
+                       : -1;
         if (like > best) best = like, base = i;
     }
     return base;
@@ -292,6 +319,7 @@ static zest_status fill(zest_sweep_summary *s, zest_error *error) {
 
 zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *s, zest_error *error) {
     *s = (zest_sweep_summary){.plan = plan};
+    choose_base(s);
     s->tasks = kinds(plan, same_task, &s->task_count);
     s->noises = kinds(plan, same_noise, &s->noise_count);
     s->rows = kinds(plan, same_whole_row, &s->row_count);

@@ -1,4 +1,5 @@
-/* The tables of a sweep as Markdown: test results, differences from MeZO, results by t, what was chosen. */
+/* The tables of a sweep as Markdown: test results, differences from the base, results by t, what was chosen.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +68,8 @@ static void add_result_row(const zest_sweep_summary *s, size_t noise, size_t row
     if (!any) return;
     zest_buffer_format(out, "| %s", order);
     add_row(s, row, out);
-    for (size_t t = 0; t < s->task_count; t++) add_cell(s, zest_sweep_entry_at(s, noise, t, row), out);
+    for (size_t t = 0; t < s->task_count; t++)
+        if (zest_sweep_has(s, noise, t)) add_cell(s, zest_sweep_entry_at(s, noise, t, row), out);
     zest_buffer_text(out, " |\n");
 }
 
@@ -76,9 +78,11 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
     zest_buffer_text(out, "\n**Test, ");
     add_noise(s, noise, out);
     zest_buffer_format(out, "**\n\n|%s method", both ? " order |" : "");
-    for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, " | "), add_task(s, t, out);
+    for (size_t t = 0; t < s->task_count; t++)
+        if (zest_sweep_has(s, noise, t)) zest_buffer_text(out, " | "), add_task(s, t, out);
     zest_buffer_format(out, " |\n|---%s", both ? "|---" : "");
-    for (size_t t = 0; t < s->task_count; t++) zest_buffer_text(out, "|---");
+    for (size_t t = 0; t < s->task_count; t++)
+        if (zest_sweep_has(s, noise, t)) zest_buffer_text(out, "|---");
     zest_buffer_text(out, "|\n");
     for (int first = 1; first >= 0; first--)
         for (size_t r = 0; r < s->row_count; r++)
@@ -104,21 +108,25 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     for (size_t i = 0; i < s->entry_count; i++) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++)
-            zest_buffer_text(
+            zest_buffer_format(
                 out,
-                "\n**Test minus MeZO's of the same seed** (95 % paired t interval; with one seed the exact "
-                "McNemar test)\n\n| task | labels | method | difference | 95 % interval | seeds | "
-                "verdict |\n|---|---|---|---|---|---|---|\n");
+                "\n**Test minus %s's of the same seed** (95 %% paired t interval; with one seed the exact "
+                "McNemar test)\n\n| task | labels | method | difference | 95 %% interval | seeds | "
+                "verdict |\n|---|---|---|---|---|---|---|\n",
+                zest_sweep_base_name(s));
         add_difference(s, &s->entries[i], out);
     }
 }
 
 /* ---- By t, and what was chosen ---- */
 
-static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, zest_buffer *out) {
+static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, int several,
+                     zest_buffer *out) {
     double unit = zest_sweep_unit(s, e->task);
     begin_line(s, e->task, e->noise, e->row, out);
-    if (isnan(e->t))
+    if (!several)
+        zest_buffer_text(out, " | ");
+    else if (isnan(e->t))
         zest_buffer_text(out, " |  | ");
     else
         zest_buffer_format(out, " | %g | ", e->t);
@@ -142,11 +150,15 @@ static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e
 }
 
 static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
-    zest_buffer_text(
-        out, "\n**By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)\n\n"
-             "| task | labels | method | t | dev | dev loss | test | test \xe2\x88\x92 MeZO | best step | "
-             "seconds |\n|---|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < s->tilt_count; i++) add_tilt(s, &s->tilts[i], out);
+    int several = zest_sweep_several_tilts(s);
+    zest_buffer_format(
+        out,
+        "\n**%s\n\n| task | labels | method |%s dev | dev loss | test | test \xe2\x88\x92 %s | best step | "
+        "seconds |\n|---|---|---%s|---|---|---|---|---|---|\n",
+        several ? "By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)"
+                : "In detail** (hyper-parameters chosen by dev)",
+        several ? " t |" : "", zest_sweep_base_name(s), several ? "|---" : "");
+    for (size_t i = 0; i < s->tilt_count; i++) add_tilt(s, &s->tilts[i], several, out);
 }
 
 static void add_chosen_line(const zest_sweep_summary *s, const zest_sweep_entry *e, size_t run,

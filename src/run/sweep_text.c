@@ -55,7 +55,7 @@ static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_i
 
 /* Do rows of the same method differ in the option? */
 static int names_row(const zest_sweep_summary *s, zest_option_id id) {
-    if (!zest_sweep_tells_rows(id) || id == ZEST_OPTION_METHOD || !s->plan->varies[id]) return 0;
+    if (!zest_sweep_tells_rows(s->plan, id) || id == ZEST_OPTION_METHOD || !s->plan->varies[id]) return 0;
     for (size_t i = 0; i < s->row_count; i++)
         for (size_t j = 0; j < i; j++) {
             const zest_sweep_run *a = &s->plan->runs[s->rows[i]], *b = &s->plan->runs[s->rows[j]];
@@ -74,6 +74,26 @@ void zest_sweep_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *o
         zest_buffer_text(out, ", ");
         add_value(out, run, (zest_option_id)id);
     }
+}
+
+const char *zest_sweep_metric(const zest_sweep_summary *s, const size_t *chosen) {
+    for (size_t i = 0; i < s->seed_count; i++)
+        if (chosen[i] != ZEST_SWEEP_NONE) return s->plan->runs[chosen[i]].metric;
+    return "";
+}
+
+const char *zest_sweep_base_name(const zest_sweep_summary *s) {
+    return s->base && !strcmp(s->base, "sgd") ? "SGD" : "MeZO";
+}
+
+int zest_sweep_several_tilts(const zest_sweep_summary *s) {
+    double first = NAN;
+    for (size_t i = 0; i < s->tilt_count; i++) {
+        if (isnan(s->tilts[i].t)) continue;
+        if (!isnan(first) && s->tilts[i].t != first) return 1;
+        first = s->tilts[i].t;
+    }
+    return 0;
 }
 
 void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
