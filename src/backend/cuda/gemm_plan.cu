@@ -149,6 +149,16 @@ template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clo
     return 1e-3 * (double)milliseconds / RUNS;
 }
 
+/* A kernel that cannot be launched here is no candidate, and no problem. */
+static int try_own(zest_cuda *cuda, const zest_gemm *job) {
+    int result = zest_cuda_multiply_hopper(cuda, job);
+    if (result < 0) {
+        cuda->base.problem[0] = 0;
+        (void)cudaGetLastError();
+    }
+    return result;
+}
+
 static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
                    zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
@@ -163,7 +173,7 @@ static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cuda
         plan->algorithm = results[i].algo;
     }
     if (cuda->products == ZEST_PRODUCTS_FASTEST)
-        plan->own = time_one(cuda, clock, [&] { return zest_cuda_multiply_hopper(cuda, job); }) < 0.98 * best;
+        plan->own = time_one(cuda, clock, [&] { return try_own(cuda, job); }) < 0.98 * best;
 }
 
 /* Runs the product some times more than asked for, which changes nothing unless the residual is where the
