@@ -72,15 +72,16 @@ enum {
     PANEL_BYTES = 64 * 128,
     HALF_BYTES = PANELS * PANEL_BYTES
 };
-enum {                                   /* places in shared memory */
-       HALVES_AT = STAGES * STAGE_BYTES, /* two: a room and a bias for each group of consumers */
-       BIAS_AT = HALVES_AT + 2 * HALF_BYTES,
-       FULL =
-           BIAS_AT + 2 * COLUMNS * 4, /* barriers: STAGES each, then two each, one for a group of consumers */
-       EMPTY = FULL + 8 * STAGES,
-       READY = EMPTY + 8 * STAGES, /* room, bias and residual for the half */
-       PUT = READY + 16,           /* the half lies in its room */
-       SHARED_BYTES = PUT + 16
+/* Places in shared memory: stages; a room and a bias for each group of consumers; barriers, STAGES of the
+ * first two kinds, one of the others for each group. */
+enum {
+    HALVES_AT = STAGES * STAGE_BYTES,
+    BIAS_AT = HALVES_AT + 2 * HALF_BYTES,
+    FULL = BIAS_AT + 2 * COLUMNS * 4,
+    EMPTY = FULL + 8 * STAGES,
+    READY = EMPTY + 8 * STAGES, /* room, bias and residual for the half */
+    PUT = READY + 16,           /* the half lies in its room */
+    SHARED_BYTES = PUT + 16
 };
 static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
 static_assert(LAG < STAGES, "the first group has to get ahead");
