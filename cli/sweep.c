@@ -236,6 +236,31 @@ static int list_runs(const sweep *s) {
                           : ZEST_EXIT_OK;
 }
 
+/* ---- Several runs on one GPU ---- */
+
+static int wants_gpu(const zest_sweep_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++) {
+        const char *device = plan->runs[i].value[ZEST_OPTION_DEVICE];
+        if (device && !strcmp(device, "cuda")) return 1;
+    }
+    return 0;
+}
+
+/* Its control daemon keeps a pipe there. */
+static int mps_is_on(void) {
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char *control = zest_file_join(folder && *folder ? folder : "/tmp/nvidia-mps", "control");
+    int there = control && !access(control, F_OK);
+    free(control);
+    return there;
+}
+
+static void hint_at_mps(const zest_sweep_jobs *jobs) {
+    if (jobs->quiet || jobs->jobs < 2 || !wants_gpu(jobs->plan) || mps_is_on()) return;
+    fprintf(stderr, "zest: processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
+                    "which is about twice as fast for small models\n");
+}
+
 static int make(sweep *s) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = (size_t)zest_options_whole(s->options, ZEST_OPTION_THREADS);
@@ -248,6 +273,7 @@ static int make(sweep *s) {
                             .keep = (zest_sweep_keep)zest_options_whole(s->options, ZEST_OPTION_KEEP),
                             .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
     zest_status status = make_folder(s);
+    if (!status) hint_at_mps(&jobs);
     if (!status) status = zest_sweep_make_runs(&jobs, &s->error);
     if (!status) status = conclude(s, &jobs);
     if (!status) zest_sweep_drop_weights(&jobs);

@@ -47,6 +47,16 @@ results "$work/a" >"$work/one"
 results "$work/b" >"$work/two"
 same "$work/one" "$work/two"
 
+# Several runs on a GPU: a hint at MPS unless it is on (the runs fail where there is no GPU).
+gpu="$common --method mezo --seed 42,13 --steps 1 --device cuda"
+mkdir "$work/mps-off" "$work/mps-on"
+: >"$work/mps-on/control"
+for state in off on; do
+    CUDA_MPS_PIPE_DIRECTORY=$work/mps-$state "$ZEST" sweep $gpu --jobs 2 --out "$work/gpu-$state" >"$work/out" 2>"$work/mps-$state/err" || true
+done
+grep -q 'nvidia-cuda-mps-control' "$work/mps-off/err" || fail "no hint at MPS"
+if grep -q 'nvidia-cuda-mps-control' "$work/mps-on/err"; then fail "a hint at MPS, though it is on"; fi
+
 # A kill -9 at any time: resumed, the results are those of a sweep that was not killed.
 long="$common --method mezo,zest-n --t 20 --lr 1e-3 --seed 42,13 --steps 24"
 run 0 sweep $long --out "$work/whole" --jobs 2
