@@ -289,6 +289,70 @@ static void without_mezo_the_base_is_sgd(void **state) {
     zest_sweep_plan_free(&plan);
 }
 
+/* Values that --compare names have rows of their own, also when the grid is read again; the others are
+ * chosen. */
+static void compared_values_have_rows(void **state) {
+    (void)state;
+    static const char text[] =
+        "task=RTE\nmethod = sgd, sam\nseed = 1,2\nlr = 1e-2, 1e-3\nradius = 0.01, 0.05\n"
+        "compare = radius\n";
+    zest_sweep_grid grid, again;
+    zest_sweep_plan plan;
+    zest_sweep_summary s;
+    zest_buffer printed = {0}, md = {0}, svg = {0};
+    assert_int_equal(zest_sweep_grid_read(&grid, text, "test", NULL), ZEST_OK);
+    zest_sweep_grid_print(&grid, &printed);
+    assert_int_equal(zest_sweep_grid_read(&again, printed.data, "again", NULL), ZEST_OK);
+    assert_int_equal(zest_sweep_plan_make(&again, &plan, NULL), ZEST_OK);
+    assert_int_equal(plan.count, 2 * (2 + 4));
+    for (size_t i = 0; i < plan.count; i++) {
+        zest_sweep_run *run = &plan.runs[i];
+        const char *radius = run->value[ZEST_OPTION_RADIUS];
+        int far = radius && !strcmp(radius, "0.05"), fast = !strcmp(run->value[ZEST_OPTION_LR], "1e-2");
+        finish(&plan, run->name, fast ? 0.75 : 0.5,
+               (radius ? (far ? 0.25 : 0.75) : 0.5) + (fast ? 0 : 0.125));
+    }
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(s.row_count, 3);
+    zest_sweep_markdown(&s, &md);
+    has(&md, "| sgd | 50.0");
+    has(&md, "| sam, radius=0.01 | **75.0");
+    has(&md, "| sam, radius=0.05 | 25.0");
+    has(&md, "| RTE | clean labels | sam, radius=0.05 | -25.0 |");
+    has(&md, "| RTE | clean labels | sam, radius=0.01 | 2 | lr=1e-2 | 75.0 |");
+    zest_plot *plot = zest_sweep_methods(&s, 1, (zest_sensitivity_style){.title = "By method"});
+    assert_int_equal(zest_plot_svg(plot, &svg), ZEST_OK);
+    has(&svg, ">SAM, radius=0.05</text>"); /* in the legend: too long for the axis */
+    zest_plot_free(plot);
+    zest_buffer_free(&svg);
+    zest_buffer_free(&md);
+    zest_buffer_free(&printed);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+    zest_sweep_grid_free(&grid);
+    zest_sweep_grid_free(&again);
+}
+
+static void only_what_dev_chooses_is_compared(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {{"seed", "nothing that dev would choose"},
+                                           {"weights", "nothing that dev would choose"},
+                                           {"radious", "did you mean 'radius'?"},
+                                           {"radius, sam: lr", "nothing that dev would choose"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        zest_sweep_grid grid;
+        zest_sweep_plan plan;
+        zest_error error = {0};
+        char text[128];
+        snprintf(text, sizeof text, "task = RTE\nmethod = sam\ncompare = %s\n", wrong[i][0]);
+        assert_int_equal(zest_sweep_grid_read(&grid, text, "test", NULL), ZEST_OK);
+        assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.message, wrong[i][1]));
+        zest_sweep_plan_free(&plan);
+        zest_sweep_grid_free(&grid);
+    }
+}
+
 /* A base that was never run is none; one row is nothing to compare. */
 static void no_base_and_nothing_to_compare(void **state) {
     (void)state;
@@ -318,6 +382,8 @@ int main(void) {
         cmocka_unit_test(first_order_rows_are_compared_too),
         cmocka_unit_test(without_mezo_the_base_is_sgd),
         cmocka_unit_test(no_base_and_nothing_to_compare),
+        cmocka_unit_test(compared_values_have_rows),
+        cmocka_unit_test(only_what_dev_chooses_is_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

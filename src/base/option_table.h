@@ -265,6 +265,9 @@ enum {
   X(KEEP, "keep", 0, CHOICE, "all", CHOICES("all|best|none"), "NAME", "Running", ZEST_FOR_SWEEP,                       \
     "which weights the finished runs of a sweep keep: the best and the last, the best alone, or none. Those of "       \
     "methods without gradients can be made again from the journal")                                                    \
+  X(COMPARE, "compare", 0, TEXT, "", NONE, "NAMES", "Running", ZEST_FOR_SWEEP,                                         \
+    "hyper-parameters of a sweep, separated by commas, whose values are compared instead of chosen by dev: each "      \
+    "value has a row of its own in the tables (radius,t)")                                                             \
   X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                       \
     "a sweep only lists its runs and how far they are, sharpness only says how long it will take, and in what memory") \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \

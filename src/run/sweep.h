@@ -93,10 +93,11 @@ typedef struct {
 typedef struct {
     zest_sweep_run *runs;
     size_t count;
-    uint64_t *keys;                           /* by run: equal for equal ones */
-    unsigned char varies[ZEST_OPTION_COUNT];  /* not the same in all runs */
-    unsigned char by_task[ZEST_OPTION_COUNT]; /* varies, but is the same in all runs of a task */
-    zest_sweep_values *owned;                 /* the texts of the values */
+    uint64_t *keys;                            /* by run: equal for equal ones */
+    unsigned char varies[ZEST_OPTION_COUNT];   /* not the same in all runs */
+    unsigned char by_task[ZEST_OPTION_COUNT];  /* varies, but is the same in all runs of a task */
+    unsigned char compared[ZEST_OPTION_COUNT]; /* by --compare: not chosen by dev */
+    zest_sweep_values *owned;                  /* the texts of the values */
     size_t owned_count;
 } zest_sweep_plan;
 
@@ -181,7 +182,7 @@ typedef struct {
 zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary, zest_error *error);
 void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
 /* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
-int zest_sweep_is_chosen(zest_option_id id);
+int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id);
 /* Does it, or the method, make another row? What follows from the task does not. */
 int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id);
 /* The entry of a place, or NULL. */

@@ -44,6 +44,14 @@ static int is_swept(zest_option_id id) {
     return users & ZEST_FOR_TRAIN && !(users & ZEST_FOR_SWEEP);
 }
 
+/* And what the sweep itself has to know again. */
+static int is_kept(zest_option_id id) { return is_swept(id) || id == ZEST_OPTION_COMPARE; }
+
+static zest_option_id find_kept(const char *name) {
+    zest_option_id id = zest_option_find(name, ZEST_FOR_SWEEP);
+    return id == ZEST_OPTION_COMPARE ? id : zest_option_find(name, ZEST_FOR_TRAIN);
+}
+
 static zest_status read_line(zest_sweep_block *block, char *line, zest_error *error) {
     char *equals = strchr(line, '=');
     if (!equals)
@@ -54,13 +62,13 @@ static zest_status read_line(zest_sweep_block *block, char *line, zest_error *er
     if (!name || !text) {
         status = zest_error_memory(error, "a grid", strlen(line));
     } else {
-        zest_option_id id = zest_option_find(name, ZEST_FOR_TRAIN);
+        zest_option_id id = find_kept(name);
         const char *nearest = zest_option_nearest(name, ZEST_FOR_TRAIN);
         if (id == ZEST_OPTION_COUNT)
             status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s%s%s", name,
                                     nearest ? "; did you mean '" : "", nearest ? nearest : "",
                                     nearest ? "'?" : "");
-        else if (!is_swept(id))
+        else if (!is_kept(id))
             status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                     "%s is no option of a run in a sweep; give it on the command line", name);
         else
@@ -154,7 +162,7 @@ zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *
     zest_status status = grid->count ? ZEST_OK : add_block(grid, NULL, error);
     for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
         zest_option_id id = (zest_option_id)i;
-        if (!is_swept(id) || !zest_options_given(given, id)) continue;
+        if (!is_kept(id) || !zest_options_given(given, id)) continue;
         const char *text = zest_options_text(given, id);
         if (id == ZEST_OPTION_METHOD) {
             status = override_methods(grid, text, error);

@@ -108,7 +108,7 @@ static zest_status check_values(zest_option_id id, const zest_sweep_values *valu
 
 static zest_status add_axis(block *b, zest_option_id id, const char *text) {
     zest_sweep_plan *plan = b->plan;
-    if (!text) return ZEST_OK;
+    if (!text || id == ZEST_OPTION_COMPARE) return ZEST_OK;
     zest_sweep_values *values = &plan->owned[plan->owned_count];
     zest_status status = zest_sweep_split(id, text, values, b->error);
     if (status) return status;
@@ -221,6 +221,28 @@ static void find_varying(zest_sweep_plan *plan) {
             plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
 }
 
+/* What --compare names. */
+static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_error *error) {
+    zest_sweep_values names = {0};
+    zest_status status = text ? zest_sweep_split(ZEST_OPTION_COMPARE, text, &names, error) : ZEST_OK;
+    for (size_t i = 0; i < names.count && !status; i++) {
+        zest_option_id id = zest_option_find(names.items[i], ZEST_FOR_TRAIN);
+        const char *nearest = zest_option_nearest(names.items[i], ZEST_FOR_TRAIN);
+        if (id == ZEST_OPTION_COUNT)
+            status = zest_error_set(
+                error, ZEST_ERROR_ARGUMENT, "--compare: no option is called '%.100s'%s%s%s", names.items[i],
+                nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+        else if (names.labels[i] || !zest_sweep_is_chosen(plan, id))
+            status = zest_error_set(
+                error, ZEST_ERROR_ARGUMENT,
+                "--compare: '%.100s' is nothing that dev would choose; t, lr and radius are", names.items[i]);
+        else
+            plan->compared[id] = 1;
+    }
+    zest_sweep_values_free(&names);
+    return status;
+}
+
 static size_t first_of_task(const zest_sweep_plan *plan, size_t run) {
     size_t i = 0;
     while (!zest_sweep_same(&plan->runs[i], &plan->runs[run], ZEST_OPTION_TASK)) i++;
@@ -247,6 +269,7 @@ zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *p
         block b = {.plan = plan, .error = error};
         status = find_axes(&b, &grid->blocks[i]);
         if (!status) status = combine(&b);
+        if (!status) status = find_compared(plan, grid->blocks[i].text[ZEST_OPTION_COMPARE], error);
     }
     if (!status) find_varying(plan);
     if (!status) find_what_tasks_say(plan);

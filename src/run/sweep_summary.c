@@ -21,8 +21,8 @@ static int is_data(zest_option_id id) {
 }
 
 /* What a run is, as opposed to how it was tuned. */
-int zest_sweep_is_chosen(zest_option_id id) {
-    if (is_data(id)) return 0;
+int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id) {
+    if (is_data(id) || plan->compared[id]) return 0;
     switch (id) {
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_LABEL_NOISE:
@@ -42,7 +42,7 @@ int zest_sweep_is_chosen(zest_option_id id) {
 }
 
 int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id) {
-    return !zest_sweep_is_chosen(id) && !plan->by_task[id] && id != ZEST_OPTION_TASK &&
+    return !zest_sweep_is_chosen(plan, id) && !plan->by_task[id] && id != ZEST_OPTION_TASK &&
            id != ZEST_OPTION_LABEL_NOISE && id != ZEST_OPTION_SEED;
 }
 

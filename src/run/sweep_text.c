@@ -70,7 +70,9 @@ void zest_sweep_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *o
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         const char *weights = run->value[ZEST_OPTION_WEIGHTS];
         int rounded = !weights || strcmp(weights, "f32");
-        if (!names_row(s, (zest_option_id)id) || (id == ZEST_OPTION_ROUNDING && !rounded)) continue;
+        if (!names_row(s, (zest_option_id)id) || (id == ZEST_OPTION_ROUNDING && !rounded) ||
+            !zest_sweep_matters(zest_sweep_method(run), (zest_option_id)id))
+            continue;
         zest_buffer_text(out, ", ");
         add_value(out, run, (zest_option_id)id);
     }
@@ -107,7 +109,7 @@ void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffe
 
 /* Had dev a choice between values of the option, for this method and task? */
 static int was_open(const zest_sweep_plan *plan, const zest_sweep_run *run, zest_option_id id) {
-    if (!plan->varies[id] || !zest_sweep_is_chosen(id)) return 0;
+    if (!plan->varies[id] || !zest_sweep_is_chosen(plan, id)) return 0;
     for (size_t i = 0; i < plan->count; i++) {
         const zest_sweep_run *other = &plan->runs[i];
         if (zest_sweep_same(run, other, ZEST_OPTION_METHOD) &&
