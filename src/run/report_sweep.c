@@ -172,11 +172,12 @@ static void add_methods_figure(zest_report_page *page) {
         .alone = zest_sweep_methods(s, 1, (zest_sensitivity_style){.title = title})};
     if (!d.wide) return;
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
-    zest_report_draw(page, &d,
-                     s->seed_count > 1
-                         ? "Mean and standard error over seeds; rings are the seeds. All is chosen by dev."
-                         : "One seed; all is chosen by dev.",
-                     NULL, NULL);
+    zest_report_draw(
+        page, &d,
+        s->seed_count > 1
+            ? "Mean and standard error over seeds; rings are the seeds. All else is chosen by dev."
+            : "One seed; all else is chosen by dev.",
+        NULL, NULL);
     zest_buffer_text(&page->body, "</div>\n");
 }
 
@@ -245,7 +246,7 @@ static void add_tilt_figure(zest_report_page *page, int test) {
 
 void zest_report_sweep_tilts(zest_report_page *page) {
     size_t const before = page->body.size;
-    if (!page->report->sweep) return;
+    if (!page->report->sweep || !zest_sweep_several_tilts(page->report->sweep)) return;
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     size_t const opened = page->body.size;
     add_tilt_figure(page, 1);
