@@ -333,6 +333,17 @@ static void compared_values_have_rows(void **state) {
     zest_sweep_grid_free(&again);
 }
 
+/* In every block of a grid, or twice: that is no mistake. */
+static void what_is_compared_may_be_said_again(void **state) {
+    (void)state;
+    zest_sweep_plan plan = plan_of("task = RTE\ncompare = radius, t, radius\nradius = 0.01, 0.05\n[1]\n"
+                                   "method = sam\n[2]\nmethod = tsam\n");
+    assert_int_equal(plan.count, 4);
+    assert_true(plan.compared[ZEST_OPTION_RADIUS] && plan.compared[ZEST_OPTION_T] &&
+                !plan.compared[ZEST_OPTION_LR]);
+    zest_sweep_plan_free(&plan);
+}
+
 static void only_what_dev_chooses_is_compared(void **state) {
     (void)state;
     static const char *const wrong[][2] = {{"seed", "nothing that dev would choose"},
@@ -383,6 +394,7 @@ int main(void) {
         cmocka_unit_test(without_mezo_the_base_is_sgd),
         cmocka_unit_test(no_base_and_nothing_to_compare),
         cmocka_unit_test(compared_values_have_rows),
+        cmocka_unit_test(what_is_compared_may_be_said_again),
         cmocka_unit_test(only_what_dev_chooses_is_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,7 +232,7 @@ static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_e
             status = zest_error_set(
                 error, ZEST_ERROR_ARGUMENT, "--compare: no option is called '%.100s'%s%s%s", names.items[i],
                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-        else if (names.labels[i] || !zest_sweep_is_chosen(plan, id))
+        else if (names.labels[i] || (!plan->compared[id] && !zest_sweep_is_chosen(plan, id)))
             status = zest_error_set(
                 error, ZEST_ERROR_ARGUMENT,
                 "--compare: '%.100s' is nothing that dev would choose; t, lr and radius are", names.items[i]);
@@ -243,19 +243,20 @@ static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_e
     return status;
 }
 
-static size_t first_of_task(const zest_sweep_plan *plan, size_t run) {
-    size_t i = 0;
-    while (!zest_sweep_same(&plan->runs[i], &plan->runs[run], ZEST_OPTION_TASK)) i++;
-    return i;
+/* The first run of its task. Runs of a task mostly lie together: `like` is that of the run before. */
+static size_t first_of_task(const zest_sweep_plan *plan, size_t run, size_t like) {
+    if (zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK)) return like;
+    for (like = 0; !zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK);) like++;
+    return like;
 }
 
 static void find_what_tasks_say(zest_sweep_plan *plan) {
     memcpy(plan->by_task, plan->varies, sizeof plan->by_task);
     plan->by_task[ZEST_OPTION_METHOD] = 0;
-    for (size_t i = 0; i < plan->count; i++) {
-        const zest_sweep_run *first = &plan->runs[first_of_task(plan, i)];
+    for (size_t i = 0, first = 0; i < plan->count; i++) {
+        first = first_of_task(plan, i, first);
         for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-            if (plan->by_task[id] && !zest_sweep_same(first, &plan->runs[i], (zest_option_id)id))
+            if (plan->by_task[id] && !zest_sweep_same(&plan->runs[first], &plan->runs[i], (zest_option_id)id))
                 plan->by_task[id] = 0;
     }
 }
