@@ -180,7 +180,7 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
 static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
     static const struct {
         const char *name, *title;
-        zest_plot *(*make)(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
+        zest_sweep_figure_of make;
         int test;
     } figures[] = {{"methods-test.svg", "Test results by method", zest_sweep_methods, 1},
                    {"by-t-dev.svg", "Dev results against t", zest_sweep_figure, 0},
@@ -238,10 +238,11 @@ static int list_runs(const sweep *s) {
 
 /* ---- Several runs on one GPU ---- */
 
+/* For runs that are not finished. */
 static int wants_gpu(const zest_sweep_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
         const char *device = plan->runs[i].value[ZEST_OPTION_DEVICE];
-        if (device && !strcmp(device, "cuda")) return 1;
+        if (plan->runs[i].state != ZEST_SWEEP_FINISHED && device && !strcmp(device, "cuda")) return 1;
     }
     return 0;
 }
@@ -322,11 +323,10 @@ const zest_command zest_command_sweep = {
         "--lr 1e-5,2e-5,first:1e-3,TREC:5e-5 has values for first-order methods and for a task; a method's "
         "name, first or zeroth, a task's name go before values without a label, in this order.\n\n"
         "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
-        "and "
-        "its test value is reported: mean and standard error over seeds, and differences from MeZO (in a "
+        "and its test value is reported: mean and standard error over seeds, and differences from MeZO (in a "
         "sweep without it, from SGD) of the same seed with a 95 % paired t interval (with one seed, the "
-        "exact McNemar test). OUT/table.md, "
-        "table.csv, by-t.csv, table.tex and results.json hold the tables; the first is printed. "
+        "exact McNemar test). OUT/table.md, table.csv, by-t.csv, table.tex and results.json hold the tables; "
+        "the first is printed. "
         "methods-test.svg shows them, by-t-test.svg and by-t-dev.svg results against t.\n\n"
         "A run that fails is reported, and the others go on; the exit status is then 1. After Ctrl-C, a kill "
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "

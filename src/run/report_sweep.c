@@ -141,12 +141,13 @@ static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *
 }
 
 static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
+    char base[32];
     int any = 0;
     for (size_t i = 0; i < s->entry_count; i++) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++) {
             zest_buffer_format(out, "<h3>Difference from %s of the same seed</h3>\n",
-                               zest_sweep_base_name(s));
+                               zest_sweep_base_name(s, base, sizeof base));
             open_table(out, "Differences");
             zest_buffer_text(
                 out, "<th scope=\"col\">method</th><th scope=\"col\">task</th><th scope=\"col\">labels</th>"
@@ -159,17 +160,22 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     if (any) zest_buffer_text(out, "</tbody></table></div>\n");
 }
 
+/* For the page, for phones, and alone. */
+static zest_report_drawing three_times(const zest_sweep_summary *s, zest_sweep_figure_of make, int test,
+                                       const char *id, const char *title) {
+    return (zest_report_drawing){
+        .id = id,
+        .title = title,
+        .wide = make(s, test, (zest_sensitivity_style){.width = ZEST_REPORT_WIDE}),
+        .narrow =
+            make(s, test, (zest_sensitivity_style){.width = ZEST_REPORT_PHONE, .columns = 1, .height = 220}),
+        .alone = make(s, test, (zest_sensitivity_style){.title = title})};
+}
+
 /* The tables above have the numbers. */
 static void add_methods_figure(zest_report_page *page) {
     const zest_sweep_summary *s = page->report->sweep;
-    const char *title = "Test results by method";
-    zest_report_drawing d = {
-        .id = "methods-test",
-        .title = title,
-        .wide = zest_sweep_methods(s, 1, (zest_sensitivity_style){.width = ZEST_REPORT_WIDE}),
-        .narrow = zest_sweep_methods(
-            s, 1, (zest_sensitivity_style){.width = ZEST_REPORT_PHONE, .columns = 1, .height = 220}),
-        .alone = zest_sweep_methods(s, 1, (zest_sensitivity_style){.title = title})};
+    zest_report_drawing d = three_times(s, zest_sweep_methods, 1, "methods-test", "Test results by method");
     if (!d.wide) return;
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     zest_report_draw(
@@ -228,14 +234,8 @@ static void add_tilt_numbers(zest_report_page *page, const void *user) {
 
 static void add_tilt_figure(zest_report_page *page, int test) {
     const zest_sweep_summary *s = page->report->sweep;
-    const char *title = test ? "Test results against t" : "Dev results against t";
-    zest_report_drawing d = {
-        .id = test ? "by-t-test" : "by-t-dev",
-        .title = title,
-        .wide = zest_sweep_figure(s, test, (zest_sensitivity_style){.width = ZEST_REPORT_WIDE}),
-        .narrow = zest_sweep_figure(
-            s, test, (zest_sensitivity_style){.width = ZEST_REPORT_PHONE, .columns = 1, .height = 220}),
-        .alone = zest_sweep_figure(s, test, (zest_sensitivity_style){.title = title})};
+    zest_report_drawing d = test ? three_times(s, zest_sweep_figure, 1, "by-t-test", "Test results against t")
+                                 : three_times(s, zest_sweep_figure, 0, "by-t-dev", "Dev results against t");
     zest_report_draw(page, &d,
                      s->seed_count > 1
                          ? "Mean and standard error over seeds; all else chosen by dev for each t. "

@@ -27,6 +27,11 @@ const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
     return room;
 }
 
+const char *zest_sensitivity_label(const char *metric, char *room, size_t size) {
+    snprintf(room, size, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
+    return room;
+}
+
 /* ---- One panel ---- */
 
 typedef struct {
@@ -101,8 +106,7 @@ static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, 
     zest_plot_axis_x(panel, "t", ZEST_PLOT_LOG);
     zest_plot_range_x(panel, w->low, w->high);
     zest_plot_ticks_x(panel, tilts->count, tilts->values);
-    snprintf(text, sizeof text, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
-    zest_plot_axis_y(panel, text, ZEST_PLOT_LINEAR);
+    zest_plot_axis_y(panel, zest_sensitivity_label(metric, text, sizeof text), ZEST_PLOT_LINEAR);
     draw_mezo(w, panel, task, labels);
     for (size_t l = 0; l < w->line_count; l++) draw_line(w, panel, task, labels, l);
 }

@@ -47,8 +47,7 @@ static void draw_panel(zest_plot_panel *panel, const zest_sensitivity_curve *cur
             snprintf(text, sizeof text, "%.60s, %.60s", task, labels);
             zest_plot_panel_title(panel, text);
             zest_plot_axis_x(panel, "step", ZEST_PLOT_LINEAR);
-            snprintf(text, sizeof text, "%s%s", c->metric, strcmp(c->metric, "loss") ? " (%)" : "");
-            zest_plot_axis_y(panel, text, ZEST_PLOT_LINEAR);
+            zest_plot_axis_y(panel, zest_sensitivity_label(c->metric, text, sizeof text), ZEST_PLOT_LINEAR);
         }
         draw_curve(panel, c, style_of(c, tilts));
     }

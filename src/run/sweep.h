@@ -210,6 +210,9 @@ void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv_by_t(const zest_sweep_summary *summary, zest_buffer *out);
 zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out, zest_error *error);
 
+/* A figure of results on dev or test. */
+typedef zest_plot *(*zest_sweep_figure_of)(const zest_sweep_summary *summary, int test,
+                                           zest_sensitivity_style style);
 /* sweep_draw.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
  * memory. */
 zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
@@ -231,8 +234,8 @@ void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest
 void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_buffer *out);
 /* "accuracy": what the values of the chosen runs are. */
 const char *zest_sweep_metric(const zest_sweep_summary *summary, const size_t *chosen);
-/* "MeZO": what the base is called. */
-const char *zest_sweep_base_name(const zest_sweep_summary *summary);
+/* "MeZO": what the base is called. Writes into room. */
+const char *zest_sweep_base_name(const zest_sweep_summary *summary, char *room, size_t size);
 /* Are there results with more than one t? */
 int zest_sweep_several_tilts(const zest_sweep_summary *summary);
 /* 100 for shares of 1, which are shown in per cent; 1 for a loss. */

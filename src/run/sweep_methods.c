@@ -1,6 +1,5 @@
 /* The figure of a sweep's rows: what each method reaches on each task. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,9 +73,8 @@ static void draw_panel(const work *w, zest_plot_panel *panel, size_t task, size_
         if (!e || !sample_of(w, e)->n) continue;
         if (!begun++) {
             const char *metric = zest_sweep_metric(w->summary, e->chosen);
-            snprintf(label, sizeof label, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
             zest_plot_panel_title(panel, title);
-            zest_plot_axis_y(panel, label, ZEST_PLOT_LINEAR);
+            zest_plot_axis_y(panel, zest_sensitivity_label(metric, label, sizeof label), ZEST_PLOT_LINEAR);
         }
         if (e->base != ZEST_SWEEP_NONE && !guided++) draw_base(w, panel, &w->summary->entries[e->base]);
         draw_row(w, panel, e);

@@ -104,6 +104,7 @@ static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *
 }
 
 static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
+    char base[32];
     int any = 0;
     for (size_t i = 0; i < s->entry_count; i++) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
@@ -113,7 +114,7 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
                 "\n**Test minus %s's of the same seed** (95 %% paired t interval; with one seed the exact "
                 "McNemar test)\n\n| task | labels | method | difference | 95 %% interval | seeds | "
                 "verdict |\n|---|---|---|---|---|---|---|\n",
-                zest_sweep_base_name(s));
+                zest_sweep_base_name(s, base, sizeof base));
         add_difference(s, &s->entries[i], out);
     }
 }
@@ -150,6 +151,7 @@ static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e
 }
 
 static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
+    char base[32];
     int several = zest_sweep_several_tilts(s);
     zest_buffer_format(
         out,
@@ -157,7 +159,7 @@ static void add_tilts(const zest_sweep_summary *s, zest_buffer *out) {
         "seconds |\n|---|---|---%s|---|---|---|---|---|---|\n",
         several ? "By t** (other hyper-parameters chosen by dev for each t; MeZO is t = 0)"
                 : "In detail** (hyper-parameters chosen by dev)",
-        several ? " t |" : "", zest_sweep_base_name(s), several ? "|---" : "");
+        several ? " t |" : "", zest_sweep_base_name(s, base, sizeof base), several ? "|---" : "");
     for (size_t i = 0; i < s->tilt_count; i++) add_tilt(s, &s->tilts[i], several, out);
 }
 

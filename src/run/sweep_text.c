@@ -84,8 +84,8 @@ const char *zest_sweep_metric(const zest_sweep_summary *s, const size_t *chosen)
     return "";
 }
 
-const char *zest_sweep_base_name(const zest_sweep_summary *s) {
-    return s->base && !strcmp(s->base, "sgd") ? "SGD" : "MeZO";
+const char *zest_sweep_base_name(const zest_sweep_summary *s, char *room, size_t size) {
+    return zest_sensitivity_name(s->base ? s->base : "the base", room, size);
 }
 
 int zest_sweep_several_tilts(const zest_sweep_summary *s) {
