@@ -5,20 +5,30 @@ typedef struct {
     size_t heads, kv_heads, size;
     int causal;
     size_t past; /* keys before the first query */
+    size_t cut;  /* keys that a sequence leaves out at its end */
     size_t lengths[6];
 } attention_case;
 
 static const attention_case attentions[] = {
-    {1, 1, 16, 0, 0, {1}},       {2, 2, 64, 0, 0, {7, 1, 33, 0, 16}}, {2, 1, 64, 1, 0, {7, 1, 33, 14, 50}},
-    {4, 2, 20, 1, 5, {31, 3}},   {3, 1, 36, 0, 9, {15, 17}},          {2, 2, 80, 1, 0, {65}},
-    {1, 1, 128, 1, 100, {1, 2}}, {1, 1, 256, 0, 0, {19, 40}},         {6, 2, 4, 1, 1, {29}},
-    {1, 1, 64, 1, 3, {600, 20}}, /* longer than a task */
-    {1, 1, 64, 0, 0, {300}},
+    {1, 1, 16, 0, 0, 0, {1}},
+    {2, 2, 64, 0, 0, 0, {7, 1, 33, 0, 16}},
+    {2, 1, 64, 1, 0, 0, {7, 1, 33, 14, 50}},
+    {4, 2, 20, 1, 5, 0, {31, 3}},
+    {3, 1, 36, 0, 9, 0, {15, 17}},
+    {2, 2, 80, 1, 0, 0, {65}},
+    {1, 1, 128, 1, 100, 0, {1, 2}},
+    {1, 1, 256, 0, 0, 0, {19, 40}},
+    {6, 2, 4, 1, 1, 0, {29}},
+    {1, 1, 64, 1, 3, 0, {600, 20}}, /* longer than a task */
+    {1, 1, 64, 0, 0, 0, {300}},
+    {2, 1, 64, 1, 40, 40, {7, 1, 0, 33}}, /* the keys end with the first queries' */
+    {4, 2, 20, 1, 9, 4, {3, 270}},
+    {2, 2, 36, 0, 0, 20, {33, 300, 0, 21}}, /* more queries than keys */
 };
 
 typedef struct {
     zest_attention job;
-    uint32_t q_start[7], kv_start[7];
+    uint32_t q_start[7], kv_start[7], kv_end[6];
     float *q, *k, *v, *out;
     size_t out_floats;
 } attention_operands;
@@ -29,6 +39,8 @@ static void make(attention_operands *o, const attention_case *c) {
     while (sequences < 6 && (c->lengths[sequences] || (sequences + 1 < 6 && c->lengths[sequences + 1]))) {
         o->q_start[sequences + 1] = o->q_start[sequences] + (uint32_t)c->lengths[sequences];
         o->kv_start[sequences + 1] = o->kv_start[sequences] + (uint32_t)(c->lengths[sequences] + c->past);
+        size_t keys = c->lengths[sequences] + c->past;
+        o->kv_end[sequences] = o->kv_start[sequences] + (uint32_t)(keys > c->cut ? keys - c->cut : 0);
         sequences++;
     }
     size_t q_stride = c->heads * c->size + 3, kv_stride = c->kv_heads * c->size + 5,
@@ -54,7 +66,7 @@ static void make(attention_operands *o, const attention_case *c) {
                               c->causal,
                               1 / sqrtf((float)c->size),
                               ZEST_COMPUTE_F32,
-                              NULL,
+                              c->cut ? o->kv_end : NULL,
                               0,
                               1,
                               0,
@@ -97,7 +109,8 @@ static void every_level_attends_as_the_reference(void **state) {
 
 /* One query in fp64. */
 static void attend(const zest_attention *job, size_t sequence, size_t i, size_t head, double *out) {
-    size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0, q0 = job->q_start[sequence];
+    size_t k0 = job->kv_start[sequence], q0 = job->q_start[sequence];
+    size_t keys = (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - k0;
     size_t seen = job->causal ? keys - (job->q_start[sequence + 1] - q0) + i + 1 : keys;
     size_t at = head * job->kv_heads / job->heads * job->head_size;
     const float *q = job->q + (q0 + i) * job->q_stride + head * job->head_size;
@@ -138,7 +151,7 @@ static void the_reference_attends_right(void **state) {
  * batch-mates. */
 static void a_query_depends_on_its_keys_alone(void **state) {
     (void)state;
-    static const attention_case c = {2, 1, 64, 1, 0, {20, 61, 9}};
+    static const attention_case c = {2, 1, 64, 1, 0, 0, {20, 61, 9}};
     zest_scratch scratch = {0};
     for (int level = 0; level < levels(); level++)
         for (uint32_t skip = 0; skip < 61; skip += 5) {
@@ -167,17 +180,20 @@ static void a_query_depends_on_its_keys_alone(void **state) {
 /* The cases above, whose odd strides only the plain kernel takes, and more with strides that the tensor
  * cores' kernel takes; two lanes at once. */
 static const attention_case more_attentions[] = {
-    {2, 2, 32, 0, 0, {7, 1, 33, 0, 16}},
-    {2, 1, 64, 1, 0, {7, 1, 130, 14, 64}},
-    {2, 2, 64, 0, 0, {128, 65, 63, 1}},
-    {4, 2, 80, 1, 5, {31, 3}},
-    {3, 1, 96, 0, 9, {15, 17}},
-    {2, 2, 128, 1, 3, {65, 200}},
-    {1, 1, 256, 1, 100, {1, 2}},
-    {2, 1, 256, 0, 0, {19, 40, 100}},
-    {2, 2, 24, 1, 0, {70}},
-    {1, 1, 192, 1, 0, {129}},
-    {12, 12, 64, 1, 1, {256, 31}},
+    {2, 2, 32, 0, 0, 0, {7, 1, 33, 0, 16}},
+    {2, 1, 64, 1, 0, 0, {7, 1, 130, 14, 64}},
+    {2, 2, 64, 0, 0, 0, {128, 65, 63, 1}},
+    {4, 2, 80, 1, 5, 0, {31, 3}},
+    {3, 1, 96, 0, 9, 0, {15, 17}},
+    {2, 2, 128, 1, 3, 0, {65, 200}},
+    {1, 1, 256, 1, 100, 0, {1, 2}},
+    {2, 1, 256, 0, 0, 0, {19, 40, 100}},
+    {2, 2, 24, 1, 0, 0, {70}},
+    {1, 1, 192, 1, 0, 0, {129}},
+    {12, 12, 64, 1, 1, 0, {256, 31}},
+    {2, 1, 64, 1, 150, 150, {7, 1, 0, 70}},
+    {4, 2, 128, 1, 30, 8, {1, 1, 1, 1}},
+    {2, 2, 64, 0, 0, 30, {65, 200, 0, 33}},
 };
 
 static void attend_on_device(zest_device *device, const attention_case *c, int even, int which) {
@@ -203,7 +219,7 @@ static void attend_on_device(zest_device *device, const attention_case *c, int e
     job.out = device_put_cells(device, both[3], 2 * floats);
     job.q_start = device_put(device, o.q_start, sizeof o.q_start);
     job.kv_start = device_put(device, o.kv_start, sizeof o.kv_start);
-    if (even) job.kv_end = device_put(device, o.kv_start + 1, sizeof o.kv_start - sizeof *o.kv_start);
+    job.kv_end = even || c->cut ? device_put(device, o.kv_end, sizeof o.kv_end) : NULL;
     for (size_t s = 0; s < n; s++) longest = c->lengths[s] > longest ? c->lengths[s] : longest;
     job.longest = longest, job.lanes = 2, job.q_lane = q_floats, job.kv_lane = kv_floats,
     job.out_lane = floats;

@@ -106,8 +106,9 @@ typedef struct {
 } zest_norm;
 
 /* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
- * Queries, keys and values lie in rows of the given strides; heads side by side, group = heads/kv_heads
- * queries share a key head. */
+ * past = keys - queries; where every query sees all keys there may be more queries than keys. Queries, keys
+ * and values lie in rows of the given strides; heads side by side, group = heads/kv_heads queries share a key
+ * head. */
 typedef struct {
     const float *q, *k, *v;
     float *out;
@@ -117,11 +118,16 @@ typedef struct {
     int causal;
     float scale;
     zest_compute compute;
+    const uint32_t *kv_end; /* of each sequence, or NULL: its keys end where the next one's begin */
     /* Devices only. */
-    const uint32_t *kv_end;                  /* or NULL: a sequence's keys end where the next one's begin */
     size_t longest;                          /* queries of the longest sequence */
     size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
 } zest_attention;
+
+/* Keys of a sequence, where the host can read the tables. */
+static inline size_t zest_attention_keys(const zest_attention *job, size_t sequence) {
+    return (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - job->kv_start[sequence];
+}
 
 /* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. A
  * device has its own. */

@@ -38,8 +38,8 @@ typedef struct {
 /* Gradients by the queries, keys and values of an attention, which are laid out like these and written, not
  * added to. With a mask on its weights: element (row·heads + head)·longest + key. */
 typedef struct {
-    zest_attention forward;
-    const float *d_out; /* laid out like out */
+    zest_attention forward; /* without kv_end */
+    const float *d_out;     /* laid out like out */
     float *dq, *dk, *dv;
     const zest_mask *mask; /* or NULL; on the host wherever the rest is */
     size_t longest;        /* keys of the longest sequence a model takes */

@@ -122,7 +122,7 @@ static void attend_nothing(const zest_attention *job, size_t row, size_t rows, s
 static void attend_task(const zest_attention *job, const attention_room *r, float *room, size_t sequence,
                         size_t kv_head, size_t from, size_t to) {
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0, size = job->head_size;
-    size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0, past = keys - queries;
+    size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t group = job->heads / job->kv_heads, used = job->causal ? past + to : keys;
     pack_keys(job->k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head,
               room + r->k);
@@ -147,7 +147,7 @@ static int attention(const zest_attention *job, int threads, zest_scratch *scrat
     for (size_t s = 0; s < job->sequences; s++) {
         size_t queries = job->q_start[s + 1] - job->q_start[s];
         if (queries > longest) longest = queries;
-        products += (double)queries * (double)(job->kv_start[s + 1] - job->kv_start[s]);
+        products += (double)queries * (double)zest_attention_keys(job, s);
     }
     threads = useful_threads(threads, products * (double)(job->heads * job->head_size));
     if (zest_scratch_reserve(scratch, (size_t)threads * r.all * sizeof(float))) return -1;

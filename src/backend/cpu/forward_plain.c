@@ -143,7 +143,7 @@ static void attend(const zest_attention *job, const float *q, const float *k, co
 
 static void attend_sequence(const zest_attention *job, size_t sequence, size_t head, float *room) {
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
-    size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0, past = keys - queries;
+    size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t kv_head = head / (job->heads / job->kv_heads);
     const float *k = job->k + k0 * job->kv_stride + kv_head * job->head_size;
     const float *v = job->v + k0 * job->kv_stride + kv_head * job->head_size;

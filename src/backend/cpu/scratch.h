@@ -23,7 +23,7 @@ static inline int zest_scratch_reserve(zest_scratch *scratch, size_t bytes) {
 static inline size_t zest_scratch_keys(const zest_attention *job) {
     size_t longest = 0;
     for (size_t s = 0; s < job->sequences; s++) {
-        size_t keys = job->kv_start[s + 1] - job->kv_start[s];
+        size_t keys = zest_attention_keys(job, s);
         if (keys > longest) longest = keys;
     }
     return longest;
