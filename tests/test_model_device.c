@@ -198,6 +198,9 @@ static void larger(void **state) {
         zest_model *model = larger_model(configs[i], ZEST_MODEL_BF16);
         zest_model_objective objective = larger_three(0, 9000);
         compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
+        /* Rows behind each other: the last layer's only queries; of the second sequence none. */
+        objective.rows = (const uint32_t[]){98, 99, 100, 397, 398, 399};
+        compare(i ? "llama, in a row" : "opt, in a row", model, &objective, 3);
         zest_model_free(model);
     }
     verdict();

@@ -170,6 +170,8 @@ static zest_status list_pairs(zest_model_pass *pass) {
 
 /* ---- Preparing a pass ---- */
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 static zest_status refuse(zest_error *error, const char *why, size_t sequence) {
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "sequence %zu of the batch %s", sequence, why);
 }
@@ -252,11 +254,37 @@ static zest_status reach_position(zest_model_runner *runner, size_t positions, z
     return status;
 }
 
-/* Positions, rows of the position table, token types and offsets of the keys. */
-static zest_status number_rows(zest_model_pass *pass) {
-    zest_model_runner *runner = pass->runner;
+/* The asked rows of sequence s, which begin at number `first` of them. Their end; SIZE_MAX: attention cannot
+ * take them for the queries of the sequence, of which a causal one sees a key more than the one before. */
+static size_t number_asked_of(zest_model_pass *pass, size_t s, size_t first) {
+    const uint32_t *rows = pass->request->rows, *starts = pass->request->batch->starts;
+    int causal = pass->is->causal;
+    size_t r = first;
+    for (; r < pass->asked && rows[r] >= starts[s] && rows[r] < starts[s + 1]; r++) {
+        if (causal && r > first && rows[r] != rows[r - 1] + 1) return SIZE_MAX;
+        pass->asked_positions[r] = pass->positions[rows[r]];
+    }
+    pass->asked_starts[s] = (uint32_t)first;
+    pass->asked_ends[s] = !causal ? starts[s + 1] : r > first ? rows[r - 1] + 1 : starts[s];
+    pass->asked_longest = larger(pass->asked_longest, r - first);
+    return r;
+}
+
+/* Whether the asked rows can be the last layer's only queries: they stand in the order of their sequences,
+ * and keys where the rows left them. A fused matrix gives all queries anyway. */
+static int number_asked(zest_model_pass *pass) {
     const zest_model_batch *batch = pass->request->batch;
-    size_t need = 3 * pass->rows + batch->sequences + 1, longest = 0;
+    if (!pass->request->rows || pass->request->cache || batch->parents || pass->is->fused_qkv) return 0;
+    size_t r = 0;
+    for (size_t s = 0; s < batch->sequences && r != SIZE_MAX; s++) r = number_asked_of(pass, s, r);
+    pass->asked_starts[batch->sequences] = (uint32_t)r;
+    return r == pass->asked;
+}
+
+static zest_status make_tables(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    size_t sequences = pass->request->batch->sequences;
+    size_t need = 3 * pass->rows + 3 * sequences + 2 + (pass->request->rows ? pass->asked : 0);
     if (need > runner->rows_count) {
         free(runner->rows);
         runner->rows = malloc(need * sizeof *runner->rows);
@@ -267,6 +295,19 @@ static zest_status number_rows(zest_model_pass *pass) {
     pass->table_rows = pass->positions + pass->rows;
     pass->types = pass->table_rows + pass->rows;
     pass->key_starts = pass->types + pass->rows;
+    pass->asked_starts = pass->key_starts + sequences + 1;
+    pass->asked_ends = pass->asked_starts + sequences + 1;
+    pass->asked_positions = pass->asked_ends + sequences;
+    return ZEST_OK;
+}
+
+/* Positions, rows of the position table, token types and offsets of the keys. */
+static zest_status number_rows(zest_model_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_batch *batch = pass->request->batch;
+    size_t longest = 0;
+    zest_status status = make_tables(pass);
+    if (status) return status;
     for (size_t s = 0; s < batch->sequences; s++) {
         size_t past = before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
         pass->key_starts[s] = (uint32_t)pass->key_rows;
@@ -281,12 +322,11 @@ static zest_status number_rows(zest_model_pass *pass) {
         }
     }
     pass->key_starts[batch->sequences] = (uint32_t)pass->key_rows;
+    if (!number_asked(pass)) pass->asked_starts = pass->asked_ends = pass->asked_positions = NULL;
     if (pass->key_rows > UINT32_MAX)
         return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
     return reach_position(runner, longest, pass->error);
 }
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the
  * MLP). */

@@ -35,7 +35,7 @@ struct zest_model_runner {
     zest_model_room cosines, sines;
     size_t angles; /* positions that the tables reach */
 
-    uint32_t *rows; /* positions, rows of tables, types, offsets of keys */
+    uint32_t *rows; /* positions, rows of tables, types, offsets of keys; the same of asked rows */
     size_t rows_count;
 };
 
@@ -97,6 +97,11 @@ typedef struct {
     uint32_t *positions, *table_rows, *types, *key_starts;
     size_t key_rows; /* keys with those of the parents written out */
     size_t longest;  /* queries of the longest sequence */
+    /* Of the asked rows when the last layer takes them alone as its queries, else NULL: the first one of each
+     * sequence, the end of the keys that its last one sees, the position of each; and the longest sequence of
+     * them. */
+    uint32_t *asked_starts, *asked_ends, *asked_positions;
+    size_t asked_longest;
     zest_model_pair *pairs;
     size_t pair_count;
     size_t live;  /* pairs whose hidden states are in memory */
@@ -104,6 +109,7 @@ typedef struct {
     /* The same and the batch's tables where the operations look for them. */
     struct {
         const uint32_t *tokens, *starts, *positions, *table_rows, *types, *key_starts, *rows;
+        const uint32_t *asked_starts, *asked_ends, *asked_positions;
         const uint32_t *key_ends;    /* with a cache on a device */
         const uint32_t *key_sources; /* on a device: the row of each key of key_rows */
         const uint32_t *key_targets; /* with a cache on a device: the row of the cache for each row */

@@ -221,7 +221,10 @@ zest_status zest_model_stage_pass(zest_model_pass *pass) {
                {pass->table_rows, pass->rows, &pass->at.table_rows},
                {pass->types, pass->rows, &pass->at.types},
                {pass->key_starts, batch->sequences + 1, &pass->at.key_starts},
-               {request->rows, request->row_count, &pass->at.rows}};
+               {request->rows, request->row_count, &pass->at.rows},
+               {pass->asked_starts, batch->sequences + 1, &pass->at.asked_starts},
+               {pass->asked_ends, batch->sequences, &pass->at.asked_ends},
+               {pass->asked_positions, pass->asked, &pass->at.asked_positions}};
     zest_status status = ZEST_OK;
     if (runner->device && runner->operations->device->unstage(runner->device))
         return zest_model_no_scratch(runner, pass->error);

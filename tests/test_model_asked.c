@@ -1,0 +1,121 @@
+/* Rows that are asked for: the bits that they have among all rows, whatever else is asked for and in whatever
+ * order; and which orders spare the last layer the queries of the others. */
+#include "models/forward_internal.h"
+#include "tests/model.h"
+
+enum { ROWS = 19, MOST = 24, LANES = 3, WIDEST = 64 };
+
+static const uint32_t tokens[ROWS] = {5, 9, 33, 12, 7, 61, 4, 90, 3, 17, 12, 8, 70, 71, 72, 6, 91, 33, 2};
+static const uint32_t starts[] = {0, 5, 6, 15, 19};
+static const zest_model_batch batch = {tokens, starts, 4, NULL, NULL};
+
+typedef struct {
+    size_t count;
+    uint32_t rows[MOST];
+    int causal, other; /* whether they can be the last layer's only queries, in causal and other models */
+} asking;
+
+static const asking askings[] = {
+    {4, {4, 5, 14, 18}, 1, 1},
+    {1, {0}, 1, 1},
+    {3, {7, 8, 9}, 1, 1},
+    {5, {2, 3, 16, 17, 18}, 1, 1},
+    {19, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}, 1, 1},
+    {2, {7, 9}, 0, 1},
+    {4, {9, 7, 8, 15}, 0, 1},
+    {4, {3, 3, 3, 12}, 0, 1},
+    {24, {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 14, 13, 12, 11, 10, 9, 8, 7, 6, 6, 18, 18}, 0, 1},
+    {2, {16, 2}, 0, 0},
+    {3, {2, 16, 3}, 0, 0},
+    {4, {18, 14, 5, 4}, 0, 0},
+};
+
+typedef struct {
+    size_t width;
+    float *out; /* LANES × MOST × width */
+} taking;
+
+static zest_status take(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+                        zest_error *error) {
+    const taking *job = user;
+    (void)runner;
+    (void)error;
+    for (int l = 0; l < unit->perturbation.lanes; l++)
+        memcpy(job->out + (unit->first + (size_t)l) * MOST * job->width, unit->h[l],
+               unit->rows * job->width * sizeof *job->out);
+    return ZEST_OK;
+}
+
+static void check_asking(zest_model_runner *runner, zest_model_request *request, const asking *asks,
+                         const float *all) {
+    const zest_model_description *is = &runner->model->is;
+    static float got[LANES * MOST * WIDEST];
+    taking job = {is->embedding_width, got};
+    zest_model_pass pass;
+    request->rows = asks->rows, request->row_count = asks->count, request->user = &job;
+    assert_done(zest_model_prepare(runner, request, &pass, error));
+    assert_int_equal(pass.asked_starts != NULL, !is->fused_qkv && (is->causal ? asks->causal : asks->other));
+    assert_done(zest_model_forward(runner, request, error));
+    for (size_t l = 0; l < LANES; l++)
+        for (size_t r = 0; r < asks->count; r++)
+            assert_memory_equal(got + (l * MOST + r) * job.width,
+                                all + (l * MOST + asks->rows[r]) * job.width, job.width * sizeof *got);
+}
+
+static void check_model(const zest_model *model, zest_cpu cpu, zest_compute compute) {
+    static float all[LANES * MOST * WIDEST];
+    assert_true(model->is.embedding_width <= WIDEST);
+    taking job = {model->is.embedding_width, all};
+    zest_model_lane lanes[LANES] = {test_lane(model, 7, 0.01), test_lane(model, 7, -0.01),
+                                    test_lane(model, 0, 0)};
+    zest_model_request request = {.lanes = lanes,
+                                  .lane_count = LANES,
+                                  .batch = &batch,
+                                  .depth = model->is.layers,
+                                  .visit = take,
+                                  .user = &job};
+    zest_model_runner *runner = test_runner(model, cpu, compute, 2, 0);
+    assert_done(zest_model_forward(runner, &request, error));
+    for (size_t i = 0; i < sizeof askings / sizeof *askings; i++)
+        check_asking(runner, &request, &askings[i], all);
+    zest_model_runner_free(runner);
+}
+
+static void test_bits(void **state) {
+    (void)state;
+    zest_cpu best;
+    assert_true(zest_cpu_detect(&best));
+    for (size_t i = 0; i < TEST_MODELS; i++) {
+        zest_model *model = test_model(test_models[i], ZEST_MODEL_AS_STORED);
+        for (zest_compute compute = ZEST_COMPUTE_F32; compute <= ZEST_COMPUTE_BF16; compute++) {
+            check_model(model, ZEST_CPU_PLAIN, compute);
+            check_model(model, best, compute);
+        }
+        zest_model_free(model);
+    }
+}
+
+/* Tables of children and of a past know nothing of it. */
+static void test_parents(void **state) {
+    (void)state;
+    zest_model *model = test_model("llama", ZEST_MODEL_AS_STORED);
+    zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
+    zest_model_lane itself = test_lane(model, 0, 0);
+    const zest_model_objective *objective = test_two_prompts();
+    const uint32_t row = 4;
+    zest_model_request request = {
+        .lanes = &itself, .lane_count = 1, .batch = objective->batch, .rows = &row, .row_count = 1};
+    zest_model_pass pass;
+    assert_done(zest_model_prepare(runner, &request, &pass, error));
+    assert_null(pass.asked_starts);
+    zest_model_runner_free(runner);
+    zest_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_parents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
