@@ -8,6 +8,20 @@
 #include "cli/model.h"
 #include "cli/output.h"
 
+/* Queries times the keys that they see: in a layer of all rows, and in the last, of the asked ones. */
+static void count_pairs(const zest_bench_job *b, double *all, double *asked) {
+    const zest_model_objective *objective = &b->work.objective;
+    int causal = b->model->is.causal;
+    *all = *asked = 0;
+    for (size_t s = 0; s < b->work.batch.sequences; s++) {
+        double length = b->work.starts[s + 1] - b->work.starts[s];
+        *all += length * (causal ? (length + 1) / 2 : length);
+        if (!causal) *asked += length;
+        for (size_t r = objective->item_starts[s]; causal && r < objective->item_starts[s + 1]; r++)
+            *asked += objective->rows[r] - b->work.starts[s] + 1;
+    }
+}
+
 /* Multiply-adds of a step, counted as two each: what the matrix products and the attention have to do. */
 static double operations_of(const zest_bench_job *b) {
     const zest_model_description *is = &b->model->is;
@@ -15,15 +29,12 @@ static double operations_of(const zest_bench_job *b) {
     double width = (double)is->width, q = (double)(is->heads * is->head_size),
            kv = (double)(is->kv_heads * is->head_size), rows = (double)b->work.count;
     double asked = (double)(is->causal ? objective->item_starts[objective->items] : objective->items);
-    double behind =
-        q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
-    double layers = (double)is->layers, pairs = 0;
-    for (size_t s = 0; s < b->work.batch.sequences; s++) {
-        double length = b->work.starts[s + 1] - b->work.starts[s];
-        pairs += length * (is->causal ? (length + 1) / 2 : length);
-    }
-    double sum = layers * rows * width * (q + 2 * kv) + ((layers - 1) * rows + asked) * behind +
-                 layers * 2 * pairs * q;
+    /* A row's, but for its key and value: in the last layer the asked ones' alone. */
+    double rest = 2 * q * width + (is->gated ? 3 : 2) * width * (double)is->inner;
+    double before = (double)is->layers - 1, pairs, last_pairs;
+    count_pairs(b, &pairs, &last_pairs);
+    double sum = (before + 1) * rows * width * 2 * kv + (before * rows + asked) * rest +
+                 2 * q * (before * pairs + last_pairs);
     sum +=
         asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
     if (is->head_transform) sum += asked * width * width;

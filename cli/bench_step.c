@@ -39,8 +39,9 @@ static int timed_attention(const zest_attention *job, int threads, zest_scratch 
     int failed = inner->attention(job, threads, scratch);
     attention_seconds += zest_clock_now() - began;
     for (size_t s = 0; s < job->sequences; s++) {
-        double q = job->q_start[s + 1] - job->q_start[s], kv = job->kv_start[s + 1] - job->kv_start[s];
-        operations_done += 4.0 * q * kv * (double)(job->heads * job->head_size) * (job->causal ? 0.5 : 1);
+        double q = job->q_start[s + 1] - job->q_start[s], kv = (double)zest_attention_keys(job, s);
+        double pairs = q * (job->causal ? kv - (q - 1) / 2 : kv);
+        operations_done += 4.0 * pairs * (double)(job->heads * job->head_size);
     }
     return failed;
 }
