@@ -48,7 +48,7 @@ done
 # the kernels once more with features switched off, one after the other
 for cpu in avx512bf16 avx512 avx2 plain; do
     for test in noise tuner tuner_gradients update forward forward_device forward_attention forward_rows \
-        model model_lanes grad grad_bits grad_ops methods; do
+        model model_lanes model_asked grad grad_bits grad_ops methods; do
         [ -x "$BUILD/tests/test_$test" ] && [ -z "${SANITIZED:-}" ] &&
             program "test_$test, ZEST_CPU=$cpu" env ZEST_CPU=$cpu "$BUILD/tests/test_$test"
     done

@@ -95,7 +95,7 @@ static void test_bits(void **state) {
     }
 }
 
-/* Tables of children and of a past know nothing of it. */
+/* Children's queries see their parent's keys too, which lie elsewhere: all rows are queries there. */
 static void test_parents(void **state) {
     (void)state;
     zest_model *model = test_model("llama", ZEST_MODEL_AS_STORED);
