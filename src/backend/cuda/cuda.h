@@ -20,6 +20,7 @@ struct zest_cublas {
     decltype(&cublasLtDestroy) destroy;
     decltype(&cublasLtMatmul) matmul;
     decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+    decltype(&cublasLtMatmulAlgoCheck) check;
     decltype(&cublasLtMatmulDescInit_internal) desc_init;
     decltype(&cublasLtMatmulDescSetAttribute) desc_set;
     decltype(&cublasLtMatrixLayoutInit_internal) layout_init;
@@ -49,7 +50,8 @@ struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
     int found, uses;
-    int own; /* our kernel's, not cuBLASLt's */
+    size_t rows, inputs; /* for which the algorithm is known to be good */
+    int own;             /* our kernel's, not cuBLASLt's */
 };
 enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
 

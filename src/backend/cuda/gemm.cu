@@ -30,6 +30,7 @@ static int find_all(zest_cublas *c) {
            find(c->library, "cublasLtDestroy", &c->destroy) &&
            find(c->library, "cublasLtMatmul", &c->matmul) &&
            find(c->library, "cublasLtMatmulAlgoGetHeuristic", &c->heuristic) &&
+           find(c->library, "cublasLtMatmulAlgoCheck", &c->check) &&
            find(c->library, "cublasLtMatmulDescInit_internal", &c->desc_init) &&
            find(c->library, "cublasLtMatmulDescSetAttribute", &c->desc_set) &&
            find(c->library, "cublasLtMatrixLayoutInit_internal", &c->layout_init) &&

@@ -113,7 +113,21 @@ static int search(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_p
     int found = propose(cuda, &align, p, &result, 1);
     plan->found = found > 0;
     if (plan->found) plan->algorithm = result.algo;
+    plan->rows = job->rows, plan->inputs = job->inputs;
     return found < 0;
+}
+
+/* An algorithm that was found for about the same sizes is asked whether it does these, once for all products
+ * of a batch: a layer's products follow on those of the layer before. */
+static int is_good(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+    const zest_cublas *c = &cuda->cublas;
+    cublasLtMatmulHeuristicResult_t result = {};
+    if (plan->rows == job->rows && plan->inputs == job->inputs) return 1;
+    if (c->check(c->handle, &p->desc, &p->weight, &p->a, &p->c, &p->out, &plan->algorithm, &result) ||
+        result.state || result.workspaceSize > cuda->workspace.size)
+        return 0;
+    plan->rows = job->rows, plan->inputs = job->inputs;
+    return 1;
 }
 
 static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p,
@@ -255,7 +269,8 @@ static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan
     product p;
     if (!plan->found) return 1;
     if (describe(cuda, job, &p)) return -1;
-    cublasStatus_t status = run(cuda, job, &p, &plan->algorithm);
+    cublasStatus_t status = is_good(cuda, job, &p, plan) ? run(cuda, job, &p, &plan->algorithm)
+                                                         : CUBLAS_STATUS_NOT_SUPPORTED;
     if (refused(status)) { /* the plan was for another number of rows */
         zest_gemm_plan own = *plan;
         if (search(cuda, job, &p, &own)) return -1;
