@@ -226,8 +226,7 @@ __device__ __forceinline__ void consume(const hopper_job &job, const char *share
         else
             put<T, HOPPER_PLAIN>(job, bias, room, sums);
         writes_for_copies();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(base + PUT + 8 * group);
+        barrier_arrive(base + PUT + 8 * group);
     }
 }
 
@@ -246,9 +245,7 @@ __device__ __forceinline__ void prepare(const hopper_job &job, char *shared, uin
 #pragma unroll 4
     for (unsigned i = thread; i < COLUMNS; i += 32)
         bias[i] = job.bias && t.column + i < job.outputs ? to_float(from[t.column + i]) : 0.0f;
-    __syncwarp();
-    if (thread) return;
-    if (!job.residual_there) {
+    if (thread || !job.residual_there) {
         barrier_arrive(ready);
         return;
     }
@@ -292,8 +289,8 @@ __device__ __forceinline__ void begin(const hopper_job &job, uint32_t base) {
             barrier_init(base + EMPTY + 8 * i, 8 * CLUSTER); /* a consumers' warp each */
         }
         for (int i = 0; i < 2; i++) {
-            barrier_init(base + READY + 8 * i, 1);
-            barrier_init(base + PUT + 8 * i, 4);
+            barrier_init(base + READY + 8 * i, 32); /* each thread for what it has written itself */
+            barrier_init(base + PUT + 8 * i, 128);
         }
         barrier_init_done();
     }
