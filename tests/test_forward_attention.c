@@ -71,7 +71,9 @@ static void make(attention_operands *o, const attention_case *c) {
                               1,
                               0,
                               0,
-                              0};
+                              0,
+                              o->q_start[sequences],
+                              o->kv_start[sequences]};
 }
 
 static void discard(attention_operands *o) {
@@ -178,11 +180,19 @@ static void a_query_depends_on_its_keys_alone(void **state) {
 /* ---- On a GPU ---- */
 
 /* The cases above, whose odd strides only the plain kernel takes, and more with strides that the tensor
- * cores' kernel takes; two lanes at once. */
+ * cores' kernels take: on compute capability 9.0 one for heads of 64 when there are more than 64 queries,
+ * else, and up to 64, the other. Several lanes at once. */
 static const attention_case more_attentions[] = {
     {2, 2, 32, 0, 0, 0, {7, 1, 33, 0, 16}},
     {2, 1, 64, 1, 0, 0, {7, 1, 130, 14, 64}},
     {2, 2, 64, 0, 0, 0, {128, 65, 63, 1}},
+    {2, 2, 64, 0, 0, 0, {64, 33, 0, 16}},
+    {3, 3, 64, 0, 0, 0, {128, 128, 128, 128, 128, 128}},
+    {3, 1, 64, 1, 0, 0, {128, 129, 0, 65, 300, 2}},
+    {4, 2, 64, 0, 0, 0, {300, 1, 0, 200, 256, 129}},
+    {2, 2, 64, 1, 70, 0, {66, 5, 256, 127}},
+    {2, 1, 64, 0, 131, 0, {1, 120, 65, 192}},
+    {40, 8, 64, 1, 0, 0, {257, 100, 31, 0, 96, 191}}, /* more units than blocks */
     {4, 2, 80, 1, 5, 0, {31, 3}},
     {3, 1, 96, 0, 9, 0, {15, 17}},
     {2, 2, 128, 1, 3, 0, {65, 200}},
@@ -194,51 +204,81 @@ static const attention_case more_attentions[] = {
     {2, 1, 64, 1, 150, 150, {7, 1, 0, 70}},
     {4, 2, 128, 1, 30, 8, {1, 1, 1, 1}},
     {2, 2, 64, 0, 0, 30, {65, 200, 0, 33}},
+    {2, 1, 64, 1, 90, 40, {0, 129, 0, 70, 1}}, /* keys without queries */
+    {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}},
 };
 
-static void attend_on_device(zest_device *device, const attention_case *c, int even, int which) {
+enum { LANES = 3 };
+typedef struct {
     attention_operands o;
-    zest_scratch plain = {0}, scratch = {.device = device};
-    make(&o, c);
-    size_t n = o.job.sequences, q = c->heads * c->size, kv = c->kv_heads * c->size, longest = 0;
-    size_t q_rows = o.q_start[n], kv_rows = o.kv_start[n];
-    if (even) o.job.q_stride = q, o.job.kv_stride = kv, o.job.out_stride = q; /* what was made is longer */
-    size_t floats = q_rows * o.job.out_stride, q_floats = q_rows * o.job.q_stride,
-           kv_floats = kv_rows * o.job.kv_stride;
-    float *both[4] = {room(2 * q_floats), room(2 * kv_floats), room(2 * kv_floats), room(2 * floats)};
-    float *expected = room(2 * floats), *got = room(2 * floats);
-    for (size_t l = 0; l < 2; l++) {
-        zest_noise_plain.normal(both[0] + l * q_floats, 41 + l, 0, q_floats);
-        zest_noise_plain.normal(both[1] + l * kv_floats, 43 + l, 0, kv_floats);
-        zest_noise_plain.normal(both[2] + l * kv_floats, 45 + l, 0, kv_floats);
-    }
-    zest_attention job = o.job;
-    job.q = device_put_cells(device, both[0], 2 * q_floats);
-    job.k = device_put_cells(device, both[1], 2 * kv_floats);
-    job.v = device_put_cells(device, both[2], 2 * kv_floats);
-    job.out = device_put_cells(device, both[3], 2 * floats);
-    job.q_start = device_put(device, o.q_start, sizeof o.q_start);
-    job.kv_start = device_put(device, o.kv_start, sizeof o.kv_start);
-    job.kv_end = even || c->cut ? device_put(device, o.kv_end, sizeof o.kv_end) : NULL;
-    for (size_t s = 0; s < n; s++) longest = c->lengths[s] > longest ? c->lengths[s] : longest;
-    job.longest = longest, job.lanes = 2, job.q_lane = q_floats, job.kv_lane = kv_floats,
-    job.out_lane = floats;
+    int even;
+    size_t longest, q_floats, kv_floats, floats; /* of a lane */
+    float *q, *k, *v, *out;                      /* of all of them */
+} attention_lanes;
+
+static float *make_normal(size_t each, uint64_t seed) {
+    float *x = room(LANES * each);
+    for (size_t l = 0; l < LANES; l++) zest_noise_plain.normal(x + l * each, seed + l, 0, each);
+    return x;
+}
+
+static void make_lanes(attention_lanes *a, const attention_case *c, int even) {
+    attention_operands *o = &a->o;
+    make(o, c);
+    if (even) /* what was made is longer */
+        o->job.q_stride = o->job.out_stride = c->heads * c->size, o->job.kv_stride = c->kv_heads * c->size;
+    a->even = even, a->longest = 0;
+    for (size_t s = 0; s < o->job.sequences; s++)
+        a->longest = c->lengths[s] > a->longest ? c->lengths[s] : a->longest;
+    a->q_floats = o->job.rows * o->job.q_stride, a->kv_floats = o->job.kv_rows * o->job.kv_stride,
+    a->floats = o->job.rows * o->job.out_stride;
+    a->q = make_normal(a->q_floats, 41), a->k = make_normal(a->kv_floats, 51),
+    a->v = make_normal(a->kv_floats, 61), a->out = room(LANES * a->floats);
+}
+
+static void discard_lanes(attention_lanes *a) {
+    free(a->q), free(a->k), free(a->v), free(a->out);
+    discard(&a->o);
+}
+
+/* What the device makes of them, to be freed. */
+static float *attend_there(zest_device *device, attention_lanes *a) {
+    attention_operands *o = &a->o;
+    zest_scratch scratch = {.device = device};
+    zest_attention job = o->job;
+    float *got = room(LANES * a->floats);
+    job.q = device_put_cells(device, a->q, LANES * a->q_floats);
+    job.k = device_put_cells(device, a->k, LANES * a->kv_floats);
+    job.v = device_put_cells(device, a->v, LANES * a->kv_floats);
+    job.out = device_put_cells(device, a->out, LANES * a->floats);
+    job.q_start = device_put(device, o->q_start, sizeof o->q_start);
+    job.kv_start = device_put(device, o->kv_start, sizeof o->kv_start);
+    job.kv_end = a->even || o->job.kv_end ? device_put(device, o->kv_end, sizeof o->kv_end) : NULL;
+    job.longest = a->longest, job.lanes = LANES, job.q_lane = a->q_floats, job.kv_lane = a->kv_floats,
+    job.out_lane = a->floats;
     device_fine(device, device->operations->attention(&job, 1, &scratch));
-    device_get_cells(device, job.out, 2 * floats, got);
-    memcpy(expected, both[3], 2 * floats * sizeof *expected);
-    for (size_t l = 0; l < 2; l++) {
-        o.job.q = both[0] + l * q_floats, o.job.k = both[1] + l * kv_floats,
-        o.job.v = both[2] + l * kv_floats;
-        o.job.out = expected + l * floats;
-        assert_int_equal(zest_forward_plain.attention(&o.job, 1, &plain), 0);
-    }
+    device_get_cells(device, job.out, LANES * a->floats, got);
+    return got;
+}
+
+static void attend_on_device(zest_device *device, const attention_case *c, int even, int which) {
+    attention_lanes a;
+    zest_scratch plain = {0};
     char what[96];
-    snprintf(what, sizeof what, "attention of %zu heads of %zu, %s%s", c->heads, c->size, device_names[which],
-             even ? ", even" : "");
-    device_same(got, expected, 2 * q_rows, q, o.job.out_stride, 5e-6 + 2 * device_step[which], what);
-    for (int i = 0; i < 4; i++) free(both[i]);
-    free(expected), free(got), free(plain.data);
-    discard(&o);
+    make_lanes(&a, c, even);
+    float *got = attend_there(device, &a);
+    for (size_t l = 0; l < LANES; l++) {
+        zest_attention job = a.o.job;
+        job.q = a.q + l * a.q_floats, job.k = a.k + l * a.kv_floats, job.v = a.v + l * a.kv_floats;
+        job.out = a.out + l * a.floats;
+        assert_int_equal(zest_forward_plain.attention(&job, 1, &plain), 0);
+    }
+    snprintf(what, sizeof what, "attention of %zu heads of %zu, %zu first, %s%s", c->heads, c->size,
+             c->lengths[0], device_names[which], even ? ", even" : "");
+    device_same(got, a.out, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride,
+                5e-6 + 2 * device_step[which], what);
+    free(got), free(plain.data);
+    discard_lanes(&a);
 }
 
 static void the_gpu_attends_as_the_reference(void **state) {
@@ -253,12 +293,60 @@ static void the_gpu_attends_as_the_reference(void **state) {
     device_verdict();
 }
 
+/* NaN for all that a sequence has, in every lane. */
+static void spoil(attention_lanes *a, size_t sequence) {
+    const attention_operands *o = &a->o;
+    size_t q0 = o->q_start[sequence] * o->job.q_stride, q1 = o->q_start[sequence + 1] * o->job.q_stride;
+    size_t k0 = o->kv_start[sequence] * o->job.kv_stride, k1 = o->kv_start[sequence + 1] * o->job.kv_stride;
+    for (size_t l = 0; l < LANES; l++) {
+        for (size_t i = q0; i < q1; i++) a->q[l * a->q_floats + i] = NAN;
+        for (size_t i = k0; i < k1; i++) a->k[l * a->kv_floats + i] = a->v[l * a->kv_floats + i] = NAN;
+    }
+}
+
+static void stays_within_a_sequence(zest_device *device, const attention_case *c, size_t sequence,
+                                    int which) {
+    attention_lanes a;
+    char what[96];
+    make_lanes(&a, c, 1);
+    float *before = attend_there(device, &a);
+    spoil(&a, sequence);
+    float *after = attend_there(device, &a);
+    size_t from = a.o.q_start[sequence] * a.o.job.out_stride,
+           to = a.o.q_start[sequence + 1] * a.o.job.out_stride;
+    for (size_t l = 0; l < LANES; l++)
+        memcpy(after + l * a.floats + from, before + l * a.floats + from, (to - from) * sizeof *after);
+    snprintf(what, sizeof what, "attention beside NaN in sequence %zu, %zu first, %s", sequence,
+             c->lengths[0], device_names[which]);
+    device_same(after, before, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride, 0, what);
+    free(before), free(after);
+    discard_lanes(&a);
+}
+
+static void no_sequence_on_the_gpu_sees_another_one(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {2, 1, 64, 0, 0, 0, {70, 128, 1, 65, 200, 129}},
+        {2, 2, 64, 1, 9, 0, {100, 3, 131, 64, 90, 1}},
+        {2, 2, 64, 0, 0, 20, {100, 33, 131, 84, 90, 21}},
+        {2, 2, 64, 0, 0, 0, {60, 3, 31, 64, 50, 1}}, /* for the other kernel */
+    };
+    for (int which = 0; which < 3; which++) {
+        zest_device *device = device_open(device_computes[which]);
+        for (size_t i = 0; i < COUNT(cases); i++)
+            for (size_t s = 0; s < 6; s++) stays_within_a_sequence(device, &cases[i], s, which);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_level_attends_as_the_reference),
         cmocka_unit_test(the_reference_attends_right),
         cmocka_unit_test(a_query_depends_on_its_keys_alone),
         cmocka_unit_test(the_gpu_attends_as_the_reference),
+        cmocka_unit_test(no_sequence_on_the_gpu_sees_another_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

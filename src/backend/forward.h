@@ -122,6 +122,7 @@ typedef struct {
     /* Devices only. */
     size_t longest;                          /* queries of the longest sequence */
     size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
+    size_t rows, kv_rows;                    /* that q, and k and v, have in a lane; 0: not known */
 } zest_attention;
 
 /* Keys of a sequence, where the host can read the tables. */

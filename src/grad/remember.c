@@ -65,7 +65,9 @@ zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv,
                             .scale = 1.0f / sqrtf((float)p->is->head_size),
                             .compute = runner->compute,
                             .longest = p->longest,
-                            .lanes = 1};
+                            .lanes = 1,
+                            .rows = p->rows,
+                            .kv_rows = parents ? p->key_rows : p->rows};
 }
 
 zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qkv) {

@@ -46,13 +46,13 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
 /* ---- Attention ---- */
 
 /* Queries against keys, which lie side by side with the values. longest: queries of a sequence. lanes: that a
- * device takes at once, so far apart. */
+ * device takes at once, so far apart; rows, kv_rows: that q and kv have in each, for a device too. */
 typedef struct {
     const float *q, *kv;
     float *out;
     size_t q_stride, kv_stride;
     const uint32_t *q_start, *kv_start, *kv_end;
-    size_t sequences, longest, lanes, q_lane, kv_lane, out_lane;
+    size_t sequences, longest, lanes, q_lane, kv_lane, out_lane, rows, kv_rows;
 } attending;
 
 static int attend(zest_model_pass *pass, const attending *a) {
@@ -78,7 +78,9 @@ static int attend(zest_model_pass *pass, const attending *a) {
                           .lanes = a->lanes,
                           .q_lane = a->q_lane,
                           .kv_lane = a->kv_lane,
-                          .out_lane = a->out_lane};
+                          .out_lane = a->out_lane,
+                          .rows = a->rows,
+                          .kv_rows = a->kv_rows};
     return pass->runner->operations->attention(&job, pass->runner->threads, &pass->runner->scratch);
 }
 
@@ -115,6 +117,7 @@ static int attend_with_parents(zest_model_pass *pass, attending *a) {
     a->kv = past;
     a->kv_stride = width;
     a->kv_lane = pass->runner->past.lane;
+    a->kv_rows = pass->key_rows;
     a->kv_start = pass->at.key_starts;
     if (pass->runner->device && send_keys(pass, a, past, pass->key_rows, pass->at.key_sources, NULL))
         return -1;
@@ -139,6 +142,7 @@ static int attend_with_cache(zest_model_pass *pass, size_t layer, attending *a) 
     a->kv_stride = width;
     if (pass->runner->device) {
         a->kv = kept;
+        a->kv_rows = cache->rows;
         a->kv_start = pass->at.key_starts;
         a->kv_end = pass->at.key_ends;
         return send_keys(pass, a, kept, pass->rows, NULL, pass->at.key_targets) || attend(pass, a);
@@ -319,7 +323,9 @@ static zest_status attend_all(zest_model_pass *pass, size_t i, const zest_model_
                    .kv_stride = pass->stride,
                    .q_start = pass->at.starts,
                    .kv_start = pass->at.starts,
-                   .longest = pass->longest};
+                   .longest = pass->longest,
+                   .rows = pass->rows,
+                   .kv_rows = pass->rows};
     status = attend_lanes(pass, i, lanes, a, qkv, kv, context);
     if (status || !narrows(pass, i)) return status;
     status = pick(pass, lanes, context, pass->q_width, qkv);
@@ -353,7 +359,9 @@ static zest_status attend_asked(zest_model_pass *pass, size_t i, const zest_mode
                      .q_start = pass->at.asked_starts,
                      .kv_start = pass->at.starts,
                      .kv_end = pass->at.asked_ends,
-                     .longest = pass->asked_longest};
+                     .longest = pass->asked_longest,
+                     .rows = pass->asked,
+                     .kv_rows = pass->rows};
     return attend_lanes(pass, i, lanes, job, q, kv, context);
 }
 

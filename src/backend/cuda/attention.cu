@@ -136,7 +136,8 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
     if (job->head_size > 256)
         return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
-    int done = zest_cuda_attention_mma(cuda, job);
+    int done = zest_cuda_attention_hopper(cuda, job);
+    if (done > 0) done = zest_cuda_attention_mma(cuda, job);
     if (done <= 0) return done;
     return attention_launches(job, QUERIES, [&](const attention_job *some, dim3 grid) {
         int bad = 0;

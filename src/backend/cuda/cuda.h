@@ -92,7 +92,7 @@ struct zest_cuda {
     int number, processors;
     size_t shared_most;   /* bytes of shared memory that a block may have */
     size_t limit;         /* bytes that may be held; 0: all there are */
-    void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no products of our own */
+    void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no tiles */
     cudaStream_t stream, beside;
     cudaEvent_t changed; /* behind what the stream beside has to wait for */
     int has_changed;
@@ -224,7 +224,9 @@ zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *
 int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch);
 int zest_cuda_norm(const zest_norm *job, int threads, zest_scratch *scratch);
 int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *scratch);
-int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job); /* 1: not for this job */
+/* 1: not for this job, nothing has been done. */
+int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job);
+int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job);
 void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_scratch *scratch);

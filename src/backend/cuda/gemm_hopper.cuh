@@ -148,7 +148,7 @@ __device__ __forceinline__ void multiply(uint32_t base, unsigned pieces, unsigne
         products_begin();
 #pragma unroll
         for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
-            product64x256<T>(sums, a + 2 * k, w + 2 * k, piece || k);
+            product<T, COLUMNS>(sums, a + 2 * k, w + 2 * k, piece || k);
         products_close();
         if (lead && piece == min((unsigned)LAG, pieces) - 1) some_arrive(1, 256);
         if (piece) {
@@ -158,9 +158,7 @@ __device__ __forceinline__ void multiply(uint32_t base, unsigned pieces, unsigne
         before = stage;
         if (++stage == STAGES) stage = 0, phase ^= 1;
     }
-    products_wait<0>();
-#pragma unroll
-    for (int i = 0; i < COLUMNS / 2; i++) asm volatile("" : "+f"(sums[i])); /* not to be read earlier */
+    products_finish<COLUMNS / 2>(sums);
     release(base, before);
 }
 

@@ -4,39 +4,22 @@
 #include "backend/cuda/cuda.h"
 
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
-#include <cudaTypedefs.h>
-
 #include "backend/cuda/gemm_hopper.cuh"
 
 enum { BAND = 2048 }; /* rows */
 
-/* ---- Descriptions of matrices for the copies ---- */
-
-/* Rows of one lane below each other, `stride` elements apart; a box is 64 columns of some rows. */
-static int describe(const zest_cuda *cuda, CUtensorMap *map, const void *data, size_t rows, size_t columns,
-                    size_t stride, int lanes, int64_t lane, unsigned box_rows) {
-    const PFN_cuTensorMapEncodeTiled_v12000 encode = (PFN_cuTensorMapEncodeTiled_v12000)cuda->describe_tiles;
-    const cuuint64_t sizes[3] = {columns, rows, (cuuint64_t)(lane ? lanes : 1)};
-    const cuuint64_t steps[2] = {2 * stride, 2 * (lane ? (cuuint64_t)lane : rows * stride)};
-    const cuuint32_t box[3] = {64, box_rows, 1}, ones[3] = {1, 1, 1};
-    return encode(map,
-                  cuda->base.compute == ZEST_COMPUTE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                  3, (void *)(uintptr_t)data, sizes, steps, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
-}
+/* ---- The job as the kernel sees it ---- */
 
 static int describe_all(const zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
     int lanes = job->batch;
-    return describe(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
-                    ROWS) ||
-           describe(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
-                    job->weight_lane, COLUMNS / CLUSTER) ||
-           describe(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
-                    job->out_lane, 64) ||
-           (job->residual && describe(cuda, &work->residual, job->residual, job->rows, job->outputs,
-                                      job->residual_stride, lanes, job->residual_lane, 64));
+    return describe_tiles(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
+                          ROWS) ||
+           describe_tiles(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
+                          job->weight_lane, COLUMNS / CLUSTER) ||
+           describe_tiles(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
+                          job->out_lane, 64) ||
+           (job->residual && describe_tiles(cuda, &work->residual, job->residual, job->rows, job->outputs,
+                                            job->residual_stride, lanes, job->residual_lane, 64));
 }
 
 static hopper_job job_of(const zest_gemm *job) {
@@ -83,10 +66,6 @@ template <class T> static int launch(zest_cuda *cuda, const hopper_job *work) {
 
 /* ---- What suits it ---- */
 
-static int aligned(const void *data, size_t stride, int64_t lane) {
-    return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
-}
-
 /* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be
  * overwritten, so eight has to divide the outputs. */
 static int suits(const zest_cuda *cuda, const zest_gemm *job) {
@@ -94,11 +73,11 @@ static int suits(const zest_cuda *cuda, const zest_gemm *job) {
     return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed &&
            !job->a_transposed && !job->wide && !job->split && job->outputs % 8 == 0 && job->rows &&
            job->inputs && job->outputs && job->rows < most && job->inputs < most && job->outputs < most &&
-           aligned(job->a, job->a_stride, job->a_lane) &&
-           aligned(job->weight, job->inputs, job->weight_lane) &&
-           aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
+           tiles_aligned(job->a, job->a_stride, job->a_lane) &&
+           tiles_aligned(job->weight, job->inputs, job->weight_lane) &&
+           tiles_aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
            (!job->residual || (job->activation == ZEST_ACT_NONE && (job->residual_lane || job->batch == 1) &&
-                               aligned(job->residual, job->residual_stride, job->residual_lane)));
+                               tiles_aligned(job->residual, job->residual_stride, job->residual_lane)));
 }
 
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {

@@ -269,8 +269,8 @@ static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan
     product p;
     if (!plan->found) return 1;
     if (describe(cuda, job, &p)) return -1;
-    cublasStatus_t status = is_good(cuda, job, &p, plan) ? run(cuda, job, &p, &plan->algorithm)
-                                                         : CUBLAS_STATUS_NOT_SUPPORTED;
+    cublasStatus_t status =
+        is_good(cuda, job, &p, plan) ? run(cuda, job, &p, &plan->algorithm) : CUBLAS_STATUS_NOT_SUPPORTED;
     if (refused(status)) { /* the plan was for another number of rows */
         zest_gemm_plan own = *plan;
         if (search(cuda, job, &p, &own)) return -1;

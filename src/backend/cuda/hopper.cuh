@@ -5,6 +5,7 @@
 #define ZEST_BACKEND_CUDA_HOPPER_CUH
 
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 #include "backend/cuda/cells.cuh"
 
@@ -127,7 +128,8 @@ __device__ __forceinline__ void writes_for_copies() {
 
 /* ---- Products of four warps ---- */
 
-/* Rows of 128 bytes, swizzled in groups of eight: the groups are 1024 bytes apart. */
+/* Rows of 128 bytes, swizzled in groups of eight: the groups are 1024 bytes apart. The same for products
+ * along the rows and, with rows of 64 columns, down the columns (product_down). */
 __device__ __forceinline__ uint64_t operand_at(uint32_t address) {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
            (uint64_t)1 << 62;
@@ -148,38 +150,106 @@ template <int REGISTERS> __device__ __forceinline__ void registers_less() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-/* d (+)= 64 rows of a times 256 rows of b, 16 columns of both; keep 0: d is overwritten. */
+/* Values that a product reads or has written: not computed behind, not read before this place. */
+template <int COUNT> __device__ __forceinline__ void hold(float *values) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(values[i]));
+}
+template <int COUNT> __device__ __forceinline__ void hold(uint32_t *values) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(values[i]));
+}
+
+/* All products are done, and their sums may be read. */
+template <int COUNT> __device__ __forceinline__ void products_finish(float *sums) {
+    products_wait<0>();
+    hold<COUNT>(sums);
+}
+
+/* Registers of sums, by their numbers and as operands, and what follows them. */
 #define ZEST_TEN(tens)                                                                                       \
     "%" tens "0, %" tens "1, %" tens "2, %" tens "3, %" tens "4, %" tens "5, %" tens "6, %" tens "7, %" tens \
     "8, %" tens "9, "
+#define ZEST_SIXTY ZEST_TEN("") ZEST_TEN("1") ZEST_TEN("2") ZEST_TEN("3") ZEST_TEN("4") ZEST_TEN("5")
+#define ZEST_NUMBERS_64 ZEST_TEN("") ZEST_TEN("1") ZEST_TEN("2") "%30, %31"
+#define ZEST_NUMBERS_128 ZEST_SIXTY "%60, %61, %62, %63"
+#define ZEST_NUMBERS_256                                                              \
+    ZEST_SIXTY ZEST_TEN("6") ZEST_TEN("7") ZEST_TEN("8") ZEST_TEN("9") ZEST_TEN("10") \
+        ZEST_TEN("11") "%120, %121, %122, %123, %124, %125, %126, %127"
 #define ZEST_D8(i)                                                                              \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define ZEST_D32(i) ZEST_D8(i), ZEST_D8(i + 8), ZEST_D8(i + 16), ZEST_D8(i + 24)
-#define ZEST_PRODUCT64X256(Cell, name)                                                                       \
-    template <>                                                                                              \
-    __device__ __forceinline__ void product64x256<Cell>(float d[128], uint64_t a, uint64_t b, int keep) {    \
-        asm volatile(                                                                                        \
-            "{\n"                                                                                            \
-            ".reg .pred keep;\n"                                                                             \
-            "setp.ne.b32 keep, %130, 0;\n"                                                                   \
-            "wgmma.mma_async.sync.aligned.m64n256k16.f32." name "." name                                     \
-            " {" ZEST_TEN("") ZEST_TEN("1") ZEST_TEN("2") ZEST_TEN("3") ZEST_TEN("4") ZEST_TEN("5")          \
-                ZEST_TEN("6") ZEST_TEN("7") ZEST_TEN("8") ZEST_TEN("9") ZEST_TEN("10") ZEST_TEN(             \
-                    "11") "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, keep, 1, 1, 0, 0;\n" \
-                          "}\n"                                                                              \
-            : ZEST_D32(0), ZEST_D32(32), ZEST_D32(64), ZEST_D32(96)                                          \
-            : "l"(a), "l"(b), "r"(keep));                                                                    \
+#define ZEST_SUMS_64 ZEST_D8(0), ZEST_D8(8), ZEST_D8(16), ZEST_D8(24)
+#define ZEST_SUMS_128 ZEST_SUMS_64, ZEST_D8(32), ZEST_D8(40), ZEST_D8(48), ZEST_D8(56)
+#define ZEST_SUMS_256                                                                             \
+    ZEST_SUMS_128, ZEST_D8(64), ZEST_D8(72), ZEST_D8(80), ZEST_D8(88), ZEST_D8(96), ZEST_D8(104), \
+        ZEST_D8(112), ZEST_D8(120)
+
+/* d (+)= 64 rows of a times COLUMNS rows of b, 16 columns of both; keep 0: d is overwritten. */
+template <class T, int COLUMNS>
+__device__ __forceinline__ void product(float d[COLUMNS / 2], uint64_t a, uint64_t b, int keep);
+#define ZEST_PRODUCT(Cell, name, columns, a_at, b_at, keep_at)                                           \
+    template <>                                                                                          \
+    __device__ __forceinline__ void product<Cell, columns>(float d[columns / 2], uint64_t a, uint64_t b, \
+                                                           int keep) {                                   \
+        asm volatile("{\n"                                                                               \
+                     ".reg .pred keep;\n"                                                                \
+                     "setp.ne.b32 keep, " keep_at ", 0;\n"                                               \
+                     "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name               \
+                     " {" ZEST_NUMBERS_##columns "}, " a_at ", " b_at ", keep, 1, 1, 0, 0;\n"            \
+                                                 "}\n"                                                   \
+                     : ZEST_SUMS_##columns                                                               \
+                     : "l"(a), "l"(b), "r"(keep));                                                       \
     }
-template <class T>
-__device__ __forceinline__ void product64x256(float d[128], uint64_t a, uint64_t b, int keep);
-ZEST_PRODUCT64X256(__nv_bfloat16, "bf16")
-ZEST_PRODUCT64X256(__half, "f16")
+ZEST_PRODUCT(__nv_bfloat16, "bf16", 64, "%32", "%33", "%34")
+ZEST_PRODUCT(__half, "f16", 64, "%32", "%33", "%34")
+ZEST_PRODUCT(__nv_bfloat16, "bf16", 128, "%64", "%65", "%66")
+ZEST_PRODUCT(__half, "f16", 128, "%64", "%65", "%66")
+ZEST_PRODUCT(__nv_bfloat16, "bf16", 256, "%128", "%129", "%130")
+ZEST_PRODUCT(__half, "f16", 256, "%128", "%129", "%130")
+
+/* d += 64 rows of a, which lie in registers, times 16 rows of 64 columns of b. */
+template <class T> __device__ __forceinline__ void product_down(float d[32], const uint32_t a[4], uint64_t b);
+#define ZEST_PRODUCT_DOWN(Cell, name)                                                                  \
+    template <>                                                                                        \
+    __device__ __forceinline__ void product_down<Cell>(float d[32], const uint32_t a[4], uint64_t b) { \
+        asm volatile("{\n"                                                                             \
+                     ".reg .pred keep;\n"                                                              \
+                     "setp.ne.b32 keep, %37, 0;\n"                                                     \
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " {" ZEST_NUMBERS_64  \
+                     "}, {%32, %33, %34, %35}, %36, keep, 1, 1, 1;\n"                                  \
+                     "}\n"                                                                             \
+                     : ZEST_SUMS_64                                                                    \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));                    \
+    }
+ZEST_PRODUCT_DOWN(__nv_bfloat16, "bf16")
+ZEST_PRODUCT_DOWN(__half, "f16")
 
 __device__ __forceinline__ void fragment_store(uint32_t at, const uint32_t r[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(r[0]),
                  "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
+}
+
+/* ---- On the host: matrices that tiles are copied from or to ---- */
+
+static inline int tiles_aligned(const void *data, size_t stride, int64_t lane) {
+    return (uintptr_t)data % 16 == 0 && stride % 8 == 0 && lane % 8 == 0 && lane >= 0;
+}
+
+/* Rows of one lane below each other, `stride` elements apart; a tile is 64 columns of some rows. */
+static inline int describe_tiles(const zest_cuda *cuda, CUtensorMap *map, const void *data, size_t rows,
+                                 size_t columns, size_t stride, int lanes, int64_t lane, unsigned tile_rows) {
+    const PFN_cuTensorMapEncodeTiled_v12000 encode = (PFN_cuTensorMapEncodeTiled_v12000)cuda->describe_tiles;
+    const cuuint64_t sizes[3] = {columns, rows, (cuuint64_t)(lane ? lanes : 1)};
+    const cuuint64_t steps[2] = {2 * stride, 2 * (lane ? (cuuint64_t)lane : rows * stride)};
+    const cuuint32_t box[3] = {64, tile_rows, 1}, ones[3] = {1, 1, 1};
+    return encode(map,
+                  cuda->base.compute == ZEST_COMPUTE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                                          : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                  3, (void *)(uintptr_t)data, sizes, steps, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
 }
 
 #endif

@@ -1,0 +1,61 @@
+/* The attention of attention_hopper.cuh for jobs that suit it: which they are, and how it is launched.
+ * Elsewhere than on compute capability 9.0 it refuses everything. */
+#include "backend/cuda/cuda.h"
+
+#if defined ZEST_SM90A && CUDART_VERSION >= 12050
+#include "backend/cuda/attention_hopper.cuh"
+
+/* Up to 64 queries, half of a block would have nothing to do. */
+static int suits(const zest_cuda *cuda, const zest_attention *job) {
+    const size_t most = (size_t)1 << 30;
+    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && job->head_size == HEAD &&
+           job->longest > HALF && job->rows && job->rows < most && job->kv_rows && job->kv_rows < most &&
+           (job->lanes == 1 || (job->q_lane && job->kv_lane)) &&
+           tiles_aligned(job->q, job->q_stride, (int64_t)job->q_lane) &&
+           tiles_aligned(job->k, job->kv_stride, (int64_t)job->kv_lane) &&
+           tiles_aligned(job->v, job->kv_stride, (int64_t)job->kv_lane) &&
+           tiles_aligned(job->out, job->out_stride, (int64_t)job->out_lane);
+}
+
+/* Not 0: more work than can be numbered, or tiles that the driver does not take. */
+static int describe_work(const zest_cuda *cuda, const zest_attention *job, attention_work *work) {
+    const int lanes = (int)job->lanes;
+    const size_t tiles = (job->longest + ROWS - 1) / ROWS, columns = job->kv_heads * HEAD;
+    const double units = (double)job->lanes * (double)job->sequences * (double)tiles * (double)job->heads;
+    work->job = attention_job_of(job);
+    work->sequences = (unsigned)job->sequences;
+    work->heads = (unsigned)job->heads;
+    work->tiles = (unsigned)tiles;
+    work->units = (unsigned)units;
+    return units >= 1 << 30 ||
+           describe_tiles(cuda, &work->q, job->q, job->rows, job->heads * HEAD, job->q_stride, lanes,
+                          (int64_t)job->q_lane, HALF) ||
+           describe_tiles(cuda, &work->k, job->k, job->kv_rows, columns, job->kv_stride, lanes,
+                          (int64_t)job->kv_lane, HALF) ||
+           describe_tiles(cuda, &work->v, job->v, job->kv_rows, columns, job->kv_stride, lanes,
+                          (int64_t)job->kv_lane, HALF);
+}
+
+template <class T> static int launch(zest_cuda *cuda, const attention_work *work) {
+    const unsigned most = 2 * (unsigned)cuda->processors, blocks = work->units < most ? work->units : most;
+    if (zest_cuda_failed(cuda,
+                         cudaFuncSetAttribute(attention_hopper_kernel<T>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
+                         "attention's shared memory"))
+        return -1;
+    attention_hopper_kernel<T><<<blocks, THREADS, SHARED_BYTES, cuda->stream>>>(*work);
+    return zest_cuda_launched(cuda, "attention") ? -1 : 0;
+}
+
+int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job) {
+    attention_work work = {};
+    if (!suits(cuda, job) || describe_work(cuda, job, &work)) return 1;
+    return cuda->base.compute == ZEST_COMPUTE_BF16 ? launch<__nv_bfloat16>(cuda, &work)
+                                                   : launch<__half>(cuda, &work);
+}
+
+#else
+
+int zest_cuda_attention_hopper(zest_cuda *, const zest_attention *) { return 1; }
+
+#endif
