@@ -6,17 +6,25 @@
  * 0 walks ahead: it fetches the next piece, which may belong to the next unit, while the block works on this
  * one, and leaves a note of what it is. Two blocks share a processor: what one waits for, the other uses.
  *
- * A block of its own for the fetching would leave the others 104 registers a thread, which is too few. */
+ * Warps of their own for the fetching would leave the others 104 registers a thread, which are too few. */
 #ifndef ZEST_BACKEND_CUDA_ATTENTION_HOPPER_CUH
 #define ZEST_BACKEND_CUDA_ATTENTION_HOPPER_CUH
 
 #include "backend/cuda/attention.cuh"
 #include "backend/cuda/hopper.cuh"
 
+/* A unit's number, digit by digit, so that nobody has to divide. The heads of the same rows come one after
+ * the other; those that share a key head first. */
+enum { MEMBER, KV_HEAD, TILE, SEQUENCE, LANE, DIGITS };
+
+struct attention_place {
+    unsigned at[DIGITS]; /* LANE: whatever is left; beyond the lanes there are no units */
+};
+
 struct attention_work {
     CUtensorMap q, k, v;
     attention_job job;
-    unsigned sequences, heads, tiles, units; /* tiles: units of the longest sequence's head */
+    unsigned counts[DIGITS]; /* TILE: of the longest sequence */
 };
 
 /* What a block has in shared memory while it works on a piece. */
@@ -30,9 +38,10 @@ struct attention_piece {
 };
 
 /* Where thread 0 is: the next piece. In shared memory too, since nobody has registers to spare for it. */
-struct attention_walk {
-    unsigned unit, units, pieces;
-    int first; /* key */
+struct __align__(16) attention_walk {
+    attention_place unit, step; /* step: to the block's next unit */
+    unsigned units, pieces;     /* so far */
+    int first;                  /* key */
 };
 
 enum {
@@ -63,22 +72,41 @@ __device__ __forceinline__ attention_piece *piece_at(char *shared, unsigned stag
 /* ---- Units ---- */
 
 struct attention_unit {
-    int lane, head;
+    int lane, head, kv_head;
     int query, queries; /* the first row, and how many at most ROWS there are; none: <= 0 */
     int key, keys;      /* of its sequence */
     int reach;          /* so many keys the first query sees, or fewer; each further query one more */
 };
 
-/* By its number: the heads of the same rows come one after the other, lanes last. */
-__device__ __forceinline__ attention_unit unit_of(const attention_work &work, unsigned number) {
+__device__ __forceinline__ attention_place place_of(const attention_work &work, unsigned number) {
+    attention_place place;
+#pragma unroll
+    for (int i = 0; i < LANE; i++) place.at[i] = number % work.counts[i], number /= work.counts[i];
+    place.at[LANE] = number;
+    return place;
+}
+
+__device__ __forceinline__ void move_on(const attention_work &work, attention_place &place,
+                                        const attention_place &step) {
+    unsigned carry = 0;
+#pragma unroll
+    for (int i = 0; i < LANE; i++) {
+        place.at[i] += step.at[i] + carry;
+        carry = place.at[i] >= work.counts[i];
+        if (carry) place.at[i] -= work.counts[i];
+    }
+    place.at[LANE] += step.at[LANE] + carry;
+}
+
+__device__ __forceinline__ attention_unit unit_at(const attention_work &work, const attention_place &place) {
     const attention_job &job = work.job;
+    const unsigned sequence = place.at[SEQUENCE];
+    const int first = (int)job.q_start[sequence], all = (int)job.q_start[sequence + 1] - first,
+              tile = (int)place.at[TILE] * ROWS;
     attention_unit u;
-    u.head = (int)(number % work.heads), number /= work.heads;
-    const int tile = (int)(number % work.tiles) * ROWS;
-    number /= work.tiles;
-    const unsigned sequence = number % work.sequences;
-    u.lane = (int)(number / work.sequences);
-    const int first = (int)job.q_start[sequence], all = (int)job.q_start[sequence + 1] - first;
+    u.lane = (int)place.at[LANE];
+    u.kv_head = (int)place.at[KV_HEAD];
+    u.head = (int)(place.at[KV_HEAD] * job.group + place.at[MEMBER]);
     u.query = first + tile;
     u.queries = min(all - tile, (int)ROWS);
     u.key = (int)job.kv_start[sequence];
@@ -104,7 +132,7 @@ __device__ __forceinline__ void fetch_piece(const attention_work &work, const at
                                             uint32_t full) {
     const attention_job &job = work.job;
     const uint32_t stage = base + STAGES_AT + at.pieces % STAGES * 2 * TILE_BYTES;
-    const int kv_head = u.head / (int)job.group, rows = min(u.keys - at.first, (int)ROWS);
+    const int rows = min(u.keys - at.first, (int)ROWS);
     piece->out = (T *)job.out + u.lane * job.out_lane + u.query * job.out_stride + u.head * HEAD;
     piece->queries = u.queries;
     piece->keys = rows;
@@ -115,8 +143,8 @@ __device__ __forceinline__ void fetch_piece(const attention_work &work, const at
     barrier_arrive_expecting(full, 2 * bytes_of(rows) + (piece->begins ? bytes_of(u.queries) : 0));
     if (piece->begins)
         fetch_rows(base + piece->room * TILE_BYTES, &work.q, full, u.head, u.query, u.lane, u.queries);
-    fetch_rows(stage, &work.k, full, kv_head, u.key + at.first, u.lane, rows);
-    fetch_rows(stage + TILE_BYTES, &work.v, full, kv_head, u.key + at.first, u.lane, rows);
+    fetch_rows(stage, &work.k, full, u.kv_head, u.key + at.first, u.lane, rows);
+    fetch_rows(stage + TILE_BYTES, &work.v, full, u.kv_head, u.key + at.first, u.lane, rows);
 }
 
 /* The block is done with the piece before last, or will be without this thread's help. */
@@ -127,10 +155,10 @@ __device__ __forceinline__ void fetch_next(const attention_work &work, char *sha
     const uint32_t full = base + FULL + 8 * stage;
     attention_piece *piece = piece_at(shared, stage);
     attention_unit u;
-    for (; at.unit < work.units; at.unit += gridDim.x) /* shorter sequences leave some without queries */
-        if ((u = unit_of(work, at.unit)).queries > 0) break;
+    for (; at.unit.at[LANE] < work.counts[LANE]; move_on(work, at.unit, at.step))
+        if ((u = unit_at(work, at.unit)).queries > 0) break; /* else its sequence is a shorter one */
     barrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
-    if (at.unit >= work.units) {
+    if (at.unit.at[LANE] >= work.counts[LANE]) {
         piece->queries = 0;
         barrier_arrive(full);
         return;
@@ -138,7 +166,10 @@ __device__ __forceinline__ void fetch_next(const attention_work &work, char *sha
     fetch_piece<T>(work, u, at, piece, base, full);
     at.pieces++;
     at.first += ROWS;
-    if (piece->ends) at.first = 0, at.unit += gridDim.x, at.units++;
+    if (piece->ends) {
+        at.first = 0, at.units++;
+        move_on(work, at.unit, at.step);
+    }
     *(attention_walk *)(shared + WALK_AT) = at;
 }
 
@@ -259,20 +290,23 @@ __device__ __forceinline__ void put(char *room, T *out, size_t stride, int rows,
         fragment_store(to + ((2 * i + thread / 16) ^ row % 8) * 16, r);
     }
     __syncwarp();
+    const unsigned down = thread / 8, across = thread % 8; /* 8 threads a row */
+    uint4 cells[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const unsigned r = 4 * i + thread / 8, c = thread % 8;
-        const uint4 cells = *(const uint4 *)(room + r * 128 + (c ^ r % 8) * 16);
-        if ((int)r < rows) *(uint4 *)(out + r * stride + c * 8) = cells;
-    }
-    writes_for_copies();
+    for (int i = 0; i < 4; i++)
+        cells[i] = *(const uint4 *)(room + (4 * i + down) * 128 + (across ^ (4 * i + down) % 8) * 16);
+    writes_for_copies(); /* before the stores, for which it would wait */
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if ((int)(4 * i + down) < rows) *(uint4 *)(out + (4 * i + down) * stride + across * 8) = cells[i];
 }
 
 /* ---- All of it ---- */
 
 __device__ __forceinline__ void begin(const attention_work &work, char *shared, uint32_t base) {
     if (threadIdx.x == 0) {
-        *(attention_walk *)(shared + WALK_AT) = {blockIdx.x, 0, 0, 0};
+        *(attention_walk *)(shared + WALK_AT) = {place_of(work, blockIdx.x), place_of(work, gridDim.x), 0, 0,
+                                                 0};
         tile_prefetch_map(&work.q);
         tile_prefetch_map(&work.k);
         tile_prefetch_map(&work.v);

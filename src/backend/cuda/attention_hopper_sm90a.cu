@@ -17,18 +17,17 @@ static int suits(const zest_cuda *cuda, const zest_attention *job) {
            tiles_aligned(job->out, job->out_stride, (int64_t)job->out_lane);
 }
 
-/* Not 0: more work than can be numbered, or tiles that the driver does not take. */
+/* Not 0: the driver does not take such tiles. */
 static int describe_work(const zest_cuda *cuda, const zest_attention *job, attention_work *work) {
     const int lanes = (int)job->lanes;
-    const size_t tiles = (job->longest + ROWS - 1) / ROWS, columns = job->kv_heads * HEAD;
-    const double units = (double)job->lanes * (double)job->sequences * (double)tiles * (double)job->heads;
+    const size_t columns = job->kv_heads * HEAD;
     work->job = attention_job_of(job);
-    work->sequences = (unsigned)job->sequences;
-    work->heads = (unsigned)job->heads;
-    work->tiles = (unsigned)tiles;
-    work->units = (unsigned)units;
-    return units >= 1 << 30 ||
-           describe_tiles(cuda, &work->q, job->q, job->rows, job->heads * HEAD, job->q_stride, lanes,
+    work->counts[MEMBER] = (unsigned)(job->heads / job->kv_heads);
+    work->counts[KV_HEAD] = (unsigned)job->kv_heads;
+    work->counts[TILE] = zest_cuda_blocks(job->longest, ROWS);
+    work->counts[SEQUENCE] = (unsigned)job->sequences;
+    work->counts[LANE] = (unsigned)job->lanes;
+    return describe_tiles(cuda, &work->q, job->q, job->rows, job->heads * HEAD, job->q_stride, lanes,
                           (int64_t)job->q_lane, HALF) ||
            describe_tiles(cuda, &work->k, job->k, job->kv_rows, columns, job->kv_stride, lanes,
                           (int64_t)job->kv_lane, HALF) ||
@@ -37,12 +36,15 @@ static int describe_work(const zest_cuda *cuda, const zest_attention *job, atten
 }
 
 template <class T> static int launch(zest_cuda *cuda, const attention_work *work) {
-    const unsigned most = 2 * (unsigned)cuda->processors, blocks = work->units < most ? work->units : most;
+    const size_t most = 2 * (size_t)cuda->processors;
+    size_t units = 1;
+    for (int i = 0; i < DIGITS; i++) units *= work->counts[i];
     if (zest_cuda_failed(cuda,
                          cudaFuncSetAttribute(attention_hopper_kernel<T>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
                          "attention's shared memory"))
         return -1;
+    const unsigned blocks = (unsigned)(units < most ? units : most);
     attention_hopper_kernel<T><<<blocks, THREADS, SHARED_BYTES, cuda->stream>>>(*work);
     return zest_cuda_launched(cuda, "attention") ? -1 : 0;
 }
