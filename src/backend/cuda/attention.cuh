@@ -1,4 +1,4 @@
-/* What both attentions are told, and how their work is launched. */
+/* What all attentions are told, and how the work of those that take blocks of queries is launched. */
 #ifndef ZEST_BACKEND_CUDA_ATTENTION_CUH
 #define ZEST_BACKEND_CUDA_ATTENTION_CUH
 

@@ -163,7 +163,8 @@ int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job);
-/* For GPUs of compute capability 9.0; not called: every job is refused. */
+/* For GPUs of compute capability 9.0; not called: every job is refused, here and in
+ * attention_hopper_sm90a.cu. */
 int zest_cuda_hopper_open(zest_cuda *cuda);
 
 /* ---- split.cu ---- */

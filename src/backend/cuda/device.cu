@@ -248,8 +248,7 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "%s is too old: the kernels need compute capability 8.0; use --device cpu",
                               cuda->name);
-    if (properties.major == 9 && properties.minor == 0 && cuda->products != ZEST_PRODUCTS_CUBLAS &&
-        zest_cuda_hopper_open(cuda))
+    if (properties.major == 9 && properties.minor == 0 && zest_cuda_hopper_open(cuda))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     return zest_cuda_cublas_open(cuda, error);
 }
