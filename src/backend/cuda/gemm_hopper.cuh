@@ -134,11 +134,11 @@ __device__ __forceinline__ void release(uint32_t base, unsigned stage) {
     if (threadIdx.x % 32 < CLUSTER) barrier_arrive_at(base + EMPTY + 8 * stage, threadIdx.x % 32);
 }
 
-/* The tile whose first piece is this block's piece `at`. `lead`: behind its LAGth piece the second group may
- * begin. */
+/* The tile whose first piece is this block's piece `at`; the last piece is still on its way, and its stage is
+ * returned. `lead`: behind its LAGth piece the second group may begin. */
 template <class T>
-__device__ __forceinline__ void multiply(uint32_t base, unsigned pieces, unsigned at, bool lead,
-                                         float sums[COLUMNS / 2]) {
+__device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at, bool lead,
+                                             float sums[COLUMNS / 2]) {
     const unsigned group = threadIdx.x / 128 - 1;
     unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
     for (unsigned piece = 0; piece < pieces; piece++) {
@@ -158,71 +158,90 @@ __device__ __forceinline__ void multiply(uint32_t base, unsigned pieces, unsigne
         before = stage;
         if (++stage == STAGES) stage = 0, phase ^= 1;
     }
-    products_finish<COLUMNS / 2>(sums);
-    release(base, before);
+    return before;
 }
 
 /* What they do to their sums besides adding the bias. */
-enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_GELU, HOPPER_BENT };
+enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_RELU, HOPPER_GELU, HOPPER_BENT };
 
-/* The sums of a group, finished, into the room of its half. What is added to a panel is read first, so that
- * one wait is enough. */
-template <class T, int ENDING>
-__device__ __forceinline__ void put(const hopper_job &job, const float *bias, uint32_t room,
-                                    const float sums[COLUMNS / 2]) {
-    const unsigned thread = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + thread % 16;
+/* Of a group's half of a tile: its bias, its room, and where in a panel of the room a thread's rows are. */
+struct hopper_half {
+    const float *bias;
     uint32_t at[4];
+};
+
+/* What is added to a panel. */
+struct hopper_more {
+    float2 bias[8];
+    uint32_t residual[4][4];
+};
+
+template <int ENDING>
+__device__ __forceinline__ void load_more(const hopper_half &half, int panel, hopper_more &more) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) at[i] = room + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
+    for (int i = 0; i < 8; i++)
+        more.bias[i] = *(const float2 *)(half.bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
+    if (ENDING == HOPPER_RESIDUAL)
+#pragma unroll
+        for (int i = 0; i < 4; i++) fragment_load(more.residual[i], half.at[i] + panel * PANEL_BYTES);
+}
+
+template <class T, int ENDING>
+__device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
+    if (ENDING == HOPPER_GELU) x.x = gelu_short(x.x), x.y = gelu_short(x.y);
+    if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
+    const uint32_t both = pack<T>(x.x, x.y);
+    return ENDING == HOPPER_RELU ? relu2<T>(both) : both;
+}
+
+/* The sums of a group, finished, into its room. What is added to a panel is read while the one before it, or
+ * the product, is finished. */
+template <class T, int ENDING>
+__device__ __forceinline__ void put(const hopper_job &job, const hopper_half &half, hopper_more more[2],
+                                    const float sums[COLUMNS / 2]) {
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
-        float2 add[8];
-        uint32_t r[4][4];
-#pragma unroll
-        for (int i = 0; i < 8; i++) add[i] = *(const float2 *)(bias + p * 64 + i * 8 + thread % 4 * 2);
-        if (ENDING == HOPPER_RESIDUAL)
-#pragma unroll
-            for (int i = 0; i < 4; i++) fragment_load(r[i], at[i] + p * PANEL_BYTES);
+        const hopper_more &here = more[p % 2];
+        if (p + 1 < PANELS) load_more<ENDING>(half, p + 1, more[(p + 1) % 2]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
+            uint32_t r[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 /* 8 x 8 each: left above, left below, right above, right below */
                 const float *s = sums + p * 32 + i * 8 + j * 2;
-                float2 x = add[2 * i + j / 2];
+                float2 x = here.bias[2 * i + j / 2];
                 x.x += s[0], x.y += s[1];
                 if (ENDING == HOPPER_RESIDUAL) {
-                    const float2 more = unpack<T>(r[i][j]);
-                    x.x += more.x, x.y += more.y;
+                    const float2 add = unpack<T>(here.residual[i][j]);
+                    x.x += add.x, x.y += add.y;
                 }
-                if (ENDING == HOPPER_GELU) x.x = gelu_short(x.x), x.y = gelu_short(x.y);
-                if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
-                r[i][j] = pack<T>(x.x, x.y);
-                if (ENDING == HOPPER_PLAIN && job.activation == ZEST_ACT_RELU) r[i][j] = relu2<T>(r[i][j]);
+                r[j] = ended<T, ENDING>(job, x);
             }
-            fragment_store(at[i] + p * PANEL_BYTES, r[i]);
+            fragment_store(half.at[i] + p * PANEL_BYTES, r);
         }
     }
 }
 
-template <class T>
+template <class T, int ENDING>
 __device__ __forceinline__ void consume(const hopper_job &job, const char *shared, uint32_t base) {
-    const unsigned group = threadIdx.x / 128 - 1;
-    const float *bias = (const float *)(shared + BIAS_AT) + group * COLUMNS;
-    const uint32_t room = base + HALVES_AT + group * HALF_BYTES;
+    const unsigned group = threadIdx.x / 128 - 1, thread = threadIdx.x % 32;
+    const unsigned row = threadIdx.x / 32 % 4 * 16 + thread % 16;
+    hopper_half half = {(const float *)(shared + BIAS_AT) + group * COLUMNS};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        half.at[i] =
+            base + HALVES_AT + group * HALF_BYTES + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
     float sums[COLUMNS / 2];
     if (group == 1) some_sync(1, 256);
     for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
-        multiply<T>(base, job.pieces, turn * job.pieces, group == 0 && turn == 0, sums);
+        hopper_more more[2];
+        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, group == 0 && turn == 0, sums);
         barrier_wait(base + READY + 8 * group, turn % 2);
-        if (job.residual_there)
-            put<T, HOPPER_RESIDUAL>(job, bias, room, sums);
-        else if (job.activation == ZEST_ACT_GELU)
-            put<T, HOPPER_GELU>(job, bias, room, sums);
-        else if (job.activation == ZEST_ACT_GELU_TANH || job.activation == ZEST_ACT_SILU)
-            put<T, HOPPER_BENT>(job, bias, room, sums);
-        else
-            put<T, HOPPER_PLAIN>(job, bias, room, sums);
+        load_more<ENDING>(half, 0, more[0]);
+        products_finish<COLUMNS / 2>(sums);
+        release(base, last);
+        put<T, ENDING>(job, half, more, sums);
         writes_for_copies();
         barrier_arrive(base + PUT + 8 * group);
     }
@@ -296,7 +315,7 @@ __device__ __forceinline__ void begin(const hopper_job &job, uint32_t base) {
 }
 
 /* 168 registers a thread when a block starts; then the consumers take what the others give back. */
-template <class T>
+template <class T, int ENDING>
 static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job job) {
     extern __shared__ __align__(1024) char shared[]; /* which the swizzle counts from */
     const uint32_t base = shared_address(shared);
@@ -310,7 +329,7 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
             produce(job, base, rank);
     } else {
         registers_more<232>();
-        consume<T>(job, shared, base);
+        consume<T, ENDING>(job, shared, base);
     }
     __syncwarp();
     cluster_sync(); /* the other block may still write here and arrive at our barriers */

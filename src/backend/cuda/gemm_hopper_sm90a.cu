@@ -44,7 +44,19 @@ static hopper_job job_of(const zest_gemm *job) {
 
 /* ---- Launching ---- */
 
-template <class T> static int launch(zest_cuda *cuda, const hopper_job *work) {
+typedef void (*hopper_product)(hopper_job);
+
+template <class T> static hopper_product kernel_for(const hopper_job *work) {
+    if (work->residual_there) return hopper_kernel<T, HOPPER_RESIDUAL>;
+    if (work->activation == ZEST_ACT_GELU) return hopper_kernel<T, HOPPER_GELU>;
+    if (work->activation == ZEST_ACT_GELU_TANH || work->activation == ZEST_ACT_SILU)
+        return hopper_kernel<T, HOPPER_BENT>;
+    return work->activation == ZEST_ACT_RELU ? hopper_kernel<T, HOPPER_RELU> : hopper_kernel<T, HOPPER_PLAIN>;
+}
+
+static int launch(zest_cuda *cuda, const hopper_job *work) {
+    const hopper_product kernel = cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(work)
+                                                                          : kernel_for<__half>(work);
     unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work->work < most ? work->work : most;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
@@ -57,11 +69,11 @@ template <class T> static int launch(zest_cuda *cuda, const hopper_job *work) {
     config.attrs = &cluster;
     config.numAttrs = 1;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
-    return zest_cuda_failed(cuda,
-                            cudaFuncSetAttribute(hopper_kernel<T>,
-                                                 cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
-                            "a product's shared memory") ||
-           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, hopper_kernel<T>, *work), "a product");
+    return zest_cuda_failed(
+               cuda,
+               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
+               "a product's shared memory") ||
+           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *work), "a product");
 }
 
 /* ---- What suits it ---- */
@@ -84,9 +96,7 @@ int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
     if (!suits(cuda, job)) return 1;
     hopper_job work = job_of(job);
     if (describe_all(cuda, job, &work)) return 1;
-    int failed = cuda->base.compute == ZEST_COMPUTE_BF16 ? launch<__nv_bfloat16>(cuda, &work)
-                                                         : launch<__half>(cuda, &work);
-    return failed ? -1 : 0;
+    return launch(cuda, &work) ? -1 : 0;
 }
 
 int zest_cuda_hopper_open(zest_cuda *cuda) {
