@@ -7,9 +7,6 @@
  *                residual, activation), round, and put them down in shared memory;
  *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on.
  *
- * The second group of consumers is LAG pieces behind the first: one multiplies while the other one finishes
- * its sums.
- *
  * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
  * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
  * less the waiting than what is moved for a product. */
@@ -62,7 +59,6 @@ enum {
     THREADS = 384,
     CLUSTER = 2,
     STAGES = 3,
-    LAG = 2,
     ROWS = 128, /* of a tile */
     COLUMNS = 256,
     A_BYTES = ROWS * 128, /* of a piece */
@@ -84,7 +80,6 @@ enum {
     SHARED_BYTES = PUT + 16
 };
 static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
-static_assert(LAG < STAGES, "the first group has to get ahead");
 
 /* ---- Tiles ---- */
 
@@ -135,9 +130,9 @@ __device__ __forceinline__ void release(uint32_t base, unsigned stage) {
 }
 
 /* The tile whose first piece is this block's piece `at`; the last piece is still on its way, and its stage is
- * returned. `lead`: behind its LAGth piece the second group may begin. */
+ * returned. */
 template <class T>
-__device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at, bool lead,
+__device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at,
                                              float sums[COLUMNS / 2]) {
     const unsigned group = threadIdx.x / 128 - 1;
     unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
@@ -150,7 +145,6 @@ __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, uns
         for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
             product<T, COLUMNS>(sums, a + 2 * k, w + 2 * k, piece || k);
         products_close();
-        if (lead && piece == min((unsigned)LAG, pieces) - 1) some_arrive(1, 256);
         if (piece) {
             products_wait<1>();
             release(base, before);
@@ -186,8 +180,7 @@ __device__ __forceinline__ void load_more(const hopper_half &half, int panel, ho
         for (int i = 0; i < 4; i++) fragment_load(more.residual[i], half.at[i] + panel * PANEL_BYTES);
 }
 
-template <class T, int ENDING>
-__device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
+template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
     if (ENDING == HOPPER_GELU) x.x = gelu_short(x.x), x.y = gelu_short(x.y);
     if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
     const uint32_t both = pack<T>(x.x, x.y);
@@ -233,10 +226,9 @@ __device__ __forceinline__ void consume(const hopper_job &job, const char *share
         half.at[i] =
             base + HALVES_AT + group * HALF_BYTES + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
     float sums[COLUMNS / 2];
-    if (group == 1) some_sync(1, 256);
     for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
         hopper_more more[2];
-        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, group == 0 && turn == 0, sums);
+        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums);
         barrier_wait(base + READY + 8 * group, turn % 2);
         load_more<ENDING>(half, 0, more[0]);
         products_finish<COLUMNS / 2>(sums);
