@@ -109,9 +109,8 @@ typedef struct {
 typedef struct {
     zest_weight table;
     const uint32_t *ids;
-    /* Devices only: ids are all from first_row .. first_row + row_count-1; row_count 0: not known. Where
-     * these are few against the ids, a device makes each of them once. Of no use for the first table of a
-     * job. */
+    /* Devices only, and not of a job's first table: ids are all from first_row .. first_row + row_count-1;
+     * row_count 0: not known. */
     size_t first_row, row_count;
 } zest_gather_part;
 
@@ -126,6 +125,11 @@ typedef struct {
     int add;
 } zest_gather;
 enum { ZEST_GATHER_PARTS = 3 };
+
+/* Whether a device makes these rows of a further table once, as floats, instead of wherever they go. */
+static inline int zest_gather_makes(size_t row_count, size_t count) {
+    return row_count && row_count <= count / 2;
+}
 
 /* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
  * past = keys - queries; where every query sees all keys there may be more queries than keys. Queries, keys

@@ -61,14 +61,21 @@ static size_t bytes_of(const zest_model_room *room) { return room->count * room-
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* The largest matrix as two lanes see it, or the rows of types and positions, which are floats; twice: a
- * device makes the next one while the one before is multiplied. */
+/* Rows of the tables of types and positions that a device makes for the lanes. */
+static size_t made_rows(const zest_model_pass *pass) {
+    const zest_model_description *is = pass->is;
+    size_t positions = is->position_rows ? pass->end_position - pass->first_position : 0;
+    return (zest_gather_makes(is->token_types, pass->rows) ? is->token_types : 0) +
+           (zest_gather_makes(positions, pass->rows) ? positions : 0);
+}
+
+/* The largest matrix as two lanes see it, or those rows; twice: a device makes the next one while the one
+ * before is multiplied. */
 static size_t weight_bytes(const zest_model_pass *pass) {
     const zest_model_description *is = pass->is;
     size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = larger(is->inner, q);
-    size_t positions = is->position_rows ? pass->end_position - pass->first_position : 0;
-    size_t embedded = smaller(is->token_types + positions, pass->rows);
-    return 2 * 2 * is->width * larger(widest * zest_model_cell(pass->runner), embedded * sizeof(float));
+    size_t matrix = widest * zest_model_cell(pass->runner), rows = made_rows(pass) * sizeof(float);
+    return 2 * 2 * is->width * larger(matrix, rows);
 }
 
 /* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;

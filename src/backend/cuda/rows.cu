@@ -114,12 +114,6 @@ template <class T> static void gather(zest_cuda *cuda, const gather_job *job) {
     gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(*job);
 }
 
-/* Whether a table's rows that are used are so few that each is made once, before, instead of wherever it
- * goes. */
-static int made_before(const zest_gather_part *part, size_t count) {
-    return part->row_count && part->row_count <= count / 2;
-}
-
 /* The rows of a table that a batch uses, as a weight. */
 static zest_weight rows_of(const zest_gather_part *part) {
     zest_weight rows = part->table;
@@ -181,7 +175,8 @@ int zest_cuda_gather(const zest_gather *job, int threads, zest_scratch *scratch)
     (void)threads;
     if (!job->count) return 0;
     for (size_t i = 0, next; i < job->part_count; i = next) {
-        for (next = i + 1; next < job->part_count && made_before(&job->parts[next], job->count);) next++;
+        next = i + 1;
+        while (next < job->part_count && zest_gather_makes(job->parts[next].row_count, job->count)) next++;
         if (gather_pass(cuda, job, job->parts + i, (int)(next - i - 1), job->add || i)) return -1;
     }
     return 0;
