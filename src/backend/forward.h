@@ -105,6 +105,32 @@ typedef struct {
     size_t rows, width;
 } zest_norm;
 
+/* A table, and which of its rows the rows of a result take. */
+typedef struct {
+    zest_weight table;
+    const uint32_t *ids;
+    /* Devices only, and not of a job's first table: ids are all from first_row .. first_row + row_count-1;
+     * row_count 0: not known. */
+    size_t first_row, row_count;
+} zest_gather_part;
+
+/* out[l][i] (+)= row ids[i] of the first table, then += those of the further ones, all perturbed. The tables
+ * have the same width; only those rows are touched. */
+typedef struct {
+    const zest_gather_part *parts;
+    size_t part_count; /* 1 .. ZEST_GATHER_PARTS */
+    zest_perturbation perturbation;
+    float *out[2];
+    size_t count;
+    int add;
+} zest_gather;
+enum { ZEST_GATHER_PARTS = 3 };
+
+/* Whether a device makes these rows of a further table once, as floats, instead of wherever they go. */
+static inline int zest_gather_makes(size_t row_count, size_t count) {
+    return row_count && row_count <= count / 2;
+}
+
 /* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
  * past = keys - queries; where every query sees all keys there may be more queries than keys. Queries, keys
  * and values lie in rows of the given strides; heads side by side, group = heads/kv_heads queries share a key
@@ -153,11 +179,19 @@ typedef struct {
     /* gate = act(gate)·up, element by element. */
     void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads,
                  zest_scratch *scratch);
-    /* out[l][i] (+)= rows ids[i] of the table, perturbed; only those rows are touched. */
-    int (*gather)(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                  size_t count, float *const out[2], int add, int threads, zest_scratch *scratch);
+    int (*gather)(const zest_gather *job, int threads, zest_scratch *scratch);
     const struct zest_device_table *device; /* NULL: the CPU */
 } zest_forward;
+
+/* out[l][i] = row ids[i] of one table. */
+static inline int zest_forward_rows(const zest_forward *operations, const zest_weight *table,
+                                    const zest_perturbation *p, const uint32_t *ids, size_t count,
+                                    float *const out[2], int threads, zest_scratch *scratch) {
+    zest_gather_part part = {.table = *table, .ids = ids};
+    zest_gather job = {
+        .parts = &part, .part_count = 1, .perturbation = *p, .out = {out[0], out[1]}, .count = count};
+    return operations->gather(&job, threads, scratch);
+}
 
 const zest_forward *zest_forward_for(zest_cpu cpu);
 

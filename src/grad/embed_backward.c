@@ -47,30 +47,13 @@ static zest_status scatter(zest_grad_pass *pass, const zest_weight *table, zest_
     return zest_grad_done(pass, pass->grad->backward->collect(&job, runner->threads, &runner->scratch));
 }
 
-/* What the embeddings' norm saw, gathered once more. */
-static zest_status embed_again(zest_grad_pass *pass, float *out) {
-    const zest_model *model = &pass->grad->view;
-    zest_model_runner *runner = pass->grad->runner;
-    const zest_perturbation *p = &pass->lane.perturbation;
-    float *const to[2] = {out, out};
-    int failed = runner->operations->gather(&model->tokens, p, pass->pass.at.tokens, pass->rows, to, 0,
-                                            runner->threads, &runner->scratch);
-    if (!failed && model->is.token_types)
-        failed = runner->operations->gather(&model->types, p, pass->pass.at.types, pass->rows, to, 1,
-                                            runner->threads, &runner->scratch);
-    if (!failed && model->is.position_rows)
-        failed = runner->operations->gather(&model->positions, p, pass->pass.at.table_rows, pass->rows, to, 1,
-                                            runner->threads, &runner->scratch);
-    return zest_grad_done(pass, failed);
-}
-
 /* Through project_in, of one family alone: the rows of the tokens once more, then the product. */
 static zest_status project_backward(zest_grad_pass *pass, const float *d, float *out) {
     const zest_model *model = &pass->grad->view;
     zest_model_runner *runner = pass->grad->runner;
     float *const to[2] = {pass->grad->a.data, pass->grad->a.data};
-    int failed = runner->operations->gather(&model->tokens, &pass->lane.perturbation, pass->pass.at.tokens,
-                                            pass->rows, to, 0, runner->threads, &runner->scratch);
+    int failed = zest_forward_rows(runner->operations, &model->tokens, &pass->lane.perturbation,
+                                   pass->pass.at.tokens, pass->rows, to, runner->threads, &runner->scratch);
     if (failed) return zest_grad_done(pass, failed);
     return zest_grad_map_backward(pass, &model->project_in, 0, to[0], d, model->is.width, pass->rows, out, 0);
 }
@@ -88,7 +71,8 @@ zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
         pass->grad->backward->drop(d, d, NULL, pass->rows * is->width, &mask, runner->threads,
                                    &runner->scratch);
     if (is->embedding_norm) {
-        status = embed_again(pass, pass->grad->a.data);
+        float *const again[2] = {pass->grad->a.data, pass->grad->a.data};
+        status = zest_model_embed_sum(&pass->pass, &pass->lane, again); /* what the norm saw */
         if (!status)
             status = zest_grad_norm_backward(pass, &model->embedding_norm, pass->grad->a.data, d, pass->rows,
                                              d, 0);

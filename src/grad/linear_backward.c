@@ -119,8 +119,9 @@ zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affin
         zest_status status = zest_model_room_for(runner, &grad->small, 1, is->width, pass->error);
         float *const gain[2] = {grad->small.data, grad->small.data};
         if (!status)
-            status = zest_grad_done(pass, runner->operations->gather(&norm->weight, &pass->lane.perturbation,
-                                                                     &row, 1, gain, 0, 1, &runner->scratch));
+            status = zest_grad_done(pass, zest_forward_rows(runner->operations, &norm->weight,
+                                                            &pass->lane.perturbation, &row, 1, gain, 1,
+                                                            &runner->scratch));
         if (status) return status;
         job.gain = gain[0];
     }

@@ -174,8 +174,8 @@ static zest_status words_backward(zest_grad_pass *pass, double factor, float *d)
     if (status) return status;
     float *const rows[2] = {grad->small.data, grad->small.data};
     status =
-        zest_grad_done(pass, runner->operations->gather(weight, &pass->lane.perturbation, pass->words, words,
-                                                        rows, 0, runner->threads, &runner->scratch));
+        zest_grad_done(pass, zest_forward_rows(runner->operations, weight, &pass->lane.perturbation,
+                                               pass->words, words, rows, runner->threads, &runner->scratch));
     if (status) return status;
     word_gradients(pass, factor);
     zest_words_backward job = {

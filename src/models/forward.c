@@ -305,14 +305,15 @@ static zest_status make_tables(zest_model_pass *pass) {
 static zest_status number_rows(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     const zest_model_batch *batch = pass->request->batch;
-    size_t longest = 0;
     zest_status status = make_tables(pass);
     if (status) return status;
+    pass->first_position = SIZE_MAX;
     for (size_t s = 0; s < batch->sequences; s++) {
         size_t past = before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
         pass->key_starts[s] = (uint32_t)pass->key_rows;
         pass->key_rows += past + count;
-        if (past + count > longest) longest = past + count;
+        if (past < pass->first_position) pass->first_position = past;
+        if (past + count > pass->end_position) pass->end_position = past + count;
         if (count > pass->longest) pass->longest = count;
         for (size_t i = 0; i < count; i++) {
             size_t row = batch->starts[s] + i;
@@ -325,7 +326,7 @@ static zest_status number_rows(zest_model_pass *pass) {
     if (!number_asked(pass)) pass->asked_starts = pass->asked_ends = pass->asked_positions = NULL;
     if (pass->key_rows > UINT32_MAX)
         return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
-    return reach_position(runner, longest, pass->error);
+    return reach_position(runner, pass->end_position, pass->error);
 }
 
 /* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the

@@ -95,8 +95,9 @@ typedef struct {
     size_t q_width, kv_width, stride; /* a row of q, k and v is stride floats */
     size_t span;                      /* the larger of stride and width */
     uint32_t *positions, *table_rows, *types, *key_starts;
-    size_t key_rows; /* keys with those of the parents written out */
-    size_t longest;  /* queries of the longest sequence */
+    size_t key_rows;                     /* keys with those of the parents written out */
+    size_t longest;                      /* queries of the longest sequence */
+    size_t first_position, end_position; /* of all tokens of the batch */
     /* Of the asked rows when the last layer takes them alone as its queries, else NULL: the first one of each
      * sequence, the end of the keys that its last one sees, the position of each; and the longest sequence of
      * them. */
@@ -122,6 +123,8 @@ typedef struct {
 zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
                                    const zest_model_pair *lanes, const float *const a[2],
                                    float *const qkv[2]);
+/* The sum of the embeddings of tokens, types and positions; the same behind their norm, in lanes->x. */
+zest_status zest_model_embed_sum(zest_model_pass *pass, const zest_model_pair *lanes, float *const out[2]);
 zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
 /* Layer i. The rows that are left behind it come back in *rows. */
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,

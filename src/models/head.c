@@ -32,14 +32,14 @@ static zest_status gather_words(zest_model_runner *runner, const zest_model_unit
                                 size_t count, float *const weight[2], float *const bias[2],
                                 zest_error *error) {
     const zest_model_affine *head = &runner->model->head;
-    int failed = runner->operations->gather(&head->weight, &unit->perturbation, words, count, weight, 0,
-                                            runner->threads, &runner->scratch);
+    int failed = zest_forward_rows(runner->operations, &head->weight, &unit->perturbation, words, count,
+                                   weight, runner->threads, &runner->scratch);
     if (!failed && head->bias.data) {
         zest_weight column = head->bias;
         column.rows = head->bias.columns;
         column.columns = 1;
-        failed = runner->operations->gather(&column, &unit->perturbation, words, count, bias, 0,
-                                            runner->threads, &runner->scratch);
+        failed = zest_forward_rows(runner->operations, &column, &unit->perturbation, words, count, bias,
+                                   runner->threads, &runner->scratch);
     }
     return failed ? zest_model_no_scratch(runner, error) : ZEST_OK;
 }

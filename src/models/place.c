@@ -58,15 +58,25 @@ zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *r
 
 static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
 
-/* The largest matrix as two lanes see it, twice: a device makes the next one while the one before is
- * multiplied. */
-static size_t weight_bytes(const zest_model_runner *runner) {
-    const zest_model_description *is = &runner->model->is;
-    size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = is->inner > q ? is->inner : q;
-    return 2 * 2 * widest * is->width * zest_model_cell(runner);
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Rows of the tables of types and positions that a device makes for the lanes. */
+static size_t made_rows(const zest_model_pass *pass) {
+    const zest_model_description *is = pass->is;
+    size_t positions = is->position_rows ? pass->end_position - pass->first_position : 0;
+    return (zest_gather_makes(is->token_types, pass->rows) ? is->token_types : 0) +
+           (zest_gather_makes(positions, pass->rows) ? positions : 0);
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+/* The largest matrix as two lanes see it, or those rows; twice: a device makes the next one while the one
+ * before is multiplied. */
+static size_t weight_bytes(const zest_model_pass *pass) {
+    const zest_model_description *is = pass->is;
+    size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = larger(is->inner, q);
+    size_t matrix = widest * zest_model_cell(pass->runner), rows = made_rows(pass) * sizeof(float);
+    return 2 * 2 * is->width * larger(matrix, rows);
+}
 
 /* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;
  * beside small weights, and where there is plenty of memory, they may. */
@@ -85,7 +95,7 @@ zest_status zest_model_fit(zest_model_pass *pass) {
     if (!runner->device) return ZEST_OK;
     zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
     size_t cell = zest_model_cell(runner), hidden = plan.hidden / sizeof(float) * cell;
-    size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(runner);
+    size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(pass);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
     size_t most = group_budget(runner) / each;
     pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
@@ -97,7 +107,7 @@ zest_status zest_model_fit(zest_model_pass *pass) {
     while (pass->live > 1 && each + pass->live * hidden > room) pass->live--;
     if (each + hidden <= room) return ZEST_OK;
     size_t row = (work + hidden) / pass->room_rows;
-    size_t rows = room > weight_bytes(runner) ? (room - weight_bytes(runner)) / row : 0;
+    size_t rows = room > weight_bytes(pass) ? (room - weight_bytes(pass)) / row : 0;
     return zest_error_set(
         pass->error, ZEST_ERROR_MEMORY,
         "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "

@@ -37,9 +37,8 @@ void zest_levels_gate(float *x, const float *up, size_t count, zest_activation a
     gate(x, up, count, activation, threads, scratch);
 }
 
-int zest_levels_gather(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                       size_t count, float *const out[2], int add, int threads, zest_scratch *scratch) {
-    return gather(table, perturbation, ids, count, out, add, threads, scratch);
+int zest_levels_gather(const zest_gather *job, int threads, zest_scratch *scratch) {
+    return gather(job, threads, scratch);
 }
 
 const zest_forward zest_forward_avx512 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512, linear);

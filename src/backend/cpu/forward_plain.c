@@ -206,11 +206,13 @@ static void gather_row(const zest_weight *table, const zest_perturbation *p, siz
     }
 }
 
-static int gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
-                  float *const out[2], int add, int threads, zest_scratch *scratch) {
+static int gather(const zest_gather *job, int threads, zest_scratch *scratch) {
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (size_t i = 0; i < count; i++) gather_row(table, p, ids[i], out, i, add);
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t part = 0; part < job->part_count; part++)
+            gather_row(&job->parts[part].table, &job->perturbation, job->parts[part].ids[i], job->out, i,
+                       part || job->add);
     return 0;
 }
 

@@ -15,8 +15,7 @@ void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size
                         zest_scratch *scratch);
 void zest_levels_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
                       zest_scratch *scratch);
-int zest_levels_gather(const zest_weight *table, const zest_perturbation *perturbation, const uint32_t *ids,
-                       size_t count, float *const out[2], int add, int threads, zest_scratch *scratch);
+int zest_levels_gather(const zest_gather *job, int threads, zest_scratch *scratch);
 
 /* A table with its own linear. */
 #define ZEST_LEVELS_TABLE(level, linear)                                                              \

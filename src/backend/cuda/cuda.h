@@ -68,8 +68,8 @@ struct zest_cuda_block {
     size_t size;
 };
 
-/* Weights, biases and gains as the lanes of one operation see them. Some operations' worth exist at once, so
- * that they can be made ahead. */
+/* Weights, biases, gains and rows of tables as the lanes of one operation see them. Some operations' worth
+ * exist at once, so that they can be made ahead. */
 struct zest_cuda_slot {
     zest_cuda_room weights, vectors;
     cudaEvent_t made, used; /* by the stream beside; by the operation */
@@ -233,8 +233,7 @@ void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t
                       zest_scratch *scratch);
 void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
                     zest_scratch *scratch);
-int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
-                     float *const out[2], int add, int threads, zest_scratch *scratch);
+int zest_cuda_gather(const zest_gather *job, int threads, zest_scratch *scratch);
 int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job);
 int zest_cuda_words(zest_device *device, const zest_words *job);
 int zest_cuda_sum_logits(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);

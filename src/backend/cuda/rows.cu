@@ -5,55 +5,76 @@ enum { THREADS = 256 };
 
 /* ---- Gather ---- */
 
+/* Rows of a table as the lanes see them, made before. */
+struct made_rows {
+    const float *rows;
+    const uint32_t *ids;
+    uint32_t first; /* row of the table that the first one is */
+};
+enum { MADE_MOST = ZEST_GATHER_PARTS - 1 };
+
 struct gather_job {
     zest_weight table;
     zest_cuda_pairs pairs;
     const uint32_t *ids;
     void *out;
     int64_t lane;
-    int add, moves[2];
+    unsigned count, add, moves[2];
+    made_rows made[MADE_MOST];
+    int64_t made_lane;
+    int made_count;
 };
 
-/* Four elements that lie side by side. */
-template <class T> struct alignas(4 * sizeof(T)) cells4 { T cell[4]; };
-
-template <class W> static __device__ __forceinline__ float4 widen4(const void *data, uint64_t i) {
-    const cells4<W> four = *(const cells4<W> *)((const W *)data + i);
-    return make_float4(to_float(four.cell[0]), to_float(four.cell[1]), to_float(four.cell[2]),
-                       to_float(four.cell[3]));
-}
-static __device__ __forceinline__ float4 load_weights4(const zest_weight &table, uint64_t i) {
-    if (table.dtype == ZEST_DTYPE_F32) return widen4<float>(table.data, i);
-    if (table.dtype == ZEST_DTYPE_BF16) return widen4<__nv_bfloat16>(table.data, i);
-    return widen4<__half>(table.data, i);
-}
-
-/* A block a row and pair; four elements a thread, those of one block of noise. */
-template <class T> static __global__ void __launch_bounds__(THREADS) gather_kernel(gather_job job) {
-    const uint64_t columns = job.table.columns, i = blockIdx.x, row = job.ids[i] * columns;
-    const int p = (int)blockIdx.y;
-    T *const out = (T *)job.out + p * job.pairs.lanes * job.lane + i * columns;
-    for (uint64_t c = threadIdx.x * 4; c < columns; c += blockDim.x * 4) {
-        float z[4] = {0, 0, 0, 0};
-        if (job.moves[0] | job.moves[1])
-            noise4(job.pairs.seed[p], job.pairs.signs, (job.table.first + row + c) / 4, z);
-        const float4 four = load_weights4(job.table, row + c);
-        const float w[4] = {four.x, four.y, four.z, four.w};
-        for (int l = 0; l < job.pairs.lanes; l++) {
-            cells4<T> *to = (cells4<T> *)(out + l * job.lane + c), cells = {};
-            if (job.add) cells = *to;
+/* x + what was made for eight columns of a row and lane. */
+static __device__ __forceinline__ void add_made8(const gather_job &job, int m, int64_t at, float x[8]) {
+    float more[8];
+    load8(job.made[m].rows + at, more);
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                float x = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], w[j]) : w[j];
-                cells.cell[j] = to_cell<T>(job.add ? to_float(cells.cell[j]) + x : x);
+    for (int j = 0; j < 8; j++) x[j] += more[j];
+}
+
+/* Eight columns of a row a thread, of which it reads the table once for all lanes. The lanes of a pair are
+ * stored last, so that what they add is fetched at once. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS) gather_kernel(const __grid_constant__ gather_job job) {
+    const unsigned columns = (unsigned)job.table.columns, groups = columns / 8;
+    const size_t thread = blockIdx.x * (size_t)THREADS + threadIdx.x, i = thread / groups;
+    if (i >= job.count) return;
+    const unsigned c = (unsigned)(thread - i * groups) * 8;
+    const uint64_t at = (uint64_t)job.ids[i] * columns + c;
+    int64_t made[MADE_MOST] = {};
+#pragma unroll
+    for (int m = 0; m < MADE_MOST; m++)
+        if (m < job.made_count) made[m] = (int64_t)(job.made[m].ids[i] - job.made[m].first) * columns + c;
+    float w[8], z[8] = {}, x[2][8];
+    load_weight8(job.table.data, job.table.dtype, at, w);
+    for (int p = (int)blockIdx.y; p < job.pairs.count; p += (int)gridDim.y) {
+        const int first = p * job.pairs.lanes;
+        T *const out = (T *)job.out + first * job.lane + i * columns + c;
+        if (job.moves[0] | job.moves[1])
+            noise8(job.pairs.seed[p], job.pairs.signs, (job.table.first + at) / 4, z);
+#pragma unroll
+        for (int l = 0; l < 2; l++) {
+            if (l >= job.pairs.lanes) continue;
+            if (job.add) load8(out + l * job.lane, x[l]);
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                const float own = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], w[j]) : w[j];
+                x[l][j] = job.add ? x[l][j] + own : own;
             }
-            *to = cells;
+#pragma unroll
+            for (int m = 0; m < MADE_MOST; m++)
+                if (m < job.made_count) add_made8(job, m, (first + l) * job.made_lane + made[m], x[l]);
         }
+#pragma unroll
+        for (int l = 0; l < 2; l++)
+            if (l < job.pairs.lanes) store8(out + l * job.lane, x[l]);
     }
 }
 
-/* The same for tables that begin or end within a block of noise. */
-template <class T> static __global__ void __launch_bounds__(THREADS) gather_any_kernel(gather_job job) {
+/* A block a row and pair, for tables that begin or end within a block of noise. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS) gather_any_kernel(const __grid_constant__ gather_job job) {
     size_t columns = job.table.columns, i = blockIdx.x;
     int p = (int)blockIdx.y;
     uint64_t row = (uint64_t)job.ids[i] * columns, first = job.table.first + row;
@@ -67,36 +88,98 @@ template <class T> static __global__ void __launch_bounds__(THREADS) gather_any_
             uint64_t c = number - first;
             float w = load_weight(job.table.data, job.table.dtype, row + c);
             for (int l = 0; l < job.pairs.lanes; l++) {
-                T *to = (T *)job.out + (p * job.pairs.lanes + l) * job.lane + i * columns + c;
+                int lane = p * job.pairs.lanes + l;
+                T *to = (T *)job.out + lane * job.lane + i * columns + c;
                 float x = job.moves[l] ? __fmaf_rn(job.pairs.scale[p][l], z[j], w) : w;
-                *to = to_cell<T>(job.add ? to_float(*to) + x : x);
+                if (job.add) x += to_float(*to);
+                for (int m = 0; m < job.made_count; m++)
+                    x += job.made[m].rows[lane * job.made_lane +
+                                          (job.made[m].ids[i] - job.made[m].first) * columns + c];
+                *to = to_cell<T>(x);
             }
         }
     }
 }
 
-template <class T> static void gather(zest_cuda *cuda, const gather_job *job, dim3 grid) {
-    const uint64_t threads = (job->table.columns / 4 + 31) / 32 * 32;
-    const uint64_t fours = job->table.columns | job->table.first | (uint64_t)job->lane;
+template <class T> static void gather(zest_cuda *cuda, const gather_job *job) {
+    const uint64_t columns = job->table.columns;
     const uintptr_t at = (uintptr_t)job->table.data | (uintptr_t)job->out;
-    if (fours % 4 || at % 16)
-        gather_any_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(*job);
-    else
-        gather_kernel<T><<<grid, (unsigned)(threads < THREADS ? threads : THREADS), 0, cuda->stream>>>(*job);
+    const unsigned pairs = (unsigned)job->pairs.count;
+    if ((columns | (uint64_t)job->lane) % 8 || job->table.first % 4 || at % 16) {
+        gather_any_kernel<T><<<dim3(job->count, pairs), THREADS, 0, cuda->stream>>>(*job);
+        return;
+    }
+    unsigned blocks = zest_cuda_blocks(job->count * (columns / 8), THREADS);
+    dim3 grid(blocks, blocks < (unsigned)cuda->processors ? pairs : 1); /* few rows: a block a pair too */
+    gather_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(*job);
 }
 
-int zest_cuda_gather(const zest_weight *table, const zest_perturbation *p, const uint32_t *ids, size_t count,
-                     float *const out[2], int add, int threads, zest_scratch *scratch) {
+/* The rows of a table that a batch uses, as a weight. */
+static zest_weight rows_of(const zest_gather_part *part) {
+    zest_weight rows = part->table;
+    size_t before = part->first_row * rows.columns;
+    rows.data = (const char *)rows.data + before * zest_dtype_size(rows.dtype);
+    rows.first += before;
+    rows.rows = part->row_count;
+    return rows;
+}
+
+/* Makes the rows of further tables; NULL: there is no room. */
+static zest_cuda_slot *make_rows(zest_cuda *cuda, const zest_gather_part *parts, int count,
+                                 const zest_perturbation *p, gather_job *work) {
+    zest_cuda_segment segments[MADE_MOST];
+    int64_t at[MADE_MOST], lane = 0;
+    for (int m = 0; m < count; m++) {
+        at[m] = lane;
+        lane += (int64_t)((parts[m].row_count * parts[m].table.columns + 63) / 64 * 64);
+    }
+    size_t bytes = zest_perturbation_lanes(p) * (size_t)lane * sizeof(float);
+    zest_cuda_slot *slot = zest_cuda_slot_next(cuda, &cuda->linears, bytes, 0);
+    if (!slot) return NULL;
+    for (int m = 0; m < count; m++) {
+        zest_weight rows = rows_of(&parts[m]);
+        float *to = (float *)(void *)slot->weights.data + at[m];
+        segments[m] = zest_cuda_segment_of(&rows, p, to, lane, ZEST_COMPUTE_F32);
+        work->made[m] = {to, parts[m].ids, (uint32_t)parts[m].first_row};
+    }
+    work->made_count = count;
+    work->made_lane = lane;
+    return zest_cuda_make(cuda, slot, segments, (size_t)count, p) ? NULL : slot;
+}
+
+/* One pass over the result: a table whose noise is made on the way, and further ones that are made before. */
+static int gather_pass(zest_cuda *cuda, const zest_gather *job, const zest_gather_part *parts, int further,
+                       int add) {
+    const zest_perturbation *p = &job->perturbation;
+    gather_job work = {};
+    zest_cuda_slot *slot = NULL;
+    work.table = parts->table;
+    work.pairs = zest_cuda_pairs_of(p);
+    work.ids = parts->ids;
+    work.out = job->out[0];
+    if (p->lanes > 1) work.lane = zest_cuda_apart(job->out[0], job->out[1], cuda->base.cell);
+    work.count = (unsigned)job->count;
+    work.add = (unsigned)add;
+    for (int l = 0; l < p->lanes; l++) work.moves[l] = !parts->table.frozen && p->scale[l] != 0;
+    if (further && !(slot = make_rows(cuda, parts + 1, further, p, &work))) return -1;
+    {
+        zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+        ZEST_CUDA_TYPED(cuda->base.compute, T, gather<T>(cuda, &work));
+    }
+    return zest_cuda_launched(cuda, "a gather") || (slot && zest_cuda_slot_used(cuda, slot)) ? -1 : 0;
+}
+
+/* Tables that are not worth making before have a pass each, in order: the sums are the CPU's. */
+int zest_cuda_gather(const zest_gather *job, int threads, zest_scratch *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
-    if (!count) return 0;
-    gather_job job = {*table, zest_cuda_pairs_of(p), ids, out[0], 0, add, {0, 0}};
-    if (p->lanes > 1) job.lane = zest_cuda_apart(out[0], out[1], cuda->base.cell);
-    dim3 grid((unsigned)count, (unsigned)job.pairs.count);
-    for (int l = 0; l < p->lanes; l++) job.moves[l] = !table->frozen && p->scale[l] != 0;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
-    ZEST_CUDA_TYPED(cuda->base.compute, T, gather<T>(cuda, &job, grid));
-    return zest_cuda_launched(cuda, "a gather");
+    if (!job->count) return 0;
+    for (size_t i = 0, next; i < job->part_count; i = next) {
+        next = i + 1;
+        while (next < job->part_count && zest_gather_makes(job->parts[next].row_count, job->count)) next++;
+        if (gather_pass(cuda, job, job->parts + i, (int)(next - i - 1), job->add || i)) return -1;
+    }
+    return 0;
 }
 
 /* ---- Rotary ---- */
