@@ -75,9 +75,6 @@ __device__ __forceinline__ void cluster_sync() {
 __device__ __forceinline__ void some_sync(int name, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
-__device__ __forceinline__ void some_arrive(int name, int threads) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
 
 /* ---- Tiles between memory and shared memory ---- */
 
