@@ -1,5 +1,5 @@
-/* What the files of the forward pass share: forward.c (batches, lanes), layers.c, head.c, losses.c,
- * generate.c. */
+/* What the files of the forward pass share: prepare.c (a batch), forward.c (lanes), embed.c, layers.c,
+ * attention.c, head.c, losses.c, generate.c; runner.c and place.c (where it happens). */
 #ifndef ZEST_MODELS_FORWARD_INTERNAL_H
 #define ZEST_MODELS_FORWARD_INTERNAL_H
 
@@ -117,16 +117,30 @@ typedef struct {
     } at;
 } zest_model_pass;
 
-/* ---- layers.c ---- */
+/* ---- embed.c ---- */
+
+/* The sum of the embeddings of tokens, types and positions; the same behind their norm, in lanes->x. */
+zest_status zest_model_embed_sum(zest_model_pass *pass, const zest_model_pair *lanes, float *const out[2]);
+zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
+
+/* ---- attention.c ---- */
 
 /* q, k and v of all rows, side by side. */
 zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
                                    const zest_model_pair *lanes, const float *const a[2],
                                    float *const qkv[2]);
-/* The sum of the embeddings of tokens, types and positions; the same behind their norm, in lanes->x. */
-zest_status zest_model_embed_sum(zest_model_pass *pass, const zest_model_pair *lanes, float *const out[2]);
-zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
-/* Layer i. The rows that are left behind it come back in *rows. */
+/* The first half of layer i. The rows that are left behind it come back in *rows. */
+zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
+                                       size_t *rows);
+
+/* ---- layers.c ---- */
+
+/* A linear map within a layer, between rows without gaps. */
+zest_status zest_model_map(zest_model_pass *pass, const zest_model_pair *lanes,
+                           const zest_model_affine *affine, const float *const a[2], size_t rows,
+                           size_t inputs, float *const out[2], size_t outputs, const float *const residual[2],
+                           zest_activation activation);
+/* Layer i, as above. */
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                   size_t *rows);
 
@@ -166,16 +180,25 @@ static inline float *zest_model_at(const zest_model_runner *runner, const float 
     return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_cell(runner));
 }
 
-/* ---- forward.c ---- */
+/* ---- runner.c ---- */
 
 /* A runner for another view of the same model, with memory of its own on the other's device. */
 zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,
                                      zest_model_runner **runner, zest_error *error);
 
+/* ---- prepare.c ---- */
+
 /* Checks a request and numbers its rows, for those who go through the layers themselves. zest_model_embed
  * needs room in runner->a beside. */
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
                                zest_model_pass *pass, zest_error *error);
+/* For the way of a group of lanes through a layer. */
+zest_status zest_model_make_room(zest_model_pass *pass);
+
+/* ---- Lanes ---- */
+
+/* float *[2] seen as read-only, which C does not do by itself. */
+#define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
 
 /* Where the first two lanes lie in a room: one behind the other. */
 static inline void zest_model_halves(const zest_model_room *room, size_t offset, float *out[2]) {
@@ -195,9 +218,6 @@ static inline size_t zest_model_apart(const zest_model_runner *runner, const flo
 }
 
 /* ---- forward.c ---- */
-
-/* float *[2] seen as read-only, which C does not do by itself. */
-#define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
 
 /* out = act(a W' + b) + residual, for the lanes of p. residual may be NULL. */
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,

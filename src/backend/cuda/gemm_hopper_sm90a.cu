@@ -55,8 +55,8 @@ template <class T> static hopper_product kernel_for(const hopper_job *work) {
 }
 
 static int launch(zest_cuda *cuda, const hopper_job *work) {
-    const hopper_product kernel = cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(work)
-                                                                          : kernel_for<__half>(work);
+    const hopper_product kernel =
+        cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(work) : kernel_for<__half>(work);
     unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work->work < most ? work->work : most;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
@@ -70,8 +70,7 @@ static int launch(zest_cuda *cuda, const hopper_job *work) {
     config.numAttrs = 1;
     zest_cuda_watch_one watch(cuda, ZEST_TIME_GEMM);
     return zest_cuda_failed(
-               cuda,
-               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
+               cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
                "a product's shared memory") ||
            zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *work), "a product");
 }
