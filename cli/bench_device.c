@@ -29,12 +29,13 @@ static double operations_of(const zest_bench_job *b) {
     double width = (double)is->width, q = (double)(is->heads * is->head_size),
            kv = (double)(is->kv_heads * is->head_size), rows = (double)b->work.count;
     double asked = (double)(is->causal ? objective->item_starts[objective->items] : objective->items);
-    /* A row's, but for its key and value: in the last layer the asked ones' alone. */
-    double rest = 2 * q * width + (is->gated ? 3 : 2) * width * (double)is->inner;
-    double before = (double)is->layers - 1, pairs, last_pairs;
+    double behind =
+        q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
+    double before = (double)is->layers - 1, queries = is->fused_qkv ? rows : asked, pairs, last_pairs;
     count_pairs(b, &pairs, &last_pairs);
-    double sum = (before + 1) * rows * width * 2 * kv + (before * rows + asked) * rest +
-                 2 * q * (before * pairs + last_pairs);
+    if (is->fused_qkv) last_pairs = pairs; /* whose matrix gives all queries anyway */
+    double sum = (before + 1) * rows * width * 2 * kv + (before * rows + queries) * width * q +
+                 (before * rows + asked) * behind + 2 * q * (before * pairs + last_pairs);
     sum +=
         asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
     if (is->head_transform) sum += asked * width * width;
