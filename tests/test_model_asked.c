@@ -54,6 +54,7 @@ static void check_asking(zest_model_runner *runner, zest_model_request *request,
     zest_model_pass pass;
     request->rows = asks->rows, request->row_count = asks->count, request->user = &job;
     assert_done(zest_model_prepare(runner, request, &pass, error));
+    zest_model_number_asked(&pass);
     assert_int_equal(pass.asked_starts != NULL, !is->fused_qkv && (is->causal ? asks->causal : asks->other));
     assert_done(zest_model_forward(runner, request, error));
     for (size_t l = 0; l < LANES; l++)
@@ -107,6 +108,7 @@ static void test_parents(void **state) {
         .lanes = &itself, .lane_count = 1, .batch = objective->batch, .rows = &row, .row_count = 1};
     zest_model_pass pass;
     assert_done(zest_model_prepare(runner, &request, &pass, error));
+    zest_model_number_asked(&pass);
     assert_null(pass.asked_starts);
     zest_model_runner_free(runner);
     zest_model_free(model);

@@ -169,6 +169,7 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_model_reque
     zest_model_pass pass;
     zest_status status = zest_model_prepare(runner, request, &pass, error);
     if (status) return status;
+    zest_model_number_asked(&pass);
     status = list_pairs(&pass);
     if (!status) status = zest_model_fit(&pass);
     if (!status) status = zest_model_make_room(&pass);

@@ -192,6 +192,8 @@ zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_m
  * needs room in runner->a beside. */
 zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_request *request,
                                zest_model_pass *pass, zest_error *error);
+/* Finds out whether the asked rows can be the last layer's only queries: then pass->asked_starts is set. */
+void zest_model_number_asked(zest_model_pass *pass);
 /* For the way of a group of lanes through a layer. */
 zest_status zest_model_make_room(zest_model_pass *pass);
 

@@ -104,17 +104,21 @@ static size_t number_asked_of(zest_model_pass *pass, size_t s, size_t first) {
     return r;
 }
 
-/* Whether the asked rows can be the last layer's only queries: they stand in the order of their sequences,
- * and keys where the rows left them. A fused matrix gives all queries anyway. */
-static int number_asked(zest_model_pass *pass) {
+/* They can when they stand in the order of their sequences, and keys where the rows left them. A fused matrix
+ * gives all queries anyway. */
+void zest_model_number_asked(zest_model_pass *pass) {
     const zest_model_batch *batch = pass->request->batch;
-    if (!pass->request->rows || pass->request->cache || batch->parents || pass->is->fused_qkv) return 0;
+    if (!pass->request->rows || pass->request->cache || batch->parents || pass->is->fused_qkv) return;
+    pass->asked_starts = pass->key_starts + batch->sequences + 1;
+    pass->asked_ends = pass->asked_starts + batch->sequences + 1;
+    pass->asked_positions = pass->asked_ends + batch->sequences;
     size_t r = 0;
     for (size_t s = 0; s < batch->sequences && r != SIZE_MAX; s++) r = number_asked_of(pass, s, r);
     pass->asked_starts[batch->sequences] = (uint32_t)r;
-    return r == pass->asked;
+    if (r != pass->asked) pass->asked_starts = pass->asked_ends = pass->asked_positions = NULL;
 }
 
+/* Room for what is numbered, the asked rows included. */
 static zest_status make_tables(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     size_t sequences = pass->request->batch->sequences;
@@ -129,9 +133,6 @@ static zest_status make_tables(zest_model_pass *pass) {
     pass->table_rows = pass->positions + pass->rows;
     pass->types = pass->table_rows + pass->rows;
     pass->key_starts = pass->types + pass->rows;
-    pass->asked_starts = pass->key_starts + sequences + 1;
-    pass->asked_ends = pass->asked_starts + sequences + 1;
-    pass->asked_positions = pass->asked_ends + sequences;
     return ZEST_OK;
 }
 
@@ -157,7 +158,6 @@ static zest_status number_rows(zest_model_pass *pass) {
         }
     }
     pass->key_starts[batch->sequences] = (uint32_t)pass->key_rows;
-    if (!number_asked(pass)) pass->asked_starts = pass->asked_ends = pass->asked_positions = NULL;
     if (pass->key_rows > UINT32_MAX)
         return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
     return reach_position(runner, pass->end_position, pass->error);
@@ -206,6 +206,5 @@ zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_reque
     pass->kv_width = is->kv_heads * is->head_size;
     pass->stride = pass->q_width + 2 * pass->kv_width;
     pass->span = larger(pass->stride, is->width);
-    status = number_rows(pass);
-    return status;
+    return number_rows(pass);
 }
