@@ -171,6 +171,8 @@ zest_status zest_model_room_for(zest_model_runner *runner, zest_model_room *room
 zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *room, size_t lanes,
                                    size_t each, zest_error *error);
 
+static inline size_t zest_model_larger(size_t a, size_t b) { return a > b ? a : b; }
+
 static inline size_t zest_model_cell(const zest_model_runner *runner) {
     return runner->device ? runner->device->cell : sizeof(float);
 }

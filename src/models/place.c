@@ -59,7 +59,6 @@ zest_status zest_model_room_floats(zest_model_runner *runner, zest_model_room *r
 static size_t bytes_of(const zest_model_room *room) { return room->count * room->cell; }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* Rows of the tables of types and positions that a device makes for the lanes. */
 static size_t made_rows(const zest_model_pass *pass) {
@@ -73,9 +72,9 @@ static size_t made_rows(const zest_model_pass *pass) {
  * before is multiplied. */
 static size_t weight_bytes(const zest_model_pass *pass) {
     const zest_model_description *is = pass->is;
-    size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = larger(is->inner, q);
+    size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = zest_model_larger(is->inner, q);
     size_t matrix = widest * zest_model_cell(pass->runner), rows = made_rows(pass) * sizeof(float);
-    return 2 * 2 * is->width * larger(matrix, rows);
+    return 2 * 2 * is->width * zest_model_larger(matrix, rows);
 }
 
 /* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;

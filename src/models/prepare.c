@@ -4,8 +4,6 @@
 
 #include "models/forward_internal.h"
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
 static zest_status refuse(zest_error *error, const char *why, size_t sequence) {
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "sequence %zu of the batch %s", sequence, why);
 }
@@ -100,7 +98,7 @@ static size_t number_asked_of(zest_model_pass *pass, size_t s, size_t first) {
     }
     pass->asked_starts[s] = (uint32_t)first;
     pass->asked_ends[s] = !causal ? starts[s + 1] : r > first ? rows[r - 1] + 1 : starts[s];
-    pass->asked_longest = larger(pass->asked_longest, r - first);
+    pass->asked_longest = zest_model_larger(pass->asked_longest, r - first);
     return r;
 }
 
@@ -165,12 +163,14 @@ static zest_status number_rows(zest_model_pass *pass) {
 
 /* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the
  * MLP). */
-static size_t behind_norm(const zest_model_description *is) { return larger(is->width, is->embedding_width); }
+static size_t behind_norm(const zest_model_description *is) {
+    return zest_model_larger(is->width, is->embedding_width);
+}
 
 static size_t inside_layer(const zest_model_description *is) {
     size_t q = is->heads * is->head_size, qkv = q + 2 * is->kv_heads * is->head_size;
-    size_t widest = larger(larger(qkv, is->width) + q, is->inner * (is->gated ? 2 : 1));
-    return larger(widest, behind_norm(is));
+    size_t widest = zest_model_larger(zest_model_larger(qkv, is->width) + q, is->inner * (is->gated ? 2 : 1));
+    return zest_model_larger(widest, behind_norm(is));
 }
 
 zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs) {
@@ -201,10 +201,10 @@ zest_status zest_model_prepare(zest_model_runner *runner, const zest_model_reque
     *pass = (zest_model_pass){.runner = runner, .request = request, .is = is, .error = error};
     pass->rows = request->batch->starts[request->batch->sequences];
     pass->asked = request->rows ? request->row_count : pass->rows;
-    pass->room_rows = larger(pass->rows, pass->asked);
+    pass->room_rows = zest_model_larger(pass->rows, pass->asked);
     pass->q_width = is->heads * is->head_size;
     pass->kv_width = is->kv_heads * is->head_size;
     pass->stride = pass->q_width + 2 * pass->kv_width;
-    pass->span = larger(pass->stride, is->width);
+    pass->span = zest_model_larger(pass->stride, is->width);
     return number_rows(pass);
 }
