@@ -22,7 +22,7 @@ struct hopper_job {
     unsigned outputs, pieces;             /* pieces: of 64 inputs */
     unsigned heights, widths, band, work; /* tiles a lane, heights and bands in clusters; all of them */
     int a_moves, weight_moves;            /* 0: the same for all lanes */
-    int residual_there, activation;
+    int residual_there;
     float bend[2]; /* x / (1 + 2^(bend[0] x + bend[1] x^3)): SiLU and the tanh form of GELU */
 };
 

@@ -36,7 +36,6 @@ static hopper_job job_of(const zest_gemm *job) {
     work.a_moves = job->a_lane != 0;
     work.weight_moves = job->weight_lane != 0;
     work.residual_there = job->residual != NULL;
-    work.activation = job->activation;
     work.bend[0] = silu ? -1.44269504f : -2.30220819f; /* -log2(e), and times sqrt(8/pi) */
     work.bend[1] = silu ? 0.0f : -0.102943243f;        /* that times 0.044715 */
     return work;
@@ -46,17 +45,17 @@ static hopper_job job_of(const zest_gemm *job) {
 
 typedef void (*hopper_product)(hopper_job);
 
-template <class T> static hopper_product kernel_for(const hopper_job *work) {
-    if (work->residual_there) return hopper_kernel<T, HOPPER_RESIDUAL>;
-    if (work->activation == ZEST_ACT_GELU) return hopper_kernel<T, HOPPER_GELU>;
-    if (work->activation == ZEST_ACT_GELU_TANH || work->activation == ZEST_ACT_SILU)
+template <class T> static hopper_product kernel_for(const zest_gemm *job) {
+    if (job->residual) return hopper_kernel<T, HOPPER_RESIDUAL>;
+    if (job->activation == ZEST_ACT_GELU) return hopper_kernel<T, HOPPER_GELU>;
+    if (job->activation == ZEST_ACT_GELU_TANH || job->activation == ZEST_ACT_SILU)
         return hopper_kernel<T, HOPPER_BENT>;
-    return work->activation == ZEST_ACT_RELU ? hopper_kernel<T, HOPPER_RELU> : hopper_kernel<T, HOPPER_PLAIN>;
+    return job->activation == ZEST_ACT_RELU ? hopper_kernel<T, HOPPER_RELU> : hopper_kernel<T, HOPPER_PLAIN>;
 }
 
-static int launch(zest_cuda *cuda, const hopper_job *work) {
+static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
     const hopper_product kernel =
-        cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(work) : kernel_for<__half>(work);
+        cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(job) : kernel_for<__half>(job);
     unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work->work < most ? work->work : most;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
@@ -95,7 +94,7 @@ int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
     if (!suits(cuda, job)) return 1;
     hopper_job work = job_of(job);
     if (describe_all(cuda, job, &work)) return 1;
-    return launch(cuda, &work) ? -1 : 0;
+    return launch(cuda, job, &work) ? -1 : 0;
 }
 
 int zest_cuda_hopper_open(zest_cuda *cuda) {
