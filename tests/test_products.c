@@ -166,10 +166,157 @@ static void a_nan_stays_in_own_products(void **state) {
     device_verdict();
 }
 
+/* ---- A norm behind the product ---- */
+
+/* By whom the product is done, and how its norm: late is for blocks that do not wait for each other. */
+static const char *const norm_ways[][2] = {
+    {"own", "together"}, {"own", "late"}, {"own", "apart"}, {"cublas", "together"}};
+
+/* Rows of one tile and of several, of parts of tiles; few and many inputs; more tiles than a GPU does at
+ * once.
+ */
+static const product_case norm_cases[] = {
+    {1, 256, 256, 1, 0, 1, 0, ZEST_ACT_NONE},   {129, 256, 768, 2, 0, 1, 0, ZEST_ACT_NONE},
+    {257, 520, 264, 1, 0, 1, 0, ZEST_ACT_NONE}, {70, 64, 136, 1, 0, 1, 0, ZEST_ACT_NONE},
+    {70, 256, 50, 1, 0, 1, 0, ZEST_ACT_NONE},   {1100, 256, 520, 5, 0, 1, 0, ZEST_ACT_NONE},
+    {300, 776, 1032, 3, 0, 1, 1, ZEST_ACT_NONE}};
+
+typedef struct {
+    operands o;
+    zest_norm norm;
+} norm_operands;
+
+static norm_operands make_with_norm(const product_case *c) {
+    norm_operands n = {.o = make(c), .norm = {.epsilon = 1e-5f, .width = c->outputs}};
+    n.norm.gain = weight(ZEST_DTYPE_BF16, 1, c->outputs, 16, 1.0f, 20000000);
+    n.norm.bias = weight(ZEST_DTYPE_BF16, 1, c->outputs, 17, 0.5f, 30000000);
+    for (size_t i = 0; i < 2 * c->pairs * n.o.out_lane; i++) n.o.residual[i] += 5; /* a mean to take away */
+    return n;
+}
+
+static void discard_with_norm(norm_operands *n) {
+    release(&n->norm.gain), release(&n->norm.bias);
+    discard(&n->o);
+}
+
+/* In place, as the layers of a model ask for it. */
+static void multiply_and_norm(zest_device *device, const product_case *c, norm_operands *n, float *got) {
+    zest_scratch scratch = {.device = device};
+    operands *o = &n->o;
+    zest_linear job = job_of(c, o);
+    zest_norm norm = n->norm;
+    const size_t out = 2 * c->pairs * o->out_lane;
+    job.weight = device_put_weight(device, &o->weight);
+    job.bias = device_put_weight(device, &o->bias);
+    norm.gain = device_put_weight(device, &n->norm.gain);
+    norm.bias = device_put_weight(device, &n->norm.bias);
+    job.perturbation.more = o->pairs + 1, job.perturbation.more_count = c->pairs - 1;
+    job.a[0] = device_put_cells(device, o->a, 2 * c->pairs * o->a_lane);
+    job.a[1] = further(job.a[0], o->a_lane, device->cell);
+    job.out[0] = device_put_cells(device, o->residual, out);
+    job.out[1] = further(job.out[0], o->out_lane, device->cell);
+    job.residual[0] = job.out[0], job.residual[1] = job.out[1];
+    job.norm = &norm;
+    device_fine(device, device->operations->linear(&job, 1, &scratch));
+    device_get_cells(device, job.out[0], out, got);
+}
+
+static void expect_norm(const product_case *c, const norm_operands *n, zest_compute compute, float *out) {
+    zest_scratch plain = {0};
+    expect(c, &n->o, compute, out);
+    for (size_t i = 0; i < c->pairs; i++) {
+        zest_norm job = n->norm;
+        job.rows = c->rows;
+        job.perturbation = n->o.pairs[i];
+        for (size_t l = 0; l < 2; l++) job.x[l] = job.out[l] = out + (2 * i + l) * n->o.out_lane;
+        assert_int_equal(zest_forward_plain.norm(&job, 1, &plain), 0);
+    }
+    free(plain.data);
+}
+
+static zest_device *open_norm_way(size_t way, zest_compute compute) {
+    assert_int_equal(setenv("ZEST_CUDA_GEMM", norm_ways[way][0], 1), 0);
+    assert_int_equal(setenv("ZEST_CUDA_NORM", norm_ways[way][1], 1), 0);
+    zest_device *device = device_open(compute);
+    assert_int_equal(unsetenv("ZEST_CUDA_GEMM"), 0);
+    assert_int_equal(unsetenv("ZEST_CUDA_NORM"), 0);
+    return device;
+}
+
+static void norms_behind_products_are_right(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        zest_device *devices[COUNT(norm_ways)];
+        for (size_t w = 0; w < COUNT(norm_ways); w++) devices[w] = open_norm_way(w, device_computes[which]);
+        for (size_t i = 0; i < COUNT(norm_cases); i++) {
+            const product_case *c = &norm_cases[i];
+            norm_operands n = make_with_norm(c);
+            const size_t lanes = 2 * c->pairs;
+            float *got = room(lanes * n.o.out_lane), *expected = room(lanes * n.o.out_lane);
+            for (size_t w = 0; w < COUNT(norm_ways); w++) {
+                char what[96];
+                multiply_and_norm(devices[w], c, &n, got);
+                if (!w) expect_norm(c, &n, device_computes[which], expected);
+                snprintf(what, sizeof what, "%s, %s, %s, %zu x %zu x %zu", device_names[which],
+                         norm_ways[w][0], norm_ways[w][1], c->rows, c->inputs, c->outputs);
+                /* rounded before the norm, around 5, and behind it */
+                device_same(got, expected, lanes * c->rows, c->outputs, c->outputs,
+                            1e-5 * sqrt((double)c->inputs) + 24 * device_step[which], what);
+            }
+            free(got), free(expected);
+            discard_with_norm(&n);
+        }
+        for (size_t w = 0; w < COUNT(norm_ways); w++) zest_device_close(devices[w]);
+    }
+    device_verdict();
+}
+
+/* Blocks meet at the same places in every product: what one leaves behind there must not show in the next. */
+static void norms_repeat(void **state) {
+    const product_case *c = &norm_cases[5];
+    zest_device *device = open_norm_way(0, ZEST_COMPUTE_BF16);
+    norm_operands n = make_with_norm(c);
+    const size_t count = 2 * c->pairs * n.o.out_lane;
+    float *first = room(count), *again = room(count);
+    (void)state;
+    multiply_and_norm(device, c, &n, first);
+    for (int i = 0; i < 20; i++) {
+        multiply_and_norm(device, c, &n, again);
+        assert_memory_equal(first, again, count * sizeof *first);
+    }
+    free(first), free(again);
+    discard_with_norm(&n);
+    zest_device_close(device);
+}
+
+static void a_nan_stays_in_its_norm(void **state) {
+    const product_case c = {300, 256, 520, 1, 0, 1, 0, ZEST_ACT_NONE};
+    (void)state;
+    for (size_t w = 0; w < COUNT(norm_ways); w++) {
+        zest_device *device = open_norm_way(w, ZEST_COMPUTE_BF16);
+        norm_operands n = make_with_norm(&c);
+        float *got = room(2 * n.o.out_lane);
+        n.o.a[267 * c.inputs + 5] = NAN;
+        multiply_and_norm(device, &c, &n, got);
+        for (size_t i = 0; i < 2 * n.o.out_lane; i++)
+            if (!isnan(got[i]) != (i / c.outputs != 267)) {
+                printf("%s, %s: element %zu of row %zu is %g\n", norm_ways[w][0], norm_ways[w][1],
+                       i % c.outputs, i / c.outputs, (double)got[i]);
+                device_complaints++;
+                break;
+            }
+        free(got);
+        discard_with_norm(&n);
+        zest_device_close(device);
+    }
+    device_verdict();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_products_are_right),
-        cmocka_unit_test(a_nan_stays_in_own_products),
+        cmocka_unit_test(own_products_are_right),          cmocka_unit_test(a_nan_stays_in_own_products),
+        cmocka_unit_test(norms_behind_products_are_right), cmocka_unit_test(norms_repeat),
+        cmocka_unit_test(a_nan_stays_in_its_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

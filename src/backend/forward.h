@@ -64,6 +64,17 @@ typedef enum {
     ZEST_COMPUTE_F16   /* the same with fp16; devices only */
 } zest_compute;
 
+/* out = (x - mean)/sqrt(var + eps) g + b, or with rms x/sqrt(mean x^2 + eps) g; g and b perturbed. */
+typedef struct {
+    zest_weight gain, bias;
+    int rms;
+    float epsilon;
+    zest_perturbation perturbation;
+    const float *x[2];
+    float *out[2];
+    size_t rows, width;
+} zest_norm;
+
 /* Further matrices for the same inputs, whose outputs stand behind those of the first; with `transposed`
  * matrices for further inputs, which stand behind those of the first. Devices only. */
 typedef struct {
@@ -91,19 +102,12 @@ typedef struct {
     size_t more_count; /* at most ZEST_LINEAR_MORE */
     int wide;          /* a device's results and residuals are floats whatever the compute */
     int steady;        /* a device chooses its way by the sizes alone, not by time: results repeat */
+    /* Devices only: the norm that the results' rows, which have no gaps then, go through where they are. Of
+     * it neither x, out and rows nor the perturbation are looked at. With a residual, without an activation.
+     */
+    const zest_norm *norm;
 } zest_linear;
 enum { ZEST_LINEAR_MORE = 2 };
-
-/* out = (x - mean)/sqrt(var + eps) g + b, or with rms x/sqrt(mean x^2 + eps) g; g and b perturbed. */
-typedef struct {
-    zest_weight gain, bias;
-    int rms;
-    float epsilon;
-    zest_perturbation perturbation;
-    const float *x[2];
-    float *out[2];
-    size_t rows, width;
-} zest_norm;
 
 /* A table, and which of its rows the rows of a result take. */
 typedef struct {

@@ -343,8 +343,9 @@ zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const ze
             : attend_all(pass, i, lanes, is->norm_after ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), context);
     if (status) return status;
     *rows = narrows(pass, i) ? pass->asked : pass->rows;
-    status = zest_model_map(pass, lanes, &layer->out, ZEST_CONST2(context), *rows, pass->q_width,
-                            is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
-    if (!status && is->norm_after) status = norm1(pass, layer, lanes, ZEST_CONST2(a), lanes->x, *rows);
-    return status;
+    if (is->norm_after)
+        return zest_model_map_and_norm(pass, lanes, &layer->out, &layer->norm1, ZEST_CONST2(context), *rows,
+                                       pass->q_width);
+    return zest_model_map(pass, lanes, &layer->out, ZEST_CONST2(context), *rows, pass->q_width, lanes->x,
+                          is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
 }

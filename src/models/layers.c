@@ -9,6 +9,46 @@ zest_status zest_model_map(zest_model_pass *pass, const zest_model_pair *lanes,
                              inputs, out, outputs, residual, activation, pass->error);
 }
 
+/* On a device the norm is part of the product's job. */
+static zest_status map_and_norm_there(zest_model_pass *pass, const zest_model_pair *lanes,
+                                      const zest_model_affine *affine, const zest_norm *norm,
+                                      const float *const from[2], size_t rows, size_t inputs) {
+    zest_model_runner *runner = pass->runner;
+    zest_linear job = {.weight = affine->weight,
+                       .bias = affine->bias,
+                       .transposed = pass->is->transposed,
+                       .perturbation = lanes->perturbation,
+                       .a = {from[0], from[1]},
+                       .rows = rows,
+                       .a_stride = inputs,
+                       .out = {lanes->x[0], lanes->x[1]},
+                       .out_stride = pass->is->width,
+                       .residual = {lanes->x[0], lanes->x[1]},
+                       .residual_stride = pass->is->width,
+                       .compute = runner->compute,
+                       .steady = runner->steady,
+                       .norm = norm};
+    return runner->operations->linear(&job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, pass->error)
+               : ZEST_OK;
+}
+
+zest_status zest_model_map_and_norm(zest_model_pass *pass, const zest_model_pair *lanes,
+                                    const zest_model_affine *affine, const zest_model_affine *norm,
+                                    const float *const from[2], size_t rows, size_t inputs) {
+    const zest_model_description *is = pass->is;
+    const zest_norm job = {
+        .gain = norm->weight, .bias = norm->bias, .rms = is->rms, .epsilon = is->epsilon, .width = is->width};
+    if (pass->runner->device) return map_and_norm_there(pass, lanes, affine, &job, from, rows, inputs);
+    float *a[2];
+    zest_model_halves(&pass->runner->a, 0, a);
+    zest_status status = zest_model_map(pass, lanes, affine, from, rows, inputs, a, is->width,
+                                        ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
+    return status ? status
+                  : zest_model_norm(pass->runner, norm, &lanes->perturbation, ZEST_CONST2(a), lanes->x, rows,
+                                    is->width, pass->error);
+}
+
 static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes, size_t rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_description *is = pass->is;
@@ -32,13 +72,11 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
         pass->runner->operations->gate(zest_model_lane_at(ZEST_CONST2(gate), l),
                                        zest_model_lane_at(ZEST_CONST2(up), l), rows * is->inner,
                                        is->activation, pass->runner->threads, &pass->runner->scratch);
-    status = zest_model_map(pass, lanes, &layer->down, is->gated ? ZEST_CONST2(gate) : ZEST_CONST2(up), rows,
-                            is->inner, is->norm_after ? a : lanes->x, is->width, ZEST_CONST2(lanes->x),
-                            ZEST_ACT_NONE);
-    if (!status && is->norm_after)
-        status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(a), lanes->x,
-                                 rows, is->width, pass->error);
-    return status;
+    const float *const inner[2] = {is->gated ? gate[0] : up[0], is->gated ? gate[1] : up[1]};
+    if (is->norm_after)
+        return zest_model_map_and_norm(pass, lanes, &layer->down, &layer->norm2, inner, rows, is->inner);
+    return zest_model_map(pass, lanes, &layer->down, inner, rows, is->inner, lanes->x, is->width,
+                          ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
 }
 
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,

@@ -31,8 +31,16 @@ struct zest_cublas {
     cublasLtHandle_t handle;
 };
 
-/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], rows of D are rows of A; all types
- * but `out` are the compute's. */
+/* Of the rows of a product's result, which have no gaps then. */
+struct zest_gemm_norm {
+    int there, rms;
+    const float *gain, *bias; /* NULL: none */
+    int64_t lane;             /* between those of the lanes */
+    float epsilon;
+};
+
+/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], then norm; rows of D are rows of A;
+ * all types but `out` are the compute's. */
 struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
@@ -44,6 +52,7 @@ struct zest_gemm {
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
     zest_activation activation;                                      /* NONE with a residual */
+    zest_gemm_norm norm;
 };
 
 struct zest_gemm_plan {
@@ -53,10 +62,14 @@ struct zest_gemm_plan {
     size_t rows, inputs; /* for which the algorithm is known to be good */
     int own;             /* our kernel's, not cuBLASLt's */
 };
-enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 64 << 20 };
+enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 48 << 20, ZEST_CUDA_PARTS = 16 << 20 };
 
 /* By whom: cuBLASLt, the faster one of it and our own kernel, or our own wherever it can. */
 enum zest_products { ZEST_PRODUCTS_CUBLAS, ZEST_PRODUCTS_FASTEST, ZEST_PRODUCTS_OWN };
+
+/* Norms behind a product: its kernel does them where it can, or their own; late: for tests, the product's
+ * kernel never waits for the other parts of a row. */
+enum zest_norms { ZEST_NORMS_TOGETHER, ZEST_NORMS_APART, ZEST_NORMS_LATE };
 
 struct zest_cuda_room {
     char *data;
@@ -98,6 +111,8 @@ struct zest_cuda {
     int has_changed;
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
+    zest_cuda_room
+        parts; /* of rows (gemm_hopper_norm.cuh), and two counts behind; none before and behind a product */
     zest_cuda_ring linears, norms;
     zest_cuda_room aside;   /* a residual that a product would overwrite */
     zest_cuda_room scratch; /* of one operation */
@@ -105,6 +120,7 @@ struct zest_cuda {
     size_t plan_next;
     int tune; /* choose among algorithms by their time */
     zest_products products;
+    zest_norms norm_way;
     int split;      /* fp32 products by bf16 ones */
     unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;
@@ -163,6 +179,8 @@ int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
 
 /* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job);
+/* Whether it would do the job's norm. */
+int zest_cuda_hopper_norms(const zest_cuda *cuda, const zest_gemm *job);
 /* For GPUs of compute capability 9.0; not called: every job is refused, here and in
  * attention_hopper_sm90a.cu. */
 int zest_cuda_hopper_open(zest_cuda *cuda);
@@ -219,6 +237,14 @@ struct zest_cuda_swept {
 /* All of them, on the host and to be freed, and how the launch is to be; NULL: no memory. */
 zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
                                       unsigned *turns);
+
+/* ---- norm.cu ---- */
+
+/* The lanes' gains and biases, for what is queued next; NULL: they could not be made. */
+zest_cuda_slot *zest_cuda_norm_vectors(zest_cuda *cuda, const zest_norm *job, const zest_perturbation *p,
+                                       zest_gemm_norm *norm);
+/* The norm of a product's result, which has been made. */
+int zest_cuda_norm_result(zest_cuda *cuda, const zest_gemm *done);
 
 /* ---- The operations ---- */
 

@@ -258,6 +258,11 @@ static zest_products products_of(const char *wish) {
     return wish && !strcmp(wish, "own") ? ZEST_PRODUCTS_OWN : ZEST_PRODUCTS_FASTEST;
 }
 
+static zest_norms norms_of(const char *wish) {
+    if (wish && !strcmp(wish, "apart")) return ZEST_NORMS_APART;
+    return wish && !strcmp(wish, "late") ? ZEST_NORMS_LATE : ZEST_NORMS_TOGETHER;
+}
+
 extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
     zest_cuda *cuda = (zest_cuda *)calloc(1, sizeof *cuda);
     *device = NULL;
@@ -271,6 +276,7 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     const char *plain = getenv("ZEST_CUDA_F32");
     cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
     cuda->products = products_of(getenv("ZEST_CUDA_GEMM"));
+    cuda->norm_way = norms_of(getenv("ZEST_CUDA_NORM"));
     const char *ahead = getenv("ZEST_CUDA_AHEAD");
     cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
                                                                                  : ZEST_CUDA_SLOTS;

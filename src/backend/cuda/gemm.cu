@@ -121,15 +121,23 @@ static int multiply_apart(zest_cuda *cuda, const zest_gemm *job) {
         if (job->bias) one.bias = (const char *)job->bias + b * job->bias_lane * (int64_t)wide;
         if (job->residual)
             one.residual = (const char *)job->residual + b * job->residual_lane * (int64_t)wide;
+        if (one.norm.gain) one.norm.gain += b * one.norm.lane;
+        if (one.norm.bias) one.norm.bias += b * one.norm.lane;
         one.weight_lane = one.a_lane = one.out_lane = one.bias_lane = one.residual_lane = 0;
         int result = zest_cuda_multiply(cuda, &one);
         if (result < 0) return -1;
-        if (result && multiply_plainly(cuda, &one)) return -1;
+        if (result && (multiply_plainly(cuda, &one) || (one.norm.there && zest_cuda_norm_result(cuda, &one))))
+            return -1;
     }
     return 0;
 }
 
 int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job) {
+    if (job->norm.there && !zest_cuda_hopper_norms(cuda, job)) {
+        zest_gemm bare = *job;
+        bare.norm.there = 0;
+        return zest_cuda_gemm(cuda, &bare) || zest_cuda_norm_result(cuda, job) ? -1 : 0;
+    }
     int together = job->batch > 1 && job->a_lane >= 0 && job->out_lane > 0 && job->residual_lane >= 0;
     int result = cuda->split && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
     if (result != 1) return result;

@@ -1,11 +1,12 @@
-/* D = act(A W' + bias) or A W' + bias + residual on compute capability 9.0, for all lanes in one launch, bf16
- * or fp16, sums in fp32. A block stays on its processor and takes one tile of 128 rows and 256 columns after
- * the other:
+/* D = act(A W' + bias), A W' + bias + residual or a norm of the latter's rows on compute capability 9.0, for
+ * all lanes in one launch, bf16 or fp16, sums in fp32. A block stays on its processor and takes one tile of
+ * 128 rows and 256 columns after the other:
  *
  *   warp 0       copies pieces of 64 inputs of A and W ahead into STAGES rooms;
  *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
  *                residual, activation), round, and put them down in shared memory;
- *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on.
+ *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on;
+ *                a norm of rows is what they do to the tile before (gemm_hopper_norm.cuh).
  *
  * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
  * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
@@ -13,18 +14,7 @@
 #ifndef ZEST_BACKEND_CUDA_GEMM_HOPPER_CUH
 #define ZEST_BACKEND_CUDA_GEMM_HOPPER_CUH
 
-#include "backend/cuda/hopper.cuh"
-
-struct hopper_job {
-    CUtensorMap a, weight, out, residual;
-    const void *bias; /* NULL: none */
-    int64_t bias_lane;
-    unsigned outputs, pieces;             /* pieces: of 64 inputs */
-    unsigned heights, widths, band, work; /* tiles a lane, heights and bands in clusters; all of them */
-    int a_moves, weight_moves;            /* 0: the same for all lanes */
-    int residual_there;
-    float bend[2]; /* x / (1 + 2^(bend[0] x + bend[1] x^3)): SiLU and the tanh form of GELU */
-};
+#include "backend/cuda/gemm_hopper_norm.cuh"
 
 /* ---- Activations of results that are rounded to 16 bits ---- */
 
@@ -55,53 +45,6 @@ __device__ __forceinline__ float bent(float x, const float bend[2]) {
     return __fdividef(x, 1.0f + exp2_fast(x * fmaf(bend[1] * x, x, bend[0])));
 }
 
-enum {
-    THREADS = 384,
-    CLUSTER = 2,
-    STAGES = 3,
-    ROWS = 128, /* of a tile */
-    COLUMNS = 256,
-    A_BYTES = ROWS * 128, /* of a piece */
-    W_BYTES = COLUMNS * 128,
-    STAGE_BYTES = A_BYTES + W_BYTES,
-    PANELS = COLUMNS / 64, /* of a half: 64 columns, 64 rows of 128 bytes, swizzled as the copies do */
-    PANEL_BYTES = 64 * 128,
-    HALF_BYTES = PANELS * PANEL_BYTES
-};
-/* Places in shared memory: stages; a room and a bias for each group of consumers; barriers, STAGES of the
- * first two kinds, one of the others for each group. */
-enum {
-    HALVES_AT = STAGES * STAGE_BYTES,
-    BIAS_AT = HALVES_AT + 2 * HALF_BYTES,
-    FULL = BIAS_AT + 2 * COLUMNS * 4,
-    EMPTY = FULL + 8 * STAGES,
-    READY = EMPTY + 8 * STAGES, /* room, bias and residual for the half */
-    PUT = READY + 16,           /* the half lies in its room */
-    SHARED_BYTES = PUT + 16
-};
-static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
-
-/* ---- Tiles ---- */
-
-struct hopper_tile {
-    int row, column, lane;
-};
-
-/* A tile by its number. Lanes come one after the other; within a lane, bands of rows so low that their A
- * stays in the cache while all of W passes. */
-__device__ __forceinline__ hopper_tile tile_of(const hopper_job &job, unsigned number, unsigned rank) {
-    unsigned each = job.heights * job.widths, within = number % each, band = job.band * job.widths;
-    unsigned first = within / band * job.band, height = min(job.band, job.heights - first);
-    within %= band;
-    return {(int)((first + within % height) * CLUSTER + rank) * ROWS, (int)(within / height) * COLUMNS,
-            (int)(number / each)};
-}
-
-/* This block's: a first one, then every so many. */
-__device__ __forceinline__ unsigned number_of(unsigned turn) {
-    return blockIdx.x / CLUSTER + turn * (gridDim.x / CLUSTER);
-}
-
 /* ---- Warp 0 ---- */
 
 __device__ __forceinline__ void produce(const hopper_job &job, uint32_t base, unsigned rank) {
@@ -130,10 +73,10 @@ __device__ __forceinline__ void release(uint32_t base, unsigned stage) {
 }
 
 /* The tile whose first piece is this block's piece `at`; the last piece is still on its way, and its stage is
- * returned. */
-template <class T>
+ * returned. meanwhile(piece) is called while it is multiplied. */
+template <class T, class F>
 __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at,
-                                             float sums[COLUMNS / 2]) {
+                                             float sums[COLUMNS / 2], F meanwhile) {
     const unsigned group = threadIdx.x / 128 - 1;
     unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
     for (unsigned piece = 0; piece < pieces; piece++) {
@@ -145,6 +88,7 @@ __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, uns
         for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
             product<T, COLUMNS>(sums, a + 2 * k, w + 2 * k, piece || k);
         products_close();
+        meanwhile(piece);
         if (piece) {
             products_wait<1>();
             release(base, before);
@@ -156,13 +100,7 @@ __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, uns
 }
 
 /* What they do to their sums besides adding the bias. */
-enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_RELU, HOPPER_GELU, HOPPER_BENT };
-
-/* Of a group's half of a tile: its bias, its room, and where in a panel of the room a thread's rows are. */
-struct hopper_half {
-    const float *bias;
-    uint32_t at[4];
-};
+enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_NORM, HOPPER_RELU, HOPPER_GELU, HOPPER_BENT };
 
 /* What is added to a panel. */
 struct hopper_more {
@@ -171,11 +109,12 @@ struct hopper_more {
 };
 
 template <int ENDING>
-__device__ __forceinline__ void load_more(const hopper_half &half, int panel, hopper_more &more) {
+__device__ __forceinline__ void load_more(const hopper_half &half, const float *bias, int panel,
+                                          hopper_more &more) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        more.bias[i] = *(const float2 *)(half.bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
-    if (ENDING == HOPPER_RESIDUAL)
+        more.bias[i] = *(const float2 *)(bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
+    if (ENDING == HOPPER_RESIDUAL || ENDING == HOPPER_NORM)
 #pragma unroll
         for (int i = 0; i < 4; i++) fragment_load(more.residual[i], half.at[i] + panel * PANEL_BYTES);
 }
@@ -187,28 +126,30 @@ template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const h
     return ENDING == HOPPER_RELU ? relu2<T>(both) : both;
 }
 
-/* The sums of a group, finished, into its room. What is added to a panel is read while the one before it, or
+/* The sums of a group, finished, into its room; where rows are still to be measured, also where they were.
+ * What is added to a panel is read while the one before it, or
  * the product, is finished. */
 template <class T, int ENDING>
-__device__ __forceinline__ void put(const hopper_job &job, const hopper_half &half, hopper_more more[2],
-                                    const float sums[COLUMNS / 2]) {
+__device__ __forceinline__ void put(const hopper_job &job, const hopper_half &half, const float *bias,
+                                    hopper_more more[2], float sums[COLUMNS / 2]) {
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
         const hopper_more &here = more[p % 2];
-        if (p + 1 < PANELS) load_more<ENDING>(half, p + 1, more[(p + 1) % 2]);
+        if (p + 1 < PANELS) load_more<ENDING>(half, bias, p + 1, more[(p + 1) % 2]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t r[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 /* 8 x 8 each: left above, left below, right above, right below */
-                const float *s = sums + p * 32 + i * 8 + j * 2;
+                float *s = sums + p * 32 + i * 8 + j * 2;
                 float2 x = here.bias[2 * i + j / 2];
                 x.x += s[0], x.y += s[1];
-                if (ENDING == HOPPER_RESIDUAL) {
+                if (ENDING == HOPPER_RESIDUAL || ENDING == HOPPER_NORM) {
                     const float2 add = unpack<T>(here.residual[i][j]);
                     x.x += add.x, x.y += add.y;
                 }
+                if (ENDING == HOPPER_NORM) s[0] = x.x, s[1] = x.y;
                 r[j] = ended<T, ENDING>(job, x);
             }
             fragment_store(half.at[i] + p * PANEL_BYTES, r);
@@ -216,46 +157,89 @@ __device__ __forceinline__ void put(const hopper_job &job, const hopper_half &ha
     }
 }
 
+/* The half lies in its room as it is to be stored. */
+__device__ __forceinline__ void hand_over(uint32_t base) {
+    writes_for_copies();
+    barrier_arrive(base + PUT + 8 * (threadIdx.x / 128 - 1));
+}
+
 template <class T, int ENDING>
-__device__ __forceinline__ void consume(const hopper_job &job, const char *shared, uint32_t base) {
+__device__ __forceinline__ void consume(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
     const unsigned group = threadIdx.x / 128 - 1, thread = threadIdx.x % 32;
     const unsigned row = threadIdx.x / 32 % 4 * 16 + thread % 16;
-    hopper_half half = {(const float *)(shared + BIAS_AT) + group * COLUMNS};
+    const unsigned norm_at = min(job.pieces - PANELS, (unsigned)NORM_PIECE);
+    hopper_half half;
 #pragma unroll
     for (int i = 0; i < 4; i++)
         half.at[i] =
             base + HALVES_AT + group * HALF_BYTES + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
     float sums[COLUMNS / 2];
-    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
+    hopper_tile before = {}; /* whose half waits for its norm */
+    hopper_rows rows = {};
+    unsigned turn = 0;
+    for (; number_of(turn) < job.work; turn++) {
         hopper_more more[2];
-        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums);
+        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums, [&](unsigned piece) {
+            if (ENDING != HOPPER_NORM || !turn) return;
+            const unsigned panel = piece - norm_at;
+            if (panel == ~0u) ask_rows(job, before, rows);
+            if (panel >= PANELS) return;
+            if (!panel) await_rows(job, before, rows);
+            normalize<T>(half, vectors_of(shared, turn - 1), rows, panel);
+            if (panel == PANELS - 1) hand_over(base);
+        });
+        const float *bias = vectors_of(shared, turn);
         barrier_wait(base + READY + 8 * group, turn % 2);
-        load_more<ENDING>(half, 0, more[0]);
+        load_more<ENDING>(half, bias, 0, more[0]);
         products_finish<COLUMNS / 2>(sums);
         release(base, last);
-        put<T, ENDING>(job, half, more, sums);
-        writes_for_copies();
-        barrier_arrive(base + PUT + 8 * group);
+        put<T, ENDING>(job, half, bias, more, sums);
+        if (ENDING == HOPPER_NORM)
+            measure(job, before = tile_of(job, number_of(turn), rank), sums);
+        else
+            hand_over(base);
     }
+    if (ENDING != HOPPER_NORM) return;
+    ask_rows(job, before, rows);
+    await_rows(job, before, rows);
+    for (unsigned panel = 0; panel < PANELS; panel++)
+        normalize<T>(half, vectors_of(shared, turn - 1), rows, panel);
+    hand_over(base);
 }
 
 /* ---- Warp 1 ---- */
 
-/* The room of a group is free: bias and residual of its half of a tile go there. */
-template <class T>
-__device__ __forceinline__ void prepare(const hopper_job &job, char *shared, uint32_t base, unsigned turn,
-                                        unsigned group, unsigned rank) {
+template <class V>
+__device__ __forceinline__ void copy_vector(float *to, const V *from, float absent, unsigned there) {
+#pragma unroll 4
+    for (unsigned i = threadIdx.x % 32; i < COLUMNS; i += 32)
+        to[i] = from && i < there ? to_float(from[i]) : absent;
+}
+
+/* What all rows of a tile share. */
+template <class T, int ENDING>
+__device__ __forceinline__ void fetch_vectors(const hopper_job &job, char *shared, unsigned turn,
+                                              unsigned rank) {
     if (number_of(turn) >= job.work) return;
     const hopper_tile t = tile_of(job, number_of(turn), rank);
-    const unsigned thread = threadIdx.x % 32;
+    const unsigned there = job.outputs - (unsigned)t.column;
+    float *to = vectors_of(shared, turn);
+    const T *bias = (const T *)job.bias + t.lane * job.bias_lane + t.column;
+    copy_vector(to, job.bias ? bias : NULL, 0.0f, there);
+    if (ENDING != HOPPER_NORM) return;
+    const int64_t at = t.lane * job.norm.lane + t.column;
+    copy_vector(to + COLUMNS, job.norm.gain ? job.norm.gain + at : NULL, 1.0f, there);
+    copy_vector(to + 2 * COLUMNS, job.norm.shift ? job.norm.shift + at : NULL, 0.0f, there);
+}
+
+/* The room of a group is free: the residual of its half of a tile goes there. */
+__device__ __forceinline__ void fetch_residual(const hopper_job &job, uint32_t base, unsigned turn,
+                                               unsigned group, unsigned rank) {
+    if (number_of(turn) >= job.work) return;
+    const hopper_tile t = tile_of(job, number_of(turn), rank);
     const uint32_t ready = base + READY + 8 * group;
-    float *bias = (float *)(shared + BIAS_AT) + group * COLUMNS;
-    const T *from = (const T *)job.bias + t.lane * job.bias_lane;
-#pragma unroll 4
-    for (unsigned i = thread; i < COLUMNS; i += 32)
-        bias[i] = job.bias && t.column + i < job.outputs ? to_float(from[t.column + i]) : 0.0f;
-    if (thread || !job.residual_there) {
-        barrier_arrive(ready);
+    if (threadIdx.x % 32 || !job.residual_there) {
+        barrier_arrive(ready); /* the vectors are there, too */
         return;
     }
     barrier_arrive_expecting(ready, HALF_BYTES);
@@ -264,11 +248,13 @@ __device__ __forceinline__ void prepare(const hopper_job &job, char *shared, uin
                   t.column + 64 * p, t.row + (int)group * 64, t.lane);
 }
 
-template <class T>
+template <class T, int ENDING>
 __device__ __forceinline__ void store(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
-    for (unsigned group = 0; group < 2; group++) prepare<T>(job, shared, base, 0, group, rank);
+    fetch_vectors<T, ENDING>(job, shared, 0, rank);
+    for (unsigned group = 0; group < 2; group++) fetch_residual(job, base, 0, group, rank);
     for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
         const hopper_tile t = tile_of(job, number_of(turn), rank);
+        fetch_vectors<T, ENDING>(job, shared, turn + 1, rank); /* both groups have put the turn before */
         for (unsigned group = 0; group < 2; group++) {
             barrier_wait(base + PUT + 8 * group, turn % 2);
             if (threadIdx.x % 32 == 0) {
@@ -279,7 +265,7 @@ __device__ __forceinline__ void store(const hopper_job &job, char *shared, uint3
                 tile_stores_read();
             }
             __syncwarp();
-            prepare<T>(job, shared, base, turn + 1, group, rank);
+            fetch_residual(job, base, turn + 1, group, rank);
         }
     }
     if (threadIdx.x % 32 == 0) tile_stores_done();
@@ -316,12 +302,12 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
     if (threadIdx.x < 128) {
         registers_less<40>();
         if (threadIdx.x / 32 == 1)
-            store<T>(job, shared, base, rank);
+            store<T, ENDING>(job, shared, base, rank);
         else if (threadIdx.x == 0)
             produce(job, base, rank);
     } else {
         registers_more<232>();
-        consume<T, ENDING>(job, shared, base);
+        consume<T, ENDING>(job, shared, base, rank);
     }
     __syncwarp();
     cluster_sync(); /* the other block may still write here and arrive at our barriers */

@@ -6,7 +6,8 @@
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
 #include "backend/cuda/gemm_hopper.cuh"
 
-enum { BAND = 2048 }; /* rows */
+enum { BAND = 2048 };   /* rows */
+enum { PATIENCE = 64 }; /* looks at the parts of a row */
 
 /* ---- The job as the kernel sees it ---- */
 
@@ -41,11 +42,34 @@ static hopper_job job_of(const zest_gemm *job) {
     return work;
 }
 
+static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLUSTER * ROWS; }
+
+static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
+    return cuda->norm_way != ZEST_NORMS_APART && job->residual && !job->norm.rms && work->pieces > PANELS &&
+           work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
+           parts_of(work) * sizeof(uint64_t) <= cuda->parts.size &&
+           parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
+}
+
+static void add_norm(const zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
+    const zest_gemm_norm *is = &job->norm;
+    hopper_norm *norm = &work->norm;
+    work->band = 1; /* the tiles of a row at the same time */
+    norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
+    norm->parts = (uint64_t *)cuda->parts.data;
+    norm->late = (unsigned *)(cuda->parts.data + cuda->parts.size);
+    norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
+    norm->patience = cuda->norm_way == ZEST_NORMS_LATE ? 0 : PATIENCE;
+    norm->out = job->out, norm->rows = job->rows;
+    norm->out_stride = job->out_stride, norm->out_lane = job->out_lane;
+}
+
 /* ---- Launching ---- */
 
 typedef void (*hopper_product)(hopper_job);
 
 template <class T> static hopper_product kernel_for(const zest_gemm *job) {
+    if (job->norm.there) return hopper_kernel<T, HOPPER_NORM>;
     if (job->residual) return hopper_kernel<T, HOPPER_RESIDUAL>;
     if (job->activation == ZEST_ACT_GELU) return hopper_kernel<T, HOPPER_GELU>;
     if (job->activation == ZEST_ACT_GELU_TANH || job->activation == ZEST_ACT_SILU)
@@ -53,10 +77,22 @@ template <class T> static hopper_product kernel_for(const zest_gemm *job) {
     return job->activation == ZEST_ACT_RELU ? hopper_kernel<T, HOPPER_RELU> : hopper_kernel<T, HOPPER_PLAIN>;
 }
 
+static int launch_late(zest_cuda *cuda, const hopper_job *work) {
+    const unsigned blocks = (unsigned)cuda->processors;
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_NORM);
+    if (cuda->base.compute == ZEST_COMPUTE_BF16)
+        late_kernel<__nv_bfloat16><<<blocks, 128, 0, cuda->stream>>>(*work);
+    else
+        late_kernel<__half><<<blocks, 128, 0, cuda->stream>>>(*work);
+    return zest_cuda_launched(cuda, "late norms");
+}
+
 static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
     const hopper_product kernel =
         cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(job) : kernel_for<__half>(job);
-    unsigned most = (unsigned)cuda->processors / CLUSTER, clusters = work->work < most ? work->work : most;
+    unsigned most = (unsigned)cuda->processors / CLUSTER;
+    if (job->norm.there) most -= most % work->widths; /* none of a row's tiles comes a turn later */
+    const unsigned clusters = work->work < most ? work->work : most;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
@@ -90,11 +126,20 @@ static int suits(const zest_cuda *cuda, const zest_gemm *job) {
                                tiles_aligned(job->residual, job->residual_stride, job->residual_lane)));
 }
 
+int zest_cuda_hopper_norms(const zest_cuda *cuda, const zest_gemm *job) {
+    if (!suits(cuda, job)) return 0;
+    const hopper_job work = job_of(job);
+    return norm_suits(cuda, job, &work);
+}
+
 int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
     if (!suits(cuda, job)) return 1;
     hopper_job work = job_of(job);
+    if (job->norm.there && !norm_suits(cuda, job, &work)) return 1;
     if (describe_all(cuda, job, &work)) return 1;
-    return launch(cuda, job, &work) ? -1 : 0;
+    if (job->norm.there) add_norm(cuda, job, &work);
+    if (launch(cuda, job, &work)) return -1;
+    return job->norm.there && launch_late(cuda, &work) ? -1 : 0;
 }
 
 int zest_cuda_hopper_open(zest_cuda *cuda) {
@@ -105,12 +150,21 @@ int zest_cuda_hopper_open(zest_cuda *cuda) {
                                                           cudaEnableDefault, &found),
                          "asking the driver for tiles"))
         return -1;
-    if (found == cudaDriverEntryPointSuccess) cuda->describe_tiles = entry;
-    return 0;
+    if (found != cudaDriverEntryPointSuccess) return 0;
+    cuda->describe_tiles = entry;
+    const size_t counts = 2 * sizeof(unsigned);
+    if (zest_cuda_reserve(cuda, &cuda->parts, ZEST_CUDA_PARTS)) return -1;
+    cuda->parts.size -= counts;
+    return zest_cuda_failed(cuda, cudaMemsetAsync(cuda->parts.data, 0xff, cuda->parts.size, cuda->stream),
+                            "clearing parts of rows") ||
+           zest_cuda_failed(cuda,
+                            cudaMemsetAsync(cuda->parts.data + cuda->parts.size, 0, counts, cuda->stream),
+                            "clearing parts of rows");
 }
 
 #else
 
+int zest_cuda_hopper_norms(const zest_cuda *, const zest_gemm *) { return 0; }
 int zest_cuda_multiply_hopper(zest_cuda *, const zest_gemm *) { return 1; }
 int zest_cuda_hopper_open(zest_cuda *) { return 0; }
 

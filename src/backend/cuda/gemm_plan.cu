@@ -139,8 +139,9 @@ static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p,
                                algorithm, cuda->workspace.data, cuda->workspace.size, cuda->stream);
 }
 
-/* An activation that cuBLASLt does not have: its tanh-GELU alone is one. */
+/* A norm, or an activation that cuBLASLt does not have: its tanh-GELU alone is one. */
 static int finish(zest_cuda *cuda, const zest_gemm *job) {
+    if (job->norm.there) return zest_cuda_norm_result(cuda, job);
     return job->activation == ZEST_ACT_GELU || job->activation == ZEST_ACT_SILU
                ? zest_cuda_finish(cuda, job, NULL, job->activation, NULL)
                : 0;
@@ -237,18 +238,18 @@ static int search_steady(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *
 static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     const operand_alignment aligned = alignment_of(cuda, job);
     const uint32_t *align = aligned.bytes;
-    const uint64_t key[8] = {about(job->rows) + 1,
-                             job->a_transposed ? about(job->inputs) : job->inputs,
-                             job->outputs,
-                             job->a_stride << 32 | job->out_stride,
-                             (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 |
-                                 align[3],
-                             (uint64_t)job->batch << 8 | (uint64_t)(job->steady != 0) << 6 |
-                                 (uint64_t)(job->a_transposed != 0) << 5 | (uint64_t)job->transposed << 4 |
-                                 (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
-                                 (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
-                             (uint64_t)job->activation << 1 | (uint64_t)(job->bias != NULL),
-                             job->residual_stride};
+    const uint64_t key[8] = {
+        about(job->rows) + 1,
+        job->a_transposed ? about(job->inputs) : job->inputs,
+        job->outputs,
+        job->a_stride << 32 | job->out_stride,
+        (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 | align[3],
+        (uint64_t)job->batch << 8 | (uint64_t)job->norm.there << 7 | (uint64_t)(job->steady != 0) << 6 |
+            (uint64_t)(job->a_transposed != 0) << 5 | (uint64_t)job->transposed << 4 |
+            (uint64_t)job->wide << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
+            (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
+        (uint64_t)job->activation << 1 | (uint64_t)(job->bias != NULL),
+        job->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];

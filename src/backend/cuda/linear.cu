@@ -206,6 +206,10 @@ int zest_cuda_linear(const zest_linear *job, int threads, zest_scratch *scratch)
         gemm.residual = NULL;
     }
     if (!residual) gemm.activation = job->activation;
+    zest_cuda_slot *norm =
+        job->norm ? zest_cuda_norm_vectors(cuda, job->norm, &job->perturbation, &gemm.norm) : NULL;
+    if (job->norm && !norm) return -1;
     if (zest_cuda_gemm(cuda, &gemm) || zest_cuda_slot_used(cuda, slot)) return -1;
+    if (norm) return zest_cuda_slot_used(cuda, norm);
     return residual ? zest_cuda_finish(cuda, &gemm, NULL, job->activation, residual) : 0;
 }

@@ -123,36 +123,55 @@ template <class T> static void launch(zest_cuda *cuda, const norm_job *job, int 
     row_kernel<T><<<grid, (unsigned)threads, 0, cuda->stream>>>(*job);
 }
 
+static int run(zest_cuda *cuda, const norm_job *job, int lanes) {
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_NORM);
+    ZEST_CUDA_TYPED(cuda->base.compute, T, launch<T>(cuda, job, lanes));
+    return zest_cuda_launched(cuda, "a norm");
+}
+
+zest_cuda_slot *zest_cuda_norm_vectors(zest_cuda *cuda, const zest_norm *job, const zest_perturbation *p,
+                                       zest_gemm_norm *norm) {
+    size_t lanes = zest_perturbation_lanes(p), count = 0;
+    int64_t lane = (int64_t)((job->width + 63) / 64 * 64);
+    zest_cuda_slot *slot =
+        zest_cuda_slot_next(cuda, &cuda->norms, 0, 2 * lanes * (size_t)lane * sizeof(float));
+    if (!slot) return NULL;
+    float *gain = (float *)slot->vectors.data, *bias = gain + (int64_t)lanes * lane;
+    zest_cuda_segment segments[2];
+    if (job->gain.data) segments[count++] = zest_cuda_segment_of(&job->gain, p, gain, lane, ZEST_COMPUTE_F32);
+    if (job->bias.data) segments[count++] = zest_cuda_segment_of(&job->bias, p, bias, lane, ZEST_COMPUTE_F32);
+    norm->there = 1, norm->rms = job->rms;
+    norm->gain = job->gain.data ? gain : NULL, norm->bias = job->bias.data ? bias : NULL;
+    norm->lane = lane, norm->epsilon = job->epsilon;
+    return zest_cuda_make(cuda, slot, segments, count, p) ? NULL : slot;
+}
+
+int zest_cuda_norm_result(zest_cuda *cuda, const zest_gemm *done) {
+    const zest_gemm_norm *is = &done->norm;
+    const norm_job work = {done->out,      done->out,  is->gain,      is->bias,    is->lane, done->out_lane,
+                           done->out_lane, done->rows, done->outputs, is->epsilon, is->rms};
+    return run(cuda, &work, done->batch);
+}
+
 int zest_cuda_norm(const zest_norm *job, int threads, zest_scratch *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     const zest_perturbation *p = &job->perturbation;
     (void)threads;
     if (!job->rows) return 0;
     size_t lanes = zest_perturbation_lanes(p), size = cuda->base.cell;
-    int64_t lane = (int64_t)((job->width + 63) / 64 * 64);
-    zest_cuda_slot *slot =
-        zest_cuda_slot_next(cuda, &cuda->norms, 0, 2 * lanes * (size_t)lane * sizeof(float));
+    zest_gemm_norm is = {};
+    zest_cuda_slot *slot = zest_cuda_norm_vectors(cuda, job, p, &is);
     if (!slot) return -1;
-    float *gain = (float *)slot->vectors.data, *bias = gain + (int64_t)lanes * lane;
-    zest_cuda_segment segments[2];
-    size_t count = 0;
-    if (job->gain.data) segments[count++] = zest_cuda_segment_of(&job->gain, p, gain, lane, ZEST_COMPUTE_F32);
-    if (job->bias.data) segments[count++] = zest_cuda_segment_of(&job->bias, p, bias, lane, ZEST_COMPUTE_F32);
-    if (zest_cuda_make(cuda, slot, segments, count, p)) return -1;
-    norm_job work = {job->x[0],
-                     job->out[0],
-                     job->gain.data ? gain : NULL,
-                     job->bias.data ? bias : NULL,
-                     lane,
-                     lanes > 1 ? zest_cuda_apart(job->x[0], job->x[1], size) : 0,
-                     lanes > 1 ? zest_cuda_apart(job->out[0], job->out[1], size) : 0,
-                     job->rows,
-                     job->width,
-                     job->epsilon,
-                     job->rms};
-    {
-        zest_cuda_watch_one watch(cuda, ZEST_TIME_NORM);
-        ZEST_CUDA_TYPED(cuda->base.compute, T, launch<T>(cuda, &work, (int)lanes));
-    }
-    return zest_cuda_launched(cuda, "a norm") || zest_cuda_slot_used(cuda, slot);
+    const norm_job work = {job->x[0],
+                           job->out[0],
+                           is.gain,
+                           is.bias,
+                           is.lane,
+                           lanes > 1 ? zest_cuda_apart(job->x[0], job->x[1], size) : 0,
+                           lanes > 1 ? zest_cuda_apart(job->out[0], job->out[1], size) : 0,
+                           job->rows,
+                           job->width,
+                           job->epsilon,
+                           job->rms};
+    return run(cuda, &work, (int)lanes) || zest_cuda_slot_used(cuda, slot);
 }
