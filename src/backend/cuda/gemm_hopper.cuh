@@ -5,8 +5,7 @@
  *   warp 0       copies pieces of 64 inputs of A and W ahead into STAGES rooms;
  *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
  *                residual, activation), round, and put them down in shared memory;
- *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on;
- *                a norm of rows is what they do to the tile before (gemm_hopper_norm.cuh).
+ *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on.
  *
  * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
  * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
@@ -73,10 +72,10 @@ __device__ __forceinline__ void release(uint32_t base, unsigned stage) {
 }
 
 /* The tile whose first piece is this block's piece `at`; the last piece is still on its way, and its stage is
- * returned. meanwhile(piece) is called while it is multiplied. */
-template <class T, class F>
+ * returned. */
+template <class T>
 __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at,
-                                             float sums[COLUMNS / 2], F meanwhile) {
+                                             float sums[COLUMNS / 2]) {
     const unsigned group = threadIdx.x / 128 - 1;
     unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
     for (unsigned piece = 0; piece < pieces; piece++) {
@@ -88,7 +87,6 @@ __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, uns
         for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
             product<T, COLUMNS>(sums, a + 2 * k, w + 2 * k, piece || k);
         products_close();
-        meanwhile(piece);
         if (piece) {
             products_wait<1>();
             release(base, before);
@@ -109,14 +107,13 @@ struct hopper_more {
 };
 
 template <int ENDING>
-__device__ __forceinline__ void load_more(const hopper_half &half, const float *bias, int panel,
-                                          hopper_more &more) {
+__device__ __forceinline__ void load_more(uint32_t room, const float *bias, int panel, hopper_more &more) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
         more.bias[i] = *(const float2 *)(bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
     if (ENDING == HOPPER_RESIDUAL || ENDING == HOPPER_NORM)
 #pragma unroll
-        for (int i = 0; i < 4; i++) fragment_load(more.residual[i], half.at[i] + panel * PANEL_BYTES);
+        for (int i = 0; i < 4; i++) fragment_load(more.residual[i], cells_at(room, panel, i));
 }
 
 template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
@@ -126,16 +123,15 @@ template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const h
     return ENDING == HOPPER_RELU ? relu2<T>(both) : both;
 }
 
-/* The sums of a group, finished, into its room; where rows are still to be measured, also where they were.
- * What is added to a panel is read while the one before it, or
- * the product, is finished. */
+/* The sums of a group, finished, into its room; or, where a norm follows, measured and left where they are.
+ * What is added to a panel is read while the one before it, or the product, is finished. */
 template <class T, int ENDING>
-__device__ __forceinline__ void put(const hopper_job &job, const hopper_half &half, const float *bias,
-                                    hopper_more more[2], float sums[COLUMNS / 2]) {
+__device__ __forceinline__ void put(const hopper_job &job, uint32_t room, const float *bias,
+                                    hopper_more more[2], float sums[COLUMNS / 2], hopper_spread &spread) {
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
         const hopper_more &here = more[p % 2];
-        if (p + 1 < PANELS) load_more<ENDING>(half, bias, p + 1, more[(p + 1) % 2]);
+        if (p + 1 < PANELS) load_more<ENDING>(room, bias, p + 1, more[(p + 1) % 2]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t r[4];
@@ -149,62 +145,47 @@ __device__ __forceinline__ void put(const hopper_job &job, const hopper_half &ha
                     const float2 add = unpack<T>(here.residual[i][j]);
                     x.x += add.x, x.y += add.y;
                 }
-                if (ENDING == HOPPER_NORM) s[0] = x.x, s[1] = x.y;
-                r[j] = ended<T, ENDING>(job, x);
+                if (ENDING == HOPPER_NORM) {
+                    spread_add(spread, j % 2, x);
+                    s[0] = x.x, s[1] = x.y;
+                } else
+                    r[j] = ended<T, ENDING>(job, x);
             }
-            fragment_store(half.at[i] + p * PANEL_BYTES, r);
+            if (ENDING != HOPPER_NORM) fragment_store(cells_at(room, p, i), r);
         }
     }
 }
 
-/* The half lies in its room as it is to be stored. */
-__device__ __forceinline__ void hand_over(uint32_t base) {
-    writes_for_copies();
-    barrier_arrive(base + PUT + 8 * (threadIdx.x / 128 - 1));
-}
-
 template <class T, int ENDING>
 __device__ __forceinline__ void consume(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
-    const unsigned group = threadIdx.x / 128 - 1, thread = threadIdx.x % 32;
-    const unsigned row = threadIdx.x / 32 % 4 * 16 + thread % 16;
-    const unsigned norm_at = min(job.pieces - PANELS, (unsigned)NORM_PIECE);
-    hopper_half half;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        half.at[i] =
-            base + HALVES_AT + group * HALF_BYTES + row * 128 + ((2 * i + thread / 16) ^ row % 8) * 16;
+    const unsigned group = threadIdx.x / 128 - 1;
+    const uint32_t room = room_of(base);
     float sums[COLUMNS / 2];
-    hopper_tile before = {}; /* whose half waits for its norm */
-    hopper_rows rows = {};
-    unsigned turn = 0;
-    for (; number_of(turn) < job.work; turn++) {
+    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
+        const float *vectors = vectors_of(shared, turn);
         hopper_more more[2];
-        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums, [&](unsigned piece) {
-            if (ENDING != HOPPER_NORM || !turn) return;
-            const unsigned panel = piece - norm_at;
-            if (panel == ~0u) ask_rows(job, before, rows);
-            if (panel >= PANELS) return;
-            if (!panel) await_rows(job, before, rows);
-            normalize<T>(half, vectors_of(shared, turn - 1), rows, panel);
-            if (panel == PANELS - 1) hand_over(base);
-        });
-        const float *bias = vectors_of(shared, turn);
+        hopper_spread spread = {};
+        TRACE_BEGIN(t2);
+        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums);
+        TRACE_END(3, t2);
+        TRACE_BEGIN(t3);
         barrier_wait(base + READY + 8 * group, turn % 2);
-        load_more<ENDING>(half, bias, 0, more[0]);
+        TRACE_END(4, t3);
+        load_more<ENDING>(room, vectors, 0, more[0]);
+        TRACE_BEGIN(t4);
         products_finish<COLUMNS / 2>(sums);
+        TRACE_END(5, t4);
         release(base, last);
-        put<T, ENDING>(job, half, bias, more, sums);
+        TRACE_BEGIN(t5);
+        put<T, ENDING>(job, room, vectors, more, sums, spread);
         if (ENDING == HOPPER_NORM)
-            measure(job, before = tile_of(job, number_of(turn), rank), sums);
-        else
-            hand_over(base);
+            put_normalized<T>(job, room, vectors + COLUMNS, tile_of(job, number_of(turn), rank), spread,
+                              sums);
+        writes_for_copies();
+        barrier_arrive(base + PUT + 8 * group);
+        TRACE_END(6, t5);
+        TRACE_ADD(0, 1);
     }
-    if (ENDING != HOPPER_NORM) return;
-    ask_rows(job, before, rows);
-    await_rows(job, before, rows);
-    for (unsigned panel = 0; panel < PANELS; panel++)
-        normalize<T>(half, vectors_of(shared, turn - 1), rows, panel);
-    hand_over(base);
 }
 
 /* ---- Warp 1 ---- */

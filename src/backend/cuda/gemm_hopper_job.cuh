@@ -4,14 +4,31 @@
 #define ZEST_BACKEND_CUDA_GEMM_HOPPER_JOB_CUH
 
 #include "backend/cuda/hopper.cuh"
+#ifdef HOPPER_TRACE
+__device__ unsigned long long hopper_trace[16];
+#define TRACE_BEGIN(t) const unsigned t = clock()
+#define TRACE_ADD(i, n)                                                                   \
+    do {                                                                                  \
+        if (threadIdx.x % 128 == 0) atomicAdd(&hopper_trace[i], (unsigned long long)(n)); \
+    } while (0)
+#define TRACE_END(i, t) TRACE_ADD(i, (unsigned)clock() - t)
+#define TRACE_VARS
+#define TRACE_DONE
+#else
+#define TRACE_BEGIN(t)
+#define TRACE_END(i, t) (void)0
+#define TRACE_ADD(i, n)
+#define TRACE_VARS
+#define TRACE_DONE
+#endif
 
 /* Of the rows of the result: gemm_hopper_norm.cuh. */
 struct hopper_norm {
     const float *gain, *shift; /* NULL: 1 and 0 */
     int64_t lane;              /* between those of the lanes */
-    float epsilon;
-    uint64_t *parts; /* of every row, one for each tile */
-    unsigned *late;  /* how many are on the list; blocks that have done theirs */
+    float epsilon, each;       /* each: 1 / columns */
+    uint64_t *parts;           /* of every row, one for each tile */
+    unsigned *late;            /* how many are on the list; blocks that have done theirs */
     unsigned *list;
     int patience;
     void *out; /* as the job's map has it */
@@ -58,10 +75,16 @@ enum {
 };
 static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
 
-/* Of a group's half of a tile: where in a panel of its room a thread's rows are. */
-struct hopper_half {
-    uint32_t at[4];
-};
+/* Where, in a panel of a group's room, a thread's rows of 16 columns are: i = 0..3. */
+__device__ __forceinline__ uint32_t cells_at(uint32_t room, int panel, int i) {
+    return (room ^ 32u * (unsigned)i) + (unsigned)panel * PANEL_BYTES;
+}
+
+__device__ __forceinline__ uint32_t room_of(uint32_t base) {
+    const unsigned group = threadIdx.x / 128 - 1, thread = threadIdx.x % 32;
+    const unsigned row = threadIdx.x / 32 % 4 * 16 + thread % 16;
+    return base + HALVES_AT + group * HALF_BYTES + row * 128 + (thread / 16 ^ row % 8) * 16;
+}
 
 /* Bias, gain and shift of a turn's tile. */
 __device__ __forceinline__ float *vectors_of(char *shared, unsigned turn) {

@@ -1,7 +1,6 @@
 /* A norm of the rows that zest's product kernel gives (HOPPER_NORM). A row lies in several tiles beside each
- * other, each of another block. A warp measures its part of 16 rows (mean, squares around it), puts that down
- * where the others find it, leaves the sums in their room and goes on to the next tile. Some pieces later the
- * others' parts are there, and the rows are normalized and stored while the next tile is multiplied.
+ * other, each of another block. A warp measures its part of 16 rows, puts that down where the others find it,
+ * waits for theirs, and normalizes its sums before they are rounded.
  *
  * So blocks wait for each other, and where programs share the GPU not all of them need be running: a warp
  * that has waited for long stores its rows as they are and puts them on a list, which late_kernel does behind
@@ -11,16 +10,15 @@
 
 #include "backend/cuda/gemm_hopper_job.cuh"
 
-enum { NORM_PIECE = 3 }; /* of the next tile, when the first panel is normalized: others are rarely later */
-enum { PARTS_MOST = 4 }; /* of a row */
+enum { PARTS_MOST = 4 }; /* of a row: one for each thread that has it */
 
-/* ---- Parts of rows: mean and squares around it, in one word, so that they come together ---- */
+/* ---- Parts of rows: sum and sum of squares, in one word, so that they come together ---- */
 
 /* Before they come: no sum gives that. */
 __device__ const uint64_t no_part = ~(uint64_t)0;
 
-__device__ __forceinline__ void part_store(uint64_t *at, float mean, float squares) {
-    const uint64_t both = (uint64_t)__float_as_uint(squares) << 32 | __float_as_uint(mean);
+__device__ __forceinline__ void part_store(uint64_t *at, float sum, float squares) {
+    const uint64_t both = (uint64_t)__float_as_uint(squares) << 32 | __float_as_uint(sum);
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(both) : "memory");
 }
 
@@ -30,30 +28,17 @@ __device__ __forceinline__ uint64_t part_load(const uint64_t *at) {
     return both;
 }
 
-/* Of a row, by its number among all lanes'. True: they are all there. */
-__device__ __forceinline__ bool parts_load(const hopper_job &job, unsigned row, uint64_t parts[PARTS_MOST]) {
-    bool there = true;
-#pragma unroll
-    for (unsigned i = 0; i < PARTS_MOST; i++) {
-        parts[i] = i < job.widths ? part_load(job.norm.parts + row * job.widths + i) : 0;
-        there = there && parts[i] != no_part;
-    }
-    return there;
+/* What a row's numbers are multiplied by, and what is added then, so that their mean is 0 and their
+ * variance 1. What fp32 loses here where the mean is large is less than the rounding of the row to 16 bits
+ * loses. */
+__device__ __forceinline__ float2 row_of(const hopper_job &job, float sum, float squares) {
+    const float mean = sum * job.norm.each, above = fmaf(-mean, mean, squares * job.norm.each);
+    const float scale = rsqrtf((above < 0 ? 0 : above) + job.norm.epsilon);
+    return make_float2(scale, -mean * scale);
 }
 
-/* The row's mean, and what its differences from it are multiplied by. */
-__device__ __forceinline__ float2 merged(const hopper_job &job, const uint64_t parts[PARTS_MOST]) {
-    float count = 0, mean = 0, square = 0;
-#pragma unroll
-    for (unsigned i = 0; i < PARTS_MOST; i++)
-        if (i < job.widths) {
-            const float more = (float)min((unsigned)COLUMNS, job.outputs - i * COLUMNS);
-            const float share = more / (count + more), away = __uint_as_float((uint32_t)parts[i]) - mean;
-            mean = fmaf(away, share, mean);
-            square += fmaf(away * away, count * share, __uint_as_float((uint32_t)(parts[i] >> 32)));
-            count += more;
-        }
-    return make_float2(mean, rsqrtf(fmaf(square, 1.0f / count, job.norm.epsilon)));
+__device__ __forceinline__ float normalized(float x, float2 row, float gain, float shift) {
+    return fmaf(fmaf(x, row.x, row.y), gain, shift);
 }
 
 /* ---- A group's half of a tile ---- */
@@ -64,86 +49,89 @@ __device__ __forceinline__ unsigned first_row(const hopper_job &job, const hoppe
            (threadIdx.x - 128) / 32 * 16;
 }
 
+/* Of a thread's two rows and its columns of them, even and odd ones. */
+struct hopper_spread {
+    float sum[2][2], square[2][2];
+};
+
+__device__ __forceinline__ void spread_add(hopper_spread &spread, int row, float2 x) {
+    spread.sum[row][0] += x.x, spread.sum[row][1] += x.y;
+    spread.square[row][0] = fmaf(x.x, x.x, spread.square[row][0]);
+    spread.square[row][1] = fmaf(x.y, x.y, spread.square[row][1]);
+}
+
 __device__ __forceinline__ float sum_of_four(float x) {
     x += __shfl_xor_sync(~0u, x, 1);
     return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-/* Of this warp's rows, of which a thread has two with every fourth pair of columns. */
-__device__ __forceinline__ void measure(const hopper_job &job, const hopper_tile &t,
-                                        const float sums[COLUMNS / 2]) {
-    const int there = min(COLUMNS, (int)job.outputs - t.column);
+/* Four threads have a row; columns beyond the last one were 0. */
+__device__ __forceinline__ void publish(const hopper_job &job, const hopper_tile &t,
+                                        const hopper_spread &spread) {
     const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
-    float sum[2][2] = {}, square[2][2] = {}, mean[2];
-#pragma unroll
-    for (int i = 0; i < COLUMNS / 2; i++) sum[i / 2 % 2][i % 2] += sums[i]; /* beyond the last column: 0 */
-#pragma unroll
-    for (int r = 0; r < 2; r++) mean[r] = sum_of_four(sum[r][0] + sum[r][1]) / (float)there;
-#pragma unroll
-    for (int i = 0; i < COLUMNS / 2; i++) {
-        const float away = sums[i] - mean[i / 2 % 2];
-        if (i / 4 * 8 < there) square[i / 2 % 2][i % 2] = fmaf(away, away, square[i / 2 % 2][i % 2]);
-    }
 #pragma unroll
     for (unsigned r = 0; r < 2; r++) {
-        const float squares = sum_of_four(square[r][0] + square[r][1]);
+        const float sum = sum_of_four(spread.sum[r][0] + spread.sum[r][1]);
+        const float square = sum_of_four(spread.square[r][0] + spread.square[r][1]);
         if (thread % 4 == r)
-            part_store(job.norm.parts + (row + 8 * r) * job.widths + (unsigned)t.column / COLUMNS, mean[r],
-                       squares);
+            part_store(job.norm.parts + (row + 8 * r) * job.widths + (unsigned)t.column / COLUMNS, sum,
+                       square);
     }
-    __syncwarp();
 }
 
-/* What the others have measured of this thread's rows; asked for some time before it is looked at. */
-struct hopper_rows {
-    uint64_t parts[2][PARTS_MOST];
-    bool there, late;
-    float2 at[2]; /* merged */
-};
-
-__device__ __forceinline__ void ask_rows(const hopper_job &job, const hopper_tile &t, hopper_rows &rows) {
-    const unsigned row = first_row(job, t) + threadIdx.x % 32 / 4;
-    rows.there = parts_load(job, row, rows.parts[0]) && parts_load(job, row + 8, rows.parts[1]);
-}
-
-__device__ __forceinline__ void await_rows(const hopper_job &job, const hopper_tile &t, hopper_rows &rows) {
+/* Four threads have two rows, and each looks for one part of both. False: some are not there, after a while.
+ */
+__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, float2 rows[2]) {
+    const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
+    const uint64_t *at = job.norm.parts + row * job.widths + thread % 4;
+    uint64_t part[2] = {0, 0};
     int patience = job.norm.patience;
-    rows.late = job.norm.patience == 0;
-    while (!rows.late && !__all_sync(~0u, rows.there)) {
-        ask_rows(job, t, rows);
-        rows.late = --patience == 0;
+    bool there = false;
+    for (; patience && !there; patience--) {
+        if (thread % 4 < job.widths) part[0] = part_load(at), part[1] = part_load(at + 8 * job.widths);
+        there = __all_sync(~0u, part[0] != no_part && part[1] != no_part);
     }
 #pragma unroll
-    for (int r = 0; r < 2; r++) rows.at[r] = merged(job, rows.parts[r]);
-    if (rows.late && threadIdx.x % 32 == 0)
+    for (int r = 0; r < 2; r++)
+        rows[r] = row_of(job, sum_of_four(__uint_as_float((uint32_t)part[r])),
+                         sum_of_four(__uint_as_float((uint32_t)(part[r] >> 32))));
+    return there;
+}
+
+/* Finished sums, which have been measured, into their room. gains: of the columns; the shifts stand behind.
+ */
+template <class T>
+__device__ __forceinline__ void put_normalized(const hopper_job &job, uint32_t room, const float *gains,
+                                               const hopper_tile &t, const hopper_spread &spread,
+                                               float sums[COLUMNS / 2]) {
+    float2 rows[2];
+    TRACE_BEGIN(t0);
+    publish(job, t, spread);
+    const bool there = await_rows(job, t, rows);
+    TRACE_END(1, t0);
+    TRACE_BEGIN(t1);
+    if (!there && threadIdx.x % 32 == 0)
         job.norm.list[atomicAdd(job.norm.late, 1)] =
             first_row(job, t) / 16 * job.widths + (unsigned)t.column / COLUMNS;
     __syncwarp();
-}
-
-__device__ __forceinline__ float normalized(float x, float2 row, float gain, float shift) {
-    return fmaf((x - row.x) * row.y, gain, shift);
-}
-
-/* A panel, where it lies; only this warp has written its rows. */
-template <class T>
-__device__ __forceinline__ void normalize(const hopper_half &half, const float *vectors,
-                                          const hopper_rows &rows, unsigned panel) {
-    const float *gains = vectors + COLUMNS + panel * 64 + threadIdx.x % 4 * 2, *shifts = gains + COLUMNS;
-    if (rows.late) return;
+    gains += threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < COLUMNS / 16; i++) {
         uint32_t r[4];
-        fragment_load(r, half.at[i] + panel * PANEL_BYTES);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            const float2 gain = *(const float2 *)(gains + i * 16 + j / 2 * 8),
-                         shift = *(const float2 *)(shifts + i * 16 + j / 2 * 8), x = unpack<T>(r[j]);
-            r[j] = pack<T>(normalized(x.x, rows.at[j % 2], gain.x, shift.x),
-                           normalized(x.y, rows.at[j % 2], gain.y, shift.y));
+            const int at = i * 16 + j / 2 * 8;
+            const float2 gain = *(const float2 *)(gains + at),
+                         shift = *(const float2 *)(gains + COLUMNS + at);
+            float *s = sums + i * 8 + j * 2;
+            if (there)
+                s[0] = normalized(s[0], rows[j % 2], gain.x, shift.x),
+                s[1] = normalized(s[1], rows[j % 2], gain.y, shift.y);
+            r[j] = pack<T>(s[0], s[1]);
         }
-        fragment_store(half.at[i] + panel * PANEL_BYTES, r);
+        fragment_store(cells_at(room, i / 4, i % 4), r);
     }
+    TRACE_END(2, t1);
 }
 
 /* ---- Behind the product ---- */
@@ -153,10 +141,13 @@ template <class T> __device__ void normalize_late(const hopper_job &job, unsigne
     const unsigned tall = job.heights * CLUSTER * ROWS, at = number / job.widths * 16 + threadIdx.x / 8;
     const unsigned begin = number % job.widths * COLUMNS, end = min(begin + COLUMNS, job.outputs);
     const unsigned lane = at / tall, row = at % tall;
-    uint64_t parts[PARTS_MOST];
+    float sum = 0, squares = 0;
     if (row >= job.norm.rows) return;
-    (void)parts_load(job, at, parts);
-    const float2 own = merged(job, parts);
+    for (unsigned i = 0; i < job.widths; i++) {
+        const uint64_t both = part_load(job.norm.parts + at * job.widths + i);
+        sum += __uint_as_float((uint32_t)both), squares += __uint_as_float((uint32_t)(both >> 32));
+    }
+    const float2 own = row_of(job, sum, squares);
     T *out = (T *)job.norm.out + lane * job.norm.out_lane + row * job.norm.out_stride;
     for (unsigned c = begin + threadIdx.x % 8; c < end; c += 8) {
         const float gain = job.norm.gain ? job.norm.gain[lane * job.norm.lane + c] : 1.0f;

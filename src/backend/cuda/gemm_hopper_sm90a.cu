@@ -2,12 +2,13 @@
  * ends in _sm90a is compiled for compute capability 9.0 alone (ZEST_SM90A); elsewhere it refuses everything.
  */
 #include "backend/cuda/cuda.h"
+#include <stdlib.h>
 
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
 #include "backend/cuda/gemm_hopper.cuh"
 
-enum { BAND = 2048 };   /* rows */
-enum { PATIENCE = 64 }; /* looks at the parts of a row */
+enum { BAND = 2048 };    /* rows */
+enum { PATIENCE = 256 }; /* looks at the parts of a row */
 
 /* ---- The job as the kernel sees it ---- */
 
@@ -45,7 +46,7 @@ static hopper_job job_of(const zest_gemm *job) {
 static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLUSTER * ROWS; }
 
 static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
-    return cuda->norm_way != ZEST_NORMS_APART && job->residual && !job->norm.rms && work->pieces > PANELS &&
+    return cuda->norm_way != ZEST_NORMS_APART && job->residual && !job->norm.rms &&
            work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
            parts_of(work) * sizeof(uint64_t) <= cuda->parts.size &&
            parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
@@ -56,6 +57,7 @@ static void add_norm(const zest_cuda *cuda, const zest_gemm *job, hopper_job *wo
     hopper_norm *norm = &work->norm;
     work->band = 1; /* the tiles of a row at the same time */
     norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
+    norm->each = 1.0f / (float)job->outputs;
     norm->parts = (uint64_t *)cuda->parts.data;
     norm->late = (unsigned *)(cuda->parts.data + cuda->parts.size);
     norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
@@ -142,6 +144,17 @@ int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
     return job->norm.there && launch_late(cuda, &work) ? -1 : 0;
 }
 
+#ifdef HOPPER_TRACE
+extern "C" void zest_hopper_trace(unsigned long long *out) {
+    unsigned long long zero[16] = {};
+    cudaMemcpyFromSymbol(out, hopper_trace, sizeof zero);
+    cudaMemcpyToSymbol(hopper_trace, zero, sizeof zero);
+}
+#else
+extern "C" void zest_hopper_trace(unsigned long long *out) {
+    for (int i = 0; i < 16; i++) out[i] = 0;
+}
+#endif
 int zest_cuda_hopper_open(zest_cuda *cuda) {
     cudaDriverEntryPointQueryResult found;
     void *entry = NULL;
