@@ -345,7 +345,7 @@ zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const ze
     *rows = narrows(pass, i) ? pass->asked : pass->rows;
     if (is->norm_after)
         return zest_model_map_and_norm(pass, lanes, &layer->out, &layer->norm1, ZEST_CONST2(context), *rows,
-                                       pass->q_width);
+                                       pass->q_width, a, ZEST_CONST2(lanes->x));
     return zest_model_map(pass, lanes, &layer->out, ZEST_CONST2(context), *rows, pass->q_width, lanes->x,
                           is->width, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
 }

@@ -129,7 +129,8 @@ zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes
 zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
                                    const zest_model_pair *lanes, const float *const a[2],
                                    float *const qkv[2]);
-/* The first half of layer i. The rows that are left behind it come back in *rows. */
+/* The first half of layer i. The rows that are left behind it come back in *rows; the hidden states lie in
+ * runner->a then where norms come last, else where they lay. */
 zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                        size_t *rows);
 
@@ -140,11 +141,11 @@ zest_status zest_model_map(zest_model_pass *pass, const zest_model_pair *lanes,
                            const zest_model_affine *affine, const float *const a[2], size_t rows,
                            size_t inputs, float *const out[2], size_t outputs, const float *const residual[2],
                            zest_activation activation);
-/* x = norm(a W' + b + x), x being the lanes' hidden states: how a half of a layer ends whose norm comes last.
- */
+/* out = norm(a W' + b + residual): how a half of a layer ends whose norm comes last. */
 zest_status zest_model_map_and_norm(zest_model_pass *pass, const zest_model_pair *lanes,
                                     const zest_model_affine *affine, const zest_model_affine *norm,
-                                    const float *const from[2], size_t rows, size_t inputs);
+                                    const float *const a[2], size_t rows, size_t inputs, float *const out[2],
+                                    const float *const residual[2]);
 /* Layer i, as above. */
 zest_status zest_model_pass_layer(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                   size_t *rows);

@@ -9,44 +9,33 @@ zest_status zest_model_map(zest_model_pass *pass, const zest_model_pair *lanes,
                              inputs, out, outputs, residual, activation, pass->error);
 }
 
-/* On a device the norm is part of the product's job. */
-static zest_status map_and_norm_there(zest_model_pass *pass, const zest_model_pair *lanes,
-                                      const zest_model_affine *affine, const zest_norm *norm,
-                                      const float *const from[2], size_t rows, size_t inputs) {
-    zest_model_runner *runner = pass->runner;
-    zest_linear job = {.weight = affine->weight,
-                       .bias = affine->bias,
-                       .transposed = pass->is->transposed,
-                       .perturbation = lanes->perturbation,
-                       .a = {from[0], from[1]},
-                       .rows = rows,
-                       .a_stride = inputs,
-                       .out = {lanes->x[0], lanes->x[1]},
-                       .out_stride = pass->is->width,
-                       .residual = {lanes->x[0], lanes->x[1]},
-                       .residual_stride = pass->is->width,
-                       .compute = runner->compute,
-                       .steady = runner->steady,
-                       .norm = norm};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch)
-               ? zest_model_no_scratch(runner, pass->error)
-               : ZEST_OK;
-}
-
 zest_status zest_model_map_and_norm(zest_model_pass *pass, const zest_model_pair *lanes,
                                     const zest_model_affine *affine, const zest_model_affine *norm,
-                                    const float *const from[2], size_t rows, size_t inputs) {
+                                    const float *const a[2], size_t rows, size_t inputs, float *const out[2],
+                                    const float *const residual[2]) {
+    zest_model_runner *runner = pass->runner;
     const zest_model_description *is = pass->is;
-    const zest_norm job = {
+    const zest_norm behind = {
         .gain = norm->weight, .bias = norm->bias, .rms = is->rms, .epsilon = is->epsilon, .width = is->width};
-    if (pass->runner->device) return map_and_norm_there(pass, lanes, affine, &job, from, rows, inputs);
-    float *a[2];
-    zest_model_halves(&pass->runner->a, 0, a);
-    zest_status status = zest_model_map(pass, lanes, affine, from, rows, inputs, a, is->width,
-                                        ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
-    return status ? status
-                  : zest_model_norm(pass->runner, norm, &lanes->perturbation, ZEST_CONST2(a), lanes->x, rows,
-                                    is->width, pass->error);
+    zest_linear job = {.weight = affine->weight,
+                       .bias = affine->bias,
+                       .transposed = is->transposed,
+                       .perturbation = lanes->perturbation,
+                       .a = {a[0], a[1]},
+                       .rows = rows,
+                       .a_stride = inputs,
+                       .out = {out[0], out[1]},
+                       .out_stride = is->width,
+                       .residual = {residual[0], residual[1]},
+                       .residual_stride = is->width,
+                       .compute = runner->compute,
+                       .steady = runner->steady,
+                       .norm = runner->device ? &behind : NULL};
+    if (runner->operations->linear(&job, runner->threads, &runner->scratch))
+        return zest_model_no_scratch(runner, pass->error);
+    return runner->device ? ZEST_OK
+                          : zest_model_norm(runner, norm, &lanes->perturbation, ZEST_CONST2(out), out, rows,
+                                            is->width, pass->error);
 }
 
 static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes, size_t rows) {
@@ -60,7 +49,7 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
     if (!is->norm_after)
         status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(lanes->x), a,
                                  rows, is->width, pass->error);
-    const float *in[2] = {is->norm_after ? lanes->x[0] : a[0], is->norm_after ? lanes->x[1] : a[1]};
+    const float *const in[2] = {a[0], a[1]}; /* or where attention has left the hidden states */
     if (!status && is->gated)
         status = zest_model_map(pass, lanes, &layer->gate, in, rows, is->width, gate, is->inner, NULL,
                                 ZEST_ACT_NONE);
@@ -74,7 +63,8 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
                                        is->activation, pass->runner->threads, &pass->runner->scratch);
     const float *const inner[2] = {is->gated ? gate[0] : up[0], is->gated ? gate[1] : up[1]};
     if (is->norm_after)
-        return zest_model_map_and_norm(pass, lanes, &layer->down, &layer->norm2, inner, rows, is->inner);
+        return zest_model_map_and_norm(pass, lanes, &layer->down, &layer->norm2, inner, rows, is->inner,
+                                       lanes->x, in);
     return zest_model_map(pass, lanes, &layer->down, inner, rows, is->inner, lanes->x, is->width,
                           ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
 }

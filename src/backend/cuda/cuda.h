@@ -111,8 +111,7 @@ struct zest_cuda {
     int has_changed;
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
-    zest_cuda_room
-        parts; /* of rows (gemm_hopper_norm.cuh), and two counts behind; none before and behind a product */
+    zest_cuda_room parts;     /* of rows, for gemm_hopper_norm.cuh */
     zest_cuda_ring linears, norms;
     zest_cuda_room aside;   /* a residual that a product would overwrite */
     zest_cuda_room scratch; /* of one operation */
@@ -120,7 +119,7 @@ struct zest_cuda {
     size_t plan_next;
     int tune; /* choose among algorithms by their time */
     zest_products products;
-    zest_norms norm_way;
+    zest_norms norms_behind;
     int split;      /* fp32 products by bf16 ones */
     unsigned ahead; /* slots for products */
     zest_cuda_room split_weight, split_a;

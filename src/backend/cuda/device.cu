@@ -276,7 +276,7 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     const char *plain = getenv("ZEST_CUDA_F32");
     cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
     cuda->products = products_of(getenv("ZEST_CUDA_GEMM"));
-    cuda->norm_way = norms_of(getenv("ZEST_CUDA_NORM"));
+    cuda->norms_behind = norms_of(getenv("ZEST_CUDA_NORM"));
     const char *ahead = getenv("ZEST_CUDA_AHEAD");
     cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
                                                                                  : ZEST_CUDA_SLOTS;

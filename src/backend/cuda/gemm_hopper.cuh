@@ -4,8 +4,9 @@
  *
  *   warp 0       copies pieces of 64 inputs of A and W ahead into STAGES rooms;
  *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
- *                residual, activation), round, and put them down in shared memory;
- *   warp 1       fetches bias and residual ahead and stores what was put down, while the consumers go on.
+ *                residual, activation or norm), round, and put them down in shared memory;
+ *   warp 1       fetches bias, gains and residual ahead and stores what was put down, while the consumers go
+ * on.
  *
  * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
  * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
@@ -27,16 +28,30 @@ template <> __device__ __forceinline__ uint32_t relu2<__half>(uint32_t both) {
     return both;
 }
 
-/* As gelu() in half as many instructions: the tail is right to 5e-5 of it, a tenth of fp16's rounding. */
-__device__ __forceinline__ float gelu_short(float x) {
-    float a;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(fabsf(x)), "f"(6.0f));
-    float p = fmaf(2.29900616e-05f, a, -0.000611100113f); /* log2 of the normal distribution's tail */
+/* log2 of the normal distribution's tail from 0 to 6, for results of a type: right to 5e-5 of the tail for
+ * fp16, a tenth of its rounding, and to 4e-4 for bf16, a fifth. */
+template <class T> __device__ __forceinline__ float log2_tail(float a);
+template <> __device__ __forceinline__ float log2_tail<__half>(float a) {
+    float p = fmaf(2.29900616e-05f, a, -0.000611100113f);
     p = fmaf(p, a, 0.00719556632f);
     p = fmaf(p, a, -0.0511853397f);
     p = fmaf(p, a, -0.461271912f);
     p = fmaf(p, a, -1.15017426f);
-    p = fmaf(p, a, -1.00006473f);
+    return fmaf(p, a, -1.00006473f);
+}
+template <> __device__ __forceinline__ float log2_tail<__nv_bfloat16>(float a) {
+    float p = fmaf(-0.000201685229f, a, 0.00446761878f);
+    p = fmaf(p, a, -0.0428328047f);
+    p = fmaf(p, a, -0.472785507f);
+    p = fmaf(p, a, -1.14439988f);
+    return fmaf(p, a, -1.00053176f);
+}
+
+/* As gelu() in half as many instructions. */
+template <class T> __device__ __forceinline__ float gelu_short(float x) {
+    float a;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(fabsf(x)), "f"(6.0f));
+    const float p = log2_tail<T>(a);
     return fmaf(-a, exp2_fast(p), fmaxf(x, 0.0f));
 }
 
@@ -117,7 +132,7 @@ __device__ __forceinline__ void load_more(uint32_t room, const float *bias, int 
 }
 
 template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
-    if (ENDING == HOPPER_GELU) x.x = gelu_short(x.x), x.y = gelu_short(x.y);
+    if (ENDING == HOPPER_GELU) x.x = gelu_short<T>(x.x), x.y = gelu_short<T>(x.y);
     if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
     const uint32_t both = pack<T>(x.x, x.y);
     return ENDING == HOPPER_RELU ? relu2<T>(both) : both;
@@ -161,30 +176,22 @@ __device__ __forceinline__ void consume(const hopper_job &job, char *shared, uin
     const unsigned group = threadIdx.x / 128 - 1;
     const uint32_t room = room_of(base);
     float sums[COLUMNS / 2];
+    int patience = job.norm.patience;
     for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
         const float *vectors = vectors_of(shared, turn);
         hopper_more more[2];
         hopper_spread spread = {};
-        TRACE_BEGIN(t2);
         const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums);
-        TRACE_END(3, t2);
-        TRACE_BEGIN(t3);
         barrier_wait(base + READY + 8 * group, turn % 2);
-        TRACE_END(4, t3);
         load_more<ENDING>(room, vectors, 0, more[0]);
-        TRACE_BEGIN(t4);
         products_finish<COLUMNS / 2>(sums);
-        TRACE_END(5, t4);
         release(base, last);
-        TRACE_BEGIN(t5);
         put<T, ENDING>(job, room, vectors, more, sums, spread);
         if (ENDING == HOPPER_NORM)
             put_normalized<T>(job, room, vectors + COLUMNS, tile_of(job, number_of(turn), rank), spread,
-                              sums);
+                              patience, sums);
         writes_for_copies();
         barrier_arrive(base + PUT + 8 * group);
-        TRACE_END(6, t5);
-        TRACE_ADD(0, 1);
     }
 }
 

@@ -4,23 +4,6 @@
 #define ZEST_BACKEND_CUDA_GEMM_HOPPER_JOB_CUH
 
 #include "backend/cuda/hopper.cuh"
-#ifdef HOPPER_TRACE
-__device__ unsigned long long hopper_trace[16];
-#define TRACE_BEGIN(t) const unsigned t = clock()
-#define TRACE_ADD(i, n)                                                                   \
-    do {                                                                                  \
-        if (threadIdx.x % 128 == 0) atomicAdd(&hopper_trace[i], (unsigned long long)(n)); \
-    } while (0)
-#define TRACE_END(i, t) TRACE_ADD(i, (unsigned)clock() - t)
-#define TRACE_VARS
-#define TRACE_DONE
-#else
-#define TRACE_BEGIN(t)
-#define TRACE_END(i, t) (void)0
-#define TRACE_ADD(i, n)
-#define TRACE_VARS
-#define TRACE_DONE
-#endif
 
 /* Of the rows of the result: gemm_hopper_norm.cuh. */
 struct hopper_norm {
@@ -30,8 +13,8 @@ struct hopper_norm {
     uint64_t *parts;           /* of every row, one for each tile */
     unsigned *late;            /* how many are on the list; blocks that have done theirs */
     unsigned *list;
-    int patience;
-    void *out; /* as the job's map has it */
+    int patience; /* looks at others' parts */
+    void *out;    /* as the job's map has it */
     size_t out_stride, rows;
     int64_t out_lane;
 };

@@ -4,7 +4,7 @@
  *
  * So blocks wait for each other, and where programs share the GPU not all of them need be running: a warp
  * that has waited for long stores its rows as they are and puts them on a list, which late_kernel does behind
- * the product. */
+ * the product. From then on it waits less. */
 #ifndef ZEST_BACKEND_CUDA_GEMM_HOPPER_NORM_CUH
 #define ZEST_BACKEND_CUDA_GEMM_HOPPER_NORM_CUH
 
@@ -29,8 +29,8 @@ __device__ __forceinline__ uint64_t part_load(const uint64_t *at) {
 }
 
 /* What a row's numbers are multiplied by, and what is added then, so that their mean is 0 and their
- * variance 1. What fp32 loses here where the mean is large is less than the rounding of the row to 16 bits
- * loses. */
+ * variance 1. Where the mean is large, digits of the variance are lost; a row that was rounded to 16 bits
+ * before its norm, as it is when that has a kernel of its own, would have lost more. */
 __device__ __forceinline__ float2 row_of(const hopper_job &job, float sum, float squares) {
     const float mean = sum * job.norm.each, above = fmaf(-mean, mean, squares * job.norm.each);
     const float scale = rsqrtf((above < 0 ? 0 : above) + job.norm.epsilon);
@@ -81,16 +81,17 @@ __device__ __forceinline__ void publish(const hopper_job &job, const hopper_tile
 
 /* Four threads have two rows, and each looks for one part of both. False: some are not there, after a while.
  */
-__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, float2 rows[2]) {
+__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, int &patience,
+                                           float2 rows[2]) {
     const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
     const uint64_t *at = job.norm.parts + row * job.widths + thread % 4;
     uint64_t part[2] = {0, 0};
-    int patience = job.norm.patience;
     bool there = false;
-    for (; patience && !there; patience--) {
+    for (int looks = 0; looks < patience && !there; looks++) {
         if (thread % 4 < job.widths) part[0] = part_load(at), part[1] = part_load(at + 8 * job.widths);
         there = __all_sync(~0u, part[0] != no_part && part[1] != no_part);
     }
+    if (!there) patience /= 4;
 #pragma unroll
     for (int r = 0; r < 2; r++)
         rows[r] = row_of(job, sum_of_four(__uint_as_float((uint32_t)part[r])),
@@ -98,40 +99,66 @@ __device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_t
     return there;
 }
 
-/* Finished sums, which have been measured, into their room. gains: of the columns; the shifts stand behind.
- */
+/* What a panel is multiplied by, and what is added then. */
+struct hopper_gains {
+    float2 gain[8], shift[8];
+};
+
+__device__ __forceinline__ void load_gains(const float *gains, int panel, hopper_gains &of) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        const float *at = gains + panel * 64 + i * 8 + threadIdx.x % 4 * 2;
+        of.gain[i] = *(const float2 *)at, of.shift[i] = *(const float2 *)(at + COLUMNS);
+    }
+}
+
+/* Finished sums into their room: as they are, for late_kernel. */
 template <class T>
-__device__ __forceinline__ void put_normalized(const hopper_job &job, uint32_t room, const float *gains,
-                                               const hopper_tile &t, const hopper_spread &spread,
-                                               float sums[COLUMNS / 2]) {
-    float2 rows[2];
-    TRACE_BEGIN(t0);
-    publish(job, t, spread);
-    const bool there = await_rows(job, t, rows);
-    TRACE_END(1, t0);
-    TRACE_BEGIN(t1);
-    if (!there && threadIdx.x % 32 == 0)
+__device__ __forceinline__ void put_late(const hopper_job &job, uint32_t room, const hopper_tile &t,
+                                         const float sums[COLUMNS / 2]) {
+    if (threadIdx.x % 32 == 0)
         job.norm.list[atomicAdd(job.norm.late, 1)] =
             first_row(job, t) / 16 * job.widths + (unsigned)t.column / COLUMNS;
     __syncwarp();
-    gains += threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < COLUMNS / 16; i++) {
-        uint32_t r[4];
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int at = i * 16 + j / 2 * 8;
-            const float2 gain = *(const float2 *)(gains + at),
-                         shift = *(const float2 *)(gains + COLUMNS + at);
-            float *s = sums + i * 8 + j * 2;
-            if (there)
-                s[0] = normalized(s[0], rows[j % 2], gain.x, shift.x),
-                s[1] = normalized(s[1], rows[j % 2], gain.y, shift.y);
-            r[j] = pack<T>(s[0], s[1]);
-        }
+        const float *s = sums + i * 8;
+        const uint32_t r[4] = {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]),
+                               pack<T>(s[6], s[7])};
         fragment_store(cells_at(room, i / 4, i % 4), r);
     }
-    TRACE_END(2, t1);
+}
+
+/* Normalized, when they have been measured. gains: of the columns; the shifts stand behind. */
+template <class T>
+__device__ __forceinline__ void put_normalized(const hopper_job &job, uint32_t room, const float *gains,
+                                               const hopper_tile &t, const hopper_spread &spread,
+                                               int &patience, const float sums[COLUMNS / 2]) {
+    float2 rows[2];
+    hopper_gains of[2];
+    publish(job, t, spread);
+    load_gains(gains, 0, of[0]);
+    if (!await_rows(job, t, patience, rows)) {
+        put_late<T>(job, room, t, sums);
+        return;
+    }
+#pragma unroll
+    for (int p = 0; p < PANELS; p++) {
+        const hopper_gains &here = of[p % 2];
+        if (p + 1 < PANELS) load_gains(gains, p + 1, of[(p + 1) % 2]);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t r[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float *s = sums + p * 32 + i * 8 + j * 2;
+                const float2 gain = here.gain[2 * i + j / 2], shift = here.shift[2 * i + j / 2];
+                r[j] = pack<T>(normalized(s[0], rows[j % 2], gain.x, shift.x),
+                               normalized(s[1], rows[j % 2], gain.y, shift.y));
+            }
+            fragment_store(cells_at(room, p, i), r);
+        }
+    }
 }
 
 /* ---- Behind the product ---- */
@@ -160,7 +187,7 @@ template <class T> __device__ void normalize_late(const hopper_job &job, unsigne
  * block may forget parts, since the others may still read them. */
 template <class T>
 static __global__ void __launch_bounds__(128) late_kernel(const __grid_constant__ hopper_job job) {
-    const unsigned count = job.work / job.widths * CLUSTER * ROWS * job.widths;
+    const unsigned count = job.work * (CLUSTER * ROWS);
     const unsigned late = *(volatile unsigned *)job.norm.late;
     __shared__ bool last;
     for (unsigned i = blockIdx.x; i < late; i += gridDim.x) normalize_late<T>(job, job.norm.list[i]);

@@ -2,13 +2,13 @@
  * ends in _sm90a is compiled for compute capability 9.0 alone (ZEST_SM90A); elsewhere it refuses everything.
  */
 #include "backend/cuda/cuda.h"
-#include <stdlib.h>
 
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
 #include "backend/cuda/gemm_hopper.cuh"
 
 enum { BAND = 2048 };    /* rows */
-enum { PATIENCE = 256 }; /* looks at the parts of a row */
+enum { PATIENCE = 256 }; /* some 150 us, three tiles of many inputs */
+enum { PARTS_AT = 256 }; /* counts stand before them */
 
 /* ---- The job as the kernel sees it ---- */
 
@@ -46,9 +46,9 @@ static hopper_job job_of(const zest_gemm *job) {
 static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLUSTER * ROWS; }
 
 static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
-    return cuda->norm_way != ZEST_NORMS_APART && job->residual && !job->norm.rms &&
+    return cuda->norms_behind != ZEST_NORMS_APART && job->residual && !job->norm.rms &&
            work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
-           parts_of(work) * sizeof(uint64_t) <= cuda->parts.size &&
+           parts_of(work) * sizeof(uint64_t) + PARTS_AT <= cuda->parts.size &&
            parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
 }
 
@@ -58,10 +58,10 @@ static void add_norm(const zest_cuda *cuda, const zest_gemm *job, hopper_job *wo
     work->band = 1; /* the tiles of a row at the same time */
     norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
     norm->each = 1.0f / (float)job->outputs;
-    norm->parts = (uint64_t *)cuda->parts.data;
-    norm->late = (unsigned *)(cuda->parts.data + cuda->parts.size);
+    norm->late = (unsigned *)cuda->parts.data;
+    norm->parts = (uint64_t *)(cuda->parts.data + PARTS_AT);
     norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
-    norm->patience = cuda->norm_way == ZEST_NORMS_LATE ? 0 : PATIENCE;
+    norm->patience = cuda->norms_behind == ZEST_NORMS_LATE ? 0 : PATIENCE;
     norm->out = job->out, norm->rows = job->rows;
     norm->out_stride = job->out_stride, norm->out_lane = job->out_lane;
 }
@@ -144,17 +144,6 @@ int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
     return job->norm.there && launch_late(cuda, &work) ? -1 : 0;
 }
 
-#ifdef HOPPER_TRACE
-extern "C" void zest_hopper_trace(unsigned long long *out) {
-    unsigned long long zero[16] = {};
-    cudaMemcpyFromSymbol(out, hopper_trace, sizeof zero);
-    cudaMemcpyToSymbol(hopper_trace, zero, sizeof zero);
-}
-#else
-extern "C" void zest_hopper_trace(unsigned long long *out) {
-    for (int i = 0; i < 16; i++) out[i] = 0;
-}
-#endif
 int zest_cuda_hopper_open(zest_cuda *cuda) {
     cudaDriverEntryPointQueryResult found;
     void *entry = NULL;
@@ -165,14 +154,13 @@ int zest_cuda_hopper_open(zest_cuda *cuda) {
         return -1;
     if (found != cudaDriverEntryPointSuccess) return 0;
     cuda->describe_tiles = entry;
-    const size_t counts = 2 * sizeof(unsigned);
-    if (zest_cuda_reserve(cuda, &cuda->parts, ZEST_CUDA_PARTS)) return -1;
-    cuda->parts.size -= counts;
-    return zest_cuda_failed(cuda, cudaMemsetAsync(cuda->parts.data, 0xff, cuda->parts.size, cuda->stream),
-                            "clearing parts of rows") ||
-           zest_cuda_failed(cuda,
-                            cudaMemsetAsync(cuda->parts.data + cuda->parts.size, 0, counts, cuda->stream),
-                            "clearing parts of rows");
+    return zest_cuda_reserve(cuda, &cuda->parts, ZEST_CUDA_PARTS) ||
+           zest_cuda_failed(cuda, cudaMemsetAsync(cuda->parts.data, 0, PARTS_AT, cuda->stream),
+                            "clearing counts") ||
+           zest_cuda_failed(
+               cuda,
+               cudaMemsetAsync(cuda->parts.data + PARTS_AT, 0xff, ZEST_CUDA_PARTS - PARTS_AT, cuda->stream),
+               "clearing parts of rows");
 }
 
 #else
