@@ -176,7 +176,6 @@ __device__ __forceinline__ void consume(const hopper_job &job, char *shared, uin
     const unsigned group = threadIdx.x / 128 - 1;
     const uint32_t room = room_of(base);
     float sums[COLUMNS / 2];
-    int patience = job.norm.patience;
     for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
         const float *vectors = vectors_of(shared, turn);
         hopper_more more[2];
@@ -189,7 +188,7 @@ __device__ __forceinline__ void consume(const hopper_job &job, char *shared, uin
         put<T, ENDING>(job, room, vectors, more, sums, spread);
         if (ENDING == HOPPER_NORM)
             put_normalized<T>(job, room, vectors + COLUMNS, tile_of(job, number_of(turn), rank), spread,
-                              patience, sums);
+                              sums);
         writes_for_copies();
         barrier_arrive(base + PUT + 8 * group);
     }

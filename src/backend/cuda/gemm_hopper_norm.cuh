@@ -4,13 +4,14 @@
  *
  * So blocks wait for each other, and where programs share the GPU not all of them need be running: a warp
  * that has waited for long stores its rows as they are and puts them on a list, which late_kernel does behind
- * the product. From then on it waits less. */
+ * the product. From then on all wait less. */
 #ifndef ZEST_BACKEND_CUDA_GEMM_HOPPER_NORM_CUH
 #define ZEST_BACKEND_CUDA_GEMM_HOPPER_NORM_CUH
 
 #include "backend/cuda/gemm_hopper_job.cuh"
 
-enum { PARTS_MOST = 4 }; /* of a row: one for each thread that has it */
+enum { PARTS_MOST = 4 };  /* of a row: one for each thread that has it */
+enum { SOME_LOOKS = 32 }; /* at others' parts, some 20 us, where other warps have waited in vain */
 
 /* ---- Parts of rows: sum and sum of squares, in one word, so that they come together ---- */
 
@@ -81,17 +82,16 @@ __device__ __forceinline__ void publish(const hopper_job &job, const hopper_tile
 
 /* Four threads have two rows, and each looks for one part of both. False: some are not there, after a while.
  */
-__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, int &patience,
-                                           float2 rows[2]) {
+__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, float2 rows[2]) {
     const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
     const uint64_t *at = job.norm.parts + row * job.widths + thread % 4;
     uint64_t part[2] = {0, 0};
     bool there = false;
-    for (int looks = 0; looks < patience && !there; looks++) {
+    for (int looks = 0; looks < job.norm.patience && !there; looks++) {
+        if (looks == SOME_LOOKS && *(volatile unsigned *)job.norm.late) break;
         if (thread % 4 < job.widths) part[0] = part_load(at), part[1] = part_load(at + 8 * job.widths);
         there = __all_sync(~0u, part[0] != no_part && part[1] != no_part);
     }
-    if (!there) patience /= 4;
 #pragma unroll
     for (int r = 0; r < 2; r++)
         rows[r] = row_of(job, sum_of_four(__uint_as_float((uint32_t)part[r])),
@@ -133,12 +133,12 @@ __device__ __forceinline__ void put_late(const hopper_job &job, uint32_t room, c
 template <class T>
 __device__ __forceinline__ void put_normalized(const hopper_job &job, uint32_t room, const float *gains,
                                                const hopper_tile &t, const hopper_spread &spread,
-                                               int &patience, const float sums[COLUMNS / 2]) {
+                                               const float sums[COLUMNS / 2]) {
     float2 rows[2];
     hopper_gains of[2];
     publish(job, t, spread);
     load_gains(gains, 0, of[0]);
-    if (!await_rows(job, t, patience, rows)) {
+    if (!await_rows(job, t, rows)) {
         put_late<T>(job, room, t, sums);
         return;
     }
