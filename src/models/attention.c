@@ -160,21 +160,10 @@ static zest_status project_together(zest_model_pass *pass, const zest_model_pair
     zest_model_runner *runner = pass->runner;
     zest_linear_part more[ZEST_LINEAR_MORE];
     for (size_t i = 1; i < count; i++) more[i - 1] = (zest_linear_part){parts[i]->weight, parts[i]->bias};
-    zest_linear job = {.weight = parts[0]->weight,
-                       .bias = parts[0]->bias,
-                       .perturbation = lanes->perturbation,
-                       .a = {a[0], a[1]},
-                       .rows = pass->rows,
-                       .a_stride = pass->is->width,
-                       .out = {out[0], out[1]},
-                       .out_stride = stride,
-                       .compute = runner->compute,
-                       .more = more,
-                       .more_count = count - 1,
-                       .steady = runner->steady};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch)
-               ? zest_model_no_scratch(runner, pass->error)
-               : ZEST_OK;
+    zest_linear job = zest_model_linear_job(runner, parts[0], &lanes->perturbation, 0, a, pass->rows,
+                                            pass->is->width, out, stride, NULL);
+    job.more = more, job.more_count = count - 1;
+    return zest_model_linear_run(runner, &job, pass->error);
 }
 
 /* Maps of all rows, their results side by side. */

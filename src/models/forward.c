@@ -6,27 +6,39 @@
 
 /* ---- Operations ---- */
 
+zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_model_affine *affine,
+                                  const zest_perturbation *p, int transposed, const float *const a[2],
+                                  size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                                  const float *const residual[2]) {
+    return (zest_linear){.weight = affine->weight,
+                         .bias = affine->bias,
+                         .transposed = transposed,
+                         .perturbation = *p,
+                         .a = {a[0], a[1]},
+                         .rows = rows,
+                         .a_stride = a_stride,
+                         .out = {out[0], out[1]},
+                         .out_stride = out_stride,
+                         .residual = {residual ? residual[0] : NULL, residual ? residual[1] : NULL},
+                         .residual_stride = out_stride,
+                         .compute = runner->compute,
+                         .steady = runner->steady};
+}
+
+zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error) {
+    return runner->operations->linear(job, runner->threads, &runner->scratch)
+               ? zest_model_no_scratch(runner, error)
+               : ZEST_OK;
+}
+
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
                               const zest_perturbation *p, int transposed, const float *const a[2],
                               size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
                               const float *const residual[2], zest_activation activation, zest_error *error) {
-    zest_linear job = {.weight = affine->weight,
-                       .bias = affine->bias,
-                       .transposed = transposed,
-                       .perturbation = *p,
-                       .a = {a[0], a[1]},
-                       .rows = rows,
-                       .a_stride = a_stride,
-                       .out = {out[0], out[1]},
-                       .out_stride = out_stride,
-                       .residual = {residual ? residual[0] : NULL, residual ? residual[1] : NULL},
-                       .residual_stride = out_stride,
-                       .activation = activation,
-                       .compute = runner->compute,
-                       .steady = runner->steady};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch)
-               ? zest_model_no_scratch(runner, error)
-               : ZEST_OK;
+    zest_linear job =
+        zest_model_linear_job(runner, affine, p, transposed, a, rows, a_stride, out, out_stride, residual);
+    job.activation = activation;
+    return zest_model_linear_run(runner, &job, error);
 }
 
 zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,

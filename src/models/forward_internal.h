@@ -229,7 +229,13 @@ static inline size_t zest_model_apart(const zest_model_runner *runner, const flo
 
 /* ---- forward.c ---- */
 
-/* out = act(a W' + b) + residual, for the lanes of p. residual may be NULL. */
+/* out = a W' + b + residual, for the lanes of p. residual may be NULL. */
+zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_model_affine *affine,
+                                  const zest_perturbation *p, int transposed, const float *const a[2],
+                                  size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                                  const float *const residual[2]);
+zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error);
+/* Both: act(a W' + b) + residual. */
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
                               const zest_perturbation *p, int transposed, const float *const a[2],
                               size_t rows, size_t a_stride, float *const out[2], size_t out_stride,

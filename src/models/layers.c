@@ -17,25 +17,13 @@ zest_status zest_model_map_and_norm(zest_model_pass *pass, const zest_model_pair
     const zest_model_description *is = pass->is;
     const zest_norm behind = {
         .gain = norm->weight, .bias = norm->bias, .rms = is->rms, .epsilon = is->epsilon, .width = is->width};
-    zest_linear job = {.weight = affine->weight,
-                       .bias = affine->bias,
-                       .transposed = is->transposed,
-                       .perturbation = lanes->perturbation,
-                       .a = {a[0], a[1]},
-                       .rows = rows,
-                       .a_stride = inputs,
-                       .out = {out[0], out[1]},
-                       .out_stride = is->width,
-                       .residual = {residual[0], residual[1]},
-                       .residual_stride = is->width,
-                       .compute = runner->compute,
-                       .steady = runner->steady,
-                       .norm = runner->device ? &behind : NULL};
-    if (runner->operations->linear(&job, runner->threads, &runner->scratch))
-        return zest_model_no_scratch(runner, pass->error);
-    return runner->device ? ZEST_OK
-                          : zest_model_norm(runner, norm, &lanes->perturbation, ZEST_CONST2(out), out, rows,
-                                            is->width, pass->error);
+    zest_linear job = zest_model_linear_job(runner, affine, &lanes->perturbation, is->transposed, a, rows,
+                                            inputs, out, is->width, residual);
+    if (runner->device) job.norm = &behind;
+    zest_status status = zest_model_linear_run(runner, &job, pass->error);
+    return status || runner->device ? status
+                                    : zest_model_norm(runner, norm, &lanes->perturbation, ZEST_CONST2(out),
+                                                      out, rows, is->width, pass->error);
 }
 
 static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes, size_t rows) {
