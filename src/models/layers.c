@@ -37,7 +37,7 @@ static zest_status mlp_block(zest_model_pass *pass, size_t i, const zest_model_p
     if (!is->norm_after)
         status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(lanes->x), a,
                                  rows, is->width, pass->error);
-    const float *const in[2] = {a[0], a[1]}; /* or where attention has left the hidden states */
+    const float *const in[2] = {a[0], a[1]}; /* the norm's result, or what attention has left there */
     if (!status && is->gated)
         status = zest_model_map(pass, lanes, &layer->gate, in, rows, is->width, gate, is->inner, NULL,
                                 ZEST_ACT_NONE);

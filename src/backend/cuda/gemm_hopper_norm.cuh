@@ -11,7 +11,7 @@
 #include "backend/cuda/gemm_hopper_job.cuh"
 
 enum { PARTS_MOST = 4 };  /* of a row: one for each thread that has it */
-enum { SOME_LOOKS = 32 }; /* at others' parts, some 20 us, where other warps have waited in vain */
+enum { SOME_LOOKS = 32 }; /* at others' parts, where other warps have waited in vain */
 
 /* ---- Parts of rows: sum and sum of squares, in one word, so that they come together ---- */
 

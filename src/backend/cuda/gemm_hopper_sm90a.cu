@@ -7,7 +7,7 @@
 #include "backend/cuda/gemm_hopper.cuh"
 
 enum { BAND = 2048 };    /* rows */
-enum { PATIENCE = 256 }; /* some 150 us, three tiles of many inputs */
+enum { PATIENCE = 256 }; /* looks, of about half a microsecond each: some tiles' time */
 enum { PARTS_AT = 256 }; /* counts stand before them */
 
 /* ---- The job as the kernel sees it ---- */
