@@ -4,8 +4,8 @@
     python3 bench/gpu_table.py --rounds 3 > table.md
     python3 bench/gpu_table.py --only roberta-base --zest ./zest --beside ./zest-before
 
-A row has the median step and the parts of the run that had it; seconds, peak memory in MiB. --beside: a second program, whose
-medians stand in a column of their own.
+A row has the median step (of two the faster) and the parts of the run that had it; seconds, peak memory in MiB. --beside: a
+second program, whose medians stand in a column of their own.
 """
 import argparse
 import json
