@@ -16,6 +16,12 @@
     "\"max_position_embeddings\": 512, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-5, \"hidden_act\": "  \
     "\"silu\", \"tie_word_embeddings\": false}"
 
+#define LARGER_ROBERTA                                                                                     \
+    "{\"model_type\": \"roberta\", \"vocab_size\": 9000, \"hidden_size\": 320, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 5, \"intermediate_size\": 640, \"hidden_act\": \"gelu\", "                   \
+    "\"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": 1e-5, "                 \
+    "\"pad_token_id\": 1, \"tie_word_embeddings\": true, \"architectures\": [\"RobertaForMaskedLM\"]}"
+
 static inline zest_model *larger_model(const char *config, zest_model_storage storage) {
     zest_model *model;
     zest_model_options options = {.storage = storage};

@@ -208,10 +208,27 @@ static const attention_case more_attentions[] = {
     {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}},
 };
 
+/* Heads that all look at the same keys, which are the values too (models/absorb.c): up to 256 the kernels
+ * above take them, then another one, in 16 bits. */
+static const attention_case shared_attentions[] = {
+    {4, 1, 64, 0, 0, 0, {70, 1, 0, 9}},
+    {3, 1, 264, 0, 0, 0, {1, 0, 5, 40}},
+    {12, 1, 768, 0, 127, 0, {1, 1, 1, 0, 1}},
+    {12, 1, 768, 1, 90, 31, {1, 3, 0, 2}}, /* keys behind the last one that is seen */
+    {16, 1, 1024, 0, 300, 0, {1, 2}},
+    {8, 1, 512, 1, 0, 0, {33, 7, 70}},
+    {5, 1, 320, 1, 14, 0, {2, 17, 1}},
+    {32, 1, 2048, 1, 255, 0, {1, 1, 3}},
+    {7, 1, 1544, 0, 0, 0, {19}},
+};
+
+/* Strides as they come, those that the tensor cores' kernels take, and those with keys for values. */
+typedef enum { ODD, EVEN, SHARED } layout;
+
 enum { LANES = 3 };
 typedef struct {
     attention_operands o;
-    int even;
+    layout even;
     size_t longest, q_floats, kv_floats, floats; /* of a lane */
     float *q, *k, *v, *out;                      /* of all of them */
 } attention_lanes;
@@ -222,7 +239,7 @@ static float *make_normal(size_t each, uint64_t seed) {
     return x;
 }
 
-static void make_lanes(attention_lanes *a, const attention_case *c, int even) {
+static void make_lanes(attention_lanes *a, const attention_case *c, layout even) {
     attention_operands *o = &a->o;
     make(o, c);
     if (even) /* what was made is longer */
@@ -233,7 +250,7 @@ static void make_lanes(attention_lanes *a, const attention_case *c, int even) {
     a->q_floats = o->job.rows * o->job.q_stride, a->kv_floats = o->job.kv_rows * o->job.kv_stride,
     a->floats = o->job.rows * o->job.out_stride;
     a->q = make_normal(a->q_floats, 41), a->k = make_normal(a->kv_floats, 51),
-    a->v = make_normal(a->kv_floats, 61), a->out = room(LANES * a->floats);
+    a->v = make_normal(a->kv_floats, even == SHARED ? 51 : 61), a->out = room(LANES * a->floats);
 }
 
 static void discard_lanes(attention_lanes *a) {
@@ -249,7 +266,7 @@ static float *attend_there(zest_device *device, attention_lanes *a) {
     float *got = room(LANES * a->floats);
     job.q = device_put_cells(device, a->q, LANES * a->q_floats);
     job.k = device_put_cells(device, a->k, LANES * a->kv_floats);
-    job.v = device_put_cells(device, a->v, LANES * a->kv_floats);
+    job.v = a->even == SHARED ? job.k : device_put_cells(device, a->v, LANES * a->kv_floats);
     job.out = device_put_cells(device, a->out, LANES * a->floats);
     job.q_start = device_put(device, o->q_start, sizeof o->q_start);
     job.kv_start = device_put(device, o->kv_start, sizeof o->kv_start);
@@ -261,7 +278,7 @@ static float *attend_there(zest_device *device, attention_lanes *a) {
     return got;
 }
 
-static void attend_on_device(zest_device *device, const attention_case *c, int even, int which) {
+static void attend_on_device(zest_device *device, const attention_case *c, layout even, int which) {
     attention_lanes a;
     zest_scratch plain = {0};
     char what[96];
@@ -269,12 +286,16 @@ static void attend_on_device(zest_device *device, const attention_case *c, int e
     float *got = attend_there(device, &a);
     for (size_t l = 0; l < LANES; l++) {
         zest_attention job = a.o.job;
-        job.q = a.q + l * a.q_floats, job.k = a.k + l * a.kv_floats, job.v = a.v + l * a.kv_floats;
+        job.q = a.q + l * a.q_floats, job.k = a.k + l * a.kv_floats;
+        job.v = even == SHARED ? job.k : a.v + l * a.kv_floats; /* k was rounded */
         job.out = a.out + l * a.floats;
         assert_int_equal(zest_forward_plain.attention(&job, 1, &plain), 0);
     }
     snprintf(what, sizeof what, "attention of %zu heads of %zu, %zu first, %s%s", c->heads, c->size,
-             c->lengths[0], device_names[which], even ? ", even" : "");
+             c->lengths[0], device_names[which],
+             even == SHARED ? ", shared"
+             : even         ? ", even"
+                            : "");
     device_same(got, a.out, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride,
                 5e-6 + 2 * device_step[which], what);
     free(got), free(plain.data);
@@ -285,9 +306,13 @@ static void the_gpu_attends_as_the_reference(void **state) {
     (void)state;
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
-        for (size_t i = 0; i < COUNT(attentions); i++) attend_on_device(device, &attentions[i], 0, which);
+        for (size_t i = 0; i < COUNT(attentions); i++) attend_on_device(device, &attentions[i], ODD, which);
         for (size_t i = 0; i < COUNT(more_attentions); i++)
-            attend_on_device(device, &more_attentions[i], 1, which);
+            attend_on_device(device, &more_attentions[i], EVEN, which);
+        for (size_t i = 0; i < COUNT(shared_attentions); i++)
+            if (shared_attentions[i].size <= device->widest)
+                attend_on_device(device, &shared_attentions[i], SHARED, which);
+        assert_true(device->widest >= (which ? 512 : 256));
         zest_device_close(device);
     }
     device_verdict();
@@ -304,11 +329,11 @@ static void spoil(attention_lanes *a, size_t sequence) {
     }
 }
 
-static void stays_within_a_sequence(zest_device *device, const attention_case *c, size_t sequence,
-                                    int which) {
+static void stays_within_a_sequence(zest_device *device, const attention_case *c, layout even,
+                                    size_t sequence, int which) {
     attention_lanes a;
     char what[96];
-    make_lanes(&a, c, 1);
+    make_lanes(&a, c, even);
     float *before = attend_there(device, &a);
     spoil(&a, sequence);
     float *after = attend_there(device, &a);
@@ -331,10 +356,14 @@ static void no_sequence_on_the_gpu_sees_another_one(void **state) {
         {2, 2, 64, 0, 0, 20, {100, 33, 131, 84, 90, 21}},
         {2, 2, 64, 0, 0, 0, {60, 3, 31, 64, 50, 1}}, /* for the other kernel */
     };
+    static const attention_case shared = {5, 1, 320, 0, 21, 0, {2, 1, 30, 4, 5, 1}};
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
-        for (size_t i = 0; i < COUNT(cases); i++)
-            for (size_t s = 0; s < 6; s++) stays_within_a_sequence(device, &cases[i], s, which);
+        for (size_t s = 0; s < 6; s++) {
+            for (size_t i = 0; i < COUNT(cases); i++)
+                stays_within_a_sequence(device, &cases[i], EVEN, s, which);
+            if (shared.size <= device->widest) stays_within_a_sequence(device, &shared, SHARED, s, which);
+        }
         zest_device_close(device);
     }
     device_verdict();

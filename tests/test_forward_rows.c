@@ -335,6 +335,47 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
     device_verdict();
 }
 
+/* Two lanes with a gap between them. Numbers are moved, so not a bit may differ. */
+static void turn_heads(zest_device *device, size_t rows, size_t heads, size_t kv_heads, size_t size) {
+    const size_t side = heads * size, width = kv_heads * size, few = rows * side + 8,
+                 many = rows * heads * width + 16;
+    float *x = normals(2 * few, 1, 1), *guard = normals(2 * many, 2, 1), *expected = room(2 * many),
+          *got = room(2 * many);
+    float *from = device_put_cells(device, x, 2 * few), *to = device_put_cells(device, guard, 2 * many);
+    memcpy(expected, guard, 2 * many * sizeof *expected);
+    for (size_t l = 0; l < 2; l++)
+        for (size_t r = 0; r < rows * heads; r++)
+            for (size_t c = 0; c < width; c++) {
+                size_t head = r % heads, at = head * kv_heads / heads * size, d = c - at;
+                expected[l * many + r * width + c] =
+                    c >= at && d < size ? x[l * few + r / heads * side + head * size + d] : 0;
+            }
+    zest_head_rows job = {from, to, rows, heads, kv_heads, size, 0, 2, few, many};
+    device_fine(device, device->operations->device->head_rows(device, &job));
+    device_get_cells(device, to, 2 * many, got);
+    same(got, expected, 2 * many, 0, "heads in rows of their own");
+    memcpy(expected, guard, 2 * few * sizeof *expected); /* as many are there, and few less */
+    float *again = device_put_cells(device, guard, 2 * few);
+    zest_head_rows back = {to, again, rows, heads, kv_heads, size, 1, 2, many, few};
+    device_fine(device, device->operations->device->head_rows(device, &back));
+    device_get_cells(device, again, 2 * few, got);
+    for (size_t l = 0; l < 2; l++) memcpy(expected + l * few, x + l * few, (few - 8) * sizeof *expected);
+    same(got, expected, 2 * few, 0, "heads side by side again");
+    free(x), free(guard), free(expected), free(got);
+}
+
+static void the_gpu_turns_heads(void **state) {
+    (void)state;
+    for (int which = 0; which < 3; which++) {
+        zest_device *device = device_open(device_computes[which]);
+        turn_heads(device, 1, 1, 1, 5);
+        turn_heads(device, 3, 12, 12, 64);
+        turn_heads(device, 5, 6, 2, 20);
+        turn_heads(device, 2, 4, 1, 300);
+        zest_device_close(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms),
@@ -343,6 +384,7 @@ int main(void) {
         cmocka_unit_test(gathers),
         cmocka_unit_test(the_gpu_norms_as_the_reference),
         cmocka_unit_test(the_gpu_gathers_rotates_and_gates),
+        cmocka_unit_test(the_gpu_turns_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

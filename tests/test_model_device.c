@@ -206,6 +206,25 @@ static void larger(void **state) {
     verdict();
 }
 
+/* Few rows of long sequences: the last layer has neither keys nor values of its own (models/absorb.c). In
+ * fp32 it does on widths of up to 256, as those of the test above. */
+static void absorbing(void **state) {
+    (void)state;
+    need_device();
+    static const uint32_t rows[] = {10, 150, 399}, words[] = {17, 4000, 8999}, answers[] = {2, 0, 1};
+    zest_model *model = larger_model(LARGER_ROBERTA, ZEST_MODEL_BF16);
+    zest_model_objective objective = larger_three(5, 8000);
+    objective.kind = ZEST_MODEL_WORDS;
+    objective.item_starts = objective.targets = NULL;
+    objective.rows = rows, objective.answers = answers;
+    objective.words = words, objective.word_count = 3;
+    compare("roberta, few rows", model, &objective, 1);
+    objective.rows = (const uint32_t[]){0, 149, 151}; /* of the second sequence none */
+    compare("roberta, two in one", model, &objective, 1);
+    zest_model_free(model);
+    verdict();
+}
+
 static void generation(void **state) {
     (void)state;
     need_device();
@@ -378,17 +397,10 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused),
-        cmocka_unit_test(families),
-        cmocka_unit_test(losses),
-        cmocka_unit_test(sharing),
-        cmocka_unit_test(frozen),
-        cmocka_unit_test(larger),
-        cmocka_unit_test(little_memory),
-        cmocka_unit_test(generation),
-        cmocka_unit_test(steps_replay),
-        cmocka_unit_test(sending),
-        cmocka_unit_test(bad_numbers_and_sizes),
+        cmocka_unit_test(refused),       cmocka_unit_test(families),  cmocka_unit_test(losses),
+        cmocka_unit_test(sharing),       cmocka_unit_test(frozen),    cmocka_unit_test(larger),
+        cmocka_unit_test(little_memory), cmocka_unit_test(absorbing), cmocka_unit_test(generation),
+        cmocka_unit_test(steps_replay),  cmocka_unit_test(sending),   cmocka_unit_test(bad_numbers_and_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

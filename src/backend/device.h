@@ -15,7 +15,8 @@ typedef enum { ZEST_DEVICE_CPU, ZEST_DEVICE_CUDA } zest_device_kind;
 struct zest_device {
     const zest_forward *operations;
     zest_compute compute;
-    size_t cell; /* bytes of an activation */
+    size_t cell;   /* bytes of an activation */
+    size_t widest; /* head size that attention takes where the values are the keys */
     char problem[512];
 };
 
@@ -27,6 +28,17 @@ typedef struct {
     const uint32_t *source, *target;
     size_t lanes, from_lane, to_lane;
 } zest_copy_rows;
+
+/* Rows of heads become rows of one head each: row r·heads + h of `to` is as wide as kv_heads heads, and has
+ * head h of row r where its key head would stand, h/(heads/kv_heads), and zeros around it. back: the other
+ * way round; what is around it is not looked at. */
+typedef struct {
+    const float *from;
+    float *to;
+    size_t rows, heads, kv_heads, head_size;
+    int back;
+    size_t lanes, from_lane, to_lane;
+} zest_head_rows;
 
 /* Logits of a few words, all lanes: out[l] is rows × count floats. Only those rows of the head are read. */
 typedef struct {
@@ -99,6 +111,7 @@ typedef struct zest_device_table {
     int (*unstage)(zest_device *device);
 
     int (*copy_rows)(zest_device *device, const zest_copy_rows *job);
+    int (*head_rows)(zest_device *device, const zest_head_rows *job);
     int (*words)(zest_device *device, const zest_words *job);
     int (*sum_logits)(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
     int (*best_logits)(zest_device *device, const zest_logit_block *block, zest_logit_best *best);

@@ -316,6 +316,15 @@ static zest_status attend_asked(zest_model_pass *pass, size_t i, const zest_mode
     return attend_lanes(pass, i, lanes, job, q, kv, context);
 }
 
+/* The same without keys and values of its own. */
+static zest_status attend_absorbed(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
+                                   float *const a[2], float *const context[2]) {
+    const int last = pass->is->norm_after;
+    const float *const in[2] = {last ? lanes->x[0] : a[0], last ? lanes->x[1] : a[1]};
+    zest_status status = zest_model_absorb(pass, &pass->runner->model->layers[i], lanes, in, context);
+    return status ? status : pick(pass, lanes, lanes->x, pass->is->width, a);
+}
+
 zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                        size_t *rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
@@ -326,10 +335,12 @@ zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const ze
     zest_status status = ZEST_OK;
     if (!is->norm_after) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), a, pass->rows);
     if (status) return status;
-    status =
-        narrows(pass, i) && pass->asked_starts
-            ? attend_asked(pass, i, lanes, a, context)
-            : attend_all(pass, i, lanes, is->norm_after ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), context);
+    if (narrows(pass, i) && zest_model_absorbs(pass))
+        status = attend_absorbed(pass, i, lanes, a, context);
+    else if (narrows(pass, i) && pass->asked_starts)
+        status = attend_asked(pass, i, lanes, a, context);
+    else
+        status = attend_all(pass, i, lanes, is->norm_after ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), context);
     if (status) return status;
     *rows = narrows(pass, i) ? pass->asked : pass->rows;
     if (is->norm_after)

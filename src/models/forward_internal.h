@@ -1,5 +1,5 @@
 /* What the files of the forward pass share: prepare.c (a batch), forward.c (lanes), embed.c, layers.c,
- * attention.c, head.c, losses.c, generate.c; runner.c and place.c (where it happens). */
+ * attention.c, absorb.c, head.c, losses.c, generate.c; runner.c and place.c (where it happens). */
 #ifndef ZEST_MODELS_FORWARD_INTERNAL_H
 #define ZEST_MODELS_FORWARD_INTERNAL_H
 
@@ -133,6 +133,16 @@ zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer
  * runner->a then where norms come last, else where they lay. */
 zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,
                                        size_t *rows);
+
+/* ---- absorb.c ---- */
+
+/* Whether the last layer's attention can do without keys and values of its own, and gains by it. */
+int zest_model_absorbs(const zest_model_pass *pass);
+/* What it gives then for the asked rows, out of the hidden states of all: `in`, behind the norm that comes
+ * first. */
+zest_status zest_model_absorb(zest_model_pass *pass, const zest_model_layer *layer,
+                              const zest_model_pair *lanes, const float *const in[2],
+                              float *const context[2]);
 
 /* ---- layers.c ---- */
 

@@ -133,12 +133,13 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!job->sequences || !job->longest || !job->lanes) return 0;
-    if (job->head_size > 256)
-        return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
     zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
     int done = zest_cuda_attention_hopper(cuda, job);
     if (done > 0) done = zest_cuda_attention_mma(cuda, job);
+    if (done > 0) done = zest_cuda_attention_wide(cuda, job);
     if (done <= 0) return done;
+    if (job->head_size > 256)
+        return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
     return attention_launches(job, QUERIES, [&](const attention_job *some, dim3 grid) {
         int bad = 0;
         ZEST_CUDA_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, some, grid));

@@ -111,7 +111,9 @@ struct zest_cuda {
     int has_changed;
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
-    zest_cuda_room parts;     /* of rows, for gemm_hopper_norm.cuh */
+    zest_cuda_room parts;     /* of rows, for gemm_hopper_norm.cuh: two rooms of them, */
+    unsigned parts_turn;      /* the one that was used last, */
+    unsigned parts_used;      /* and how many of it */
     zest_cuda_ring linears, norms;
     zest_cuda_room aside;   /* a residual that a product would overwrite */
     zest_cuda_room scratch; /* of one operation */
@@ -253,6 +255,9 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_scratch *sc
 /* 1: not for this job, nothing has been done. */
 int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job);
 int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job);
+int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *job);
+/* The largest head that the latter, or any of them, takes. */
+size_t zest_cuda_attention_widest(const zest_cuda *cuda);
 void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_scratch *scratch);
@@ -260,6 +265,7 @@ void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation 
                     zest_scratch *scratch);
 int zest_cuda_gather(const zest_gather *job, int threads, zest_scratch *scratch);
 int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job);
+int zest_cuda_head_rows(zest_device *device, const zest_head_rows *job);
 int zest_cuda_words(zest_device *device, const zest_words *job);
 int zest_cuda_sum_logits(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
 int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, zest_logit_best *best);

@@ -194,6 +194,7 @@ static const zest_device_table device_table = {
     stage,
     unstage,
     zest_cuda_copy_rows,
+    zest_cuda_head_rows,
     zest_cuda_words,
     zest_cuda_sum_logits,
     zest_cuda_best_logits,
@@ -244,6 +245,7 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
+    cuda->base.widest = zest_cuda_attention_widest(cuda);
     if (properties.major < 8)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "%s is too old: the kernels need compute capability 8.0; use --device cpu",

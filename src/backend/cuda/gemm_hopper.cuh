@@ -6,7 +6,7 @@
  *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
  *                residual, activation or norm), round, and put them down in shared memory;
  *   warp 1       fetches bias, gains and residual ahead and stores what was put down, while the consumers go
- * on.
+ *                on.
  *
  * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
  * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
@@ -290,6 +290,8 @@ static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_
         registers_less<40>();
         if (threadIdx.x / 32 == 1)
             store<T, ENDING>(job, shared, base, rank);
+        else if (ENDING == HOPPER_NORM && threadIdx.x >= 64)
+            forget_before(job);
         else if (threadIdx.x == 0)
             produce(job, base, rank);
     } else {

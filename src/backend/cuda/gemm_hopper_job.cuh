@@ -11,7 +11,9 @@ struct hopper_norm {
     int64_t lane;              /* between those of the lanes */
     float epsilon, each;       /* each: 1 / columns */
     uint64_t *parts;           /* of every row, one for each tile */
-    unsigned *late;            /* how many are on the list; blocks that have done theirs */
+    uint64_t *before;          /* those of the product before with a norm: to be forgotten */
+    unsigned before_count;
+    unsigned *late; /* how many are on the list; blocks that have done theirs */
     unsigned *list;
     int patience; /* looks at others' parts */
     void *out;    /* as the job's map has it */

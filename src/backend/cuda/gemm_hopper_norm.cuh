@@ -42,6 +42,13 @@ __device__ __forceinline__ float normalized(float x, float2 row, float gain, flo
     return fmaf(fmaf(x, row.x, row.y), gain, shift);
 }
 
+/* Products take turns at two rooms for parts: what one has put down the next one forgets, by its warps 2 and
+ * 3, which have nothing else to do. */
+__device__ __forceinline__ void forget_before(const hopper_job &job) {
+    for (unsigned i = blockIdx.x * 64 + threadIdx.x % 64; i < job.norm.before_count; i += gridDim.x * 64)
+        job.norm.before[i] = no_part;
+}
+
 /* ---- A group's half of a tile ---- */
 
 /* The number of the first of a warp's 16 rows. */
@@ -183,22 +190,15 @@ template <class T> __device__ void normalize_late(const hopper_job &job, unsigne
     }
 }
 
-/* All that are listed; then no part is there for the next product. As long as some are listed only the last
- * block may forget parts, since the others may still read them. */
+/* All that are listed. The last block empties the list. */
 template <class T>
 static __global__ void __launch_bounds__(128) late_kernel(const __grid_constant__ hopper_job job) {
-    const unsigned count = job.work * (CLUSTER * ROWS);
     const unsigned late = *(volatile unsigned *)job.norm.late;
-    __shared__ bool last;
+    if (!late) return;
     for (unsigned i = blockIdx.x; i < late; i += gridDim.x) normalize_late<T>(job, job.norm.list[i]);
-    __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd(job.norm.late + 1, 1) == gridDim.x - 1;
-    __syncthreads();
-    const unsigned first = late ? 0 : blockIdx.x, each = late ? 1 : gridDim.x;
-    if (!late || last)
-        for (unsigned i = first * blockDim.x + threadIdx.x; i < count; i += each * blockDim.x)
-            job.norm.parts[i] = no_part;
-    if (last && threadIdx.x == 0) job.norm.late[0] = job.norm.late[1] = 0;
+    __syncthreads(); /* all have read how many */
+    if (threadIdx.x == 0 && atomicAdd(job.norm.late + 1, 1) == gridDim.x - 1)
+        job.norm.late[0] = job.norm.late[1] = 0;
 }
 
 #endif

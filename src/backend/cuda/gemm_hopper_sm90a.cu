@@ -8,7 +8,8 @@
 
 enum { BAND = 2048 };    /* rows */
 enum { PATIENCE = 256 }; /* looks, of about half a microsecond each: some tiles' time */
-enum { PARTS_AT = 256 }; /* counts stand before them */
+enum { PARTS_AT = 256 }; /* counts stand before both rooms for them */
+enum { PARTS_MOST_EACH = (ZEST_CUDA_PARTS - PARTS_AT) / 2 / (int)sizeof(uint64_t) };
 
 /* ---- The job as the kernel sees it ---- */
 
@@ -48,18 +49,22 @@ static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLU
 static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
     return cuda->norms_behind != ZEST_NORMS_APART && job->residual && !job->norm.rms &&
            work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
-           parts_of(work) * sizeof(uint64_t) + PARTS_AT <= cuda->parts.size &&
+           parts_of(work) <= PARTS_MOST_EACH &&
            parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
 }
 
-static void add_norm(const zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
+static void add_norm(zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
     const zest_gemm_norm *is = &job->norm;
     hopper_norm *norm = &work->norm;
     work->band = 1; /* the tiles of a row at the same time */
     norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
     norm->each = 1.0f / (float)job->outputs;
     norm->late = (unsigned *)cuda->parts.data;
-    norm->parts = (uint64_t *)(cuda->parts.data + PARTS_AT);
+    norm->before = (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
+    norm->before_count = cuda->parts_used;
+    cuda->parts_turn ^= 1;
+    cuda->parts_used = (unsigned)parts_of(work);
+    norm->parts = (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
     norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
     norm->patience = cuda->norms_behind == ZEST_NORMS_LATE ? 0 : PATIENCE;
     norm->out = job->out, norm->rows = job->rows;

@@ -150,17 +150,19 @@ static int finish(zest_cuda *cuda, const zest_gemm *job) {
 /* ---- The fastest ---- */
 
 enum { CANDIDATES = 10, RUNS = 2 };
+static const double NEVER = 1e9; /* seconds: it does not work */
+/* Of the time of what would be taken else: not by chance. */
+static const double ENOUGH = 0.98, ENOUGH_FOR_NORM = 0.95;
 
-/* Seconds of one attempt, or a large number: it does not work. */
+/* Seconds of one attempt. */
 template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clock[2], F attempt) {
-    const double never = 1e9;
     float milliseconds = 0;
-    if (attempt() || cudaEventRecord(clock[0], cuda->stream)) return never;
+    if (attempt() || cudaEventRecord(clock[0], cuda->stream)) return NEVER;
     for (int i = 0; i < RUNS; i++)
-        if (attempt()) return never;
+        if (attempt()) return NEVER;
     if (cudaEventRecord(clock[1], cuda->stream) || cudaEventSynchronize(clock[1]) ||
         cudaEventElapsedTime(&milliseconds, clock[0], clock[1]))
-        return never;
+        return NEVER;
     return 1e-3 * (double)milliseconds / RUNS;
 }
 
@@ -174,21 +176,25 @@ static int try_own(zest_cuda *cuda, const zest_gemm *job) {
     return result;
 }
 
+/* These runs are too short for the GPU to become as slow as its power makes it in the end, and what moves
+ * less of its memory loses less then. So where a norm comes along, which ours alone takes into the product,
+ * theirs have to be faster by more. */
 static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
                    zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
     const operand_alignment align = alignment_of(cuda, job);
-    int count = propose(cuda, &align, p, results, CANDIDATES);
-    double best = 1e9;
+    const int count = propose(cuda, &align, p, results, CANDIDATES);
+    double best = NEVER;
     for (int i = 0; i < count; i++) {
-        double seconds =
+        const double seconds =
             time_one(cuda, clock, [&] { return run(cuda, job, p, &results[i].algo) || finish(cuda, job); });
-        if (seconds > 0.98 * best) continue; /* not by chance */
+        if (seconds > ENOUGH * best) continue;
         best = seconds;
         plan->algorithm = results[i].algo;
     }
-    if (cuda->products == ZEST_PRODUCTS_FASTEST)
-        plan->own = time_one(cuda, clock, [&] { return try_own(cuda, job); }) < 0.98 * best;
+    if (cuda->products != ZEST_PRODUCTS_FASTEST) return;
+    const double own = time_one(cuda, clock, [&] { return try_own(cuda, job); });
+    plan->own = own < NEVER && (job->norm.there ? ENOUGH_FOR_NORM * own < best : own < ENOUGH * best);
 }
 
 /* Runs the product some times more than asked for, which changes nothing unless the residual is where the

@@ -1,5 +1,5 @@
 /* What the attentions on tensor cores share: tiles of cells in shared memory, and the instructions on them. A
- * block is four warps. */
+ * block is four warps where nothing else is said. */
 #ifndef ZEST_BACKEND_CUDA_MMA_CUH
 #define ZEST_BACKEND_CUDA_MMA_CUH
 
@@ -35,6 +35,15 @@ __device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uin
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* Eight cells into shared memory, or zeros; any: an address that may be read. */
+template <class T>
+__device__ __forceinline__ void copy_cells(T *to, const T *from, bool there, const T *any) {
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(there ? from : any),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+
 /* Rows of a tile; what is beyond the rows or the head is 0. */
 template <class T, int SIZE, int ROWS>
 __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsigned rows,
@@ -43,11 +52,7 @@ __device__ __forceinline__ void fetch(T *to, const T *from, size_t stride, unsig
     for (int i = 0; i < ROWS * SIZE / 8; i += THREADS) {
         unsigned at = i + threadIdx.x, r = at / (SIZE / 8), d = at % (SIZE / 8) * 8;
         if (ROWS * SIZE / 8 % THREADS && at >= ROWS * SIZE / 8) break;
-        int there = r < rows && d < head_size;
-        uint32_t address = (uint32_t)__cvta_generic_to_shared(to + r * (SIZE + PAD) + d);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
-                     "l"(there ? from + r * stride + d : from), "r"(there ? 16 : 0)
-                     : "memory");
+        copy_cells(to + r * (SIZE + PAD) + d, from + r * stride + d, r < rows && d < head_size, from);
     }
 }
 

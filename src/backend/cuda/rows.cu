@@ -265,3 +265,35 @@ int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job) {
                                                                         (T *)(void *)job->to, *job)));
     return zest_cuda_launched(cuda, "copying rows");
 }
+
+/* ---- Heads ---- */
+
+/* A block has a row of the wide side: of the many rows of one head each, or of the heads side by side. */
+template <class T>
+static __global__ void __launch_bounds__(THREADS) head_kernel(const T *from, T *to, zest_head_rows job) {
+    const unsigned size = (unsigned)job.head_size, heads = (unsigned)job.heads,
+                   group = heads / (unsigned)job.kv_heads;
+    const size_t width = job.kv_heads * size, side = heads * size, row = blockIdx.x;
+    from += blockIdx.y * job.from_lane;
+    to += blockIdx.y * job.to_lane;
+    if (job.back) {
+        for (unsigned c = threadIdx.x; c < side; c += THREADS)
+            to[row * side + c] = from[(row * heads + c / size) * width + c / size / group * size + c % size];
+        return;
+    }
+    const unsigned head = (unsigned)(row % heads), first = head / group * size;
+    const T *own = from + row / heads * side + head * size;
+    for (unsigned c = threadIdx.x; c < width; c += THREADS)
+        to[row * width + c] = c >= first && c < first + size ? own[c - first] : to_cell<T>(0.0f);
+}
+
+int zest_cuda_head_rows(zest_device *device, const zest_head_rows *job) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (!job->rows || !job->heads || !job->lanes) return 0;
+    dim3 grid((unsigned)(job->back ? job->rows : job->rows * job->heads), (unsigned)job->lanes);
+    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    ZEST_CUDA_TYPED(cuda->base.compute, T,
+                    (head_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
+                                                                        (T *)(void *)job->to, *job)));
+    return zest_cuda_launched(cuda, "turning heads");
+}
