@@ -149,10 +149,9 @@ static int finish(zest_cuda *cuda, const zest_gemm *job) {
 
 /* ---- The fastest ---- */
 
-enum { CANDIDATES = 10, RUNS = 2 };
-static const double NEVER = 1e9; /* seconds: it does not work */
-/* Of the time of what would be taken else: not by chance. */
-static const double ENOUGH = 0.98, ENOUGH_FOR_NORM = 0.95;
+enum { CANDIDATES = 10, RUNS = 2, TURNS = 4 };
+static const double NEVER = 1e9;   /* seconds: it does not work */
+static const double ENOUGH = 0.98; /* of the best time before: not by chance */
 
 /* Seconds of one attempt. */
 template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clock[2], F attempt) {
@@ -176,25 +175,30 @@ static int try_own(zest_cuda *cuda, const zest_gemm *job) {
     return result;
 }
 
-/* These runs are too short for the GPU to become as slow as its power makes it in the end, and what moves
- * less of its memory loses less then. So where a norm comes along, which ours alone takes into the product,
- * theirs have to be faster by more. */
+/* The best of theirs, then ours against it in turns: the GPU becomes slower the longer it multiplies, until
+ * it needs no more than its power, so what is timed first would win. */
 static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
                    zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
     const operand_alignment align = alignment_of(cuda, job);
     const int count = propose(cuda, &align, p, results, CANDIDATES);
+    auto time_theirs = [&](const cublasLtMatmulAlgo_t *algorithm) {
+        return time_one(cuda, clock, [&] { return run(cuda, job, p, algorithm) || finish(cuda, job); });
+    };
     double best = NEVER;
     for (int i = 0; i < count; i++) {
-        const double seconds =
-            time_one(cuda, clock, [&] { return run(cuda, job, p, &results[i].algo) || finish(cuda, job); });
+        const double seconds = time_theirs(&results[i].algo);
         if (seconds > ENOUGH * best) continue;
         best = seconds;
         plan->algorithm = results[i].algo;
     }
     if (cuda->products != ZEST_PRODUCTS_FASTEST) return;
-    const double own = time_one(cuda, clock, [&] { return try_own(cuda, job); });
-    plan->own = own < NEVER && (job->norm.there ? ENOUGH_FOR_NORM * own < best : own < ENOUGH * best);
+    double own = 0, theirs = 0;
+    for (int i = 0; i < TURNS; i++) {
+        own += time_one(cuda, clock, [&] { return try_own(cuda, job); });
+        theirs += best < NEVER ? time_theirs(&plan->algorithm) : NEVER;
+    }
+    plan->own = own < theirs;
 }
 
 /* Runs the product some times more than asked for, which changes nothing unless the residual is where the
