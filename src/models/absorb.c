@@ -31,23 +31,9 @@ static places places_of(const zest_model_pass *pass) {
 int zest_model_absorbs(const zest_model_pass *pass) {
     const zest_model_description *is = pass->is;
     return pass->runner->device && pass->asked_starts && is->position_rows && !is->transposed &&
-           is->width % 8 == 0 && is->width <= pass->runner->device->widest &&
-           TIMES * rows_of_heads(pass) <= pass->rows && places_of(pass).end <= pass->room_rows * pass->span;
-}
-
-static int pick_asked(zest_model_pass *pass, size_t lanes, const float *const in[2], float *const out[2]) {
-    zest_model_runner *runner = pass->runner;
-    const zest_copy_rows job = {.from = in[0],
-                                .to = out[0],
-                                .from_stride = pass->is->width,
-                                .to_stride = pass->is->width,
-                                .width = pass->is->width,
-                                .count = pass->asked,
-                                .source = pass->at.rows,
-                                .lanes = lanes,
-                                .from_lane = zest_model_apart(runner, in),
-                                .to_lane = zest_model_apart(runner, ZEST_CONST2(out))};
-    return runner->operations->device->copy_rows(runner->device, &job);
+           (is->width | pass->q_width | pass->kv_width) % 8 == 0 &&
+           is->width <= pass->runner->device->widest && TIMES * rows_of_heads(pass) <= pass->rows &&
+           places_of(pass).end <= pass->room_rows * pass->span;
 }
 
 static int turn_heads(zest_model_pass *pass, size_t lanes, int back, float *const from[2],
@@ -111,7 +97,8 @@ zest_status zest_model_absorb(zest_model_pass *pass, const zest_model_layer *lay
     zest_model_halves(&runner->work, at.spread, spread);
     zest_model_halves(&runner->work, at.queries, queries);
     zest_model_halves(&runner->work, at.seen, seen);
-    if (pick_asked(pass, count, in, picked)) return zest_model_no_scratch(runner, pass->error);
+    if (zest_model_copy_asked(pass, lanes, in, width, picked))
+        return zest_model_no_scratch(runner, pass->error);
     zest_status status = zest_model_map(pass, lanes, &layer->q, ZEST_CONST2(picked), pass->asked, width, q,
                                         pass->q_width, NULL, ZEST_ACT_NONE);
     if (status) return status;

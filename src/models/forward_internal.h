@@ -1,5 +1,5 @@
 /* What the files of the forward pass share: prepare.c (a batch), forward.c (lanes), embed.c, layers.c,
- * attention.c, absorb.c, head.c, losses.c, generate.c; runner.c and place.c (where it happens). */
+ * attend.c, attention.c, absorb.c, head.c, losses.c, generate.c; runner.c and place.c (where it happens). */
 #ifndef ZEST_MODELS_FORWARD_INTERNAL_H
 #define ZEST_MODELS_FORWARD_INTERNAL_H
 
@@ -123,12 +123,31 @@ typedef struct {
 zest_status zest_model_embed_sum(zest_model_pass *pass, const zest_model_pair *lanes, float *const out[2]);
 zest_status zest_model_embed(zest_model_pass *pass, const zest_model_pair *lanes);
 
+/* ---- attend.c ---- */
+
+/* Queries against keys, which lie side by side with the values. longest: queries of a sequence. lanes: that a
+ * device takes at once, so far apart; rows, kv_rows: that q and kv have in each, for a device too. */
+typedef struct {
+    const float *q, *kv;
+    float *out;
+    size_t q_stride, kv_stride;
+    const uint32_t *q_start, *kv_start, *kv_end;
+    size_t sequences, longest, lanes, q_lane, kv_lane, out_lane, rows, kv_rows;
+} zest_model_attending;
+/* a has what all lanes share. */
+zest_status zest_model_attend_lanes(zest_model_pass *pass, size_t layer, const zest_model_pair *lanes,
+                                    zest_model_attending a, float *const q[2], float *const kv[2],
+                                    float *const out[2]);
+
 /* ---- attention.c ---- */
 
 /* q, k and v of all rows, side by side. */
 zest_status zest_model_project_qkv(zest_model_pass *pass, const zest_model_layer *layer,
                                    const zest_model_pair *lanes, const float *const a[2],
                                    float *const qkv[2]);
+/* The asked rows of x on a device, in all lanes. Not 0: it failed. */
+int zest_model_copy_asked(const zest_model_pass *pass, const zest_model_pair *lanes, const float *const x[2],
+                          size_t width, float *const out[2]);
 /* The first half of layer i. The rows that are left behind it come back in *rows; the hidden states lie in
  * runner->a then where norms come last, else where they lay. */
 zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const zest_model_pair *lanes,

@@ -106,7 +106,8 @@ static int multiply_plainly(zest_cuda *cuda, const zest_gemm *job) {
         else
             plain_kernel<T, T><<<grid, 128, 0, cuda->stream>>>(*job);
     });
-    return zest_cuda_launched(cuda, "a plain product");
+    if (zest_cuda_launched(cuda, "a plain product")) return -1;
+    return job->norm.there ? zest_cuda_norm_result(cuda, job) : 0;
 }
 
 /* Lane by lane. A norm comes along with a single lane alone: what suits our kernel goes together. */
@@ -124,8 +125,7 @@ static int multiply_apart(zest_cuda *cuda, const zest_gemm *job) {
         one.weight_lane = one.a_lane = one.out_lane = one.bias_lane = one.residual_lane = 0;
         int result = zest_cuda_multiply(cuda, &one);
         if (result < 0) return -1;
-        if (result && (multiply_plainly(cuda, &one) || (one.norm.there && zest_cuda_norm_result(cuda, &one))))
-            return -1;
+        if (result && multiply_plainly(cuda, &one)) return -1;
     }
     return 0;
 }
