@@ -139,12 +139,16 @@ static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p,
                                algorithm, cuda->workspace.data, cuda->workspace.size, cuda->stream);
 }
 
-/* A norm, or an activation that cuBLASLt does not have: its tanh-GELU alone is one. */
+/* Whether something is left to do: a norm, or an activation that cuBLASLt does not have (its GELU is the tanh
+ * form). */
+static int finishes(const zest_gemm *job) {
+    return job->norm.there || job->activation == ZEST_ACT_GELU || job->activation == ZEST_ACT_SILU;
+}
+
 static int finish(zest_cuda *cuda, const zest_gemm *job) {
-    if (job->norm.there) return zest_cuda_norm_result(cuda, job);
-    return job->activation == ZEST_ACT_GELU || job->activation == ZEST_ACT_SILU
-               ? zest_cuda_finish(cuda, job, NULL, job->activation, NULL)
-               : 0;
+    if (!finishes(job)) return 0;
+    return job->norm.there ? zest_cuda_norm_result(cuda, job)
+                           : zest_cuda_finish(cuda, job, NULL, job->activation, NULL);
 }
 
 /* ---- The fastest ---- */
@@ -176,7 +180,9 @@ static int try_own(zest_cuda *cuda, const zest_gemm *job) {
 }
 
 /* The best of theirs, then ours against it in turns: the GPU becomes slower the longer it multiplies, until
- * it needs no more than its power, so what is timed first would win. */
+ * it needs no more than its power, so what is timed first would win. Where theirs leave nothing to be
+ * finished ours has to gain enough: in a step it loses some of that again, probably because it holds every
+ * processor to its end, while the next weights are to be made beside it. */
 static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
                    zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
@@ -194,11 +200,11 @@ static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cuda
     }
     if (cuda->products != ZEST_PRODUCTS_FASTEST) return;
     double own = 0, theirs = 0;
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < TURNS && own < NEVER; i++) {
         own += time_one(cuda, clock, [&] { return try_own(cuda, job); });
         theirs += best < NEVER ? time_theirs(&plan->algorithm) : NEVER;
     }
-    plan->own = own < theirs;
+    plan->own = own < (finishes(job) ? 1 : ENOUGH) * theirs;
 }
 
 /* Runs the product some times more than asked for, which changes nothing unless the residual is where the
