@@ -155,8 +155,9 @@ static __global__ void __launch_bounds__(BLOCK, SIZE <= 1024 ? 2 : 1)
     const unsigned past = keys - queries;
     const size_t at = ((size_t)q0 * heads + tile) * job.head_size;
     const T *k = (const T *)job.k + lane * job.kv_lane + k0 * job.kv_stride;
-    auto seen_by = [&](unsigned row) { /* keys */
-                                       return job.causal ? min(keys, past + (tile + row) / heads + 1) : keys;
+    /* Keys. */
+    auto seen_by = [&](unsigned row) {
+        return job.causal ? min(keys, past + (tile + row) / heads + 1) : keys;
     };
     auto fetch_tile = [&](unsigned first, T *to) {
         const unsigned rows = first < keys ? min(keys - first, (unsigned)KEYS) : 0;

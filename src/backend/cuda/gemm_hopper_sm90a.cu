@@ -53,6 +53,10 @@ static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_
            parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
 }
 
+static uint64_t *parts_room(const zest_cuda *cuda) {
+    return (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
+}
+
 static void add_norm(zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
     const zest_gemm_norm *is = &job->norm;
     hopper_norm *norm = &work->norm;
@@ -60,11 +64,9 @@ static void add_norm(zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
     norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
     norm->each = 1.0f / (float)job->outputs;
     norm->late = (unsigned *)cuda->parts.data;
-    norm->before = (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
-    norm->before_count = cuda->parts_used;
+    norm->before = parts_room(cuda), norm->before_count = cuda->parts_used;
     cuda->parts_turn ^= 1;
-    cuda->parts_used = (unsigned)parts_of(work);
-    norm->parts = (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
+    norm->parts = parts_room(cuda), cuda->parts_used = (unsigned)parts_of(work);
     norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
     norm->patience = cuda->norms_behind == ZEST_NORMS_LATE ? 0 : PATIENCE;
     norm->out = job->out, norm->rows = job->rows;
