@@ -68,8 +68,7 @@ static __global__ void __launch_bounds__(THREADS)
                 s[i][j] = first + part + 4 * j < limit ? s[i][j] * job.scale : -INFINITY;
                 top = fmaxf(top, s[i][j]);
             }
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+            top = most_of_four(top);
             float safe = top == -INFINITY ? 0.0f : top, shrink = exp2f(most[i] - safe);
             most[i] = top;
 #pragma unroll
@@ -95,8 +94,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float all = sum[i] + __shfl_xor_sync(0xffffffffu, sum[i], 1);
-        all += __shfl_xor_sync(0xffffffffu, all, 2);
+        float all = sum_of_four(sum[i]);
         if (row + 32 * i >= here) continue;
         float inverse = 1.0f / all;
 #pragma unroll

@@ -202,8 +202,7 @@ __device__ __forceinline__ void soften(float s[KEYS / 2], int i, int limit, floa
     }
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++) top = fmaxf(top, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+    top = most_of_four(top);
     const float safe = top == -INFINITY ? 0.0f : top * scale;
     const float shrink = exp2_fast(fmaf(sums.most[i], scale, -safe));
     float add[2] = {0, 0};
@@ -276,8 +275,7 @@ __device__ __forceinline__ void put(char *room, T *out, size_t stride, int rows,
     float inverse[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float all = sums.sum[i] + __shfl_xor_sync(0xffffffffu, sums.sum[i], 1);
-        all += __shfl_xor_sync(0xffffffffu, all, 2);
+        float all = sum_of_four(sums.sum[i]);
         inverse[i] = all == 0.0f ? 0.0f : 1.0f / all; /* without keys: 0 */
     }
 #pragma unroll

@@ -74,59 +74,18 @@ static __global__ void __launch_bounds__(THREADS, SIZE <= 64 ? 5 : 1)
                 load4(again, own + i * 16);
                 a = again;
             }
-#pragma unroll
-            for (int j = 0; j < TILES; j += 2) {
-                uint32_t b[4];
-                load4(b, sk + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
-                mma<T>(s[j], a, b[0], b[1]);
-                mma<T>(s[j + 1], a, b[2], b[3]);
-            }
+            add_scores<T, ROW, TILES>(s, a, sk + i * 16, thread);
         }
 
-        /* A thread has rows `down` and `down + 8` of its warp's, and two columns of every tile. */
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             unsigned row = tile + warp * 16 + down + 8 * i;
             unsigned limit = job.causal ? min(keys, past + row + 1) : keys;
-            float top = most[i];
-            if (first + KEYS > limit) {
-#pragma unroll
-                for (int j = 0; j < TILES; j++)
-#pragma unroll
-                    for (int c = 0; c < 2; c++)
-                        if (first + j * 8 + across + c >= limit) s[j][2 * i + c] = -INFINITY;
-            }
-#pragma unroll
-            for (int j = 0; j < TILES; j++) top = fmaxf(top, fmaxf(s[j][2 * i], s[j][2 * i + 1]));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-            float safe = top == -INFINITY ? 0.0f : top * job.scale;
-            float shrink = exp2_fast(fmaf(most[i], job.scale, -safe)), add = 0;
-            most[i] = top;
-#pragma unroll
-            for (int j = 0; j < TILES; j++)
-#pragma unroll
-                for (int c = 0; c < 2; c++)
-                    add += s[j][2 * i + c] = exp2_fast(fmaf(s[j][2 * i + c], job.scale, -safe));
-            sum[i] = fmaf(sum[i], shrink, add);
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j++) result[j][2 * i] *= shrink, result[j][2 * i + 1] *= shrink;
+            shrink_row<COLUMNS>(result, i,
+                                exponentials<TILES>(s, i, first, limit, job.scale, most[i], sum[i]));
         }
-
         arrived<2>();
-#pragma unroll
-        for (int i = 0; i < KEYS / 16; i++) {
-            uint32_t a[4] = {pack<T>(s[2 * i][0], s[2 * i][1]), pack<T>(s[2 * i][2], s[2 * i][3]),
-                             pack<T>(s[2 * i + 1][0], s[2 * i + 1][1]),
-                             pack<T>(s[2 * i + 1][2], s[2 * i + 1][3])};
-#pragma unroll
-            for (int j = 0; j < COLUMNS; j += 2) {
-                uint32_t b[4];
-                load4_turned(b, sv + (i * 16 + thread % 16) * ROW + j * 8 + thread / 16 * 8);
-                mma<T>(result[j], a, b[0], b[1]);
-                mma<T>(result[j + 1], a, b[2], b[3]);
-            }
-        }
+        gather<T, ROW, TILES, COLUMNS>(result, s, sv, thread);
         __syncthreads();
     }
 
@@ -134,8 +93,7 @@ static __global__ void __launch_bounds__(THREADS, SIZE <= 64 ? 5 : 1)
     T *mine = stages + warp * 16 * ROW;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float all = sum[i] + __shfl_xor_sync(0xffffffffu, sum[i], 1);
-        all += __shfl_xor_sync(0xffffffffu, all, 2);
+        float all = sum_of_four(sum[i]);
         float inverse = 1.0f / all;
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++)

@@ -23,25 +23,6 @@ __device__ __forceinline__ void fetch_rows(T *to, const T *from, size_t stride, 
     close_group();
 }
 
-/* ---- Parts of a warp's work on a tile of keys ---- */
-
-/* Scores of the rows over a warp's columns. */
-template <class T, int STEPS, int TILES, int ROW>
-__device__ __forceinline__ void score(const uint32_t fragment[STEPS][4], const T *keys, float s[TILES][4]) {
-    const unsigned thread = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < TILES * 4; i++) (&s[0][0])[i] = 0;
-#pragma unroll
-    for (int i = 0; i < STEPS; i++)
-#pragma unroll
-        for (int j = 0; j < TILES; j += 2) {
-            uint32_t b[4];
-            load4(b, keys + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
-            mma<T>(s[j], fragment[i], b[0], b[1]);
-            mma<T>(s[j + 1], fragment[i], b[2], b[3]);
-        }
-}
-
 /* All warps' parts, added up in one order; every thread has the same places of them in every warp. */
 template <int TILES> __device__ __forceinline__ void add_parts(float2 *parts, float s[TILES][4]) {
     float2 *own = parts + threadIdx.x % 32;
@@ -58,82 +39,6 @@ template <int TILES> __device__ __forceinline__ void add_parts(float2 *parts, fl
             sum.x += part.x, sum.y += part.y;
         }
         (&s[0][0])[2 * i] = sum.x, (&s[0][0])[2 * i + 1] = sum.y;
-    }
-}
-
-/* What a thread's two rows have seen: the largest score, and the sum of exponentials over its columns. */
-struct softmax_state {
-    float most[2], sum[2];
-};
-
-/* Scores of keys from `first` on become exponentials; shrink: what earlier ones are multiplied by. */
-template <int TILES>
-__device__ __forceinline__ void exponentials(float s[TILES][4], unsigned first, const unsigned limit[2],
-                                             float scale, softmax_state &state, float shrink[2]) {
-    const unsigned across = threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float top = state.most[i], add = 0;
-#pragma unroll
-        for (int j = 0; j < TILES; j++)
-#pragma unroll
-            for (int c = 0; c < 2; c++) {
-                if (first + j * 8 + across + c >= limit[i]) s[j][2 * i + c] = -INFINITY;
-                top = fmaxf(top, s[j][2 * i + c]);
-            }
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-        const float safe = top == -INFINITY ? 0.0f : top * scale;
-        shrink[i] = exp2_fast(fmaf(state.most[i], scale, -safe));
-        state.most[i] = top;
-#pragma unroll
-        for (int j = 0; j < TILES; j++)
-#pragma unroll
-            for (int c = 0; c < 2; c++)
-                add += s[j][2 * i + c] = exp2_fast(fmaf(s[j][2 * i + c], scale, -safe));
-        state.sum[i] = fmaf(state.sum[i], shrink[i], add);
-    }
-}
-
-/* The result's columns of a warp, with a tile's keys for values. */
-template <class T, int COLUMNS, int TILES, int ROW>
-__device__ __forceinline__ void gather(const float s[TILES][4], const T *keys, const float shrink[2],
-                                       float result[COLUMNS][4]) {
-    const unsigned thread = threadIdx.x % 32;
-#pragma unroll
-    for (int j = 0; j < COLUMNS; j++)
-#pragma unroll
-        for (int c = 0; c < 4; c++) result[j][c] *= shrink[c / 2];
-#pragma unroll
-    for (int i = 0; i < TILES / 2; i++) {
-        const uint32_t a[4] = {pack<T>(s[2 * i][0], s[2 * i][1]), pack<T>(s[2 * i][2], s[2 * i][3]),
-                               pack<T>(s[2 * i + 1][0], s[2 * i + 1][1]),
-                               pack<T>(s[2 * i + 1][2], s[2 * i + 1][3])};
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j += 2) {
-            uint32_t b[4];
-            load4_turned(b, keys + (i * 16 + thread % 16) * ROW + j * 8 + thread / 16 * 8);
-            mma<T>(result[j], a, b[0], b[1]);
-            mma<T>(result[j + 1], a, b[2], b[3]);
-        }
-    }
-}
-
-template <class T, int COLUMNS>
-__device__ __forceinline__ void put(T *out, unsigned head_size, unsigned here, unsigned column,
-                                    const softmax_state &state, const float result[COLUMNS][4]) {
-    const unsigned down = threadIdx.x % 32 / 4, across = threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float all = state.sum[i] + __shfl_xor_sync(0xffffffffu, state.sum[i], 1);
-        all += __shfl_xor_sync(0xffffffffu, all, 2);
-        const float inverse = all == 0 ? 0.0f : 1.0f / all;
-        if (down + 8 * i >= here) continue;
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j++)
-            if (column + j * 8 < head_size)
-                *(uint32_t *)(out + (size_t)(down + 8 * i) * head_size + column + j * 8 + across) =
-                    pack<T>(result[j][2 * i] * inverse, result[j][2 * i + 1] * inverse);
     }
 }
 
@@ -177,8 +82,7 @@ static __global__ void __launch_bounds__(BLOCK, SIZE <= 1024 ? 2 : 1)
     __syncthreads();
 
     const unsigned limit[2] = {seen_by(thread / 4), seen_by(thread / 4 + 8)}, seen = seen_by(here - 1);
-    softmax_state state = {{-INFINITY, -INFINITY}, {0, 0}};
-    float result[COLUMNS][4], s[TILES][4], shrink[2];
+    float result[COLUMNS][4], s[TILES][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < COLUMNS * 4; i++) (&result[0][0])[i] = 0;
     for (unsigned first = 0, turn = 0; first < seen; first += KEYS, turn ^= 1) {
@@ -188,13 +92,26 @@ static __global__ void __launch_bounds__(BLOCK, SIZE <= 1024 ? 2 : 1)
         else
             close_group();
         arrived<1>();
-        score<T, STEPS, TILES, ROW>(fragment, here_keys, s);
+#pragma unroll
+        for (int i = 0; i < TILES * 4; i++) (&s[0][0])[i] = 0;
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) add_scores<T, ROW, TILES>(s, fragment[i], here_keys + i * 16, thread);
         add_parts<TILES>(parts, s);
-        exponentials<TILES>(s, first, limit, job.scale, state, shrink);
-        gather<T, COLUMNS, TILES, ROW>(s, here_keys, shrink, result);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            shrink_row<COLUMNS>(result, i,
+                                exponentials<TILES>(s, i, first, limit[i], job.scale, most[i], sum[i]));
+        gather<T, ROW, TILES, COLUMNS>(result, s, here_keys, thread);
         __syncthreads();
     }
-    put<T, COLUMNS>((T *)job.out + lane * job.out_lane + at, job.head_size, here, column, state, result);
+    float inverse[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float all = sum_of_four(sum[i]);
+        inverse[i] = all == 0 ? 0.0f : 1.0f / all;
+    }
+    store_rows<T, COLUMNS>((T *)job.out + lane * job.out_lane + at + column, job.head_size, result, inverse,
+                           0, here, job.head_size > column ? job.head_size - column : 0, thread);
 }
 
 /* ---- Choosing one ---- */

@@ -206,4 +206,15 @@ template <int THREADS> __device__ float block_sum(float x) {
     return sum;
 }
 
+/* Over four threads beside each other, who share a row of scores or sums. */
+__device__ __forceinline__ float sum_of_four(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+__device__ __forceinline__ float most_of_four(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
 #endif

@@ -68,11 +68,6 @@ __device__ __forceinline__ void spread_add(hopper_spread &spread, int row, float
     spread.square[row][1] = fmaf(x.y, x.y, spread.square[row][1]);
 }
 
-__device__ __forceinline__ float sum_of_four(float x) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 /* Four threads have a row; columns beyond the last one were 0. */
 __device__ __forceinline__ void publish(const hopper_job &job, const hopper_tile &t,
                                         const hopper_spread &spread) {

@@ -22,50 +22,7 @@ static __device__ __forceinline__ void scores(float s[TILES][4], const T *a, con
     for (int i = 0; i < SIZE / 16; i++) {
         uint32_t own[4];
         load4(own, a + thread % 16 * ROW + thread / 16 * 8 + i * 16);
-#pragma unroll
-        for (int j = 0; j < TILES; j += 2) {
-            uint32_t b[4];
-            load4(b, tile + (j * 8 + thread % 8 + thread / 16 * 8) * ROW + i * 16 + thread / 8 % 2 * 8);
-            mma<T>(s[j], own, b[0], b[1]);
-            mma<T>(s[j + 1], own, b[2], b[3]);
-        }
-    }
-}
-
-/* result += weights (16 × 8·TILES, as scores leaves them) times COLUMNS·8 columns of a tile's rows. */
-template <class T, int SIZE, int TILES, int COLUMNS>
-static __device__ __forceinline__ void gather(float result[COLUMNS][4], const float w[TILES][4],
-                                              const T *tile, unsigned thread) {
-    const int ROW = SIZE + PAD;
-#pragma unroll
-    for (int i = 0; i < TILES / 2; i++) {
-        uint32_t a[4] = {pack<T>(w[2 * i][0], w[2 * i][1]), pack<T>(w[2 * i][2], w[2 * i][3]),
-                         pack<T>(w[2 * i + 1][0], w[2 * i + 1][1]),
-                         pack<T>(w[2 * i + 1][2], w[2 * i + 1][3])};
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j += 2) {
-            uint32_t b[4];
-            load4_turned(b, tile + (i * 16 + thread % 16) * ROW + j * 8 + thread / 16 * 8);
-            mma<T>(result[j], a, b[0], b[1]);
-            mma<T>(result[j + 1], a, b[2], b[3]);
-        }
-    }
-}
-
-/* Rows `down` and `down + 8` of a warp's results, two columns of every eight. */
-template <class T, int COLUMNS>
-static __device__ __forceinline__ void store_rows(T *to, size_t stride, const float result[COLUMNS][4],
-                                                  const float factor[2], unsigned first, unsigned rows,
-                                                  unsigned columns, unsigned thread) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        unsigned row = first + thread / 4 + 8 * i, across = thread % 4 * 2;
-        if (row >= rows) continue;
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j++)
-            if (j * 8 + across < columns)
-                *(uint32_t *)(to + row * stride + j * 8 + across) =
-                    pack<T>(result[j][2 * i] * factor[i], result[j][2 * i + 1] * factor[i]);
+        add_scores<T, ROW, TILES>(s, own, tile + i * 16, thread);
     }
 }
 
@@ -81,8 +38,7 @@ static __device__ __forceinline__ void add_tile(const float s[TILES][4], const f
         float top = most[i];
 #pragma unroll
         for (int j = 0; j < TILES; j++) top = fmaxf(top, fmaxf(s[j][2 * i], s[j][2 * i + 1]));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        top = most_of_four(top);
         float safe = top == -INFINITY ? 0.0f : top * scale2;
         float shrink = exp2f(fmaf(most[i], scale2, -safe)), add = 0, add_dot = 0;
         most[i] = top;
@@ -97,11 +53,6 @@ static __device__ __forceinline__ void add_tile(const float s[TILES][4], const f
         sum[i] = fmaf(sum[i], shrink, add);
         if (!FORWARD) dot[i] = fmaf(dot[i], shrink, add_dot);
     }
-}
-
-static __device__ __forceinline__ float over_four(float x) {
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 template <class T, int SIZE, int KEYS, bool FORWARD, bool MASKED>
@@ -179,13 +130,13 @@ static __global__ void __launch_bounds__(THREADS)
                         dp[j][2 * i + c] = FORWARD ? p * m[c] : p * (dp[j][2 * i + c] - dot[i]) * job.scale;
                     }
                 }
-            gather<T, SIZE, TILES, COLUMNS>(result, dp, FORWARD ? sv : sk, thread);
+            gather<T, ROW, TILES, COLUMNS>(result, dp, FORWARD ? sv : sk, thread);
         }
         if (turn) break;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             unsigned row = warp * 16 + down + 8 * i;
-            float all = over_four(sum[i]), products = over_four(dot[i]);
+            float all = sum_of_four(sum[i]), products = sum_of_four(dot[i]);
             sum[i] = fmaf(most[i], job.scale2, log2f(all));
             dot[i] = products / all;
             if (!FORWARD && thread % 4 == 0 && row < here)
@@ -257,8 +208,8 @@ static __global__ void __launch_bounds__(THREADS)
                         dp[j][2 * i + c] = p * (dp[j][2 * i + c] * m - of.y) * job.scale;
                     }
                 }
-            gather<T, SIZE, TILES, COLUMNS>(dv, s, sd + part * COLUMNS * 8, thread);
-            gather<T, SIZE, TILES, COLUMNS>(dk, dp, sq + part * COLUMNS * 8, thread);
+            gather<T, ROW, TILES, COLUMNS>(dv, s, sd + part * COLUMNS * 8, thread);
+            gather<T, ROW, TILES, COLUMNS>(dk, dp, sq + part * COLUMNS * 8, thread);
         }
     const float one[2] = {1, 1};
     unsigned skipped = part * COLUMNS * 8, left = job.head_size > skipped ? job.head_size - skipped : 0;
