@@ -32,10 +32,13 @@ static double operations_of(const zest_bench_job *b) {
     double behind =
         q * width + (is->gated ? 3 : 2) * width * (double)is->inner; /* a row's, behind the attention */
     double before = (double)is->layers - 1, queries = is->fused_qkv ? rows : asked, pairs, last_pairs;
+    int absorbs = zest_model_absorbs(is, zest_model_runner_device(b->runner)->widest, b->work.count,
+                                     (size_t)asked); /* then a last query is as wide as the model */
+    double keys = absorbs ? asked : rows, last_q = absorbs ? (double)is->heads * width : q;
     count_pairs(b, &pairs, &last_pairs);
     if (is->fused_qkv) last_pairs = pairs; /* whose matrix gives all queries anyway */
-    double sum = (before + 1) * rows * width * 2 * kv + (before * rows + queries) * width * q +
-                 (before * rows + asked) * behind + 2 * q * (before * pairs + last_pairs);
+    double sum = (before * rows + keys) * width * 2 * kv + (before * rows + queries) * width * q +
+                 (before * rows + asked) * behind + 2 * (q * before * pairs + last_q * last_pairs);
     sum +=
         asked * (double)is->embedding_width * (double)(is->causal ? is->vocabulary : objective->word_count);
     if (is->head_transform) sum += asked * width * width;

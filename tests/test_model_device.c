@@ -190,6 +190,13 @@ static void sharing(void **state) {
     verdict();
 }
 
+static size_t widest(const zest_model *model, zest_compute compute) {
+    zest_model_runner *runner = open_device(model, compute, 0);
+    size_t out = zest_model_runner_device(runner)->widest;
+    zest_model_runner_free(runner);
+    return out;
+}
+
 static void larger(void **state) {
     (void)state;
     need_device();
@@ -200,10 +207,29 @@ static void larger(void **state) {
         compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
         /* Rows behind each other: the last layer's only queries; of the second sequence none. */
         objective.rows = (const uint32_t[]){98, 99, 100, 397, 398, 399};
+        assert_int_equal(zest_model_absorbs(&model->is, widest(model, ZEST_COMPUTE_F32), 400, 6), !i);
         compare(i ? "llama, in a row" : "opt, in a row", model, &objective, 3);
         zest_model_free(model);
     }
     verdict();
+}
+
+/* When the last layer does without keys and values; needs no GPU. */
+static void absorbing_pays(void **state) {
+    (void)state;
+    const zest_model_description base = {
+        .width = 768, .heads = 12, .kv_heads = 12, .head_size = 64, .position_rows = 514};
+    zest_model_description other = base;
+    assert_true(zest_model_absorbs(&base, 2048, 16384, 128));
+    assert_true(zest_model_absorbs(&base, 768, 6144, 128));
+    assert_false(zest_model_absorbs(&base, 768, 6143, 128)); /* too many rows for what it spares */
+    assert_false(zest_model_absorbs(&base, 256, 16384, 128));
+    other.position_rows = 0; /* rotary: a key depends on its place */
+    assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
+    other = base, other.fused_qkv = 1;
+    assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
+    other = base, other.width = 770;
+    assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
 }
 
 /* Few rows of long sequences: the last layer has neither keys nor values of its own (models/absorb.c). In
@@ -218,6 +244,7 @@ static void absorbing(void **state) {
     objective.item_starts = objective.targets = NULL;
     objective.rows = rows, objective.answers = answers;
     objective.words = words, objective.word_count = 3;
+    assert_true(zest_model_absorbs(&model->is, widest(model, ZEST_COMPUTE_BF16), 400, 3));
     compare("roberta, few rows", model, &objective, 1);
     objective.rows = (const uint32_t[]){0, 149, 151}; /* of the second sequence none */
     compare("roberta, two in one", model, &objective, 1);
@@ -397,10 +424,19 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused),       cmocka_unit_test(families),  cmocka_unit_test(losses),
-        cmocka_unit_test(sharing),       cmocka_unit_test(frozen),    cmocka_unit_test(larger),
-        cmocka_unit_test(little_memory), cmocka_unit_test(absorbing), cmocka_unit_test(generation),
-        cmocka_unit_test(steps_replay),  cmocka_unit_test(sending),   cmocka_unit_test(bad_numbers_and_sizes),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(absorbing_pays),
+        cmocka_unit_test(families),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(sharing),
+        cmocka_unit_test(frozen),
+        cmocka_unit_test(larger),
+        cmocka_unit_test(little_memory),
+        cmocka_unit_test(absorbing),
+        cmocka_unit_test(generation),
+        cmocka_unit_test(steps_replay),
+        cmocka_unit_test(sending),
+        cmocka_unit_test(bad_numbers_and_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

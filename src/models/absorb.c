@@ -11,9 +11,11 @@
  * looked at: still much less work than a row for each token, where those are so many times as many. */
 enum { TIMES = 4 };
 
-/* Where things lie in a lane's room for a layer. */
+/* Where things lie in a lane's room for a layer. By TIMES they end before the rows of q, k and v would,
+ * behind which the context stands: asked (width + q) + asked heads (kv + 2 width) <= rows (3 width + q + kv)
+ * / 4. */
 typedef struct {
-    size_t picked, q, spread, queries, seen, end;
+    size_t picked, q, spread, queries, seen;
 } places;
 
 static size_t rows_of_heads(const zest_model_pass *pass) { return pass->asked * pass->is->heads; }
@@ -24,16 +26,13 @@ static places places_of(const zest_model_pass *pass) {
     at.spread = at.q + pass->asked * pass->q_width;
     at.queries = at.spread + rows * pass->kv_width;
     at.seen = at.queries + rows * width;
-    at.end = at.seen + rows * width;
     return at;
 }
 
-int zest_model_absorbs(const zest_model_pass *pass) {
-    const zest_model_description *is = pass->is;
-    return pass->runner->device && pass->asked_starts && is->position_rows && !is->transposed &&
-           (is->width | pass->q_width | pass->kv_width) % 8 == 0 &&
-           is->width <= pass->runner->device->widest && TIMES * rows_of_heads(pass) <= pass->rows &&
-           places_of(pass).end <= pass->room_rows * pass->span;
+int zest_model_absorbs(const zest_model_description *is, size_t widest, size_t rows, size_t asked) {
+    size_t q_width = is->heads * is->head_size, kv_width = is->kv_heads * is->head_size;
+    return is->position_rows && !is->fused_qkv && !is->transposed && is->width <= widest &&
+           (is->width | q_width | kv_width) % 8 == 0 && TIMES * asked * is->heads <= rows;
 }
 
 static int turn_heads(zest_model_pass *pass, size_t lanes, int back, float *const from[2],

@@ -112,6 +112,13 @@ static int narrows(const zest_model_pass *pass, size_t i) {
     return i + 1 == pass->is->layers && pass->request->rows;
 }
 
+/* Whether it needs neither keys nor values for that. */
+static int absorbs(const zest_model_pass *pass) {
+    const zest_device *device = pass->runner->device;
+    return device && pass->asked_starts &&
+           zest_model_absorbs(pass->is, device->widest, pass->rows, pass->asked);
+}
+
 static zest_status norm1(zest_model_pass *pass, const zest_model_layer *layer, const zest_model_pair *lanes,
                          const float *const x[2], float *const out[2], size_t rows) {
     return zest_model_norm(pass->runner, &layer->norm1, &lanes->perturbation, x, out, rows, pass->is->width,
@@ -196,7 +203,7 @@ zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const ze
     zest_status status = ZEST_OK;
     if (!is->norm_after) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), a, pass->rows);
     if (status) return status;
-    if (narrows(pass, i) && zest_model_absorbs(pass))
+    if (narrows(pass, i) && absorbs(pass))
         status = attend_absorbed(pass, i, lanes, a, context);
     else if (narrows(pass, i) && pass->asked_starts)
         status = attend_asked(pass, i, lanes, a, context);

@@ -70,6 +70,11 @@ typedef struct {
 
 zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs);
 
+/* Whether the last layer of a pass on a device makes neither keys nor values (absorb.c): widest is the
+ * device's, rows are the tokens of the batch, asked those whose logits are wanted, in the order of their
+ * sequences. */
+int zest_model_absorbs(const zest_model_description *is, size_t widest, size_t rows, size_t asked);
+
 /* Hidden states behind `depth` layers (0: the embeddings), one row a token, in one lane (NULL: the model
  * itself). At the full depth the final norm and projection are included and rows have is.embedding_width
  * elements, else is.width. */

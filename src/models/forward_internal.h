@@ -155,10 +155,8 @@ zest_status zest_model_attention_block(zest_model_pass *pass, size_t i, const ze
 
 /* ---- absorb.c ---- */
 
-/* Whether the last layer's attention can do without keys and values of its own, and gains by it. */
-int zest_model_absorbs(const zest_model_pass *pass);
-/* What it gives then for the asked rows, out of the hidden states of all: `in`, behind the norm that comes
- * first. */
+/* What the last layer's attention gives for the asked rows without keys and values of its own, out of the
+ * hidden states of all: `in`, behind the norm that comes first. */
 zest_status zest_model_absorb(zest_model_pass *pass, const zest_model_layer *layer,
                               const zest_model_pair *lanes, const float *const in[2],
                               float *const context[2]);
