@@ -139,6 +139,9 @@ $(BUILD)/%.cuda.o: %.cu Makefile
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
 
+# parts of the program that have tests of their own
+$(BUILD)/tests/test_progress: $(BUILD)/cli/progress.o
+
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/subject.h"
 
 enum { BATCH_TOKENS = 16384 };
@@ -11,14 +12,20 @@ enum { BATCH_TOKENS = 16384 };
 static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data, zest_task_part part,
                             zest_metrics *metrics, zest_error *error) {
     zest_predictions predictions = {0};
+    zest_progress progress;
+    zest_progress_begin(&progress, "eval", "examples",
+                        (int)zest_options_whole(&subject->options, ZEST_OPTION_QUIET));
+    zest_progress_callback watch = zest_progress_sink(&progress);
     const zest_examples *examples = &data->parts[part];
     zest_status status = zest_load_data(data, &subject->options, &subject->loaded, 1u << part, error);
     if (!status && !examples->count)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "task %s has no such examples; choose another --split", data->task.name);
     if (!status)
-        status = zest_metric_predict(subject->loaded.runner, NULL, examples, subject->loaded.tokenizer,
-                                     BATCH_TOKENS, &predictions, error);
+        status =
+            zest_metric_predict_watched(subject->loaded.runner, NULL, examples, subject->loaded.tokenizer,
+                                        BATCH_TOKENS, &watch, &predictions, error);
+    zest_progress_end(&progress);
     if (!status) zest_metric_sum(&data->task, examples, &predictions, metrics);
     zest_predictions_free(&predictions);
     return status;

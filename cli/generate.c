@@ -5,6 +5,7 @@
 
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "models/generate.h"
 
 /* Prompts behind each other, as a batch wants them. */
@@ -57,9 +58,13 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, c
     prompts p = {0};
     int32_t end = zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_EOS);
     uint32_t stop = (uint32_t)end;
+    zest_progress progress;
+    zest_progress_begin(&progress, "generate", "tokens", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    zest_progress_callback watch = zest_progress_sink(&progress);
     zest_generate_options how = {.most = (size_t)zest_options_whole(options, ZEST_OPTION_MAX_TOKENS),
                                  .stops = &stop,
-                                 .stop_count = end >= 0};
+                                 .stop_count = end >= 0,
+                                 .progress = &watch};
     if (!m->model->is.causal)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a %s model fills masks, it does not continue text",
                               m->model->is.family);
@@ -70,6 +75,7 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, c
         status = zest_error_memory(error, "the new tokens", lines->count * how.most * sizeof *tokens);
     zest_model_batch batch = {.tokens = p.tokens, .starts = p.starts, .sequences = p.count};
     if (!status) status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
+    zest_progress_end(&progress);
     for (size_t i = 0; i < lines->count && !status; i++)
         status = print_one(m, lines->text[i], tokens + i * how.most, counts[i], results, error);
     free(tokens);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "run/exec.h"
 #include "run/vector_file.h"
 
@@ -86,16 +87,18 @@ static void catch_signals(zest_tuner *tuner) {
 typedef struct {
     zest_progress progress;
     double steps;
+    int started;
 } watch;
 
 static int on_step(const zest_step_report *report, void *user) {
     watch *w = user;
-    char left[32];
-    if (zest_progress_due(&w->progress))
-        zest_progress_show(
-            &w->progress, "step %llu of %.0f  loss %.6g  lr %.3g  effective %.1f  %s left",
-            (unsigned long long)report->step, w->steps, report->loss, report->lr, report->tilt.effective,
-            zest_progress_left(&w->progress, (double)report->step, w->steps, left, sizeof left));
+    char note[96];
+    if (!w->started) zest_progress_stage(&w->progress, "minimize", "steps", (double)report->step);
+    w->started = 1;
+    if (!zest_progress_due(&w->progress)) return 0;
+    snprintf(note, sizeof note, "loss %.6g, lr %.3g, effective %.1f", report->loss, report->lr,
+             report->tilt.effective);
+    zest_progress_update(&w->progress, (double)report->step, w->steps, note);
     return 0;
 }
 
@@ -207,7 +210,8 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
     }
     if (!status) {
         catch_signals(tuner);
-        zest_progress_begin(&w.progress, (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+        zest_progress_begin(&w.progress, "minimize", "steps",
+                            (int)zest_options_whole(options, ZEST_OPTION_QUIET));
         zest_tuner_on_step(tuner, on_step, &w);
         status = zest_tuner_run(tuner, &result);
         zest_progress_end(&w.progress);

@@ -18,20 +18,4 @@ zest_ctx *zest_output_context(void);
 int zest_output_json(json_t *object);
 json_t *zest_output_real(double number);
 
-/* A line on stderr that overwrites itself, at most six times a second, only when stderr is a terminal. */
-typedef struct {
-    int shown, active;
-    double last, began;
-} zest_progress;
-
-void zest_progress_begin(zest_progress *progress, int quiet);
-/* Time for another line? */
-int zest_progress_due(zest_progress *progress);
-void zest_progress_show(zest_progress *progress, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* "3m20s" for the time that is left when `done` of `all` took the time so far. */
-const char *zest_progress_left(const zest_progress *progress, double done, double all, char *room,
-                               size_t size);
-void zest_progress_end(zest_progress *progress);
-
 #endif

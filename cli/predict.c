@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/subject.h"
 #include "data/metric.h"
 
@@ -83,6 +84,9 @@ static zest_status predict(const zest_options *options, const zest_subject *subj
     zest_rows rows = {0};
     zest_examples own = {0};
     zest_predictions predictions = {0};
+    zest_progress progress;
+    zest_progress_begin(&progress, "predict", "rows", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    zest_progress_callback watch = zest_progress_sink(&progress);
     answers a = {.task = &data.task, .predictions = &predictions, .labelled = 1};
     a.examples = *input ? &own : &data.parts[part];
     zest_status status = *input
@@ -90,8 +94,10 @@ static zest_status predict(const zest_options *options, const zest_subject *subj
                                               &a.labelled, error)
                              : zest_load_data(&data, &subject->options, &subject->loaded, 1u << part, error);
     if (!status)
-        status = zest_metric_predict(subject->loaded.runner, NULL, a.examples, subject->loaded.tokenizer,
-                                     BATCH_TOKENS, &predictions, error);
+        status =
+            zest_metric_predict_watched(subject->loaded.runner, NULL, a.examples, subject->loaded.tokenizer,
+                                        BATCH_TOKENS, &watch, &predictions, error);
+    zest_progress_end(&progress);
     if (!status) status = write_lines(&a, zest_options_text(options, ZEST_OPTION_OUT), error);
     zest_predictions_free(&predictions);
     zest_examples_free(&own);

@@ -6,6 +6,7 @@
 
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "models/losses.h"
 
 /* One text as a batch: a causal model sees it once and is asked for every token but the first; a masked model
@@ -118,14 +119,19 @@ static void print_one(const answer *a, const char *text, json_t *results) {
 
 static zest_status score_all(const zest_loaded *m, const zest_options *options, const zest_cli_lines *lines,
                              json_t *results, zest_error *error) {
-    (void)options;
-    for (size_t i = 0; i < lines->count; i++) {
+    zest_progress progress;
+    zest_status status = ZEST_OK;
+    zest_progress_begin(&progress, "score", "texts", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    for (size_t i = 0; i < lines->count && !status; i++) {
         answer a;
-        zest_status status = score(m, lines->text[i], &a, error);
-        if (status) return status;
+        status = score(m, lines->text[i], &a, error);
+        if (status) break;
+        zest_progress_clear(&progress);
         print_one(&a, lines->text[i], results);
+        zest_progress_update(&progress, (double)i + 1, (double)lines->count, NULL);
     }
-    return ZEST_OK;
+    zest_progress_end(&progress);
+    return status;
 }
 
 static int run(const zest_options *options, char **words, int count) {

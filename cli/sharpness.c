@@ -128,7 +128,8 @@ static int run(const zest_options *options, char **words, int word_count) {
     zest_status status = views && names && list ? make_plan(options, &plan, &radii, &error)
                                                 : zest_error_memory(&error, "results", 0);
     if (!status) status = find_names(list, names, count, &error);
-    zest_progress_begin(&look.progress, dry || (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    zest_progress_begin(&look.progress, "sharpness", "passes",
+                        dry || (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     if (!status) status = look_at_all(&look, words, names, views, count, &error);
     zest_progress_end(&look.progress);
     int code = status ? zest_output_fail(status, error.message)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "run/sharpness.h"
 
 /* ---- sharpness_look.c ---- */

@@ -16,17 +16,9 @@ enum { FILE_MOST = 64 << 20 };
 
 static void tell(void *user, const char *what, double done, double all) {
     zest_sharpness_look *l = user;
-    char left[32];
-    if (l->what != what) { /* another stretch, another speed */
-        zest_progress fresh = l->progress;
-        zest_progress_begin(&fresh, !l->progress.active);
-        fresh.shown = l->progress.shown;
-        l->progress = fresh;
-        l->what = what;
-    }
-    if (zest_progress_due(&l->progress))
-        zest_progress_show(&l->progress, "%s: %s, %.0f of %.0f passes, %s left", l->name, what, done, all,
-                           zest_progress_left(&l->progress, done, all, left, sizeof left));
+    if (l->what != what) zest_progress_stage(&l->progress, what, "passes", done);
+    l->what = what;
+    zest_progress_update(&l->progress, done, all, l->name);
 }
 
 /* ---- Opening ---- */

@@ -13,6 +13,7 @@
 #endif
 
 #include "base/file.h"
+#include "cli/progress.h"
 #include "run/folder.h"
 
 static volatile sig_atomic_t stop;
@@ -159,7 +160,7 @@ static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
         fail_run(run, strdup("it was stopped from outside; go on with --resume"));
     drop(p->jobs, run, 1);
     if (run->state == ZEST_SWEEP_FAILED) {
-        zest_progress_end(&p->progress);
+        zest_progress_clear(&p->progress);
         fprintf(stderr, "zest: %s failed: %s\n", run->name, run->message ? run->message : "");
     }
 }
@@ -210,21 +211,15 @@ static zest_status start_run(pool *p, slot *s, size_t index) {
 static void show(pool *p) {
     const zest_sweep_plan *plan = p->jobs->plan;
     const zest_sweep_run *best = NULL;
-    char left[32];
-    size_t finished = 0;
+    char note[128] = "";
     if (!zest_progress_due(&p->progress)) return;
     for (size_t i = 0; i < plan->count; i++) {
         const zest_sweep_run *run = &plan->runs[i];
         if (run->state != ZEST_SWEEP_FINISHED) continue;
-        finished++;
         if (!best || run->worth > best->worth) best = run;
     }
-    zest_progress_left(&p->progress, (double)p->done, (double)p->all, left, sizeof left);
-    if (p->done && best)
-        zest_progress_show(&p->progress, "%zu of %zu runs  best dev %.4f (%.60s)  %s left", finished,
-                           plan->count, best->dev.value, best->name, left);
-    else
-        zest_progress_show(&p->progress, "%zu of %zu runs", finished, plan->count);
+    if (best) snprintf(note, sizeof note, "best dev %.4f (%.60s)", best->dev.value, best->name);
+    zest_progress_update(&p->progress, (double)p->done, (double)p->all, note);
 }
 
 /* Takes note of what has ended. Returns how many are still running. */
@@ -295,7 +290,7 @@ zest_status zest_sweep_make_runs(zest_sweep_jobs *jobs, zest_error *error) {
     if (!p.slots) return zest_error_memory(error, "the runs of a sweep", jobs->jobs * sizeof *p.slots);
     for (size_t i = 0; i < jobs->plan->count; i++) p.all += jobs->plan->runs[i].state != ZEST_SWEEP_FINISHED;
     catch_signals();
-    zest_progress_begin(&p.progress, jobs->quiet);
+    zest_progress_begin(&p.progress, "sweep", "runs", jobs->quiet);
     zest_status status = p.all ? make_all(&p) : ZEST_OK;
     zest_progress_end(&p.progress);
     jobs->interrupted = stop != 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 
 /* ---- Settings ---- */
 
@@ -86,7 +87,7 @@ static zest_status run_all(zest_toy_study *study, int quiet, zest_error *error) 
         if (!r->paths)
             return zest_error_memory(error, "the paths", r->runs * r->points * 2 * sizeof *r->paths);
     }
-    zest_progress_begin(&progress, quiet);
+    zest_progress_begin(&progress, "toy", "runs", quiet);
 #pragma omp parallel for schedule(dynamic)
     for (size_t job = 0; job < jobs; job++) { /* each has a context of its own */
         zest_toy_method const method = (zest_toy_method)(job % ZEST_TOY_METHODS);
@@ -101,7 +102,7 @@ static zest_status run_all(zest_toy_study *study, int quiet, zest_error *error) 
         {
             done++;
             if (own && !status) status = own, *error = trouble;
-            if (zest_progress_due(&progress)) zest_progress_show(&progress, "run %zu of %zu", done, jobs);
+            zest_progress_update(&progress, (double)done, (double)jobs, NULL);
         }
     }
     zest_progress_end(&progress);

@@ -8,34 +8,33 @@
 #include "cli/interrupt.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "run/trainer.h"
 
 /* ---- While it runs ---- */
 
 typedef struct {
     zest_progress progress;
-    int lines;    /* a line for every evaluation */
-    double first; /* step that this session began with; -1: not known yet */
+    int lines;   /* a line for every evaluation */
+    int started; /* a step was taken in this session */
     double loss;
 } watch;
 
 static void show_step(watch *w, const zest_trainer_news *news) {
-    char left[32];
-    if (w->first < 0) w->first = (double)news->step - 1;
+    char note[128];
+    if (!w->started) zest_progress_stage(&w->progress, "train", "steps", (double)news->step);
+    w->started = 1;
     w->loss = news->loss;
     if (!zest_progress_due(&w->progress)) return;
     int gradients = !isnan(news->norm);
-    zest_progress_show(&w->progress,
-                       "step %llu of %llu  loss %.4f  dev %.4f  %s %.*f  %.0f tokens/s  %s left",
-                       (unsigned long long)news->step, (unsigned long long)news->steps, news->loss,
-                       news->dev.value, gradients ? "gradient" : "effective", gradients ? 3 : 1,
-                       gradients ? news->norm : news->effective, news->tokens_per_second,
-                       zest_progress_left(&w->progress, (double)news->step - w->first,
-                                          (double)news->steps - w->first, left, sizeof left));
+    snprintf(note, sizeof note, "loss %.4f, dev %.4f, %s %.*f, %.0f tokens/s", news->loss, news->dev.value,
+             gradients ? "gradient" : "effective", gradients ? 3 : 1,
+             gradients ? news->norm : news->effective, news->tokens_per_second);
+    zest_progress_update(&w->progress, (double)news->step, (double)news->steps, note);
 }
 
 static void show_evaluation(watch *w, const zest_trainer_news *news) {
-    zest_progress_end(&w->progress);
+    zest_progress_clear(&w->progress);
     printf("step %6llu  ", (unsigned long long)news->step);
     if (isnan(w->loss))
         printf("                   ");
@@ -65,9 +64,7 @@ static void on_news(const zest_trainer_news *news, void *user) {
 
 static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
     watch *w = user;
-    if (zest_progress_due(&w->progress))
-        zest_progress_show(&w->progress, "catching up: step %llu of %llu", (unsigned long long)step,
-                           (unsigned long long)wanted);
+    zest_progress_update(&w->progress, (double)step, (double)wanted, NULL);
 }
 
 /* ---- At the end ---- */
@@ -112,10 +109,10 @@ int zest_training_run(const zest_options *given) {
         quiet = (int)zest_options_whole(given, ZEST_OPTION_QUIET);
     zest_ctx *ctx = zest_output_context();
     if (!ctx) return ZEST_EXIT_FAILURE;
-    watch w = {.lines = !json && !quiet, .first = -1, .loss = NAN};
+    watch w = {.lines = !json && !quiet, .loss = NAN};
     zest_trainer_hooks hooks = {
         .tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = zest_interrupt_catch()};
-    zest_progress_begin(&w.progress, quiet);
+    zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
     zest_status status = zest_options_copy(&options, given, &error);
     if (!status)
         status = *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)

@@ -281,8 +281,9 @@ enum {
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS,                                           \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                        \
-    "no progress on a terminal")                                                                                       \
+    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_TASKS | ZEST_FOR_GENERATE |       \
+        ZEST_FOR_SCORE | ZEST_FOR_REPLAY,                                                                              \
+    "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print one JSON object as the last line")
 /* clang-format on */

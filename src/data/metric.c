@@ -78,7 +78,8 @@ static void take(const zest_examples *e, size_t i, zest_predictions *p) {
 }
 
 static zest_status score_all(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
-                             size_t batch_tokens, uint32_t *which, zest_predictions *p, zest_error *error) {
+                             size_t batch_tokens, uint32_t *which, const zest_progress_callback *progress,
+                             zest_predictions *p, zest_error *error) {
     static const zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
     zest_batch batch = {0};
     zest_status status = ZEST_OK;
@@ -94,6 +95,7 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
             status = zest_model_losses(runner, lane ? lane : &itself, 1, &batch.objective, p->losses + first,
                                        NULL, p->scores + p->starts[first], error);
         for (size_t i = first; i < end && !status; i++) take(e, i, p);
+        zest_progress_call(progress, end, e->count);
     }
     zest_batch_free(&batch);
     return status;
@@ -102,14 +104,26 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
 zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
                                 size_t batch_tokens, zest_predictions *predictions, zest_error *error) {
+    return zest_metric_predict_watched(runner, lane, examples, tokenizer, batch_tokens, NULL, predictions,
+                                       error);
+}
+
+zest_status zest_metric_predict_watched(zest_model_runner *runner, const zest_model_lane *lane,
+                                        const zest_examples *examples, const zest_tokenizer *tokenizer,
+                                        size_t batch_tokens, const zest_progress_callback *progress,
+                                        zest_predictions *predictions, zest_error *error) {
     if (!batch_tokens) batch_tokens = 4096;
     int text = tokenizer && examples->kind == ZEST_TASK_TEXT;
     zest_status status = make_room(examples, text, predictions, error);
     uint32_t *which = malloc((examples->count + 1) * sizeof *which);
     if (!status && !which) status = zest_error_memory(error, "predictions", examples->count * sizeof *which);
-    if (!status) status = score_all(runner, lane, examples, batch_tokens, which, predictions, error);
+    /* of free text the scores are the quick part */
+    if (!status)
+        status = score_all(runner, lane, examples, batch_tokens, which, text ? NULL : progress, predictions,
+                           error);
     if (!status && text)
-        status = zest_metric_generate(runner, lane, examples, tokenizer, batch_tokens, predictions, error);
+        status = zest_metric_generate(runner, lane, examples, tokenizer, batch_tokens, progress, predictions,
+                                      error);
     free(which);
     if (status) zest_predictions_free(predictions);
     return status;

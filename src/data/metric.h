@@ -2,6 +2,7 @@
 #ifndef ZEST_DATA_METRIC_H
 #define ZEST_DATA_METRIC_H
 
+#include "base/progress.h"
 #include "data/batch.h"
 #include "models/generate.h"
 
@@ -42,6 +43,11 @@ void zest_predictions_free(zest_predictions *p);
 zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
                                 size_t batch_tokens, zest_predictions *predictions, zest_error *error);
+/* The same, and reports how many of the examples are answered. progress: NULL is fine. */
+zest_status zest_metric_predict_watched(zest_model_runner *runner, const zest_model_lane *lane,
+                                        const zest_examples *examples, const zest_tokenizer *tokenizer,
+                                        size_t batch_tokens, const zest_progress_callback *progress,
+                                        zest_predictions *predictions, zest_error *error);
 /* What predictions amount to. */
 void zest_metric_sum(const zest_task *task, const zest_examples *examples, const zest_predictions *p,
                      zest_metrics *metrics);

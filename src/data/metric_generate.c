@@ -98,7 +98,8 @@ static int make_rooms(const zest_examples *e, size_t batch_tokens, rooms *r) {
 
 zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lane *lane,
                                  const zest_examples *e, const zest_tokenizer *tokenizer, size_t batch_tokens,
-                                 zest_predictions *p, zest_error *error) {
+                                 const zest_progress_callback *progress, zest_predictions *p,
+                                 zest_error *error) {
     uint32_t stops[2];
     rooms r = {0};
     zest_generate_options options = {.most = e->max_tokens, .stops = stops};
@@ -108,6 +109,7 @@ zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lan
     for (size_t first = 0, count, tokens; first < e->count && !status; first += count) {
         count = fit(e, first, batch_tokens, &tokens);
         status = generate(runner, lane, e, tokenizer, &options, first, count, &r, p, error);
+        zest_progress_call(progress, first + count, e->count);
     }
     free_rooms(&r);
     return status;

@@ -7,7 +7,8 @@
 /* The texts of all examples (TEXT), and how they compare with the right ones. */
 zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lane *lane,
                                  const zest_examples *examples, const zest_tokenizer *tokenizer,
-                                 size_t batch_tokens, zest_predictions *p, zest_error *error);
+                                 size_t batch_tokens, const zest_progress_callback *progress,
+                                 zest_predictions *p, zest_error *error);
 
 /* Decoded text as Hugging Face's clean_up_tokenization leaves it, stripped; in place. */
 void zest_metric_clean_up(zest_buffer *text);

@@ -160,7 +160,8 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
                       .error = error};
     zest_status status = make_room(&job, prompts);
     if (!status) status = start(&job, prompts);
-    while (!status && job.active) {
+    for (size_t made = 1; !status && job.active; made++) {
+        zest_progress_call(options->progress, made, options->most);
         zest_model_batch batch = {.tokens = job.tokens, .starts = job.starts, .sequences = job.active};
         status = step(&job, &batch);
     }

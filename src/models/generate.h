@@ -3,12 +3,14 @@
 #ifndef ZEST_MODELS_GENERATE_H
 #define ZEST_MODELS_GENERATE_H
 
+#include "base/progress.h"
 #include "models/forward.h"
 
 typedef struct {
     size_t most;           /* new tokens at most; a full model (is.positions) ends a text earlier */
     const uint32_t *stops; /* a text ends behind the first of these, which is kept */
     size_t stop_count;
+    const zest_progress_callback *progress; /* told the new tokens of a text so far; or NULL */
 } zest_generate_options;
 
 /* Continues every sequence of the batch (which has no parents). tokens: sequences × options->most, row by
