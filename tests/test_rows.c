@@ -141,6 +141,9 @@ static void test_jsonl(void **state) {
     assert_field(rows, 1, "d", "e");
     assert_field(rows, 0, "q", "q"); /* a key with a dot in it */
     zest_rows_free(&rows);
+    rows = parse("{\"a\": 123456789012345678901234567890}", JSONL("a")); /* more digits than a double has */
+    assert_field(rows, 0, "a", "123456789012345678901234567890");
+    zest_rows_free(&rows);
     rows = parse("{\"a\": [{\"t\": \"x\"}, {\"t\": \"y\"}], \"b\": {\"t\": [\"z\"]}}", JSONL("a.t b.t"));
     assert_field(rows, 0, "a.t", "x|y");
     assert_field(rows, 0, "b.t", "z");

@@ -152,12 +152,12 @@ static void endless_backtracking_ends(void **state) {
 
 static void not_json(void **state) {
     (void)state;
-    refused(zest_tokenizer_from_json("", 0, "bad.json", &error), "not sound JSON");
+    refused(zest_tokenizer_from_json("", 0, "bad.json", &error), "not valid JSON");
     refused(zest_tokenizer_from_json("[]", 2, "bad.json", &error), "not a JSON object");
-    refused(zest_tokenizer_from_json("{\"model\":\"\xFF\"}", 13, "bad.json", &error), "not sound JSON");
+    refused(zest_tokenizer_from_json("{\"model\":\"\xFF\"}", 13, "bad.json", &error), "not valid JSON");
     zest_buffer deep = {0};
     for (int i = 0; i < 100000; i++) zest_buffer_text(&deep, "{\"a\":");
-    refused(zest_tokenizer_from_json(deep.data, deep.size, "bad.json", &error), "not sound JSON");
+    refused(zest_tokenizer_from_json(deep.data, deep.size, "bad.json", &error), "not valid JSON");
     deep.size = 0;
     for (int i = 0; i < 600; i++) zest_buffer_text(&deep, "{\"type\":\"Sequence\",\"normalizers\":[");
     for (int i = 0; i < 600; i++) zest_buffer_text(&deep, "]}");
@@ -259,10 +259,13 @@ static void folders(void **state) {
              "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,\"bos_token\":{\"content\":\"</"
              "s>\"}}");
     assert_int_equal(first_id(folder, "b", &count), 4);
+    test_put(folder, "tokenizer_config.json", /* as transformers writes it */
+             "{\"model_max_length\": 1000000000000000019884624838656, \"bos_token\": \"</s>\"}");
+    assert_int_equal(first_id(folder, "b", &count), 1);
     test_put(folder, "tokenizer_config.json", "{\"add_prefix_space\":\"no\"}");
     refused(zest_tokenizer_open(folder, &error), "\"add_prefix_space\" must be true or false");
     test_put(folder, "tokenizer_config.json", "{");
-    refused(zest_tokenizer_open(folder, &error), "tokenizer_config.json: is not sound JSON");
+    refused(zest_tokenizer_open(folder, &error), "tokenizer_config.json: is not valid JSON");
     test_remove(folder);
 }
 

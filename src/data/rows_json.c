@@ -1,9 +1,9 @@
 /* JSONL: an object a line. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "data/rows_internal.h"
 
 /* ---- What the readers of JSON share ---- */
@@ -11,7 +11,7 @@
 zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t size, size_t line,
                                 json_t **json) {
     json_error_t problem;
-    *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    *json = zest_json_load(text, size, ZEST_JSON_BIG_AS_TEXT, &problem);
     if (json_is_object(*json)) return ZEST_OK;
     size_t where = line ? line : problem.line > 0 ? (size_t)problem.line : 1;
     if (*json) {
@@ -22,10 +22,6 @@ zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t s
     }
     if (json_error_code(&problem) == json_error_out_of_memory)
         return zest_error_memory(b->error, b->path, size);
-    char *quote = strstr(problem.text, " near '"); /* bytes of the file follow: not for a terminal */
-    if (quote) *quote = '\0';
-    for (char *c = problem.text; *c; c++)
-        if (iscntrl((unsigned char)*c)) *c = '?';
     return zest_rows_refuse(b, where, "is no sound JSON object: %s (at column %d)%s", problem.text,
                             problem.column,
                             line ? "; JSONL has one whole object on each line" : "; fetch the file again");

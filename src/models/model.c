@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "models/family.h"
 #include "models/model_source.h"
@@ -362,13 +363,10 @@ zest_status zest_model_load(const char *path, const zest_model_options *options,
 zest_status zest_model_random(const char *config, uint64_t seed, const zest_model_options *options,
                               zest_model **model, zest_error *error) {
     zest_model_source source = {.path = "random weights", .random = 1, .seed = seed};
-    zest_status status = ZEST_OK;
-    source.config = json_loads(config, 0, NULL);
+    zest_status status = zest_json_parse(config, strlen(config), "the configuration", &source.config, error);
     source.config_text = strdup(config);
     source.config_path = strdup("the configuration");
-    if (!source.config)
-        status = zest_error_set(error, ZEST_ERROR_FORMAT, "the configuration of the model is not JSON");
-    else if (!source.config_text || !source.config_path)
+    if (!status && (!source.config_text || !source.config_path))
         status = zest_error_memory(error, "the configuration of the model", strlen(config));
     return make(&source, status, options, model, error);
 }

@@ -1,6 +1,7 @@
 /* Shapes without files: random weights, and descriptions alone. */
 #include <string.h>
 
+#include "base/json.h"
 #include "models/family.h"
 #include "models/model_source.h"
 #include "rng/noise.h"
@@ -37,9 +38,9 @@ zest_status zest_model_source_invent(const zest_model_source *source, const zest
 
 zest_status zest_model_describe(const char *config, zest_model_description *is, zest_error *error) {
     const zest_family_names *names;
-    json_t *root = json_loads(config, 0, NULL);
-    if (!root) return zest_error_set(error, ZEST_ERROR_FORMAT, "the configuration of the model is not JSON");
-    zest_status status = zest_family_describe(root, "the configuration", is, &names, error);
+    json_t *root;
+    zest_status status = zest_json_parse(config, strlen(config), "the configuration", &root, error);
+    if (!status) status = zest_family_describe(root, "the configuration", is, &names, error);
     json_decref(root);
     return status;
 }

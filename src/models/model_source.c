@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 
 enum { CONFIG_LIMIT = 16 << 20, CHUNK = 1 << 18 };
 
@@ -18,11 +19,8 @@ static zest_status open_folder(const char *path, zest_model_source *source, zest
     zest_status status = zest_file_read(source->config_path, CONFIG_LIMIT, &text, error);
     source->config_text = text.data;
     if (status) return status;
-    json_error_t why;
-    source->config = json_loadb(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why);
-    if (!source->config)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: line %d: %s", source->config_path, why.line,
-                              why.text);
+    status = zest_json_parse(text.data, text.size, source->config_path, &source->config, error);
+    if (status) return status;
     return zest_safetensors_open_folder(path, &source->folder, error);
 }
 

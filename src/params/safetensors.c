@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "params/safetensors_internal.h"
 
 #define HEADER_LIMIT 100000000u /* as in the reference implementation */
@@ -19,18 +20,6 @@ typedef struct {
     size_t *next_shape;
     zest_error *error;
 } reader;
-
-zest_status zest_safetensors_parse(const char *bytes, size_t size, const char *where, json_t **json,
-                                   zest_error *error) {
-    json_error_t problem;
-    *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &problem);
-    if (*json) return ZEST_OK;
-    if (json_error_code(&problem) == json_error_out_of_memory) return zest_error_memory(error, where, size);
-    char *quote = strstr(problem.text, " near '"); /* raw bytes of the file follow: not for a terminal */
-    if (quote) *quote = '\0';
-    return zest_error_set(error, ZEST_ERROR_FORMAT, "%s is not valid JSON: %s (at byte %d)", where,
-                          problem.text, problem.position);
-}
 
 static int compare_names(const void *left, const void *right) {
     const zest_safetensors_tensor *const *a = left, *const *b = right;
@@ -89,7 +78,7 @@ static zest_status parse_header(reader *r, const unsigned char *bytes, size_t si
     r->data_size = size - sizeof length - (size_t)length;
     char where[512];
     snprintf(where, sizeof where, "%.400s: the header", r->path);
-    return zest_safetensors_parse((const char *)bytes + sizeof length, (size_t)length, where, json, r->error);
+    return zest_json_parse((const char *)bytes + sizeof length, (size_t)length, where, json, r->error);
 }
 
 /* Room for all tensors, names, shapes and metadata: counted first, so that pointers to them stay where they

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "params/safetensors_internal.h"
 
 #define INDEX_NAME "model.safetensors.index.json"
@@ -105,8 +106,7 @@ static zest_status follow_index(index_reader *r, const char *path, zest_safetens
     zest_buffer text = {0};
     json_t *index = NULL;
     zest_status status = zest_file_read(path, INDEX_LIMIT, &text, r->error);
-    if (!status)
-        status = zest_safetensors_parse(text.data ? text.data : "", text.size, path, &index, r->error);
+    if (!status) status = zest_json_parse(text.data, text.size, path, &index, r->error);
     r->weight_map = json_object_get(index, "weight_map");
     if (!status) status = list_shards(r);
     if (!status) status = open_shards(r, model);

@@ -26,10 +26,6 @@ struct zest_safetensors {
     size_t part_count;
 };
 
-/* JSON of a model's file; an error is told in one sentence that names where. Free with json_decref. */
-zest_status zest_safetensors_parse(const char *bytes, size_t size, const char *where, json_t **json,
-                                   zest_error *error);
-
 /* Fills by_name from tensors. */
 zest_status zest_safetensors_sort(zest_safetensors *file, const char *path, zest_error *error);
 

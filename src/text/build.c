@@ -7,33 +7,18 @@
 #include <unistd.h>
 
 #include "base/file.h"
-
-json_t *zest_build_parse(const char *bytes, size_t size, const char *name, zest_error *error) {
-    json_error_t at;
-    json_t *json = json_loadb(size ? bytes : "", size, JSON_REJECT_DUPLICATES, &at);
-    if (!json) {
-        zest_error_set(error, ZEST_ERROR_FORMAT,
-                       "%s: is not sound JSON at line %d, column %d: %s; fetch it again", name, at.line,
-                       at.column, at.text);
-    } else if (!json_is_object(json)) {
-        zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not a JSON object; is it the right file?", name);
-        json_decref(json);
-        json = NULL;
-    }
-    return json;
-}
+#include "base/json.h"
 
 zest_status zest_build_read(const char *folder, const char *name, int optional, json_t **out,
                             zest_error *error) {
-    zest_error local = {0}, *say = error ? error : &local;
     zest_buffer bytes = {0};
     zest_status status = ZEST_OK;
     *out = NULL;
     char *path = zest_file_join(folder, name);
     if (!path) return zest_error_memory(error, name, strlen(folder));
     if (!optional || access(path, F_OK) == 0 || errno != ENOENT) {
-        status = zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &bytes, say);
-        if (!status && !(*out = zest_build_parse(bytes.data, bytes.size, path, say))) status = say->status;
+        status = zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &bytes, error);
+        if (!status) status = zest_json_parse(bytes.data, bytes.size, path, out, error);
     }
     zest_buffer_free(&bytes);
     free(path);

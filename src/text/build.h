@@ -11,8 +11,6 @@
 
 enum { ZEST_BUILD_FILE_LIMIT = 1 << 26 };
 
-/* An object, to be given back with json_decref; NULL: see error. */
-json_t *zest_build_parse(const char *bytes, size_t size, const char *name, zest_error *error);
 /* Reads folder/name. *out is NULL when there is no such file and it is optional. */
 zest_status zest_build_read(const char *folder, const char *name, int optional, json_t **out,
                             zest_error *error);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "text/build.h"
 
 /* ---- The model
@@ -210,8 +211,8 @@ static zest_status build_all(zest_tokenizer *tokenizer, const json_t *json,
 static zest_tokenizer *build(const char *bytes, size_t size, const char *name,
                              const zest_build_settings *settings, zest_error *error) {
     zest_error local = {0};
-    json_t *json = zest_build_parse(bytes, size, name, error);
-    if (!json) return NULL;
+    json_t *json;
+    if (zest_json_parse(bytes, size, name, &json, error)) return NULL;
     zest_tokenizer *tokenizer = zest_tokenizer_new(name, error);
     if (tokenizer && build_all(tokenizer, json, settings, error ? error : &local)) {
         zest_tokenizer_free(tokenizer);

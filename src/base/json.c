@@ -1,0 +1,93 @@
+#include "base/json.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/buffer.h"
+
+enum { FLAGS = JSON_REJECT_DUPLICATES };
+
+/* Is this run of characters an integer that does not fit into 64 bits? */
+static int is_big_integer(const char *number, size_t size) {
+    int negative = number[0] == '-';
+    const char *digits = number + negative;
+    size_t count = size - (size_t)negative;
+    if (count < 19 || digits[0] == '0') return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!isdigit((unsigned char)digits[i])) return 0;
+    return count > 19 || memcmp(digits, negative ? "9223372036854775808" : "9223372036854775807", 19) > 0;
+}
+
+/* Where the string ends whose opening quote is at `at`; size when it has no end. */
+static size_t string_end(const char *bytes, size_t size, size_t at) {
+    for (at++; at < size && bytes[at] != '"'; at++)
+        if (bytes[at] == '\\') at++;
+    return at < size ? at + 1 : size;
+}
+
+static size_t number_end(const char *bytes, size_t size, size_t at) {
+    while (at < size && (isalnum((unsigned char)bytes[at]) || memchr("+-.", bytes[at], 3))) at++;
+    return at;
+}
+
+/* Copies the text, with big integers spelt as reals or as strings. */
+static void respell(const char *bytes, size_t size, zest_json_big big, zest_buffer *out) {
+    size_t copied = 0;
+    for (size_t at = 0, end; at < size; at = end) {
+        if (bytes[at] == '"') {
+            end = string_end(bytes, size, at);
+            continue;
+        }
+        end = number_end(bytes, size, at);
+        if (end == at) {
+            end = at + 1;
+        } else if (is_big_integer(bytes + at, end - at)) {
+            zest_buffer_add(out, bytes + copied, at - copied);
+            if (big == ZEST_JSON_BIG_AS_TEXT) zest_buffer_text(out, "\"");
+            zest_buffer_add(out, bytes + at, end - at);
+            zest_buffer_text(out, big == ZEST_JSON_BIG_AS_TEXT ? "\"" : ".0");
+            copied = end;
+        }
+    }
+    zest_buffer_add(out, bytes + copied, size - copied);
+}
+
+static void clean(char *text) {
+    char *quote = strstr(text, " near '"); /* bytes of the file follow */
+    if (quote) *quote = '\0';
+    for (; *text; text++)
+        if (iscntrl((unsigned char)*text)) *text = '?';
+}
+
+json_t *zest_json_load(const char *bytes, size_t size, zest_json_big big, json_error_t *problem) {
+    json_t *json = json_loadb(size ? bytes : "", size, FLAGS, problem);
+    if (!json && json_error_code(problem) == json_error_numeric_overflow) {
+        zest_buffer text = {0};
+        respell(bytes, size, big, &text);
+        if (text.failed)
+            problem->text[sizeof problem->text - 1] =
+                (char)json_error_out_of_memory; /* where jansson keeps it */
+        else
+            json = json_loadb(text.data, text.size, FLAGS, problem);
+        zest_buffer_free(&text);
+    }
+    if (!json) clean(problem->text);
+    return json;
+}
+
+zest_status zest_json_parse(const char *bytes, size_t size, const char *name, json_t **json,
+                            zest_error *error) {
+    json_error_t problem;
+    *json = zest_json_load(bytes, size, ZEST_JSON_BIG_AS_REAL, &problem);
+    if (json_is_object(*json)) return ZEST_OK;
+    if (*json) {
+        json_decref(*json);
+        *json = NULL;
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not a JSON object; is it the right file?",
+                              name);
+    }
+    if (json_error_code(&problem) == json_error_out_of_memory) return zest_error_memory(error, name, size);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: is not valid JSON at line %d, column %d: %s; download it again", name,
+                          problem.line, problem.column, problem.text);
+}
