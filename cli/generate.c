@@ -35,13 +35,18 @@ static zest_status encode(const zest_loaded *m, const zest_cli_lines *lines, pro
     return status;
 }
 
-static zest_status print_one(const zest_loaded *m, const char *prompt, const uint32_t *tokens, size_t count,
-                             json_t *results, zest_error *error) {
+/* The prompt as it was given, and what its tokens and the new ones say beyond it. */
+static zest_status print_one(const zest_loaded *m, const char *prompt, const uint32_t *prompt_tokens,
+                             size_t prompt_count, const uint32_t *tokens, size_t count, json_t *results,
+                             zest_error *error) {
     zest_buffer text = {0};
-    int32_t *ids = malloc((count + 1) * sizeof *ids);
-    for (size_t i = 0; ids && i < count; i++) ids[i] = (int32_t)tokens[i];
-    zest_status status = ids ? zest_tokenizer_decode(m->tokenizer, ids, count, 1, &text, error)
-                             : zest_error_memory(error, "the tokens", count * sizeof *ids);
+    size_t all = prompt_count + count;
+    int32_t *ids = malloc((all + 1) * sizeof *ids);
+    for (size_t i = 0; ids && i < all; i++)
+        ids[i] = (int32_t)(i < prompt_count ? prompt_tokens[i] : tokens[i - prompt_count]);
+    zest_status status =
+        ids ? zest_tokenizer_decode_after(m->tokenizer, ids, prompt_count, all, 1, &text, error)
+            : zest_error_memory(error, "the tokens", all * sizeof *ids);
     const char *shown = text.data ? text.data : "";
     if (!status && results)
         json_array_append_new(results, json_pack("{s:s, s:s, s:I}", "prompt", prompt, "text", shown, "tokens",
@@ -77,7 +82,8 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, c
     if (!status) status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
     zest_progress_end(&progress);
     for (size_t i = 0; i < lines->count && !status; i++)
-        status = print_one(m, lines->text[i], tokens + i * how.most, counts[i], results, error);
+        status = print_one(m, lines->text[i], p.tokens + p.starts[i], p.starts[i + 1] - p.starts[i],
+                           tokens + i * how.most, counts[i], results, error);
     free(tokens);
     free(counts);
     free(p.tokens);

@@ -294,6 +294,41 @@ static void text_comes_back(void **state) {
     }
 }
 
+/* The text of a prompt and what is said to follow it are the whole text, wherever the prompt ends. */
+static void text_goes_on_where_the_prompt_ends(void **state) {
+    (void)state;
+    static const char *const files[] = {DATA "/llama.json", DATA "/metaspace.json", DATA "/qwen2.json"};
+    static const char text[] = "It's  what we'd hoped for: the river runs. 😀 日本";
+    for (size_t f = 0; f < 3; f++) {
+        zest_tokenizer *t = opened(files[f]);
+        zest_ids ids = {0};
+        zest_buffer whole = {0};
+        size_t ends = 0;
+        assert_int_equal(zest_tokenizer_encode(t, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, &error), 0);
+        assert_int_equal(zest_tokenizer_decode(t, ids.data, ids.count, 1, &whole, &error), ZEST_OK);
+        for (size_t first = 0; first <= ids.count; first++) {
+            zest_buffer both = {0};
+            assert_int_equal(zest_tokenizer_decode(t, ids.data, first, 1, &both, &error), ZEST_OK);
+            if (both.size && memcmp(both.data, whole.data, both.size)) { /* it ends within a character */
+                both.size = 0;
+                assert_int_equal(zest_tokenizer_decode_after(t, ids.data, first, ids.count, 1, &both, &error),
+                                 0);
+                assert_string_equal(both.data, whole.data + whole.size - both.size);
+            } else {
+                assert_int_equal(zest_tokenizer_decode_after(t, ids.data, first, ids.count, 1, &both, &error),
+                                 0);
+                assert_string_equal(both.data, whole.data);
+                ends++;
+            }
+            zest_buffer_free(&both);
+        }
+        assert_true(ends > 15);
+        zest_buffer_free(&whole);
+        zest_ids_free(&ids);
+        zest_tokenizer_free(t);
+    }
+}
+
 static void threads_share_a_tokenizer(void **state) {
     (void)state;
     zest_tokenizer *t = opened(DATA "/o200k.json");
@@ -324,6 +359,7 @@ int main(void) {
         cmocka_unit_test(roberta_gives_the_published_ids),
         cmocka_unit_test(llama_gives_the_published_ids),
         cmocka_unit_test(text_comes_back),
+        cmocka_unit_test(text_goes_on_where_the_prompt_ends),
         cmocka_unit_test(threads_share_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,29 @@ zest_status zest_tokenizer_decode(const zest_tokenizer *tokenizer, const int32_t
     return status;
 }
 
+/* Bytes that both texts begin with, cut at a character: a prompt may end in a part of one. */
+static size_t common_prefix(const zest_buffer *a, const zest_buffer *b) {
+    size_t i = 0;
+    while (i < a->size && i < b->size && a->data[i] == b->data[i]) i++;
+    while (i && i < b->size && ((unsigned char)b->data[i] & 0xC0) == 0x80) i--;
+    return i;
+}
+
+zest_status zest_tokenizer_decode_after(const zest_tokenizer *tokenizer, const int32_t *ids, size_t first,
+                                        size_t count, int skip_special, zest_buffer *out, zest_error *error) {
+    zest_buffer before = {0}, whole = {0};
+    zest_status status = zest_tokenizer_decode(tokenizer, ids, first, skip_special, &before, error);
+    if (!status) status = zest_tokenizer_decode(tokenizer, ids, count, skip_special, &whole, error);
+    if (!status) {
+        size_t known = common_prefix(&before, &whole);
+        if (known < whole.size) zest_buffer_add(out, whole.data + known, whole.size - known);
+        if (out->failed) status = zest_error_memory(error, "the decoded text", whole.size);
+    }
+    zest_buffer_free(&before);
+    zest_buffer_free(&whole);
+    return status;
+}
+
 zest_status zest_tokenizer_token_bytes(const zest_tokenizer *tokenizer, int32_t id, zest_buffer *out,
                                        zest_error *error) {
     size_t size;

@@ -74,6 +74,12 @@ zest_status zest_tokenizer_encode(const zest_tokenizer *tokenizer, const char *t
 zest_status zest_tokenizer_decode(const zest_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                   int skip_special, zest_buffer *out, zest_error *error);
 
+/* Appends what ids[first .. count) add to the text of ids[0 .. first), which are the prompt or its last
+ * tokens. Decoded alone, generated tokens lose the space in front of their first word in tokenizers of
+ * SentencePiece's kind. */
+zest_status zest_tokenizer_decode_after(const zest_tokenizer *tokenizer, const int32_t *ids, size_t first,
+                                        size_t count, int skip_special, zest_buffer *out, zest_error *error);
+
 /* Appends the bytes that one token stands for, unrepaired: for text that is shown while it is being
  * generated. */
 zest_status zest_tokenizer_token_bytes(const zest_tokenizer *tokenizer, int32_t id, zest_buffer *out,

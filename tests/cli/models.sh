@@ -34,6 +34,8 @@ last_line_is_json && out_has '"ceiling_fraction": '
 if [ -d "$shared/models/stories15M" ]; then
     run 0 generate "$shared/models/stories15M" --prompt "Once upon a time" --max-tokens 12
     out_has "Once upon a time, there was a little girl named"
+    run 0 generate "$shared/models/stories15M" --prompt "The dog" --max-tokens 8
+    out_has "The dog was very happy" # with the space between prompt and continuation
     printf 'Once upon a time\nThe dog\n' >"$work/prompts"
     "$ZEST" generate "$shared/models/stories15M" --max-tokens 12 --json <"$work/prompts" >"$work/out" || fail "two prompts"
     last_line_is_json && out_has ", there was a little girl named" # a batch-mate changes nothing
