@@ -1,8 +1,23 @@
 # zest: `make deps demo` runs the demonstration, `make deps test` all tests, `make help` lists the rest.
 # Optional parts are auto (used when found), on (an error when missing) or off:  make CUDA=off
 
+goals := $(or $(MAKECMDGOALS),all)
+ifneq ($(and $(filter deps,$(goals)),$(filter-out deps,$(goals))),)
+
+# `make deps demo`: first the packages, then everything else in a make of its own. That one starts when the compiler
+# and the libraries are installed; asked for here, before, they would be missing for the whole run.
+after_deps := $(filter-out deps,$(goals))
+.PHONY: deps after-deps $(after_deps)
+deps:
+	@sh tools/deps.sh
+after-deps: deps
+	+@$(MAKE) --no-print-directory $(after_deps)
+$(after_deps): after-deps
+	@:
+
+else
+
 CUDA ?= auto
-MPI  ?= auto
 CURL ?= auto
 # off: without the backward pass and the first-order methods, a library that only goes forward
 GRAD ?= on
@@ -20,15 +35,28 @@ SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 ARCH := $(shell uname -m)
 
 # ---- What is there ---------------------------------------------------------------------------------------
-PACKAGES := jansson libxxhash libpcre2-8
-have = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
+PACKAGES   := jansson libxxhash libpcre2-8
+PKG_CONFIG ?= pkg-config
+have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && $(PKG_CONFIG) --modversion $(1))
+
+# Goals that need no compiler and no library; every other goal asks for all of them before it starts.
+ifneq ($(filter-out deps clean help format format-check uninstall,$(goals)),)
+missing := $(if $(shell command -v $(firstword $(CC)) 2>/dev/null),,compiler:$(firstword $(CC))) \
+           $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,$(PKG_CONFIG)) \
+           $(foreach p,$(PACKAGES) $(if $(filter test check asan asan-check test-gpu $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
+ifneq ($(strip $(missing)),)
+$(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first, it installs them)
+endif
+endif
+
 found_nvcc  := $(if $(filter off,$(CUDA)),,$(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p'))
-found_mpi   := $(if $(filter off,$(MPI)),,$(shell command -v mpicc 2>/dev/null))
 found_curl  := $(if $(filter off,$(CURL)),,$(call have,libcurl))
-found_clang := $(shell command -v clang 2>/dev/null)
+choice = $(if $(filter $(3),$(2)),,$(error $(1)=$(2): $(1) may be $(3)))
+$(call choice,CUDA,$(CUDA),auto on off)
+$(call choice,CURL,$(CURL),auto on off)
+$(call choice,GRAD,$(GRAD),on off)
 need = $(if $(and $(filter on,$(1)),$(if $(2),,missing)),$(error $(3)=on, but $(4) was not found))
 $(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
-$(call need,$(MPI),$(found_mpi),MPI,mpicc)
 $(call need,$(CURL),$(found_curl),CURL,libcurl)
 
 comma := ,
@@ -43,11 +71,13 @@ OPT      ?= -O2
 SANITIZE ?=
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
 CFLAGS   ?= -g
+CURL_CFLAGS := $(if $(found_curl),-DZEST_CURL $(shell $(PKG_CONFIG) --cflags libcurl))
+CURL_LIBS := $(if $(found_curl),$(shell $(PKG_CONFIG) --libs libcurl))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
               $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. $(if $(filter off,$(GRAD)),,-DZEST_GRAD) \
-              $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
-LIBS     := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm -fopenmp
-TESTLIBS := $(shell pkg-config --libs cmocka 2>/dev/null)
+              $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) $(CURL_CFLAGS)
+LIBS     := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) $(CURL_LIBS) -lm -fopenmp
+TESTLIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 
 # CUDA: kernels for CUDA_ARCH, and as PTX for GPUs that are newer. The run-time library is linked in, cuBLASLt is
 # opened when a GPU is asked for: the program starts on machines that have neither a driver nor cuBLAS.
@@ -85,31 +115,50 @@ all: found zest lib
 lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
 
 found:
-	@command -v pkg-config >/dev/null || { echo "pkg-config is missing: run 'make deps'" >&2; exit 1; }
-	@for p in $(PACKAGES); do pkg-config --exists $$p || { echo "$$p is missing: run 'make deps'" >&2; exit 1; }; done
-	@echo "zest $(VERSION) with:"
-	@echo "  compiler  $(shell $(CC) --version | head -n 1)"
-	@echo "  jansson   $(call have,jansson)"
-	@echo "  xxhash    $(call have,libxxhash)"
-	@echo "  pcre2     $(call have,libpcre2-8)"
-	@echo "  openmp    yes"
-	@echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"
-	@echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(CUDA_ARCH),$(if $(filter off,$(CUDA)),off,not found))"
-	@echo "  mpi       $(if $(found_mpi),$(found_mpi): nothing in this version uses it,$(if $(filter off,$(MPI)),off,not found))"
-	@echo "  curl      $(if $(found_curl),$(found_curl): nothing in this version uses it,$(if $(filter off,$(CURL)),off,not found))"
+	@echo "zest $(VERSION) with:"; \
+	echo "  compiler  $(compiler)"; \
+	echo "  jansson   $(call have,jansson)"; \
+	echo "  xxhash    $(call have,libxxhash)"; \
+	echo "  pcre2     $(call have,libpcre2-8)"; \
+	echo "  openmp    yes"; \
+	echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"; \
+	echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(CUDA_ARCH),$(if $(filter off,$(CUDA)),off,not found))"; \
+	echo "  curl      $(if $(found_curl),$(found_curl),$(if $(filter off,$(CURL)),off,not found))"
 
-zest: $(CLI_OBJ) $(BUILD)/libzest.a
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+# What objects were made with is kept in files that they depend on: after a change of CUDA=, GRAD=, CURL=, CC= or
+# CFLAGS= they are made again. Old and new ones are never linked together.
+compiler       := $(shell $(CC) --version 2>/dev/null | head -n 1)
+compile_record  = $(CC) $(compiler) $(ALL_CFLAGS)
+cuda_record     = $(NVCC) $(found_nvcc) $(CUDA_CODE) $(NVCCFLAGS)
+link_record     = $(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LIB_OBJ) $(LIBS) $(TESTLIBS)
+define record
+ifneq ($$(strip $$($(1)_record)),$$(shell cat $(BUILD)/$(1).flags 2>/dev/null))
+$(BUILD)/$(1).flags: FORCE
+endif
+$(BUILD)/$(1).flags: export RECORD = $$(strip $$($(1)_record))
+$(BUILD)/$(1).flags:
+	@mkdir -p $$(@D) && printf '%s\n' "$$$$RECORD" >$$@
+endef
+$(foreach kind,compile cuda link,$(eval $(call record,$(kind))))
+.PHONY: FORCE
+FORCE:
 
-$(BUILD)/zest: $(CLI_OBJ) $(BUILD)/libzest.a
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+objects = $(filter %.o,$^) $(filter %.a,$^)
+link = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(objects)
 
-$(BUILD)/libzest.a: $(LIB_OBJ)
+$(BUILD)/zest: $(CLI_OBJ) $(BUILD)/libzest.a $(BUILD)/link.flags
+	$(link) $(LIBS)
+
+# ./zest is the program of the last build, whichever folder that was in.
+zest: $(BUILD)/zest FORCE
+	@cmp -s $< $@ || { rm -f $@; cp $< $@; }
+
+$(BUILD)/libzest.a: $(LIB_OBJ) $(BUILD)/link.flags
 	@rm -f $@
-	$(call say,AR,$@)ar rcs $@ $^
+	$(call say,AR,$@)ar rcs $@ $(objects)
 
-$(BUILD)/libzest.so.$(SOVERSION): $(LIB_OBJ)
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libzest.so.$(SOVERSION) -Wl,--no-undefined -o $@ $^ $(LIBS)
+$(BUILD)/libzest.so.$(SOVERSION): $(LIB_OBJ) $(BUILD)/link.flags
+	$(link) -shared -Wl,-soname,libzest.so.$(SOVERSION) -Wl,--no-undefined $(LIBS)
 
 $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
 	@ln -sf $(notdir $<) $@
@@ -124,7 +173,7 @@ $(BUILD)/%_avx512bf16.o: TARGET := $(AVX512) -mavx512bf16
 $(BUILD)/%_amx.o: TARGET := $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile $(BUILD)/compile.flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
 
@@ -132,28 +181,28 @@ $(BUILD)/%.o: %.c Makefile
 ifeq ($(CUDA_ARCH),sm_90)
 $(BUILD)/%_sm90a.cuda.o: CUDA_CODE := -DZEST_SM90A -gencode arch=compute_90a,code=sm_90a
 endif
-$(BUILD)/%.cuda.o: %.cu Makefile
+$(BUILD)/%.cuda.o: %.cu Makefile $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(CUDA_CODE) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(TESTLIBS) $(LIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a $(BUILD)/link.flags
+	$(link) $(TESTLIBS) $(LIBS)
 
 # parts of the program that have tests of their own
 $(BUILD)/tests/test_progress: $(BUILD)/cli/progress.o
 
-$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
+	$(link) $(LIBS)
 
-$(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o $(BUILD)/link.flags
+	$(link) $(LIBS)
 
-$(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a
-	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
+	$(link) $(LIBS)
 
-$(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a
+$(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a $(BUILD)/cuda.flags $(BUILD)/link.flags
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $^ $(LIBS:-fopenmp=-Xcompiler -fopenmp)
+	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
 
@@ -169,7 +218,7 @@ test: all check
 	@$(MAKE) --no-print-directory asan
 
 check: all $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN) $(CUDA_TESTS)
-	@BUILD=$(BUILD) ZEST=./zest CC="$(CC)" CXX="$(CXX)" sh tests/run.sh
+	@BUILD=$(BUILD) ZEST=./zest CC="$(CC)" CXX="$(CXX)" LIBS="$(LIBS)" sh tests/run.sh
 
 asan:
 	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 CUDA=off asan-check \
@@ -199,7 +248,8 @@ install: all docs/zest.1
 	install -m 755 $(BUILD)/libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so.$(SOVERSION)
 	ln -sf libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so
 	install -m 644 docs/zest.1 $(DESTDIR)$(PREFIX)/share/man/man1/zest.1
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@CUDA@|$(CUDA_LIBS)|' tools/zest.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPTIONAL@|$(strip $(CUDA_LIBS) $(CURL_LIBS))|' \
+	    tools/zest.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
 
 uninstall:
@@ -222,4 +272,6 @@ help:
 	@echo "make asan       tests under ASan and UBSan              make fuzz     libFuzzer, FUZZ_SECONDS=30"
 	@echo "make bench      benchmarks                              make format   clang-format"
 	@echo "make install    PREFIX=/usr/local, DESTDIR=             make clean"
-	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) MPI=$(MPI) CURL=$(CURL); first-order methods on|off: GRAD=$(GRAD)"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) CURL=$(CURL); first-order methods on|off: GRAD=$(GRAD)"
+
+endif

@@ -64,6 +64,7 @@ for example in "$BUILD"/examples/*; do
     script "examples/$(basename "$example")" "$example"
 done
 if [ -z "${SANITIZED:-}" ]; then
+    script "tests/first_call.sh" sh tests/first_call.sh
     script "tests/header.sh" sh tests/header.sh
     script "tests/layers.sh" sh tests/layers.sh
     script "tests/forward_only.sh" sh tests/forward_only.sh

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Installs what is missing to build and test zest. Debian and Ubuntu; for other systems it prints the list.
 set -eu
-packages="gcc g++ make pkg-config libc6-dev libjansson-dev libxxhash-dev libpcre2-dev libcmocka-dev"
+packages="gcc g++ make pkg-config libc6-dev libjansson-dev libxxhash-dev libpcre2-dev libcmocka-dev libcurl4-openssl-dev"
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
     echo "This is not Debian or Ubuntu; please install with your package manager:"
-    echo "  a C11 compiler with OpenMP, a C++ compiler, make, pkg-config, jansson, xxHash, PCRE2, cmocka"
-    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel pcre2-devel libcmocka-devel"
-    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash pcre2 cmocka"
+    echo "  a C11 compiler with OpenMP, a C++ compiler, make, pkg-config, jansson, xxHash, PCRE2, cmocka, libcurl"
+    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel pcre2-devel libcmocka-devel libcurl-devel"
+    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash pcre2 cmocka curl"
     exit 0
 fi
 
