@@ -206,7 +206,7 @@ zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, c
         status =
             zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
     if (!status) status = zest_model_runner_new(b->model, operations, &run, &b->runner, error);
-    if (!status) status = zest_stepper_init(&b->stepper, zest_ops_for(cpu), options, error);
+    if (!status) status = zest_stepper_init(&b->stepper, zest_ops_for(cpu), options, ZEST_FORMAT, error);
     if (status) return status;
     size_t lanes = 2 * b->stepper.tilt.k;
     if (!make_task(&b->work, options, b->model)) return zest_error_memory(error, "the batch", 0);

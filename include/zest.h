@@ -42,8 +42,11 @@ extern "C" {
 #endif
 
 #define ZEST_VERSION "0.1.0"
-#define ZEST_FORMAT \
-    1 /* noise, update and journal format; changes whenever the same run would give other bits */
+/* Of noise, tilt, update and journal: raised whenever the same run would give other bits.
+ * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (core/tilt.c).
+ * Journals from ZEST_FORMAT_OLDEST on are read, replayed and continued by the rules of their own format. */
+#define ZEST_FORMAT 2
+#define ZEST_FORMAT_OLDEST 1
 
 ZEST_API const char *zest_version(void); /* of the library that is linked, e.g. "0.1.0" */
 
@@ -121,6 +124,7 @@ typedef struct {
     size_t k;          /* pairs in the numerator, >= 1 */
     size_t ball_pairs; /* 0: numerator and denominator share the k pairs; else extra pairs drawn in the ball
                         * for the denominator (the exact ball form of Theorem 3.1) */
+    int format;        /* 0: ZEST_FORMAT; else the format of the journal whose steps are taken again */
 } zest_tilt_options;
 
 typedef struct {

@@ -274,6 +274,69 @@ static void records_cannot_change_places(void **state) {
     free(bytes);
 }
 
+/* ---- Journals of older formats ---- */
+
+enum { OLD_D = 4, OLD_STEPS = 8 };
+
+/* Of IEEE operations alone, so that a step that is taken anew has the same bits everywhere. */
+static double high_bowl(const double *x, size_t n, void *user) {
+    (void)user;
+    double sum = 1000;
+    for (size_t i = 0; i < n; i++) sum += (x[i] - 0.5) * (x[i] - 0.5) * (double)(i + 1);
+    return sum;
+}
+
+/* tests/data/journal-format-1 and the end of its run are of release 0.1.0: method zest-bc, k 3, t 20, rho
+ * 0.01, lr 0.01, seed 7, 8 steps. Replaying it, or continuing a part of it, ends there bit for bit. A run of
+ * today ends elsewhere, so the old rule was needed. */
+static void a_journal_of_format_1_keeps_its_bits(void **state) {
+    static const double start[OLD_D] = {1, -1, 0.25, 2};
+    static const double end[OLD_D] = {0x1.104dfce2c9571p+0, -0x1.252546e04a4c5p-1, 0x1.ba4844218b814p-2,
+                                      0x1.a67221691e467p+0};
+    place *here = *state;
+    zest_ctx *ctx = here->ctx;
+    size_t whole = test_file_size("tests/data/journal-format-1"), record = zest_journal_record_size(6);
+    for (int kept = OLD_STEPS; kept >= 0; kept -= 4) {
+        double x[OLD_D];
+        memcpy(x, start, sizeof x);
+        test_copy_file("tests/data/journal-format-1", here->path);
+        assert_int_equal(truncate(here->path, (off_t)(whole - (size_t)(OLD_STEPS - kept) * record)), 0);
+        zest_tuner *tuner = zest_tuner_new_f64(ctx, x, OLD_D);
+        assert_ok(ctx, zest_tuner_objective_f64(tuner, high_bowl, NULL));
+        assert_ok(ctx, zest_tuner_resume_journal(tuner, here->path));
+        assert_ok(ctx, zest_tuner_run(tuner, NULL));
+        assert_memory_equal(x, end, sizeof x);
+        zest_tuner_free(tuner);
+        memcpy(x, start, sizeof x);
+        zest_journal *journal = zest_journal_open(ctx, here->path);
+        assert_non_null(journal);
+        assert_ok(ctx, zest_journal_replay_f64(journal, OLD_STEPS, x, OLD_D));
+        assert_memory_equal(x, end, sizeof x);
+        zest_journal_close(journal);
+    }
+    double x[OLD_D];
+    memcpy(x, start, sizeof x);
+    assert_ok(ctx, zest_minimize_f64(ctx, high_bowl, NULL, x, OLD_D,
+                                     "method=zest-bc k=3 t=20 rho=0.01 lr=0.01 seed=7 steps=8", NULL));
+    assert_memory_not_equal(x, end, sizeof x);
+    for (int i = 0; i < OLD_D; i++) assert_close(x[i], end[i], 1e-12);
+}
+
+static void unknown_formats_are_refused(void **state) {
+    static const uint32_t formats[] = {0, ZEST_FORMAT + 1, 0xffffffffu};
+    place *here = *state;
+    for (int i = 0; i < 3; i++) {
+        unsigned char bytes[4];
+        test_copy_file("tests/data/journal-format-1", here->path);
+        int file = open(here->path, O_RDWR);
+        zest_journal_put32(bytes, formats[i]);
+        assert_int_equal(pwrite(file, bytes, 4, 8), 4);
+        close(file);
+        assert_null(zest_journal_open(here->ctx, here->path));
+        assert_says(here->ctx, "this zest reads formats 1 to 2");
+    }
+}
+
 /* A full disk: the step fails, nothing is lost, and the same tuner goes on when there is room again. */
 static void a_full_disk_loses_nothing(void **state) {
     place *here = *state;
@@ -382,11 +445,18 @@ static void patience_survives_a_resume(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_are_small), TEST(replay_reaches_every_step),
-        TEST(wrong_starts_are_refused),      TEST(two_writers_are_refused),
-        TEST(every_cut_resumes_or_says_why), TEST(every_changed_byte_is_noticed),
-        TEST(unwritten_blocks_are_cut_off),  TEST(records_cannot_change_places),
-        TEST(a_full_disk_loses_nothing),     TEST(sigkill_at_any_instant_is_survived),
+        cmocka_unit_test(records_are_small),
+        TEST(replay_reaches_every_step),
+        TEST(a_journal_of_format_1_keeps_its_bits),
+        TEST(unknown_formats_are_refused),
+        TEST(wrong_starts_are_refused),
+        TEST(two_writers_are_refused),
+        TEST(every_cut_resumes_or_says_why),
+        TEST(every_changed_byte_is_noticed),
+        TEST(unwritten_blocks_are_cut_off),
+        TEST(records_cannot_change_places),
+        TEST(a_full_disk_loses_nothing),
+        TEST(sigkill_at_any_instant_is_survived),
         TEST(patience_survives_a_resume),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

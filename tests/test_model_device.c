@@ -299,7 +299,7 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
     zest_options options;
     zest_stepper stepper = {0};
     step_options(&options, distribution, rounding);
-    assert_done(zest_stepper_init(&stepper, zest_ops_for(ZEST_CPU_PLAIN), &options, error));
+    assert_done(zest_stepper_init(&stepper, zest_ops_for(ZEST_CPU_PLAIN), &options, ZEST_FORMAT, error));
     for (uint64_t s = 0; s < STEPS; s++) {
         zest_model_lane lanes[6];
         zest_tilt_report tilt;

@@ -153,6 +153,24 @@ static void huge_exponents_do_not_overflow(void **state) {
             }
 }
 
+/* Large losses that are close together: f = level + difference, with differences that the level rounds but
+ * the formulas must not. The reference is eq. (naive) and (BC) in long double, relative to the first loss. */
+static void large_losses_keep_their_digits(void **state) {
+    (void)state;
+    static const double levels[] = {1000, -1000, 1e6, -1e6}, tilts[] = {0.5, 5, 20};
+    for (int e = 0; e < 2; e++)
+        for (int j = 0; j < 4; j++)
+            for (int n = 0; n < 3; n++) {
+                zest_tilt_options o = options((zest_estimator)e, tilts[n], 5);
+                double losses[10], differences[10], expected[5], got[5];
+                draw(losses, 10, 31 + (uint64_t)j, levels[j], 0.01);
+                for (int i = 0; i < 10; i++) differences[i] = losses[i] - losses[0]; /* exact: Sterbenz */
+                literal(&o, differences, expected);
+                zest_tilt_compute(&o, losses, got, NULL);
+                for (int i = 0; i < 5; i++) assert_close(got[i] / expected[i], 1, 1e-14);
+            }
+}
+
 static void nonsense_is_refused_with_a_reason(void **state) {
     (void)state;
     zest_ctx *ctx = test_context();
@@ -311,6 +329,7 @@ int main(void) {
         cmocka_unit_test(tiny_tilts_join_mezo),
         cmocka_unit_test(one_direction_is_tanh),
         cmocka_unit_test(huge_exponents_do_not_overflow),
+        cmocka_unit_test(large_losses_keep_their_digits),
         cmocka_unit_test(nonsense_is_refused_with_a_reason),
         cmocka_unit_test(bad_pairs_are_dropped),
         cmocka_unit_test(diagnostics_tell_the_extremes),

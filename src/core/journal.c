@@ -10,13 +10,14 @@
 
 static const size_t largest_file = (size_t)1 << 40;
 
-zest_tilt_options zest_journal_tilt(const zest_options *options) {
+zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
     uint64_t method = zest_options_whole(options, ZEST_OPTION_METHOD);
     zest_tilt_options tilt = {
         .estimator = method == ZEST_CHOICE_ZEST_BC ? ZEST_BIAS_CORRECTED : ZEST_NAIVE,
         .t = method == ZEST_CHOICE_MEZO ? 0 : zest_options_number(options, ZEST_OPTION_T),
         .rho = zest_options_number(options, ZEST_OPTION_RHO),
         .k = (size_t)zest_options_whole(options, ZEST_OPTION_K),
+        .format = format,
     };
     /* at t = 0 the denominator is 1 whatever the losses: no reason to pay for it */
     int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == 1;
@@ -64,10 +65,12 @@ static zest_status read_header(zest_journal *journal) {
     if (size < ZEST_JOURNAL_PREFIX || memcmp(bytes, ZEST_JOURNAL_MAGIC, ZEST_JOURNAL_MAGIC_SIZE))
         return zest_error_set(sink(journal), ZEST_ERROR_FORMAT, "%s: not a journal of zest", journal->path);
     uint32_t format = zest_journal_get32(bytes + 8), length = zest_journal_get32(bytes + 12);
-    if (format != ZEST_FORMAT)
-        return zest_error_set(sink(journal), ZEST_ERROR_FORMAT,
-                              "%s: has format %u and this zest reads format %d; use the zest that wrote it",
-                              journal->path, format, ZEST_FORMAT);
+    if (format < ZEST_FORMAT_OLDEST || format > ZEST_FORMAT)
+        return zest_error_set(
+            sink(journal), ZEST_ERROR_FORMAT,
+            "%s: has format %u and this zest reads formats %d to %d; use the zest that wrote it",
+            journal->path, format, ZEST_FORMAT_OLDEST, ZEST_FORMAT);
+    journal->format = (int)format;
     if (length > size - ZEST_JOURNAL_PREFIX || size - ZEST_JOURNAL_PREFIX - length < ZEST_JOURNAL_CHECK)
         return damaged(journal, "cut short");
     size_t covered = ZEST_JOURNAL_PREFIX + (size_t)length;
@@ -81,7 +84,7 @@ static zest_status read_header(zest_journal *journal) {
     while (next && *next && !status) status = header_line(journal, strsep(&next, "\n"));
     free(text);
     if (!status && (!journal->layout || !journal->dimension)) status = damaged(journal, "no parameters");
-    journal->tilt = zest_journal_tilt(&journal->options);
+    journal->tilt = zest_journal_tilt(&journal->options, journal->format);
     return status ? status : zest_tilt_check(&journal->tilt, sink(journal));
 }
 

@@ -28,6 +28,7 @@ struct zest_journal {
     uint64_t steps;
     size_t *offsets; /* of each record */
     double *losses;  /* room for one record */
+    int format;      /* the ZEST_FORMAT that it was begun with */
     zest_options options;
     zest_tilt_options tilt;
     uint64_t fingerprint, dimension;
@@ -35,8 +36,9 @@ struct zest_journal {
     char *layout;     /* the tensor lines */
 };
 
-/* The pairs of a run with these options, and the tilt that goes with them. */
-zest_tilt_options zest_journal_tilt(const zest_options *options);
+/* The pairs of a run with these options, and the tilt that goes with them. format: that of the run's journal,
+ * ZEST_FORMAT for a new run. */
+zest_tilt_options zest_journal_tilt(const zest_options *options, int format);
 
 /* Compares parameters at their starting point with what the journal was started from. */
 zest_status zest_journal_check_start(const zest_journal *journal, const zest_params *start,

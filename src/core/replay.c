@@ -11,7 +11,7 @@ static zest_status replay(zest_journal *journal, uint64_t step, const zest_param
     zest_status status = zest_journal_check_start(journal, params, error);
     if (status) return status;
     zest_stepper stepper;
-    status = zest_stepper_init(&stepper, journal->ctx->ops, &journal->options, error);
+    status = zest_stepper_init(&stepper, journal->ctx->ops, &journal->options, journal->format, error);
     for (uint64_t s = 1; s <= step && !status; s++) {
         zest_record record;
         zest_tilt_report report;

@@ -11,7 +11,7 @@
 enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
 
 zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,
-                              zest_error *error) {
+                              int format, zest_error *error) {
     *stepper = (zest_stepper){0};
     if (zest_options_first_order(options))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -20,7 +20,7 @@ zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const 
     *stepper = (zest_stepper){
         .ops = ops,
         .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
-        .tilt = zest_journal_tilt(options),
+        .tilt = zest_journal_tilt(options, format),
         .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
         .seed = zest_options_whole(options, ZEST_OPTION_SEED),
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),

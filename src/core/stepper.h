@@ -22,8 +22,9 @@ typedef struct {
     int nearest;                /* no such rounding */
 } zest_stepper;
 
+/* format: ZEST_FORMAT for a new run, that of the journal for one that is on record. */
 zest_status zest_stepper_init(zest_stepper *stepper, const zest_ops *ops, const zest_options *options,
-                              zest_error *error);
+                              int format, zest_error *error);
 void zest_stepper_free(zest_stepper *stepper);
 
 /* The directions of step `index` (from 0). Ball pairs are only wanted for evaluation. */

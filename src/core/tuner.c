@@ -25,6 +25,7 @@ static zest_tuner *new_tuner(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n)
     tuner->tensor = (zest_tensor){"x", dtype, 0, n, x};
     tuner->params = (zest_params){&tuner->tensor, 1, n};
     tuner->journal.descriptor = -1;
+    tuner->format = ZEST_FORMAT;
     zest_options_init(&tuner->options);
     zest_run_state_init(&tuner->state);
     return tuner;
@@ -162,8 +163,8 @@ zest_status zest_tuner_objective_lanes(zest_tuner *tuner, zest_objective_lanes f
 
 zest_status zest_tuner_begin(zest_tuner *tuner) {
     if (tuner->started) return ZEST_OK;
-    zest_status status =
-        zest_stepper_init(&tuner->stepper, tuner->ctx->ops, &tuner->options, zest_tuner_sink(tuner));
+    zest_status status = zest_stepper_init(&tuner->stepper, tuner->ctx->ops, &tuner->options, tuner->format,
+                                           zest_tuner_sink(tuner));
     if (status) return status;
     size_t room = 2 * (tuner->stepper.tilt.k + tuner->stepper.tilt.ball_pairs) + 1;
     tuner->losses = malloc(room * sizeof *tuner->losses);

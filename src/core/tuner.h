@@ -15,6 +15,7 @@ struct zest_tuner {
     zest_tensor tensor;
     zest_params params;
     zest_options options;
+    int format; /* ZEST_FORMAT, or that of the journal that is continued */
 
     zest_objective_f32 objective_f32;
     zest_objective_f64 objective_f64;

@@ -20,7 +20,7 @@ static zest_status final_loss(zest_tuner *tuner, double *loss) {
 
 /* Evaluations that the next step takes. */
 static size_t next_cost(const zest_tuner *tuner) {
-    zest_tilt_options tilt = zest_journal_tilt(&tuner->options);
+    zest_tilt_options tilt = zest_journal_tilt(&tuner->options, tuner->format);
     uint64_t every = zest_options_whole(&tuner->options, ZEST_OPTION_EVAL_EVERY);
     return 2 * (tilt.k + tilt.ball_pairs) + (every && tuner->state.steps % every == 0);
 }
@@ -100,6 +100,7 @@ zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
         zest_options_free(&tuner->options);
         status = zest_options_copy(&tuner->options, &journal->options, zest_tuner_sink(tuner));
     }
+    tuner->format = journal->format;
     if (!status) status = zest_tuner_begin(tuner);
     if (!status) status = catch_up(tuner, journal);
     if (status) zest_journal_finish(&tuner->journal);

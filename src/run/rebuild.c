@@ -142,7 +142,9 @@ zest_status zest_rebuild_kept(const zest_folder *folder, const zest_options *opt
 static zest_status rebuild_recorded(zest_ctx *ctx, zest_rebuild_job *job, const char *step_text,
                                     uint64_t *step, zest_loaded *loaded, zest_error *error) {
     zest_status status = zest_rebuild_step(job->folder, job->journal, step_text, step, error);
-    if (!status) status = zest_stepper_init(job->stepper, ctx->ops, &job->journal->options, error);
+    if (!status)
+        status =
+            zest_stepper_init(job->stepper, ctx->ops, &job->journal->options, job->journal->format, error);
     return status ? status : zest_rebuild(job, *step, loaded, error);
 }
 

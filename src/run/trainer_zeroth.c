@@ -30,7 +30,8 @@ static const char *refuses(const zest_options *options) {
 
 static zest_status arm(zest_trainer *t) {
     zest_status status = ZEST_OK;
-    if (!t->stepper.directions) status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, t->error);
+    if (!t->stepper.directions)
+        status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, ZEST_FORMAT, t->error);
     if (status) return status;
     size_t lanes = 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
     t->lanes = malloc(lanes * sizeof *t->lanes);
@@ -69,7 +70,7 @@ static zest_status weights(zest_trainer *t, uint64_t step) {
 }
 
 static zest_status restore(zest_trainer *t) {
-    zest_status status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, t->error);
+    zest_status status = zest_stepper_init(&t->stepper, t->ctx->ops, t->options, t->record->format, t->error);
     t->step = zest_journal_steps(t->record);
     return status ? status : weights(t, t->step);
 }
