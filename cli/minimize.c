@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -54,7 +55,7 @@ static zest_status constant_start(const zest_options *options, double value, dou
 static zest_status make_start(const zest_options *options, double **x, size_t *n, zest_error *error) {
     const char *start = zest_options_text(options, ZEST_OPTION_START);
     char *end;
-    double value = strtod(start, &end);
+    double value = zest_number_parse(start, &end);
     if (*start && !*end) return constant_start(options, value, x, n, error);
     zest_status status = zest_vector_file_read(start, x, n, error);
     size_t dim = (size_t)zest_options_whole(options, ZEST_OPTION_DIM);

@@ -19,5 +19,8 @@ done
 for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v _tables.c); do
     [ "$(wc -l <"$file")" -le 800 ] || complain "$file: longer than 800 lines"
 done
+# numbers have a decimal point in every locale: base/number.h
+grep -rnE '\b(strtod|strtof|atof)\(' src cli --include='*.[ch]' --include='*.cu' | grep -v '^src/base/number\.c' &&
+    complain "use zest_number_parse: strtod follows the locale"
 grep -rnE 'ffast-math|Ofast|funsafe' Makefile && complain "no fast-math"
 exit $bad

@@ -1,9 +1,10 @@
 #include "base/buffer.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 /* Makes room for `more` bytes and the NUL behind them. */
 static int reserve(zest_buffer *buffer, size_t more) {
@@ -32,14 +33,14 @@ void zest_buffer_text(zest_buffer *buffer, const char *text) { zest_buffer_add(b
 void zest_buffer_vformat(zest_buffer *buffer, const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
-    int size = vsnprintf(NULL, 0, format, again);
+    int size = zest_number_vformat(NULL, 0, format, again);
     va_end(again);
     if (size < 0) {
         buffer->failed = 1;
         return;
     }
     if (!reserve(buffer, (size_t)size)) return;
-    vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, arguments);
+    zest_number_vformat(buffer->data + buffer->size, (size_t)size + 1, format, arguments);
     buffer->size += (size_t)size;
 }
 

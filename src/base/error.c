@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 const char *zest_status_name(zest_status status) {
     static const char *const names[] = {
         [ZEST_OK] = "ok",
@@ -24,7 +26,7 @@ zest_status zest_error_set(zest_error *error, zest_status status, const char *fo
     error->status = status;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    zest_number_vformat(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -35,7 +37,7 @@ zest_status zest_error_set_errno(zest_error *error, zest_status status, const ch
     error->status = status;
     va_list arguments;
     va_start(arguments, format);
-    int used = vsnprintf(error->message, sizeof error->message, format, arguments);
+    int used = zest_number_vformat(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof error->message)
         snprintf(error->message + used, sizeof error->message - (size_t)used, ": %s", strerror(number));

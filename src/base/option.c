@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/distance.h"
 
 /* ---- The table ---- */
@@ -66,9 +67,9 @@ const char *zest_option_range(const zest_option_row *row, char *room, size_t siz
     if (row->kind == ZEST_KIND_CHOICE)
         range_of_choices(row->choices, room, size);
     else if (isfinite(row->low) && isfinite(row->high))
-        snprintf(room, size, "%g to %.10g", row->low, row->high);
+        zest_number_format(room, size, "%g to %.10g", row->low, row->high);
     else if (isfinite(row->low))
-        snprintf(room, size, "%s %g", row->open ? ">" : ">=", row->low);
+        zest_number_format(room, size, "%s %g", row->open ? ">" : ">=", row->low);
     return room;
 }
 
@@ -87,7 +88,7 @@ static int parse_whole(const char *text, uint64_t *whole) {
     if (!errno && !*end) return 1;
     /* "1e6" is a count too when it is one exactly */
     errno = 0;
-    double number = strtod(text, &end);
+    double number = zest_number_parse(text, &end);
     if (*end || !(number >= 0 && number <= 9007199254740992.0) || number != floor(number)) return 0;
     *whole = (uint64_t)number;
     return 1;
@@ -96,7 +97,7 @@ static int parse_whole(const char *text, uint64_t *whole) {
 static int parse_real(const char *text, double *number) {
     char *end;
     if (!*text || isspace((unsigned char)*text)) return 0;
-    *number = strtod(text, &end);
+    *number = zest_number_parse(text, &end);
     return !*end && !isnan(*number);
 }
 
@@ -289,7 +290,7 @@ zest_status zest_options_list(const zest_options *options, zest_option_id id, do
     if (!*values) return zest_error_memory(error, table[id].name, room * sizeof **values);
     for (const char *c = text; *c;) {
         char *end;
-        double number = strtod(c, &end);
+        double number = zest_number_parse(c, &end);
         if (end == c || !isfinite(number) || (*end && *end != ',') || (*end == ',' && !end[1])) {
             free(*values);
             *values = NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "core/schedule.h"
 
 /* ---- Making and setting ---- */
@@ -122,7 +123,8 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
 
 zest_status zest_tuner_set_number(zest_tuner *tuner, const char *name, double value) {
     char text[64];
-    snprintf(text, sizeof text, value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g", value);
+    zest_number_format(text, sizeof text, value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g",
+                       value);
     return zest_tuner_set(tuner, name, text);
 }
 

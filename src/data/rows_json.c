@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/number.h"
 #include "data/rows_internal.h"
 
 /* ---- What the readers of JSON share ---- */
@@ -65,8 +66,8 @@ size_t zest_rows_keep_string(zest_rows_builder *b, const json_t *string) {
 static int print_real(double value, char *room, size_t size) {
     int used = 0;
     for (int digits = 15; digits <= 17; digits++) {
-        used = snprintf(room, size, "%.*g", digits, value);
-        if (strtod(room, NULL) == value) break;
+        used = zest_number_format(room, size, "%.*g", digits, value);
+        if (zest_number_parse(room, NULL) == value) break;
     }
     return used;
 }

@@ -1,6 +1,7 @@
 /* Memory of a pass, and where things lie in it. */
 #include <stdio.h>
 
+#include "base/number.h"
 #include "grad/grad_internal.h"
 
 size_t zest_grad_widest(const zest_grad_pass *pass) {
@@ -97,7 +98,7 @@ static zest_status foresee(const zest_grad_pass *pass) {
     const double mib = 1048576;
     char other[160] = "";
     if (!pass->grad->recompute && less <= room - had + less_had)
-        (void)snprintf(other, sizeof other, "--recompute needs %.1f MiB; or ", (double)less / mib);
+        (void)zest_number_format(other, sizeof other, "--recompute needs %.1f MiB; or ", (double)less / mib);
     return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
                           "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
                           "activations, and %.1f are free: %sabout %zu tokens would fit%s",

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 
@@ -229,7 +230,7 @@ static int pull(zest_exec *exec, job *j, double *loss, int *answered) {
     j->in[j->got] = '\0';
     char *newline = memchr(j->in, '\n', j->got), *end;
     if (!newline) return j->got == sizeof j->in - 1 ? nonsense(exec, j->in, j->got) : 0;
-    *loss = strtod(j->in, &end);
+    *loss = zest_number_parse(j->in, &end);
     int empty = end == j->in;
     while (end < newline && isspace((unsigned char)*end)) end++;
     /* an answer is the only thing owed: anything behind it belongs to no question */

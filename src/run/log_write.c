@@ -24,22 +24,11 @@ struct zest_log_writer {
 
 /* ---- JSON as text. Every member is written with the comma before it; the first is "kind". ---- */
 
-/* printf's decimal point is the locale's; JSON's is a point. */
 static void add_number(zest_buffer *out, double value) {
-    char room[48], clean[48];
-    size_t used = 0;
-    if (!isfinite(value)) {
+    if (isfinite(value))
+        zest_buffer_format(out, "%.17g", value);
+    else
         zest_buffer_text(out, "null");
-        return;
-    }
-    snprintf(room, sizeof room, "%.17g", value);
-    for (const char *c = room; *c; c++) {
-        if (strchr("0123456789+-e", *c))
-            clean[used++] = *c;
-        else if (!used || clean[used - 1] != '.')
-            clean[used++] = '.';
-    }
-    zest_buffer_add(out, clean, used);
 }
 
 static void add_real(zest_buffer *out, const char *name, double value) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "analysis/choose_t.h"
 #include "base/file.h"
 #include "run/report_page.h"
@@ -117,7 +118,7 @@ static double most_samples(const zest_report *report) {
     double most = NAN;
     for (size_t i = 0; i < report->count; i++) {
         const char *k = zest_log_find_option(&report->runs[i].log, "k");
-        double const here = k ? strtod(k, NULL) : NAN;
+        double const here = k ? zest_number_parse(k, NULL) : NAN;
         if (!(here > 0) || (i && here != most)) return NAN;
         most = here;
     }

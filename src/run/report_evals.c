@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/report_page.h"
 
 /* The metric that all runs share, or "". */
@@ -136,7 +137,7 @@ static void place_run(zest_report_page *page, zest_report_figure *f, size_t inde
     const zest_report_run *run = &page->report->runs[index];
     size_t before = 0, sharing = 0, at = 0;
     if (!counts(run, test)) return;
-    while (at + 1 < f->name_count && strtod(f->names[at], NULL) != run->tilt) at++;
+    while (at + 1 < f->name_count && zest_number_parse(f->names[at], NULL) != run->tilt) at++;
     for (size_t j = 0; j < page->report->count; j++) {
         const zest_report_run *other = &page->report->runs[j];
         if (!counts(other, test) || other->tilt != run->tilt) continue;

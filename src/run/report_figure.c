@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/file.h"
 #include "run/report_page.h"
 
@@ -353,7 +354,7 @@ static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     axes const a = find_axes(f);
     zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 310, 0);
     char range[80];
-    snprintf(range, sizeof range, " data-x=\"%.17g %.17g\"", a.x0, a.x1);
+    zest_number_format(range, sizeof range, " data-x=\"%.17g %.17g\"", a.x0, a.x1);
     open_figure(page, f->id, f->title, f->wide, range);
     add_inline(page, f->title, plot, "plot");
     zest_plot_free(plot);

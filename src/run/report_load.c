@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/file.h"
 #include "run/report_page.h"
 
@@ -54,7 +55,7 @@ static void summarise(zest_report_run *run) {
     if (!strcmp(run->method, "mezo") || !strcmp(run->method, "esam")) run->t = "0";
     if (!strcmp(run->method, "sgd") || !strcmp(run->method, "adamw") || !strcmp(run->method, "sam"))
         run->t = "";
-    run->tilt = strtod(run->t, &rest);
+    run->tilt = zest_number_parse(run->t, &rest);
     if (!*run->t || *rest || !isfinite(run->tilt)) run->tilt = NAN;
     run->lr = option(log, "lr");
     run->seed = option(log, "seed");

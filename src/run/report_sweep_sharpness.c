@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/report_page.h"
 #include "run/sharpness.h"
 
@@ -30,7 +31,7 @@ static void name_series(const zest_sweep_summary *s, const zest_sweep_tilt_entry
     zest_sensitivity_name(row.data ? row.data : "", room, size);
     zest_buffer_free(&row);
     size_t length = strlen(room);
-    if (e->t > 0) snprintf(room + length, size - length, " t=%g", e->t);
+    if (e->t > 0) zest_number_format(room + length, size - length, " t=%g", e->t);
 }
 
 /* The runs of one task and share of noise that were measured, in the order of the table. */

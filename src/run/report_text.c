@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "run/report_page.h"
 #include "text/unicode.h"
 
@@ -59,12 +60,12 @@ void zest_report_value(zest_buffer *out, const char *metric, double value) {
         return;
     }
     if (zest_report_is_share(metric))
-        snprintf(room, sizeof room, "%.1f", 100 * value);
+        zest_number_format(room, sizeof room, "%.1f", 100 * value);
     else if (value != 0 && (fabs(value) < 1e-4 || fabs(value) >= 1e6))
-        snprintf(room, sizeof room, "%.3g", value);
+        zest_number_format(room, sizeof room, "%.3g", value);
     else /* four digits, zeros at the end as well: columns line up */
-        snprintf(room, sizeof room, "%.*f", value == 0 ? 0 : (int)fmax(0, 3 - floor(log10(fabs(value)))),
-                 value);
+        zest_number_format(room, sizeof room, "%.*f",
+                           value == 0 ? 0 : (int)fmax(0, 3 - floor(log10(fabs(value)))), value);
     zest_buffer_text(out, room);
 }
 

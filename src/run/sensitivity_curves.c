@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/sensitivity_panels.h"
 
 /* Tilts have the colours of the plot in the order of t; MeZO is grey and dashed, as everywhere. */
@@ -29,7 +30,7 @@ static void draw_curve(zest_plot_panel *panel, const zest_sensitivity_curve *c, 
     if (c->t == 0)
         snprintf(name, sizeof name, "MeZO (t = 0)");
     else
-        snprintf(name, sizeof name, "t = %g", c->t);
+        zest_number_format(name, sizeof name, "t = %g", c->t);
     zest_plot_band(panel, c->count, c->steps, low, high,
                    (zest_plot_style){.colour = style.colour, .opacity = 0.1}, NULL);
     zest_plot_line(panel, c->count, c->steps, y, style, name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/sweep.h"
 
 /* ---- What is the same ---- */
@@ -13,7 +14,7 @@ static int same_whole(const char *a, const char *b) {
     char *end_a, *end_b;
     unsigned long long x = strtoull(a, &end_a, a[0] == '0' && (a[1] | 32) == 'x' ? 16 : 10),
                        y = strtoull(b, &end_b, b[0] == '0' && (b[1] | 32) == 'x' ? 16 : 10);
-    return *end_a || *end_b ? strtod(a, NULL) == strtod(b, NULL) : x == y;
+    return *end_a || *end_b ? zest_number_parse(a, NULL) == zest_number_parse(b, NULL) : x == y;
 }
 
 /* The values are known to be good ones. */
@@ -21,7 +22,7 @@ int zest_sweep_same_value(zest_option_id id, const char *a, const char *b) {
     if (!a || !b) return a == b;
     if (a == b || !strcmp(a, b)) return 1;
     switch (zest_option_row_at(id)->kind) {
-    case ZEST_KIND_REAL: return strtod(a, NULL) == strtod(b, NULL);
+    case ZEST_KIND_REAL: return zest_number_parse(a, NULL) == zest_number_parse(b, NULL);
     case ZEST_KIND_COUNT:
     case ZEST_KIND_SEED: return same_whole(a, b);
     case ZEST_KIND_FLAG: return !strchr("yt1", a[0]) == !strchr("yt1", b[0]);
@@ -72,7 +73,7 @@ double zest_sweep_tilt(const zest_sweep_run *run) {
     const char *t = run->value[ZEST_OPTION_T];
     if (zest_sweep_is_mezo(run)) return 0;
     if (!zest_sweep_matters(zest_sweep_method(run), ZEST_OPTION_T)) return NAN;
-    return strtod(t ? t : zest_option_row_at(ZEST_OPTION_T)->fallback, NULL);
+    return zest_number_parse(t ? t : zest_option_row_at(ZEST_OPTION_T)->fallback, NULL);
 }
 
 static void make_canonical(zest_sweep_run *run) {
@@ -157,7 +158,7 @@ static uint64_t key_of(const zest_sweep_run *run) {
         char text[32];
         if (!value) continue;
         if (kind == ZEST_KIND_REAL || kind == ZEST_KIND_COUNT || kind == ZEST_KIND_SEED)
-            snprintf(text, sizeof text, "%.9g", strtod(value, NULL)), value = text;
+            zest_number_format(text, sizeof text, "%.9g", zest_number_parse(value, NULL)), value = text;
         else if (kind == ZEST_KIND_FLAG)
             value = strchr("yt1", value[0]) ? "y" : "n";
         key = (key ^ (uint64_t)id) * 1099511628211u;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "run/sweep.h"
 
 /* ---- Escaping ---- */
@@ -100,7 +101,7 @@ int zest_sweep_several_tilts(const zest_sweep_summary *s) {
 
 void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffer *out) {
     const char *value = s->plan->runs[s->noises[noise]].value[ZEST_OPTION_LABEL_NOISE];
-    double share = value ? strtod(value, NULL) : 0;
+    double share = value ? zest_number_parse(value, NULL) : 0;
     if (share > 0)
         zest_buffer_format(out, "%g %% of the labels switched", 100 * share);
     else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/file.h"
 
 static const size_t largest_file = (size_t)1 << 36;
@@ -39,7 +40,7 @@ zest_status zest_vector_file_read(const char *path, double **values, size_t *cou
             }
             *values = grown;
         }
-        (*values)[*count] = strtod(at, &end);
+        (*values)[*count] = zest_number_parse(at, &end);
         if (end == at || (*end && !isspace((unsigned char)*end) && *end != ',' && *end != '#'))
             status = zest_error_set(error, ZEST_ERROR_FORMAT,
                                     "%s, line %zu: '%.20s' does not start with a number", path, line, at);

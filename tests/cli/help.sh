@@ -16,6 +16,9 @@ run 2 minimize --rho
 err_has "needs a value"
 run 2 minimize --t -1
 err_has "sharp minima"
+# more threads than OpenMP can start would end in a crash
+run 2 minimize --exec true --dim 2 --threads 100000
+err_has "0 to 1024"
 run 2 bench
 run 2 bench everything
 run 2 info one two
