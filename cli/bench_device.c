@@ -49,6 +49,7 @@ typedef struct {
     double step, parts[ZEST_TIME_COUNT], gaps;
     zest_device_ceiling ceiling;
     size_t peak;
+    zest_model_budget budget; /* the estimate made before the first step */
 } figures;
 
 static zest_status wrong(zest_device *device, zest_error *error) {
@@ -64,6 +65,7 @@ static zest_status measure(zest_bench_job *b, figures *f, zest_error *error) {
     zest_status status = ZEST_OK;
     double none[ZEST_TIME_COUNT];
     uint64_t index = 0;
+    f->budget = zest_model_runner_budget(b->runner, b->work.count, b->stepper.tilt.k);
     for (int i = 0; i < WARM && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
     f->step = INFINITY;
     for (int round = 0; round < (f->step > 0.25 ? ROUNDS / 2 : ROUNDS) && !status; round++) {
@@ -96,15 +98,18 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
            "gaps %.5f\n",
            f->step, p[ZEST_TIME_NOISE], p[ZEST_TIME_GEMM], p[ZEST_TIME_ATTENTION], p[ZEST_TIME_NORM],
            p[ZEST_TIME_ROWS], p[ZEST_TIME_LOSS], p[ZEST_TIME_UPDATE], f->gaps);
-    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
-           "%.0f G "
-           "normals/s (update %.0f); peak memory %.1f MiB, weights %.1f MiB\n",
-           work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
-           f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_TIME_UPDATE] / 1e9,
-           (double)f->peak / 1048576, (double)b->model->arena_size / 1048576);
+    printf(
+        "%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+        "%.0f G "
+        "normals/s (update %.0f); peak memory %.1f MiB (estimate %.1f), weights %.1f MiB, %zu live pairs\n",
+        work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
+        f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_TIME_UPDATE] / 1e9,
+        (double)f->peak / 1048576, (double)f->budget.bytes / 1048576, (double)b->model->arena_size / 1048576,
+        f->budget.live);
     if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
     return zest_output_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, s:f, "
+        "s:f, s:f, "
         "s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
         device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
@@ -112,10 +117,11 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
         (json_int_t)b->stepper.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
         "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
         "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
-        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "weight_bytes",
-        (json_int_t)b->model->arena_size, "seconds", "noise", p[ZEST_TIME_NOISE], "gemm", p[ZEST_TIME_GEMM],
-        "attention", p[ZEST_TIME_ATTENTION], "norms", p[ZEST_TIME_NORM], "rows", p[ZEST_TIME_ROWS], "loss",
-        p[ZEST_TIME_LOSS], "update", p[ZEST_TIME_UPDATE], "gaps", f->gaps));
+        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "estimated_bytes", (json_int_t)f->budget.bytes,
+        "live_pairs", (json_int_t)f->budget.live, "weight_bytes", (json_int_t)b->model->arena_size, "seconds",
+        "noise", p[ZEST_TIME_NOISE], "gemm", p[ZEST_TIME_GEMM], "attention", p[ZEST_TIME_ATTENTION], "norms",
+        p[ZEST_TIME_NORM], "rows", p[ZEST_TIME_ROWS], "loss", p[ZEST_TIME_LOSS], "update",
+        p[ZEST_TIME_UPDATE], "gaps", f->gaps));
 }
 
 int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {

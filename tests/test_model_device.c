@@ -232,6 +232,53 @@ static void absorbing_pays(void **state) {
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
 }
 
+/* How many pairs are live when the caller leaves it open; needs no GPU. The sizes are those of
+ * bench/RESULTS.md, where the times of each choice are. */
+static void few_live_pairs_keep_a_gpu_busy(void **state) {
+    (void)state;
+    const zest_model_description base = {.width = 768}, opt = {.width = 2048};
+    const size_t h200 = 132;
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, 128 * 128, 5), 2);
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_F32, h200, 128 * 128, 5), 1);
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, 64 * 64, 5), 5);
+    assert_int_equal(zest_model_choose_live(&opt, ZEST_COMPUTE_BF16, h200, 16 * 256, 5), 1);
+    /* 4 would do: rounds of 3 and 2 rather than of 4 and 1 */
+    assert_int_equal(zest_model_choose_live(&opt, ZEST_COMPUTE_BF16, h200, 16 * 64, 5), 3);
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200 / 2, 128 * 128, 5), 1);
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, 1, 5), 5);
+    assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, 128 * 128, 1), 1);
+    for (size_t pairs = 1; pairs <= 40; pairs++) /* never more than there are, never none */
+        for (size_t tokens = 1; tokens <= 1 << 20; tokens *= 4) {
+            size_t live = zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, tokens, pairs);
+            assert_in_range(live, 1, pairs);
+        }
+}
+
+/* The estimate of a step's memory, made before the first pass, is what the passes then take. */
+static void budget_is_what_a_step_takes(void **state) {
+    (void)state;
+    need_device();
+    for (size_t live = 0; live < 3; live++) {
+        zest_model *model = larger_model(LARGER_ROBERTA, ZEST_MODEL_BF16);
+        zest_model_runner *runner = open_device(model, ZEST_COMPUTE_BF16, live);
+        zest_model_objective objective = larger_three(0, 9000);
+        zest_model_lane lanes[10];
+        double losses[10 * 3];
+        size_t peak;
+        for (size_t i = 0; i < 10; i++) lanes[i] = test_lane(model, 1 + i / 2, i % 2 ? -0.01 : 0.01);
+        zest_model_budget budget = zest_model_runner_budget(runner, 400, 5);
+        assert_int_equal(budget.live, live ? live : 5);
+        assert_true(budget.bytes <= budget.all_bytes);
+        assert_done(zest_model_losses(runner, lanes, 10, &objective, losses, NULL, NULL, error));
+        zest_device *device = zest_model_runner_device(runner);
+        device->operations->device->held(device, &peak);
+        within("roberta, larger", "memory", "bf16", fabs((double)budget.bytes / (double)peak - 1), 0.15);
+        zest_model_runner_free(runner);
+        zest_model_free(model);
+    }
+    verdict();
+}
+
 /* Few rows of long sequences: the last layer has neither keys nor values of its own (models/absorb.c). In
  * fp32 it does on widths of up to 256, as those of the test above. */
 static void absorbing(void **state) {
@@ -426,6 +473,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused),
         cmocka_unit_test(absorbing_pays),
+        cmocka_unit_test(few_live_pairs_keep_a_gpu_busy),
+        cmocka_unit_test(budget_is_what_a_step_takes),
         cmocka_unit_test(families),
         cmocka_unit_test(losses),
         cmocka_unit_test(sharing),

@@ -17,6 +17,7 @@ struct zest_device {
     zest_compute compute;
     size_t cell;   /* bytes of an activation */
     size_t widest; /* head size that attention takes where the values are the keys */
+    size_t multiprocessors;
     char problem[512];
 };
 

@@ -186,8 +186,9 @@ enum {
     "lengths of the sequences: all --tokens, or as the prompts of SST-2 have them")                                    \
   X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model",                                                 \
     ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN | ZEST_FOR_SHARPNESS,                                              \
-    "pairs of lanes in memory at once; 0 for all k; results do not depend on it")                                      \
-  X(THREADS, "threads", 'j', COUNT, "0", WITHIN(0, 1024), "COUNT", "Running",                                          \
+    "pairs of lanes evaluated at once. More take more memory. 0: all k on a CPU, where results do not depend on it; "   \
+    "the fewest that keep it busy on a GPU, where the last digits of losses may")                                      \
+  X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
     ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP,                                                                  \
     "threads to use; 0 for all cores; results do not depend on it")                                                    \
   X(PRESET, "preset", 0, TEXT, "paper", NONE, "NAME", "Method", ZEST_FOR_TOY | ZEST_FOR_SWEEP,                         \

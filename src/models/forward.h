@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     zest_compute compute;
     int threads; /* 0: all cores */
-    /* Pairs (or single lanes) in memory at once; 0: all, on a device as many as fit. */
+    /* Pairs (or single lanes) in memory at once; 0: all on the CPU, on a device zest_model_choose_live. */
     size_t live_pairs;
     zest_device_kind device;
 } zest_model_runner_options;
@@ -69,6 +69,21 @@ typedef struct {
 } zest_model_plan;
 
 zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs);
+
+/* How many of `pairs` a device evaluates at once when the caller leaves it open: the fewest that keep it busy
+ * for a batch of `tokens`. More pairs take memory for their activations and save little time. The result
+ * depends on sizes alone. */
+size_t zest_model_choose_live(const zest_model_description *is, zest_compute compute, size_t multiprocessors,
+                              size_t tokens, size_t pairs);
+
+/* The memory of a step of `pairs` pairs over a batch of `tokens`, as this runner will take it. */
+typedef struct {
+    size_t live;      /* pairs at once */
+    size_t bytes;     /* of the device's memory, or of the host's: weights, activations, perturbed weights */
+    size_t all_bytes; /* the same if all pairs were live */
+} zest_model_budget;
+
+zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tokens, size_t pairs);
 
 /* Whether the last layer of a pass on a device makes neither keys nor values (absorb.c): widest is the
  * device's, rows are the tokens of the batch, asked those whose logits are wanted, in the order of their

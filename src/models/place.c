@@ -1,4 +1,5 @@
 /* Where the weights, activations and tables of a pass lie: in the host's memory, or in a device's. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,20 +61,36 @@ static size_t bytes_of(const zest_model_room *room) { return room->count * room-
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Multiply-adds of a lane group in one product of hidden_size × hidden_size, for each multiprocessor, from
+ * which on a GPU is busy: larger groups saved less than 2 % of a step on an H200 (bench/RESULTS.md). fp32 is
+ * six products of bf16. */
+static const double busy_multiply_adds = 1.2e8;
+enum { F32_PRODUCTS = 6 };
+
+size_t zest_model_choose_live(const zest_model_description *is, zest_compute compute, size_t multiprocessors,
+                              size_t tokens, size_t pairs) {
+    double each = (double)tokens * (double)is->width * (double)is->width;
+    if (compute == ZEST_COMPUTE_F32) each *= F32_PRODUCTS;
+    double wanted = ceil(busy_multiply_adds * (double)multiprocessors / each);
+    size_t live = wanted < (double)pairs ? (size_t)wanted : pairs;
+    if (!live) return 1;
+    size_t rounds = (pairs + live - 1) / live; /* of about the same size */
+    return (pairs + rounds - 1) / rounds;
+}
+
 /* Rows of the tables of types and positions that a device makes for the lanes. */
-static size_t made_rows(const zest_model_pass *pass) {
-    const zest_model_description *is = pass->is;
-    size_t positions = is->position_rows ? pass->end_position - pass->first_position : 0;
-    return (zest_gather_makes(is->token_types, pass->rows) ? is->token_types : 0) +
-           (zest_gather_makes(positions, pass->rows) ? positions : 0);
+static size_t made_rows(const zest_model_description *is, size_t positions, size_t tokens) {
+    if (!is->position_rows) positions = 0;
+    return (zest_gather_makes(is->token_types, tokens) ? is->token_types : 0) +
+           (zest_gather_makes(positions, tokens) ? positions : 0);
 }
 
 /* The largest matrix as two lanes see it, or those rows; twice: a device makes the next one while the one
  * before is multiplied. */
-static size_t weight_bytes(const zest_model_pass *pass) {
-    const zest_model_description *is = pass->is;
+static size_t weight_bytes(const zest_model_runner *runner, size_t positions, size_t tokens) {
+    const zest_model_description *is = &runner->model->is;
     size_t q = (is->heads + 2 * is->kv_heads) * is->head_size, widest = zest_model_larger(is->inner, q);
-    size_t matrix = widest * zest_model_cell(pass->runner), rows = made_rows(pass) * sizeof(float);
+    size_t matrix = widest * zest_model_cell(runner), rows = made_rows(is, positions, tokens) * sizeof(float);
     return 2 * 2 * is->width * zest_model_larger(matrix, rows);
 }
 
@@ -89,29 +106,66 @@ static size_t group_budget(zest_model_runner *runner) {
     return runner->group_budget;
 }
 
+/* Pairs of a group, of which each takes `each` bytes, when `live` are in memory. */
+static size_t group_of(size_t budget, size_t each, size_t live) {
+    size_t most = budget / each;
+    size_t group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), live);
+    size_t groups = (live + group - 1) / group; /* of about the same size */
+    return (live + groups - 1) / groups;
+}
+
+/* Bytes of a pair: hidden states, and what a layer adds to them. */
+typedef struct {
+    size_t hidden, work, each; /* each: work and perturbed weights */
+} pair_bytes;
+
+static pair_bytes bytes_of_pair(const zest_model_runner *runner, size_t positions, size_t rows) {
+    zest_model_plan plan = zest_model_plan_memory(&runner->model->is, rows, 1);
+    size_t cell = zest_model_cell(runner), work = plan.work / sizeof(float) * cell;
+    return (pair_bytes){plan.hidden / sizeof(float) * cell, work,
+                        work + weight_bytes(runner, positions, rows)};
+}
+
+zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tokens, size_t pairs) {
+    const zest_model_description *is = &runner->model->is;
+    size_t live = runner->live && runner->live < pairs ? runner->live : pairs;
+    if (!runner->device) {
+        zest_model_plan plan = zest_model_plan_memory(is, tokens, live),
+                        all = zest_model_plan_memory(is, tokens, pairs);
+        size_t weights = runner->owner->arena_size;
+        return (zest_model_budget){live, weights + plan.hidden + plan.work, weights + all.hidden + all.work};
+    }
+    if (!runner->live)
+        live = zest_model_choose_live(is, runner->compute, runner->device->multiprocessors, tokens, pairs);
+    pair_bytes pair = bytes_of_pair(runner, is->positions, tokens);
+    size_t group = group_of(group_budget(runner), pair.each, live),
+           all = group_of(group_budget(runner), pair.each, pairs);
+    size_t held = runner->operations->device->held(runner->device, NULL);
+    return (zest_model_budget){live, held + live * pair.hidden + group * pair.each,
+                               held + pairs * pair.hidden + all * pair.each};
+}
+
 zest_status zest_model_fit(zest_model_pass *pass) {
     zest_model_runner *runner = pass->runner;
     if (!runner->device) return ZEST_OK;
-    zest_model_plan plan = zest_model_plan_memory(pass->is, pass->room_rows, 1);
-    size_t cell = zest_model_cell(runner), hidden = plan.hidden / sizeof(float) * cell;
-    size_t work = plan.work / sizeof(float) * cell, each = work + weight_bytes(pass);
+    if (!runner->live)
+        pass->live = zest_model_choose_live(pass->is, runner->compute, runner->device->multiprocessors,
+                                            pass->room_rows, pass->pair_count);
+    pair_bytes pair = bytes_of_pair(runner, pass->end_position - pass->first_position, pass->room_rows);
     size_t had = bytes_of(&runner->x) + bytes_of(&runner->a) + bytes_of(&runner->work);
-    size_t most = group_budget(runner) / each;
-    pass->group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), pass->live);
-    size_t groups = (pass->live + pass->group - 1) / pass->group; /* of about the same size */
-    pass->group = (pass->live + groups - 1) / groups;
-    if (pass->group * work + pass->live * hidden <= had) return ZEST_OK; /* as in the passes before */
+    pass->group = group_of(group_budget(runner), pair.each, pass->live);
+    if (pass->group * pair.work + pass->live * pair.hidden <= had) return ZEST_OK; /* as before */
     size_t room = runner->operations->device->available(runner->device) + had;
-    while (pass->group > 1 && pass->group * each + pass->live * hidden > room) pass->group--;
-    while (pass->live > 1 && each + pass->live * hidden > room) pass->live--;
-    if (each + hidden <= room) return ZEST_OK;
-    size_t row = (work + hidden) / pass->room_rows;
-    size_t rows = room > weight_bytes(pass) ? (room - weight_bytes(pass)) / row : 0;
+    while (pass->group > 1 && pass->group * pair.each + pass->live * pair.hidden > room) pass->group--;
+    while (pass->live > 1 && pair.each + pass->live * pair.hidden > room) pass->live--;
+    if (pair.each + pair.hidden <= room) return ZEST_OK;
+    size_t row = (pair.work + pair.hidden) / pass->room_rows, weights = pair.each - pair.work;
+    size_t rows = room > weights ? (room - weights) / row : 0;
     return zest_error_set(
         pass->error, ZEST_ERROR_MEMORY,
         "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
         "are free: about %zu tokens would fit",
-        pass->room_rows, (double)(each + hidden) / 1048576, (double)room / 1048576, rows);
+        pass->room_rows, (double)(pair.each + pair.hidden) / 1048576, (double)room / 1048576, rows);
 }
 
 /* ---- Weights ---- */

@@ -244,6 +244,7 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
     cuda->processors = properties.multiProcessorCount;
+    cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
     cuda->base.widest = zest_cuda_attention_widest(cuda);
     if (properties.major < 8)
