@@ -188,7 +188,7 @@ enum {
     ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN | ZEST_FOR_SHARPNESS,                                              \
     "pairs of lanes evaluated at once. More take more memory. 0: all k on a CPU, where results do not depend on it; "   \
     "the fewest that keep it busy on a GPU, where the last digits of losses may")                                      \
-  X(THREADS, "threads", 'j', COUNT, "0", AT_LEAST(0), "COUNT", "Running",                                              \
+  X(THREADS, "threads", 'j', COUNT, "0", WITHIN(0, 1024), "COUNT", "Running",                                          \
     ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP,                                                                  \
     "threads to use; 0 for all cores; results do not depend on it")                                                    \
   X(PRESET, "preset", 0, TEXT, "paper", NONE, "NAME", "Method", ZEST_FOR_TOY | ZEST_FOR_SWEEP,                         \
