@@ -176,7 +176,7 @@ typedef struct {
 static inline void test_tensors_read(const char *name, test_tensors *out) {
     char room[256];
     memset(out, 0, sizeof *out);
-    assert_done(zest_safetensors_open_folder(test_model_path(name, room), &out->file, error));
+    assert_done(zest_safetensors_open_folder(test_model_path(name, room), "AutoModel", &out->file, error));
     out->count = zest_safetensors_count(out->file);
     assert_true(out->count <= TEST_MOST_TENSORS);
     for (size_t i = 0; i < out->count; i++) {

@@ -116,7 +116,7 @@ static void expect_file(const char *name, const model *m) {
 static void expect_folder(const model *m) {
     zest_safetensors *file;
     zest_error error = {0};
-    if (zest_safetensors_open_folder(test_place, &file, &error)) fail_msg("%s", error.message);
+    if (zest_safetensors_open_folder(test_place, "AutoModel", &file, &error)) fail_msg("%s", error.message);
     expect_model(file, m);
     assert_string_equal(zest_safetensors_metadata(file, "format"), "pt");
     zest_safetensors_close(file);

@@ -84,7 +84,7 @@ void zest_family_only_text(zest_family_config *config, const char *key, const ch
         zest_family_refuse(config, key, "has a value that zest does not support");
 }
 
-static const zest_family *family_of(const char *type) {
+static const zest_family *find_type(const char *type) {
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (size_t i = 0; i < 4 && families[f]->types[i]; i++)
             if (!strcmp(type, families[f]->types[i])) return families[f];
@@ -101,8 +101,8 @@ static void check(zest_family_config *config, zest_model_description *is) {
     if (!(is->epsilon >= 0)) zest_family_refuse(config, "epsilon of the norms", "must not be negative");
 }
 
-zest_status zest_family_describe(const json_t *root, const char *path, zest_model_description *out,
-                                 const zest_family_names **names, zest_error *error) {
+zest_status zest_family_of(const json_t *root, const char *path, const zest_family **family,
+                           zest_error *error) {
     zest_family_config config = {.root = root, .path = path, .error = error};
     if (!json_is_object(root))
         return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not a JSON object", path);
@@ -111,13 +111,22 @@ zest_status zest_family_describe(const json_t *root, const char *path, zest_mode
         zest_family_refuse(&config, "model_type", "is missing");
         return config.status;
     }
-    const zest_family *family = family_of(type);
-    if (!family)
-        return zest_error_set(
-            error, ZEST_ERROR_FORMAT,
-            "%s: zest has no model_type '%.100s' (it has roberta, bert, opt, gpt2, llama, qwen2 "
-            "and mistral)",
-            path, type);
+    *family = find_type(type);
+    if (*family) return ZEST_OK;
+    return zest_error_set(
+        error, ZEST_ERROR_FORMAT,
+        "%s: zest has no model_type '%.100s' (it has roberta, bert, opt, gpt2, llama, qwen2 "
+        "and mistral)",
+        path, type);
+}
+
+zest_status zest_family_describe(const json_t *root, const char *path, zest_model_description *out,
+                                 const zest_family_names **names, zest_error *error) {
+    zest_family_config config = {.root = root, .path = path, .error = error};
+    const zest_family *family;
+    zest_status status = zest_family_of(root, path, &family, error);
+    if (status) return status;
+    const char *type = json_string_value(json_object_get(root, "model_type"));
     *out = (zest_model_description){0};
     for (size_t i = 0; i < 4 && family->types[i]; i++)
         if (!strcmp(type, family->types[i])) out->family = family->types[i];

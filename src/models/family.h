@@ -44,10 +44,15 @@ typedef struct {
     const char *types[4]; /* model_type in config.json */
     void (*describe)(zest_family_config *config, zest_model_description *out);
     const zest_family_names *names;
+    const char *auto_class; /* of transformers: what loads the model with its language-model head */
 } zest_family;
 
 extern const zest_family zest_family_roberta, zest_family_bert, zest_family_opt, zest_family_gpt2,
     zest_family_llama;
+
+/* The family of config.json's model_type. path: the file, for the message. */
+zest_status zest_family_of(const json_t *config, const char *path, const zest_family **family,
+                           zest_error *error);
 
 /* The family of config.json's model_type, and its description, checked for consistency. */
 zest_status zest_family_describe(const json_t *config, const char *path, zest_model_description *out,

@@ -35,4 +35,4 @@ static const zest_family_names names = {
     .head = "lm_head.weight",
 };
 
-const zest_family zest_family_gpt2 = {{"gpt2"}, describe, &names};
+const zest_family zest_family_gpt2 = {{"gpt2"}, describe, &names, "AutoModelForCausalLM"};

@@ -99,4 +99,5 @@ static const zest_family_names names = {
     .head = "lm_head.weight",
 };
 
-const zest_family zest_family_llama = {{"llama", "qwen2", "mistral"}, describe, &names};
+const zest_family zest_family_llama = {
+    {"llama", "qwen2", "mistral"}, describe, &names, "AutoModelForCausalLM"};

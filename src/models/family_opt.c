@@ -47,4 +47,4 @@ static const zest_family_names names = {
     .head = "lm_head.weight",
 };
 
-const zest_family zest_family_opt = {{"opt"}, describe, &names};
+const zest_family zest_family_opt = {{"opt"}, describe, &names, "AutoModelForCausalLM"};

@@ -81,5 +81,6 @@ static const zest_family_names bert_names = {
     .head_bias_alias = "cls.predictions.decoder.bias",
 };
 
-const zest_family zest_family_roberta = {{"roberta"}, describe_roberta, &roberta_names};
-const zest_family zest_family_bert = {{"bert"}, describe, &bert_names};
+const zest_family zest_family_roberta = {
+    {"roberta"}, describe_roberta, &roberta_names, "AutoModelForMaskedLM"};
+const zest_family zest_family_bert = {{"bert"}, describe, &bert_names, "AutoModelForMaskedLM"};

@@ -120,6 +120,15 @@ static void take(loading *load, zest_weight *weight, const char *name, const zes
     model->params.dimension += count;
 }
 
+static int is_of_head(const loading *load, const char *name) {
+    const zest_family_names *names = load->names;
+    const char *const stems[] = {names->head_dense, names->head_norm, names->head, names->head_bias,
+                                 names->head_bias_alias};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
+        if (stems[i] && !strncmp(name, stems[i], strlen(stems[i]))) return 1;
+    return 0;
+}
+
 static void want(loading *load, zest_weight *weight, const char *name, const char *alias, size_t rows,
                  size_t columns) {
     zest_model_found found;
@@ -131,6 +140,8 @@ static void want(loading *load, zest_weight *weight, const char *name, const cha
              rows, columns);
     else if (find_tensor(load, name, &found) || (alias && find_tensor(load, alias, &found)))
         take(load, weight, name, &found, rows, columns);
+    else if (load->source->folder && is_of_head(load, name))
+        load->status = zest_model_head_missing(load->source, name, load->error);
     else
         load->status = zest_error_set(load->error, ZEST_ERROR_FORMAT, "%s: tensor '%s' is missing",
                                       load->source->path, name);
@@ -322,7 +333,8 @@ static zest_status load_from(loading *load, zest_model_source *source) {
         zest_family_describe(source->config, source->config_path, &model->is, &load->names, load->error);
     if (status) return status;
     if (load->options->untie_head) model->is.tied = 0;
-    status = make_tables(load);
+    status = zest_model_head_check(source, load->error);
+    if (!status) status = make_tables(load);
     if (status) return status;
     plan_embeddings(load);
     for (size_t i = 0; i < model->is.layers && !load->status; i++) plan_layer(load, i);

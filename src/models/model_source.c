@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "models/family.h"
 
 enum { CONFIG_LIMIT = 16 << 20, CHUNK = 1 << 18 };
 
@@ -20,8 +21,10 @@ static zest_status open_folder(const char *path, zest_model_source *source, zest
     source->config_text = text.data;
     if (status) return status;
     status = zest_json_parse(text.data, text.size, source->config_path, &source->config, error);
+    const zest_family *family;
+    if (!status) status = zest_family_of(source->config, source->config_path, &family, error);
     if (status) return status;
-    return zest_safetensors_open_folder(path, &source->folder, error);
+    return zest_safetensors_open_folder(path, family->auto_class, &source->folder, error);
 }
 
 static zest_status open_gguf(const char *path, zest_model_source *source, zest_error *error) {

@@ -47,6 +47,11 @@ zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dty
 zest_status zest_model_source_invent(const zest_model_source *source, const zest_tensor *tensor,
                                      const zest_model_tensor_shape *shape, int threads);
 
+/* In model_head.c: refuses weights with the head of another task in place of the language-model head; and
+ * says why tensor `name` of that head is missing. */
+zest_status zest_model_head_check(const zest_model_source *source, zest_error *error);
+zest_status zest_model_head_missing(const zest_model_source *source, const char *name, zest_error *error);
+
 /* In model_gguf.c: fills config, interleaved and the heads from the metadata; and the GGUF name of a tensor.
  */
 zest_status zest_model_gguf_configure(zest_model_source *source, zest_error *error);

@@ -40,7 +40,7 @@ static const char *other_kind(const unsigned char *bytes, size_t size) {
     if (size >= 4 && memcmp(bytes, "GGUF", 4) == 0) return "a GGUF file (its name should end in .gguf)";
     if ((size >= 4 && memcmp(bytes, "PK\3\4", 4) == 0) || (size >= 2 && bytes[0] == 0x80 && bytes[1] == 2))
         return "a PyTorch pickle; convert it with Python's safetensors.torch.save_model or with "
-               "save_pretrained(safe_serialization=True)";
+               "transformers' save_pretrained";
     if (size >= 8 && memcmp(bytes, "version ", 8) == 0)
         return "a Git LFS pointer, not the model itself; fetch it with: git lfs pull";
     return NULL;

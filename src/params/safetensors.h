@@ -38,9 +38,11 @@ zest_status zest_safetensors_open_memory(const void *bytes, size_t size, const c
 
 /* The model of a folder: model.safetensors, else the shards that model.safetensors.index.json names (each a
  * plain file name inside the folder; together they must hold exactly the tensors of the index). A folder with
- * PyTorch's pickles alone is refused with the command that converts it. The index's total_size is not held
+ * PyTorch's pickles alone is refused with the command that converts it; auto_class: the class of transformers
+ * to load it with (AutoModelForMaskedLM, ...). The index's total_size is not held
  * against a model: many published ones are stale, and the shards are checked name by name. */
-zest_status zest_safetensors_open_folder(const char *folder, zest_safetensors **file, zest_error *error);
+zest_status zest_safetensors_open_folder(const char *folder, const char *auto_class, zest_safetensors **file,
+                                         zest_error *error);
 
 void zest_safetensors_close(zest_safetensors *file);
 

@@ -153,7 +153,7 @@ static void find_ending(const char *folder, const char *const *endings, char *na
     closedir(listing);
 }
 
-static zest_status explain(const char *folder, zest_error *error) {
+static zest_status explain(const char *folder, const char *auto_class, zest_error *error) {
     static const char *const pickles[] = {".bin", ".pt", ".pth", ".ckpt", NULL};
     static const char *const ggufs[] = {".gguf", NULL};
     char name[256];
@@ -166,10 +166,9 @@ static zest_status explain(const char *folder, zest_error *error) {
         return zest_error_set(
             error, ZEST_ERROR_FILE,
             "%s: no model.safetensors, but %s, a PyTorch pickle, which zest does not read because "
-            "it can run code. Convert it once: python3 -c \"from transformers import "
-            "AutoModelForPreTraining as M; M.from_pretrained('%s').save_pretrained('%s', "
-            "safe_serialization=True)\" (or safetensors.torch.save_model)",
-            folder, name, folder, folder);
+            "it can run code. Convert it once, with PyTorch and transformers: python3 -c 'import sys; from "
+            "transformers import %s as M; M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
+            folder, name, auto_class, folder);
     return zest_error_set(error, ZEST_ERROR_FILE,
                           "%s: neither model.safetensors nor " INDEX_NAME " is in this folder", folder);
 }
@@ -179,7 +178,8 @@ static int exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
-zest_status zest_safetensors_open_folder(const char *folder, zest_safetensors **file, zest_error *error) {
+zest_status zest_safetensors_open_folder(const char *folder, const char *auto_class, zest_safetensors **file,
+                                         zest_error *error) {
     *file = NULL;
     struct stat info;
     if (stat(folder, &info))
@@ -194,7 +194,7 @@ zest_status zest_safetensors_open_folder(const char *folder, zest_safetensors **
     else if (exists(index))
         status = open_index(folder, index, file, error);
     else
-        status = explain(folder, error);
+        status = explain(folder, auto_class, error);
     free(whole);
     free(index);
     return status;
