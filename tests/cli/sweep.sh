@@ -31,7 +31,7 @@ run 0 report "$work/a" --figures "$work/figures"
 out_has "page  $work/a/report.html"
 for id in results figure-methods-test by-t figure-by-t-test figure-by-t-dev figure-t-curves-zest-n; do grep -q "id=\"$id\"" "$work/a/report.html" || fail "the report lacks $id"; done
 for file in "$work/figures/by-t-test.svg" "$work/a/by-t-test.svg"; do grep -q 'MeZO (t = 0)' "$file" || fail "$file has no MeZO"; done
-for file in "$work/figures/methods-test.svg" "$work/a/methods-test.svg"; do grep -q '>ZEST_N</text>' "$file" || fail "$file has no ZEST_N"; done
+for file in "$work/figures/methods-test.svg" "$work/a/methods-test.svg"; do grep -q '>ZEST-N</text>' "$file" || fail "$file has no ZEST-N"; done
 # done is done
 run 0 sweep --resume "$work/a" --json
 last_line_is_json
