@@ -150,6 +150,21 @@ static zest_status get_answers(sweep *s, zest_sweep_jobs *jobs, const zest_sweep
     return status;
 }
 
+/* The tables as text, and where the files are; or everything as JSON. */
+static zest_status print_results(sweep *s, const zest_sweep_summary *summary, const zest_buffer *json) {
+    zest_buffer text = {0};
+    zest_sweep_plain(summary, &text);
+    if (text.failed) return zest_error_memory(&s->error, "the tables", text.size);
+    if (zest_options_whole(s->options, ZEST_OPTION_JSON))
+        printf("%s\n", json->data);
+    else
+        printf("%s\nAll tables: %s/table.md. One page with figures: zest report %s\n", text.data, s->folder,
+               s->folder);
+    zest_buffer_free(&text);
+    return fflush(stdout) ? zest_error_set(&s->error, ZEST_ERROR_FILE, "standard output cannot be written")
+                          : ZEST_OK;
+}
+
 static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     zest_buffer table = {0}, csv = {0}, by_t = {0}, latex = {0}, json = {0};
     zest_sweep_markdown(summary, &table);
@@ -162,12 +177,7 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     if (!status) status = write_part(s, "by-t.csv", &by_t);
     if (!status) status = write_part(s, "table.tex", &latex);
     if (!status) status = write_part(s, "results.json", &json);
-    if (!status && zest_options_whole(s->options, ZEST_OPTION_JSON))
-        printf("%s\n", json.data);
-    else if (!status)
-        fputs(table.data, stdout);
-    if (!status && fflush(stdout))
-        status = zest_error_set(&s->error, ZEST_ERROR_FILE, "standard output cannot be written");
+    if (!status) status = print_results(s, summary, &json);
     zest_buffer_free(&table);
     zest_buffer_free(&csv);
     zest_buffer_free(&by_t);
@@ -325,10 +335,8 @@ const zest_command zest_command_sweep = {
         "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
         "and its test value is reported: mean and standard error over seeds, and differences from MeZO (in a "
         "sweep without it, from SGD) of the same seed with a 95 % interval. A verdict needs 3 seeds: better "
-        "or "
-        "worse when the interval excludes 0. OUT/table.md, table.csv, by-t.csv, table.tex and results.json "
-        "hold the tables; "
-        "the first is printed. "
+        "or worse when the interval excludes 0. The tables are printed; OUT/table.md, table.csv, by-t.csv, "
+        "table.tex and results.json hold them. "
         "methods-test.svg shows them, by-t-test.svg and by-t-dev.svg results against t.\n\n"
         "A run that fails is reported, and the others go on; the exit status is then 1. After Ctrl-C, a kill "
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "

@@ -27,13 +27,15 @@ const char *zest_conclusion_verdict(const zest_conclusion *c) {
 
 /* ---- Numbers ---- */
 
+double zest_conclusion_per_cent(double share) { return round(1000 * share) / 10; }
+
 static int is_loss(const zest_conclusion *c) { return !strcmp(c->metric, "loss"); }
 
 /* One decimal of per cents, four of a loss. Never "−0.0". */
 static void add_number(zest_buffer *out, const zest_conclusion *c, double value) {
     char text[64];
     zest_number_format(text, sizeof text, is_loss(c) ? "%.4f" : "%.1f",
-                       fabs(is_loss(c) ? value : 100 * value));
+                       fabs(is_loss(c) ? value : zest_conclusion_per_cent(value)));
     int const zero = strspn(text, "0.") == strlen(text);
     zest_buffer_format(out, "%s%s", value < 0 && !zero ? MINUS : "", text);
 }

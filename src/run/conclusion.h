@@ -23,6 +23,8 @@ zest_paired_verdict zest_conclusion_judge(const zest_conclusion *conclusion);
 /* "too few seeds to tell", "no difference shown", "better", "worse"; "" when it is not compared */
 const char *zest_conclusion_verdict(const zest_conclusion *conclusion);
 int zest_conclusion_lower_is_better(const char *metric);
+/* A share in per cent, rounded to the decimal that every table shows; halves away from 0. */
+double zest_conclusion_per_cent(double share);
 
 /* "ZEST-N reached 84.1 % accuracy on test, 0.3 points above MeZO (95 % interval −0.4 to 1.0, 3 seeds): no
  * difference can be shown." Adds nothing when there is no value. */

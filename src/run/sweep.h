@@ -205,8 +205,10 @@ zest_conclusion *zest_sweep_conclude_all(const zest_sweep_summary *summary, size
 /* "better", ...: zest_conclusion_verdict of an entry. */
 const char *zest_sweep_verdict(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
 
-/* ---- Tables: sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV, JSON), sweep_text.c ---- */
+/* ---- Tables: sweep_plain.c (for a terminal), sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV,
+ * JSON), sweep_text.c ---- */
 
+void zest_sweep_plain(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
