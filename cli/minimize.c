@@ -104,10 +104,9 @@ static int on_step(const zest_step_report *report, void *user) {
 }
 
 static void on_wait(double seconds, void *user) {
-    fprintf(stderr,
-            "zest: no answer from '%s' for %g seconds; does it flush its output, and read its input "
-            "unbuffered?\n",
-            (const char *)user, seconds);
+    zest_output_note("no answer from '%s' for %g seconds; does it flush its output, and read its input "
+                     "unbuffered?",
+                     (const char *)user, seconds);
 }
 
 static zest_status set_options(zest_tuner *tuner, const zest_options *options, int only_given) {
@@ -145,8 +144,8 @@ static json_t *result_json(const zest_result *r, const double *x, size_t n) {
                                "best_step", (json_int_t)r->best_step, "dropped_pairs",
                                (json_int_t)r->dropped_pairs, "seconds", r->seconds);
     json_t *point = json_array();
-    for (size_t i = 0; object && i < n; i++) json_array_append_new(point, zest_output_real(x[i]));
-    if (object) json_object_set_new(object, "x", point);
+    for (size_t i = 0; object && i < n; i++) zest_output_append(&point, zest_output_real(x[i]));
+    zest_output_set(&object, "x", point);
     return object;
 }
 
@@ -164,9 +163,8 @@ static int report(const zest_options *options, const zest_result *r, const doubl
     printf("x    ");
     for (size_t i = 0; i < n && i < SHOWN; i++) printf(" %.9g", x[i]);
     printf(n > SHOWN ? " ... (%zu in all)\n" : "\n", n);
-    if (p->folder) printf("run   %s\n", p->folder);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    if (p->folder) zest_output_print("run   %s\n", p->folder);
+    return ZEST_EXIT_OK;
 }
 
 /* The options of a run folder, with those given on the command line on top. */
@@ -226,8 +224,8 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
                                                          : zest_ctx_error(ctx);
         code = zest_output_fail(status, why);
         if (p->folder && result.steps)
-            fprintf(stderr, "zest: the run is kept up to step %llu; go on with: zest minimize --resume %s\n",
-                    (unsigned long long)result.steps, p->folder);
+            zest_output_note("the run is kept up to step %llu; go on with: zest minimize --resume %s",
+                             (unsigned long long)result.steps, p->folder);
     } else {
         code = report(options, &result, x, n, p);
     }

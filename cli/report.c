@@ -28,16 +28,15 @@ static json_t *run_json(const zest_report *report, const zest_report_run *run) {
                   (json_int_t)run->steps, "best_step", (json_int_t)run->best_step, "metric",
                   zest_report_metric(run), "dev", eval_json(&run->dev), "test", eval_json(&run->test),
                   "seconds", zest_output_real(run->seconds), "peak_bytes", (json_int_t)run->peak_bytes);
-    if (object && run->device_peak_bytes)
-        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)run->device_peak_bytes));
+    if (run->device_peak_bytes)
+        zest_output_set(&object, "device_peak_bytes", json_integer((json_int_t)run->device_peak_bytes));
     zest_buffer_free(&command);
     return object;
 }
 
 static int print_json(const zest_report *report, const char *path) {
     json_t *runs = json_array();
-    for (size_t i = 0; i < report->count; i++)
-        json_array_append_new(runs, run_json(report, &report->runs[i]));
+    for (size_t i = 0; i < report->count; i++) zest_output_append(&runs, run_json(report, &report->runs[i]));
     return zest_output_json(json_pack("{s:o, s:s?}", "runs", runs, "out", path));
 }
 
@@ -87,12 +86,8 @@ static int print_table(const zest_report *report, const char *path) {
     for (size_t i = 0; i < report->count; i++) run_cells(&t, &report->runs[i]);
     zest_text_table_write(&t, &text);
     zest_text_table_free(&t);
-    int code =
-        text.failed ? zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the table") : ZEST_EXIT_OK;
-    if (!code && (printf("%spage  %s\n", text.data, path) < 0 || fflush(stdout)))
-        code = zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written");
-    zest_buffer_free(&text);
-    return code;
+    zest_buffer_format(&text, "page  %s\n", path);
+    return zest_output_buffer(&text);
 }
 
 /* ---- The command ---- */

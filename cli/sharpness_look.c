@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "analysis/ladder.h"
 #include "base/file.h"
 #include "cli/interrupt.h"
@@ -151,7 +152,7 @@ static zest_status keep(const zest_sharpness_found *found, const char *folder, z
     json_t *object = zest_sharpness_json(found, NULL);
     char *path = zest_file_join(folder, "sharpness.json");
     if (object && path) keep_rest(object, path);
-    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
+    char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
     zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
                                       : zest_error_memory(error, "sharpness.json", 0);
     json_decref(object);

@@ -156,13 +156,12 @@ static zest_status print_results(sweep *s, const zest_sweep_summary *summary, co
     zest_sweep_plain(summary, &text);
     if (text.failed) return zest_error_memory(&s->error, "the tables", text.size);
     if (zest_options_whole(s->options, ZEST_OPTION_JSON))
-        printf("%s\n", json->data);
+        zest_output_print("%s\n", json->data);
     else
-        printf("%s\nAll tables: %s/table.md. One page with figures: zest report %s\n", text.data, s->folder,
-               s->folder);
+        zest_output_print("%s\nAll tables: %s/table.md. One page with figures: zest report %s\n", text.data,
+                          s->folder, s->folder);
     zest_buffer_free(&text);
-    return fflush(stdout) ? zest_error_set(&s->error, ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_OK;
+    return ZEST_OK;
 }
 
 static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
@@ -223,6 +222,20 @@ static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
 
 /* ---- The command ---- */
 
+static int list_runs_json(const sweep *s) {
+    static const char *const states[] = {"planned", "started", "finished", "failed"};
+    json_t *runs = json_array();
+    for (size_t i = 0; i < s->plan.count; i++) {
+        const zest_sweep_run *run = &s->plan.runs[i];
+        json_t *one =
+            json_pack("{s:o, s:s}", "name", zest_output_string(run->name), "state", states[run->state]);
+        if (run->state == ZEST_SWEEP_FINISHED)
+            zest_output_set(&one, "seconds", zest_output_real(run->seconds));
+        zest_output_append(&runs, one);
+    }
+    return zest_output_json(json_pack("{s:o}", "runs", runs));
+}
+
 static int list_runs(const sweep *s) {
     static const char *const states[] = {"to make", "broken off", "finished", "failed"};
     size_t counts[4] = {0};
@@ -231,7 +244,7 @@ static int list_runs(const sweep *s) {
         const zest_sweep_run *run = &s->plan.runs[i];
         counts[run->state]++;
         if (run->state == ZEST_SWEEP_FINISHED) seconds += run->seconds;
-        printf("%-10s  %s\n", states[run->state], run->name);
+        zest_output_print("%-10s  %s\n", states[run->state], run->name);
     }
     size_t done = counts[ZEST_SWEEP_FINISHED], jobs = zest_options_whole(s->options, ZEST_OPTION_JOBS);
     printf("%zu runs: %zu finished, %zu broken off, %zu to make", s->plan.count, done,
@@ -242,8 +255,7 @@ static int list_runs(const sweep *s) {
                each * (double)(s->plan.count - done) / (double)jobs);
     }
     printf("\n");
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    return ZEST_EXIT_OK;
 }
 
 /* ---- Several runs on one GPU ---- */
@@ -268,8 +280,8 @@ static int mps_is_on(void) {
 
 static void hint_at_mps(const zest_sweep_jobs *jobs) {
     if (jobs->quiet || jobs->jobs < 2 || !wants_gpu(jobs->plan) || mps_is_on()) return;
-    fprintf(stderr, "zest: processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
-                    "which is about twice as fast for small models\n");
+    zest_output_note("processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
+                     "which is about twice as fast for small models");
 }
 
 static int make(sweep *s) {
@@ -289,7 +301,7 @@ static int make(sweep *s) {
     if (!status) status = conclude(s, &jobs);
     if (!status) zest_sweep_drop_weights(&jobs);
     if (status) return zest_output_fail(status, s->error.message);
-    if (jobs.interrupted) fprintf(stderr, "zest: stopped; go on with: zest sweep --resume %s\n", s->folder);
+    if (jobs.interrupted) zest_output_note("stopped; go on with: zest sweep --resume %s", s->folder);
     for (size_t i = 0; i < s->plan.count; i++)
         if (s->plan.runs[i].state == ZEST_SWEEP_FAILED) return ZEST_EXIT_FAILURE;
     return ZEST_EXIT_OK;
@@ -302,7 +314,8 @@ static int go(sweep *s, const char *file) {
         status = zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "say where the runs go: --out DIR");
     if (!status && dry && *s->folder) status = zest_sweep_results_read(&s->plan, s->folder, &s->error);
     if (status) return zest_output_fail(status, s->error.message);
-    return dry ? list_runs(s) : make(s);
+    if (!dry) return make(s);
+    return zest_options_whole(s->options, ZEST_OPTION_JSON) ? list_runs_json(s) : list_runs(s);
 }
 
 static int run(const zest_options *options, char **words, int count) {

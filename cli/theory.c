@@ -99,7 +99,7 @@ static void print_sheet(const zest_theory_sheet *sheet, size_t number, double ep
 
 static json_t *json_list(const double *numbers, size_t count) {
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(list, zest_output_real(numbers[i]));
+    for (size_t i = 0; i < count; i++) zest_output_append(&list, zest_output_real(numbers[i]));
     return list;
 }
 
@@ -111,10 +111,10 @@ static json_t *json_row(const zest_theory_sheet *sheet, const zest_theory_row *r
         "gaussian_sensitivity", json_list(row->gaussian_phi, n), "ball", zest_output_real(row->ball.value),
         "ball_error", zest_output_real(row->ball.error), "ball_sensitivity", json_list(row->ball_phi, n),
         "ball_sensitivity_error", zest_output_real(row->ball.sensitivity_error));
-    if (sampled && object) {
-        json_object_set_new(object, "sampled", zest_output_real(row->sampled.value));
-        json_object_set_new(object, "sampled_error", zest_output_real(row->sampled.error));
-        json_object_set_new(object, "sampled_effective", zest_output_real(row->sampled.effective));
+    if (sampled) {
+        zest_output_set(&object, "sampled", zest_output_real(row->sampled.value));
+        zest_output_set(&object, "sampled_error", zest_output_real(row->sampled.error));
+        zest_output_set(&object, "sampled_effective", zest_output_real(row->sampled.effective));
     }
     return object;
 }
@@ -124,7 +124,7 @@ static json_t *json_sheet(const zest_theory_sheet *sheet, double epsilon, int sa
     const zest_tilt_bounds *b = &sheet->bounds;
     json_t *rows = json_array();
     for (size_t j = 0; j < sheet->count; j++)
-        json_array_append_new(rows, json_row(sheet, &sheet->rows[j], sampled));
+        zest_output_append(&rows, json_row(sheet, &sheet->rows[j], sampled));
     json_t *worst = json_pack(
         "{ss so so so so so so}", "case", zest_worst_case_name(sheet->worst.kind), "value",
         zest_output_real(sheet->worst.value), "omega", zest_output_real(sheet->worst.multiplier), "maximiser",
@@ -216,14 +216,14 @@ static int print_all(const zest_options *options, const zest_theory_sheet *sheet
     double mean, variance, epsilon = zest_options_number(options, ZEST_OPTION_EPSILON);
     int sampled = zest_options_whole(options, ZEST_OPTION_SAMPLES) > 0;
     zest_theory_norm(NULL, sheets->landscape.dimension, &mean, &variance);
-    for (size_t s = 0; s < count; s++) print_sheet(&sheets[s], s + 1, epsilon, sampled);
-    printf("The norm in the ball of radius sqrt(d) = %.10g: mean %.10g, variance %.6g\n",
-           sqrt((double)sheets->landscape.dimension), mean, variance);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON))
-        return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                              : ZEST_EXIT_OK;
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) {
+        for (size_t s = 0; s < count; s++) print_sheet(&sheets[s], s + 1, epsilon, sampled);
+        printf("The norm in the ball of radius sqrt(d) = %.10g: mean %.10g, variance %.6g\n",
+               sqrt((double)sheets->landscape.dimension), mean, variance);
+        return ZEST_EXIT_OK;
+    }
     json_t *list = json_array();
-    for (size_t s = 0; s < count; s++) json_array_append_new(list, json_sheet(&sheets[s], epsilon, sampled));
+    for (size_t s = 0; s < count; s++) zest_output_append(&list, json_sheet(&sheets[s], epsilon, sampled));
     return zest_output_json(json_pack("{so so so}", "landscapes", list, "norm_mean", zest_output_real(mean),
                                       "norm_variance", zest_output_real(variance)));
 }

@@ -286,7 +286,7 @@ enum {
         ZEST_FOR_SCORE | ZEST_FOR_REPLAY,                                                                              \
     "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
-    "print one JSON object as the last line")
+    "print the result as one JSON object, and nothing else, on stdout")
 /* clang-format on */
 
 #endif

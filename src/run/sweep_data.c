@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "run/sweep.h"
 
 /* ---- CSV: a line for each place of the table ---- */
@@ -187,7 +188,7 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
     json_t *all = json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "finished", (json_int_t)s->finished,
                             "failed", (json_int_t)s->failed, "base", s->base, "conclusion",
                             conclusion_json(s), "runs", runs, "table", entries, "by_t", tilts);
-    char *text = all ? json_dumps(all, JSON_REAL_PRECISION(17)) : NULL;
+    char *text = all ? zest_json_dump(all, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     if (!text) return zest_error_memory(error, "the results of a sweep", 0);
     zest_buffer_text(out, text);

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "run/trainer_internal.h"
@@ -165,7 +166,7 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
                   "peak_bytes", (json_int_t)r->peak_bytes);
     if (object && r->device_peak_bytes)
         json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
-    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = object ? zest_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
     if (!text) return zest_error_memory(t->error, t->folder.result, 0);
     zest_status status = zest_file_write(t->folder.result, text, strlen(text), t->error);
