@@ -17,6 +17,7 @@ static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data,
                         (int)zest_options_whole(&subject->options, ZEST_OPTION_QUIET));
     zest_progress_callback watch = zest_progress_sink(&progress);
     const zest_examples *examples = &data->parts[part];
+    data->recorded = &subject->inputs;
     zest_status status = zest_load_data(data, &subject->options, &subject->loaded, 1u << part, error);
     if (!status && !examples->count)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/number.h"
 #include "base/file.h"
@@ -120,21 +121,24 @@ static zest_status set_options(zest_tuner *tuner, const zest_options *options, i
     return ZEST_OK;
 }
 
-/* A new run folder: everything is on disk before the first evaluation. */
+/* A new run folder: everything is on disk before the first evaluation. The journal comes last: where there is
+ * one, the run has begun and can be resumed; where there is none, it can be started again. */
 static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_options *options, const double *x,
                             size_t n, zest_ctx *ctx, zest_error *error) {
-    zest_status status = zest_file_make_folder(p->folder, error);
     zest_buffer text = {0};
     zest_options_print(options, ZEST_FOR_MINIMIZE, &text);
-    if (!status && !(status = zest_tuner_start_journal(tuner, p->journal)))
-        status = zest_vector_file_write(p->start, x, n, error);
-    else if (status && !*error->message)
-        zest_error_set(error, status, "%s", zest_ctx_error(ctx));
-    if (!status)
-        status = text.failed ? zest_error_memory(error, "options", text.size)
-                             : zest_file_write(p->options, text.data, text.size, error);
+    zest_status status = text.failed ? zest_error_memory(error, "options", text.size) : ZEST_OK;
+    if (!status && !access(p->journal, F_OK))
+        status =
+            zest_error_set(error, ZEST_ERROR_FILE,
+                           "%s: there is a journal already; resume it, or choose another place", p->journal);
+    if (!status) status = zest_file_make_folder(p->folder, error);
+    if (!status) status = zest_vector_file_write(p->start, x, n, error);
+    if (!status) status = zest_file_write(p->options, text.data, text.size, error);
     zest_buffer_free(&text);
-    return status;
+    if (status) return status;
+    status = zest_tuner_start_journal(tuner, p->journal);
+    return status ? zest_error_set(error, status, "%s", zest_ctx_error(ctx)) : ZEST_OK;
 }
 
 static json_t *result_json(const zest_result *r, const double *x, size_t n) {

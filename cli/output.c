@@ -48,6 +48,14 @@ void zest_output_note(const char *format, ...) {
     say(message);
 }
 
+void zest_output_notes(const char *lines) {
+    while (*lines) {
+        size_t size = strcspn(lines, "\n");
+        zest_output_note("%.*s", (int)size, lines);
+        lines += size + (lines[size] == '\n');
+    }
+}
+
 /* ---- Results ---- */
 
 static int write_errno;  /* why a write failed, where that is known */

@@ -43,6 +43,9 @@ void zest_output_dump(json_t *object, int digits, zest_buffer *out);
 /* Prints the object as one line and frees it. Returns the exit code. */
 int zest_output_json(json_t *object);
 
+/* Sentences, one a line, each as "zest: SENTENCE" on stderr. */
+void zest_output_notes(const char *lines);
+
 /* A context, or NULL after a message on stderr. */
 zest_ctx *zest_output_context(void);
 

@@ -71,7 +71,7 @@ static zest_status write_lines(const answers *a, const char *path, zest_error *e
 static zest_status predict(const zest_options *options, const zest_subject *subject, zest_error *error) {
     const char *input = zest_options_text(options, ZEST_OPTION_INPUT);
     zest_task_part part = (zest_task_part)zest_options_whole(options, ZEST_OPTION_SPLIT);
-    zest_loaded_data data = {0};
+    zest_loaded_data data = {.recorded = &subject->inputs};
     zest_rows rows = {0};
     zest_examples own = {0};
     zest_predictions predictions = {0};

@@ -73,6 +73,9 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     if (status) return zest_output_fail(status, error.message);
     if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
     if (!status)
+        status = zest_options_set_id(&run, ZEST_OPTION_ALLOW_CHANGED,
+                                     zest_options_text(options, ZEST_OPTION_ALLOW_CHANGED), &error);
+    if (!status)
         status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &step,
                                   &loaded, &error);
     if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, &error);

@@ -178,6 +178,7 @@ static zest_status look_at(zest_sharpness_look *l, const char *path, zest_sharpn
         .path = path, .name = last_part(path), .split = zest_options_text(l->given, ZEST_OPTION_SPLIT)};
     l->name = found->name;
     zest_status status = open_subject(&subject, path, l->given, error);
+    data.recorded = &subject.inputs;
     if (!status) status = zest_load_data(&data, &subject.options, &subject.loaded, 1u << part, error);
     if (!status) {
         view->task = strdup(data.task.name);

@@ -45,8 +45,9 @@ const zest_command zest_command_train = {
         "and tsam. There masked models take batch 32, lr 1e-3 and 200 epochs, causal ones batch 8, lr 1e-5 "
         "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
         "the last checkpoint (--save-every) instead of the last step.\n\n"
-        "With --out RUN everything is kept in a folder: options, journal, log.jsonl, TensorBoard events, and "
-        "best/ and last/, which are Hugging Face folders. Every step is on disk before it is taken: after "
+        "With --out RUN everything is kept in a folder: options, the task, journal, log.jsonl, TensorBoard "
+        "events, and best/ and last/, which are Hugging Face folders. Every step is on disk before it is "
+        "taken: after "
         "Ctrl-C, a kill or a power failure `zest train --resume RUN` goes on bit for bit. `zest eval RUN`, "
         "`zest predict RUN`, `zest replay RUN`, `zest info RUN` and `zest report RUN` take it from there.",
     .examples =

@@ -67,6 +67,13 @@ static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
     zest_progress_update(&w->progress, (double)step, (double)wanted, NULL);
 }
 
+static void on_note(const char *sentences, void *user) {
+    watch *w = user;
+    if (!w->progress.active) return;
+    zest_progress_clear(&w->progress);
+    zest_output_notes(sentences);
+}
+
 /* ---- At the end ---- */
 
 static int report_json(const zest_trainer_result *r, const char *folder) {
@@ -110,7 +117,7 @@ int zest_training_run(const zest_options *given) {
     if (!ctx) return ZEST_EXIT_FAILURE;
     watch w = {.lines = !json && !quiet, .loss = NAN};
     zest_trainer_hooks hooks = {
-        .tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = zest_interrupt_catch()};
+        .tell = on_news, .rebuild = on_rebuild, .note = on_note, .user = &w, .stop = zest_interrupt_catch()};
     zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
     zest_status status = zest_options_copy(&options, given, &error);
     if (!status)
