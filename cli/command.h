@@ -9,7 +9,8 @@ enum { ZEST_EXIT_OK = 0, ZEST_EXIT_FAILURE = 1, ZEST_EXIT_USAGE = 2 };
 
 typedef struct zest_command {
     const char *name;
-    const char *words;   /* what stands beside the options, for the usage line: "RUN", "linear|stationary" */
+    const char *words;   /* what stands beside the options, for the usage line: "RUN", "linear|stationary".
+                          * A command with a MODEL among them finds pulled models by name (cli/model.h) */
     int least, most;     /* how many words it takes */
     const char *summary; /* one line, no full stop */
     const char *description; /* paragraphs, separated by empty lines */
@@ -23,7 +24,7 @@ typedef struct zest_command {
 extern const zest_command zest_command_minimize, zest_command_toy, zest_command_theory, zest_command_bench,
     zest_command_replay, zest_command_info, zest_command_generate, zest_command_score, zest_command_train,
     zest_command_eval, zest_command_predict, zest_command_report, zest_command_sweep, zest_command_pretrain,
-    zest_command_sharpness;
+    zest_command_sharpness, zest_command_pull;
 
 /* NULL-terminated. */
 const zest_command *const *zest_command_all(void);

@@ -1,21 +1,33 @@
 /* The program: finds the command, parses its options, runs it. */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/arguments.h"
 #include "cli/help.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/threads.h"
 
 static const zest_command *const commands[] = {
-    &zest_command_train,     &zest_command_eval,   &zest_command_predict,  &zest_command_sweep,
-    &zest_command_minimize,  &zest_command_replay, &zest_command_info,     &zest_command_generate,
-    &zest_command_score,     &zest_command_toy,    &zest_command_theory,   &zest_command_bench,
-    &zest_command_sharpness, &zest_command_report, &zest_command_pretrain, NULL,
+    &zest_command_train,
+    &zest_command_eval,
+    &zest_command_predict,
+    &zest_command_sweep,
+    &zest_command_minimize,
+    &zest_command_replay,
+    &zest_command_info,
+    &zest_command_generate,
+    &zest_command_score,
+    &zest_command_toy,
+    &zest_command_theory,
+    &zest_command_bench,
+    &zest_command_sharpness,
+    &zest_command_report,
+    &zest_command_pretrain,
+    &zest_command_pull,
+    NULL,
 };
 
 const zest_command *const *zest_command_all(void) { return commands; }
@@ -24,6 +36,12 @@ const zest_command *zest_command_find(const char *name) {
     for (const zest_command *const *c = commands; *c; c++)
         if (!strcmp((*c)->name, name)) return *c;
     return NULL;
+}
+
+static int print(zest_buffer *out) {
+    int bad = out->failed || fwrite(out->data, 1, out->size, stdout) != out->size || fflush(stdout);
+    zest_buffer_free(out);
+    return bad ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written") : ZEST_EXIT_OK;
 }
 
 static int unknown_command(const char *name) {
@@ -35,17 +53,24 @@ static int help(const char *name) {
     zest_buffer out = {0};
     if (!name) {
         zest_help_overview(&out);
-        return zest_output_buffer(&out);
+        return print(&out);
     }
     const zest_command *command = zest_command_find(name);
     if (!command) return unknown_command(name);
     zest_help_command(command, &out);
-    return zest_output_buffer(&out);
+    return print(&out);
 }
 
-static int version(void) {
-    printf("zest %s\n", zest_version());
-    return ZEST_EXIT_OK;
+/* Runs the command with its models found. */
+static int run_found(const zest_command *command, zest_options *options, const zest_arguments *arguments) {
+    zest_error error = {0};
+    char **words = NULL;
+    zest_status status = zest_cli_model_find(command, options, arguments, &words, &error);
+    int code =
+        status ? zest_output_fail(status, error.message) : command->run(options, words, arguments->count);
+    for (int i = 0; i < arguments->count && words; i++) free(words[i]);
+    free(words);
+    return code;
 }
 
 static int run(const zest_command *command, int argc, char **argv) {
@@ -58,44 +83,34 @@ static int run(const zest_command *command, int argc, char **argv) {
     int code;
     if (status) {
         code = zest_output_fail(status, error.message);
-        zest_output_note("`zest %s --help` explains", command->name);
+        fprintf(stderr, "zest: `zest %s --help` explains\n", command->name);
     } else if (arguments.help) {
         code = help(command->name);
     } else {
-        code = command->run(&options, arguments.words, arguments.count);
+        code = run_found(command, &options, &arguments);
     }
     zest_options_free(&options);
     return code;
 }
 
-static int dispatch(int argc, char **argv) {
-    const char *first = argc > 1 ? argv[1] : NULL;
-    if (!first) return help(NULL) ? ZEST_EXIT_FAILURE : ZEST_EXIT_USAGE;
-    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
-        return help(argc > 2 ? argv[2] : NULL);
-    if (!strcmp(first, "--version") || !strcmp(first, "version")) return version();
-    if (!strcmp(first, "manual")) {
-        zest_buffer out = {0};
-        zest_help_manual(&out);
-        return zest_output_buffer(&out);
-    }
-    const zest_command *command = zest_command_find(first);
-    return command ? run(command, argc - 2, argv + 2) : unknown_command(first);
-}
-
-/* A standard stream that was closed is opened such that using it fails; else the next file to be opened, a
- * journal say, would get its number and the output that was meant for it. */
-static void open_standard_streams(void) {
-    for (int stream = 0; stream <= 2; stream++)
-        if (fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
-            open("/dev/null", stream ? O_RDONLY : O_WRONLY) < 0)
-            _exit(ZEST_EXIT_FAILURE);
-}
-
 int main(int argc, char **argv) {
-    open_standard_streams();
     zest_threads_be_polite(argv);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
-    return zest_output_finish(dispatch(argc, argv));
+    const char *first = argc > 1 ? argv[1] : NULL;
+    if (!first) {
+        help(NULL);
+        return ZEST_EXIT_USAGE;
+    }
+    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
+        return help(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(first, "--version") || !strcmp(first, "version"))
+        return printf("zest %s\n", zest_version()) < 0 ? ZEST_EXIT_FAILURE : ZEST_EXIT_OK;
+    if (!strcmp(first, "manual")) {
+        zest_buffer out = {0};
+        zest_help_manual(&out);
+        return print(&out);
+    }
+    const zest_command *command = zest_command_find(first);
+    return command ? run(command, argc - 2, argv + 2) : unknown_command(first);
 }

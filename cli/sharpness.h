@@ -2,8 +2,11 @@
 #ifndef ZEST_CLI_SHARPNESS_H
 #define ZEST_CLI_SHARPNESS_H
 
+#include <stdio.h>
+
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "hub/hub.h"
 #include "run/sharpness.h"
 
 /* ---- sharpness_look.c ---- */
@@ -11,8 +14,9 @@
 /* One run or model, or a file that says what was found about one. */
 typedef struct {
     zest_sharpness_found found;
-    json_t *kept; /* what the file says; NULL: it was measured */
-    char *task;   /* owned for found */
+    json_t *kept;                  /* what the file says; NULL: it was measured */
+    char *task;                    /* owned for found */
+    char repo[ZEST_HUB_REPO_SIZE]; /* what a pulled model is called */
 } zest_sharpness_view;
 
 /* What is asked for, and how far it is. */
@@ -33,6 +37,6 @@ void zest_sharpness_look_free(zest_sharpness_view *view);
 /* ---- sharpness_print.c ---- */
 
 /* The table for people. */
-void zest_sharpness_print(const zest_sharpness_view *views, size_t count);
+void zest_sharpness_print(const zest_sharpness_view *views, size_t count, FILE *out);
 
 #endif

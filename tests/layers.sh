@@ -1,6 +1,6 @@
 # The architecture: an include never goes up, the library neither prints nor exits, files stay readable.
 set -eu
-layers="base rng params backend plot text core models grad methods data analysis run" # from the lowest
+layers="base rng params hub backend plot text core models grad methods data analysis run" # from the lowest
 bad=0
 complain() { echo "$*" >&2; bad=1; }
 rank() { n=0; for l in $layers; do n=$((n + 1)); [ "$l" = "$1" ] && { echo $n; return; }; done; echo 0; }

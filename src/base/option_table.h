@@ -25,6 +25,7 @@ enum {
     ZEST_FOR_SWEEP = 8192, /* its own; those of train it takes as lists of values, too */
     ZEST_FOR_PRETRAIN = 16384,
     ZEST_FOR_SHARPNESS = 32768,
+    ZEST_FOR_PULL = 65536,
 };
 
 /* those that minimise a function of a vector, and all that take steps */
@@ -40,7 +41,7 @@ enum {
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
-     ZEST_FOR_REPORT | ZEST_FOR_SWEEP)
+     ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
@@ -105,7 +106,12 @@ enum {
   X(OBJECTIVE, "objective", 0, CHOICE, "loss", CHOICES("loss|accuracy|f1"), "NAME", "Method", ZEST_FOR_TRAIN,          \
     "what training minimises: the loss, or 1 - accuracy or 1 - F1 of the batch, which have no gradient")               \
   X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model", ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN,          \
-    "the model to start from, a Hugging Face folder or a GGUF file; of a run: where it is now, if it was moved")       \
+    "the model to start from: a Hugging Face folder, a GGUF file, or ORG/NAME after `zest pull ORG/NAME`; of a run: "  \
+    "where it is now, if it was moved")                                                                                \
+  X(REVISION, "revision", 0, TEXT, "main", NONE, "NAME", "Model", ZEST_FOR_PULL,                                       \
+    "branch, tag or commit of the model's repository")                                                                 \
+  X(FILE, "file", 0, TEXT, "", NONE, "NAME", "Model", ZEST_FOR_PULL,                                                   \
+    "take this file of the repository alone, for example one of its GGUF files")                                       \
   X(TASK, "task", 0, TEXT, "", NONE, "NAME|FILE", "Data", ZEST_FOR_TASKS,                                              \
     "a task by name (zest train --task list lists them), or a task file of your own")                                  \
   X(DATA, "data", 0, TEXT, "", NONE, "DIR", "Data", ZEST_FOR_TASKS,                                                    \
@@ -273,23 +279,20 @@ enum {
     "a sweep only lists its runs and how far they are, sharpness only says how long it will take, and in what memory") \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAINING | ZEST_FOR_PREDICT |      \
-        ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                                                         \
-    "where results go: minimize, train, pretrain and sweep make this folder, the others write this file (replay of a " \
-    "trained model: a folder)")                                                                                        \
+        ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS | ZEST_FOR_PULL,                                         \
+    "where results go: minimize, train, pretrain, sweep and pull make this folder, the others write this file (replay "\
+    "of a trained model: a folder)")                                                                                   \
   X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT,                                          \
     "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS,                                           \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
-  X(ALLOW_CHANGED, "allow-changed-files", 0, FLAG, "no", NONE, "", "Data",                                             \
-    ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY,                                                              \
-    "use a run's data and model files though they have changed since it began; without it they are refused")           \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_TASKS | ZEST_FOR_GENERATE |       \
-        ZEST_FOR_SCORE | ZEST_FOR_REPLAY,                                                                              \
+        ZEST_FOR_SCORE | ZEST_FOR_REPLAY | ZEST_FOR_PULL,                                                              \
     "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
-    "print the result as one JSON object, and nothing else, on stdout")
+    "print one JSON object as the last line")
 /* clang-format on */
 
 #endif

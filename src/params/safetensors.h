@@ -44,6 +44,11 @@ zest_status zest_safetensors_open_memory(const void *bytes, size_t size, const c
 zest_status zest_safetensors_open_folder(const char *folder, const char *auto_class, zest_safetensors **file,
                                          zest_error *error);
 
+/* The files that an index names, each once, sorted: plain names of files in its folder. `folder` is for
+ * messages. The names and their array are to be freed, also after an error. */
+zest_status zest_safetensors_shards(const char *path, const char *folder, char ***names, size_t *count,
+                                    zest_error *error);
+
 void zest_safetensors_close(zest_safetensors *file);
 
 /* Tensors in the order of their data, shard by shard. */

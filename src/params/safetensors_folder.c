@@ -102,18 +102,45 @@ static zest_status join_shards(index_reader *r, zest_safetensors *model) {
     return ZEST_OK;
 }
 
-static zest_status follow_index(index_reader *r, const char *path, zest_safetensors *model) {
+/* Parses an index and lists its shards. *index owns the texts. */
+static zest_status read_index(index_reader *r, const char *path, json_t **index) {
     zest_buffer text = {0};
-    json_t *index = NULL;
     zest_status status = zest_file_read(path, INDEX_LIMIT, &text, r->error);
-    if (!status) status = zest_json_parse(text.data, text.size, path, &index, r->error);
-    r->weight_map = json_object_get(index, "weight_map");
+    if (!status) status = zest_json_parse(text.data, text.size, path, index, r->error);
+    r->weight_map = json_object_get(*index, "weight_map");
     if (!status) status = list_shards(r);
+    zest_buffer_free(&text);
+    return status;
+}
+
+static zest_status follow_index(index_reader *r, const char *path, zest_safetensors *model) {
+    json_t *index = NULL;
+    zest_status status = read_index(r, path, &index);
     if (!status) status = open_shards(r, model);
     if (!status) status = join_shards(r, model);
     json_decref(index);
-    zest_buffer_free(&text);
     free(r->names);
+    return status;
+}
+
+zest_status zest_safetensors_shards(const char *path, const char *folder, char ***names, size_t *count,
+                                    zest_error *error) {
+    index_reader r = {.folder = folder, .error = error};
+    json_t *index = NULL;
+    *names = NULL;
+    *count = 0;
+    zest_status status = read_index(&r, path, &index);
+    if (!status) *names = calloc(r.name_count, sizeof **names);
+    if (!status && !*names) status = zest_error_memory(error, path, r.name_count * sizeof **names);
+    while (!status && *count < r.name_count) {
+        (*names)[*count] = strdup(r.names[*count]);
+        if (!(*names)[*count])
+            status = zest_error_memory(error, path, strlen(r.names[*count]));
+        else
+            ++*count;
+    }
+    json_decref(index);
+    free(r.names);
     return status;
 }
 

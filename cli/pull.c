@@ -1,0 +1,110 @@
+/* zest pull: a model from the Hugging Face Hub. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "hub/hub.h"
+
+typedef struct {
+    zest_progress progress;
+    volatile sig_atomic_t *interrupted;
+    size_t index; /* of the file that is shown */
+} watch;
+
+static int on_progress(const zest_hub_progress *p, void *user) {
+    watch *w = user;
+    /* bytes that were there already must not make the rest look quick */
+    if (p->received == 0) zest_progress_stage(&w->progress, "pull", "bytes", (double)p->done);
+    if (zest_progress_due(&w->progress) && p->total) {
+        char note[320];
+        snprintf(note, sizeof note, "%s", p->note ? p->note : p->file);
+        zest_progress_update(&w->progress, (double)p->done, (double)p->total, note);
+    }
+    return *w->interrupted != 0;
+}
+
+static int print_json(const zest_options *options, const zest_hub_pulled *pulled) {
+    json_t *files = json_array();
+    for (size_t i = 0; i < pulled->count; i++)
+        json_array_append_new(files,
+                              json_pack("{s:s, s:I, s:s}", "name", pulled->files[i].name, "size",
+                                        (json_int_t)pulled->files[i].size, "hash", pulled->files[i].hash));
+    const char *revision = zest_options_text(options, ZEST_OPTION_REVISION);
+    return zest_output_json(json_pack("{s:s, s:s, s:s, s:I, s:o}", "folder", pulled->folder, "revision",
+                                      revision, "commit", pulled->commit, "received_bytes",
+                                      (json_int_t)pulled->received, "files", files));
+}
+
+static int print(const zest_options *options, const char *repo, const zest_hub_pulled *pulled) {
+    const char *revision = zest_options_text(options, ZEST_OPTION_REVISION),
+               *out = zest_options_text(options, ZEST_OPTION_OUT);
+    uint64_t size = 0;
+    for (size_t i = 0; i < pulled->count; i++) size += pulled->files[i].size;
+    printf("%s at %s\n", repo, pulled->commit);
+    if (pulled->count)
+        printf("files   %zu, %.1f MiB (%.1f MiB downloaded)\n", pulled->count, (double)size / 1048576,
+               (double)pulled->received / 1048576);
+    printf("folder  %s\n", pulled->folder);
+    if (!*out)
+        printf("use it  --model %s%s%s\n", repo, strcmp(revision, "main") ? "@" : "",
+               strcmp(revision, "main") ? revision : "");
+    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
+                          : ZEST_EXIT_OK;
+}
+
+static int run(const zest_options *options, char **words, int count) {
+    (void)count;
+    zest_error error = {0};
+    zest_hub_pulled pulled;
+    watch w = {.interrupted = zest_interrupt_catch()};
+    zest_hub_request request = {.repo = words[0],
+                                .revision = zest_options_text(options, ZEST_OPTION_REVISION),
+                                .out = zest_options_text(options, ZEST_OPTION_OUT),
+                                .file = zest_options_text(options, ZEST_OPTION_FILE),
+                                .progress = on_progress,
+                                .user = &w};
+    zest_progress_begin(&w.progress, "pull", "bytes", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    zest_status status = zest_hub_pull(&request, &pulled, &error);
+    zest_progress_end(&w.progress);
+    int code = status                                          ? zest_output_fail(status, error.message)
+               : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(options, &pulled)
+                                                               : print(options, words[0], &pulled);
+    zest_hub_pulled_free(&pulled);
+    return code;
+}
+
+const zest_command zest_command_pull = {
+    .name = "pull",
+    .words = "ORG/NAME",
+    .least = 1,
+    .most = 1,
+    .summary = "download a model from the Hugging Face Hub",
+    .description =
+        "Downloads what zest needs of a model: config.json, the safetensors, the tokenizer's files. Sizes "
+        "and "
+        "hashes are checked. After Ctrl-C, a kill or a lost connection the same command goes on where it "
+        "was.\n\n"
+        "The files go into the cache that Python's huggingface_hub uses (HF_HUB_CACHE, or hub/ in HF_HOME, "
+        "which "
+        "is ~/.cache/huggingface by default): each finds what the other downloaded. Every command then takes "
+        "ORG/NAME as a model, or ORG/NAME@REVISION for another revision than main. --out DIR makes a plain "
+        "folder instead.\n\n"
+        "A GGUF file is taken by its name with --file. PyTorch's .bin is not read: the message has the "
+        "command "
+        "that converts it.\n\n"
+        "Gated and private models need a token: HF_TOKEN, or the file that `hf auth login` writes. "
+        "HF_ENDPOINT "
+        "chooses a mirror, HF_HUB_OFFLINE=1 forbids downloads, HF_HUB_DOWNLOAD_TIMEOUT is the number of "
+        "seconds "
+        "without data after which a request is sent again (30).",
+    .examples =
+        "zest pull FacebookAI/roberta-base\tthen: zest train --model FacebookAI/roberta-base ...\n"
+        "zest pull HuggingFaceTB/SmolLM2-135M --revision main --out smollm2\tinto a folder\n"
+        "zest pull unsloth/SmolLM2-135M-Instruct-GGUF --file SmolLM2-135M-Instruct-Q8_0.gguf\tone GGUF file",
+    .defaults = "",
+    .users = ZEST_FOR_PULL,
+    .run = run,
+};
