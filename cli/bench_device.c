@@ -85,7 +85,7 @@ static zest_status measure(zest_bench_job *b, figures *f, zest_error *error) {
     return status;
 }
 
-static int report(const zest_options *options, const zest_bench_job *b, const figures *f) {
+static void print_figures(const zest_options *options, const zest_bench_job *b, const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
     const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     double normals = (double)b->stepper.tilt.k * (double)b->model->params.dimension;
@@ -106,7 +106,11 @@ static int report(const zest_options *options, const zest_bench_job *b, const fi
         f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_TIME_UPDATE] / 1e9,
         (double)f->peak / 1048576, (double)f->budget.bytes / 1048576, (double)b->model->arena_size / 1048576,
         f->budget.live);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+}
+
+static int print_json(const zest_options *options, const zest_bench_job *b, const figures *f) {
+    const zest_device *device = zest_model_runner_device(b->runner);
+    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, s:f, "
         "s:f, s:f, "
@@ -134,7 +138,13 @@ int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {
         zest_device *device = zest_model_runner_device(b.runner);
         if (device->operations->device->ceiling(device, &f.ceiling)) status = wrong(device, &error);
     }
-    int code = status ? zest_output_fail(status, error.message) : report(options, &b, &f);
+    int code = ZEST_EXIT_OK;
+    if (status)
+        code = zest_output_fail(status, error.message);
+    else if (zest_options_whole(options, ZEST_OPTION_JSON))
+        code = print_json(options, &b, &f);
+    else
+        print_figures(options, &b, &f);
     zest_bench_discard(&b);
     return code;
 }

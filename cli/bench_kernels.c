@@ -30,6 +30,7 @@ typedef struct {
     zest_compute compute;
     double ceiling;
     size_t rows;
+    int json; /* nothing but the result is printed */
     json_t *results;
 } setting;
 
@@ -63,14 +64,15 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
     job.perturbation = (zest_perturbation){.seed = 1, .scale = {1e-3f, -1e-3f}, .lanes = 2};
     BEST_OF(pair, s->operations->linear(&job, s->threads, &s->scratch));
     free(half);
-    printf("%6zu x %5zu x %5zu   %8.1f GFLOP/s  %5.1f %%      pair with noise %8.1f GFLOP/s  %5.1f %%\n",
-           s->rows, n, k, work / alone / 1e9, 100 * work / alone / s->ceiling, 2 * work / pair / 1e9,
-           200 * work / pair / s->ceiling);
-    json_array_append_new(
-        s->results, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "rows", (json_int_t)s->rows, "outputs",
-                              (json_int_t)n, "inputs", (json_int_t)k, "flops_per_second", work / alone,
-                              "ceiling_fraction", work / alone / s->ceiling, "pair_flops_per_second",
-                              2 * work / pair, "pair_ceiling_fraction", 2 * work / pair / s->ceiling));
+    if (!s->json)
+        printf("%6zu x %5zu x %5zu   %8.1f GFLOP/s  %5.1f %%      pair with noise %8.1f GFLOP/s  %5.1f %%\n",
+               s->rows, n, k, work / alone / 1e9, 100 * work / alone / s->ceiling, 2 * work / pair / 1e9,
+               200 * work / pair / s->ceiling);
+    zest_output_append(
+        &s->results, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "rows", (json_int_t)s->rows, "outputs",
+                               (json_int_t)n, "inputs", (json_int_t)k, "flops_per_second", work / alone,
+                               "ceiling_fraction", work / alone / s->ceiling, "pair_flops_per_second",
+                               2 * work / pair, "pair_ceiling_fraction", 2 * work / pair / s->ceiling));
     return 0;
 }
 
@@ -90,11 +92,13 @@ static setting make_setting(const zest_options *options, zest_cpu cpu) {
                  .operations = zest_forward_for(cpu),
                  .threads = zest_bench_threads(options),
                  .compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
+                 .json = (int)zest_options_whole(options, ZEST_OPTION_JSON),
                  .results = json_array()};
     s.ceiling = zest_ceiling_measure(cpu, s.compute, s.threads);
-    printf("%s, %s, compute %s, %d threads; ceiling %.1f GFLOP/s\n",
-           zest_options_text(options, ZEST_OPTION_SHAPE), zest_cpu_name(cpu),
-           zest_options_text(options, ZEST_OPTION_COMPUTE), s.threads, s.ceiling / 1e9);
+    if (!s.json)
+        printf("%s, %s, compute %s, %d threads; ceiling %.1f GFLOP/s\n",
+               zest_options_text(options, ZEST_OPTION_SHAPE), zest_cpu_name(cpu),
+               zest_options_text(options, ZEST_OPTION_COMPUTE), s.threads, s.ceiling / 1e9);
     return s;
 }
 
@@ -105,7 +109,7 @@ static int finish(setting *s, const zest_options *options, const char *name, zes
         json_decref(s->results);
         return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the benchmark");
     }
-    if (zest_options_whole(options, ZEST_OPTION_JSON))
+    if (s->json)
         return zest_output_json(json_pack(
             "{s:s, s:s, s:s, s:i, s:f, s:f, s:o}", "bench", name, "shape",
             zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu), "threads", s->threads,
@@ -143,11 +147,12 @@ static int time_attention(setting *s, zest_attention *job, double work, double *
     double seconds;
     BEST_OF(seconds, s->operations->attention(job, s->threads, &s->scratch));
     *fraction = work / seconds / s->ceiling;
-    printf("%zu sequences, %zu heads of %zu, %s: %.3f ms, %.1f GFLOP/s, %.1f %% of the ceiling\n",
-           job->sequences, job->heads, job->head_size, job->causal ? "causal" : "not causal", 1e3 * seconds,
-           work / seconds / 1e9, 100 * *fraction);
-    json_array_append_new(s->results,
-                          json_pack("{s:f, s:f}", "seconds", seconds, "flops_per_second", work / seconds));
+    if (!s->json)
+        printf("%zu sequences, %zu heads of %zu, %s: %.3f ms, %.1f GFLOP/s, %.1f %% of the ceiling\n",
+               job->sequences, job->heads, job->head_size, job->causal ? "causal" : "not causal",
+               1e3 * seconds, work / seconds / 1e9, 100 * *fraction);
+    zest_output_append(&s->results,
+                       json_pack("{s:f, s:f}", "seconds", seconds, "flops_per_second", work / seconds));
     return 0;
 }
 

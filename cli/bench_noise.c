@@ -44,14 +44,16 @@ static size_t time_levels(zest_cpu most, uint64_t seed, speed *levels) {
 int zest_bench_noise(const zest_options *options, zest_cpu cpu) {
     speed levels[ZEST_CPU_COUNT];
     size_t count = time_levels(cpu, zest_options_whole(options, ZEST_OPTION_SEED), levels);
-    printf("%-8s %14s %14s   one thread, in the first cache\n", "cpu", "ns a normal", "ns a sign");
-    for (size_t i = 0; i < count; i++)
-        printf("%-8s %14.3f %14.3f\n", levels[i].cpu, levels[i].normal, levels[i].sign);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) {
+        printf("%-8s %14s %14s   one thread, in the first cache\n", "cpu", "ns a normal", "ns a sign");
+        for (size_t i = 0; i < count; i++)
+            printf("%-8s %14.3f %14.3f\n", levels[i].cpu, levels[i].normal, levels[i].sign);
+        return ZEST_EXIT_OK;
+    }
     json_t *all = json_object();
     for (size_t i = 0; i < count; i++)
-        json_object_set_new(
-            all, levels[i].cpu,
+        zest_output_set(
+            &all, levels[i].cpu,
             json_pack("{s:f, s:f}", "ns_per_normal", levels[i].normal, "ns_per_sign", levels[i].sign));
     return zest_output_json(json_pack("{s:s, s:s, s:f, s:f, s:o}", "bench", "noise", "cpu", levels[0].cpu,
                                       "ns_per_normal", levels[0].normal, "ns_per_sign", levels[0].sign,
@@ -80,9 +82,12 @@ int zest_bench_update(const zest_options *options, zest_cpu cpu) {
         if (round && each < best) best = each; /* the first round touches the pages */
     }
     free(x);
-    printf("update   %.3f ns an element with k = %d (%.3f ns a normal), %zu floats, threads %d (0: all)\n",
-           best, DIRECTIONS, best / DIRECTIONS, n, threads);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) {
+        printf(
+            "update   %.3f ns an element with k = %d (%.3f ns a normal), %zu floats, threads %d (0: all)\n",
+            best, DIRECTIONS, best / DIRECTIONS, n, threads);
+        return ZEST_EXIT_OK;
+    }
     return zest_output_json(json_pack("{s:s, s:s, s:f, s:i, s:i}", "bench", "update", "cpu",
                                       zest_cpu_name(cpu), "ns_per_element", best, "k", DIRECTIONS, "threads",
                                       threads));

@@ -168,8 +168,8 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (size_t)usage.ru_maxrss * 1024;
 }
 
-static int report(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling,
-                  zest_cpu cpu) {
+static void print_figures(const zest_options *options, const zest_bench_job *b, const times *t,
+                          double ceiling, zest_cpu cpu) {
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
@@ -180,7 +180,11 @@ static int report(const zest_options *options, const zest_bench_job *b, const ti
     printf("%.1f GFLOP in all, %.1f GFLOP/s; ceiling %.1f: %.1f %%; peak memory %.1f MiB, weights %.1f MiB\n",
            t->operations / 1e9, t->operations / t->total / 1e9, ceiling / 1e9, 100 * fraction,
            (double)peak_bytes() / 1048576, (double)b->model->arena_size / 1048576);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
+}
+
+static int print_json(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling,
+                      zest_cpu cpu) {
+    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu),
@@ -246,7 +250,10 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
         code = zest_output_fail(status, error.message);
     } else {
         ceiling = fmax(ceiling, zest_ceiling_measure(cpu, compute, zest_bench_threads(options)));
-        code = report(options, &b, &best, ceiling, cpu);
+        if (zest_options_whole(options, ZEST_OPTION_JSON))
+            code = print_json(options, &b, &best, ceiling, cpu);
+        else
+            print_figures(options, &b, &best, ceiling, cpu);
     }
     zest_bench_discard(&b);
     return code;

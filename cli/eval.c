@@ -17,6 +17,7 @@ static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data,
                         (int)zest_options_whole(&subject->options, ZEST_OPTION_QUIET));
     zest_progress_callback watch = zest_progress_sink(&progress);
     const zest_examples *examples = &data->parts[part];
+    data->recorded = &subject->inputs;
     zest_status status = zest_load_data(data, &subject->options, &subject->loaded, 1u << part, error);
     if (!status && !examples->count)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -36,17 +37,16 @@ static int report(const zest_options *options, const zest_subject *subject, cons
     const char *split = zest_options_text(options, ZEST_OPTION_SPLIT);
     if (zest_options_whole(options, ZEST_OPTION_JSON)) {
         json_t *object = zest_metrics_json(m);
-        json_object_set_new(object, "task", json_string(task->name));
-        json_object_set_new(object, "split", json_string(split));
-        json_object_set_new(object, "metric", json_string(zest_metric_name(task->metric)));
-        if (subject->is_run) json_object_set_new(object, "step", json_integer((json_int_t)subject->step));
-        json_object_set_new(object, "seconds", json_real(seconds));
+        zest_output_set(&object, "task", zest_output_string(task->name));
+        zest_output_set(&object, "split", json_string(split));
+        zest_output_set(&object, "metric", json_string(zest_metric_name(task->metric)));
+        if (subject->is_run) zest_output_set(&object, "step", json_integer((json_int_t)subject->step));
+        zest_output_set(&object, "seconds", json_real(seconds));
         return zest_output_json(object);
     }
-    if (subject->is_run) printf("%s, step %llu\n", task->name, (unsigned long long)subject->step);
+    if (subject->is_run) zest_output_print("%s, step %llu\n", task->name, (unsigned long long)subject->step);
     zest_metrics_print(split, zest_metric_name(task->metric), m, stdout);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    return ZEST_EXIT_OK;
 }
 
 static int run(const zest_options *options, char **words, int count) {

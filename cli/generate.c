@@ -11,22 +11,41 @@
 /* Prompts behind each other, as a batch wants them. */
 typedef struct {
     uint32_t *tokens, *starts;
-    size_t count;
+    size_t count, *line;
 } prompts;
 
-static zest_status encode(const zest_loaded *m, const zest_cli_lines *lines, prompts *p, zest_error *error) {
+/* What zest_generate_greedy would refuse for all of them. */
+static zest_status check(const zest_loaded *m, size_t count, zest_error *error) {
+    size_t most = m->model->is.positions;
+    if (count && count <= most) return ZEST_OK;
+    return count ? zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                  "the prompt has %zu tokens, and the model reads at most %zu", count, most)
+                 : zest_error_set(error, ZEST_ERROR_ARGUMENT, "the prompt has no token");
+}
+
+/* Prompts that are refused are left out of the batch; p->line says which line each of the others is. */
+static zest_status encode(const zest_loaded *m, zest_lines *lines, prompts *p, json_t **results,
+                          zest_error *error) {
     zest_ids ids = {0};
     zest_status status = ZEST_OK;
-    p->count = lines->count;
     p->starts = calloc(lines->count + 1, sizeof *p->starts);
-    if (!p->starts) return zest_error_memory(error, "the prompts", lines->count * sizeof *p->starts);
-    for (size_t i = 0; i < lines->count && !status; i++) {
+    p->line = calloc(lines->count + 1, sizeof *p->line);
+    if (!p->starts || !p->line)
+        return zest_error_memory(error, "the prompts", lines->count * sizeof *p->starts);
+    for (size_t i = 0; i < lines->count; i++) {
+        size_t first = ids.count;
         status = zest_tokenizer_encode(m->tokenizer, lines->text[i], strlen(lines->text[i]),
                                        ZEST_ENCODE_TEMPLATE, &ids, error);
-        p->starts[i + 1] = (uint32_t)ids.count;
-        if (!status && p->starts[i + 1] == p->starts[i])
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "prompt %zu has no token", i + 1);
+        if (!status) status = check(m, ids.count - first, error);
+        if (status) {
+            zest_lines_refuse(lines, i, error->message, results);
+            ids.count = first;
+        } else {
+            p->line[p->count++] = i;
+            p->starts[p->count] = (uint32_t)ids.count;
+        }
     }
+    status = ZEST_OK;
     p->tokens = malloc((ids.count + 1) * sizeof *p->tokens);
     if (!status && !p->tokens)
         status = zest_error_memory(error, "the prompts", ids.count * sizeof *p->tokens);
@@ -37,7 +56,7 @@ static zest_status encode(const zest_loaded *m, const zest_cli_lines *lines, pro
 
 /* The prompt as it was given, and what its tokens and the new ones say beyond it. */
 static zest_status print_one(const zest_loaded *m, const char *prompt, const uint32_t *prompt_tokens,
-                             size_t prompt_count, const uint32_t *tokens, size_t count, json_t *results,
+                             size_t prompt_count, const uint32_t *tokens, size_t count, json_t **results,
                              zest_error *error) {
     zest_buffer text = {0};
     size_t all = prompt_count + count;
@@ -49,17 +68,17 @@ static zest_status print_one(const zest_loaded *m, const char *prompt, const uin
             : zest_error_memory(error, "the tokens", all * sizeof *ids);
     const char *shown = text.data ? text.data : "";
     if (!status && results)
-        json_array_append_new(results, json_pack("{s:s, s:s, s:I}", "prompt", prompt, "text", shown, "tokens",
-                                                 (json_int_t)count));
+        zest_output_append(results, json_pack("{s:o, s:o, s:I}", "prompt", zest_output_string(prompt), "text",
+                                              zest_output_string(shown), "tokens", (json_int_t)count));
     else if (!status)
-        printf("%s%s\n", prompt, shown);
+        zest_output_print("%s%s\n", prompt, shown);
     zest_buffer_free(&text);
     free(ids);
     return status;
 }
 
-static zest_status generate(const zest_loaded *m, const zest_options *options, const zest_cli_lines *lines,
-                            json_t *results, zest_error *error) {
+static zest_status generate(const zest_loaded *m, const zest_options *options, zest_lines *lines,
+                            json_t **results, zest_error *error) {
     prompts p = {0};
     int32_t end = zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_EOS);
     uint32_t stop = (uint32_t)end;
@@ -73,21 +92,23 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, c
     if (!m->model->is.causal)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a %s model fills masks, it does not continue text",
                               m->model->is.family);
-    zest_status status = encode(m, lines, &p, error);
-    uint32_t *tokens = malloc(lines->count * how.most * sizeof *tokens);
-    size_t *counts = malloc(lines->count * sizeof *counts);
+    zest_status status = encode(m, lines, &p, results, error);
+    uint32_t *tokens = malloc((p.count * how.most + 1) * sizeof *tokens);
+    size_t *counts = malloc((p.count + 1) * sizeof *counts);
     if (!status && (!tokens || !counts))
-        status = zest_error_memory(error, "the new tokens", lines->count * how.most * sizeof *tokens);
+        status = zest_error_memory(error, "the new tokens", p.count * how.most * sizeof *tokens);
     zest_model_batch batch = {.tokens = p.tokens, .starts = p.starts, .sequences = p.count};
-    if (!status) status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
+    if (!status && p.count)
+        status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
     zest_progress_end(&progress);
-    for (size_t i = 0; i < lines->count && !status; i++)
-        status = print_one(m, lines->text[i], p.tokens + p.starts[i], p.starts[i + 1] - p.starts[i],
+    for (size_t i = 0; i < p.count && !status; i++)
+        status = print_one(m, lines->text[p.line[i]], p.tokens + p.starts[i], p.starts[i + 1] - p.starts[i],
                            tokens + i * how.most, counts[i], results, error);
     free(tokens);
     free(counts);
     free(p.tokens);
     free(p.starts);
+    free(p.line);
     return status;
 }
 

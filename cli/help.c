@@ -94,7 +94,7 @@ static void examples(const zest_command *command, zest_buffer *out, const char *
 void zest_help_command(const zest_command *command, zest_buffer *out) {
     zest_options options;
     zest_options_init(&options);
-    zest_options_preset(&options, command->defaults, NULL);
+    if (zest_options_preset(&options, command->defaults, NULL)) out->failed = 1;
     zest_buffer_text(out, "Usage: ");
     usage(command, out);
     zest_buffer_text(out, "\n\n");
@@ -163,12 +163,13 @@ static void roff_paragraphs(zest_buffer *out, const char *text) {
 static void roff_command(zest_buffer *out, const zest_command *command) {
     zest_options options;
     zest_options_init(&options);
-    zest_options_preset(&options, command->defaults, NULL);
+    if (zest_options_preset(&options, command->defaults, NULL)) out->failed = 1;
     zest_buffer line = {0};
     usage(command, &line);
     zest_buffer_text(out, ".SS ");
     roff(out, line.data ? line.data : "");
     zest_buffer_text(out, "\n");
+    out->failed |= line.failed;
     zest_buffer_free(&line);
     roff_paragraphs(out, command->description);
     for (int s = 0; s < SECTIONS; s++)
@@ -187,6 +188,7 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
             option_tail(&tail, row, fallback(&options, (zest_option_id)id));
             roff(out, tail.data ? tail.data : "");
             zest_buffer_text(out, "\n");
+            out->failed |= tail.failed;
             zest_buffer_free(&tail);
         }
     if (*command->examples) {
@@ -196,6 +198,7 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
         zest_buffer_text(out, ".PP\n.nf\n");
         roff(out, shown.data ? shown.data : "");
         zest_buffer_text(out, ".fi\n");
+        out->failed |= shown.failed;
         zest_buffer_free(&shown);
     }
     zest_options_free(&options);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/choose_t.h"
 #include "cli/model.h"
@@ -58,9 +59,9 @@ static course follow_log(const zest_log *log) {
 
 static json_t *eval_json(const zest_log_eval *e) {
     json_t *object = json_pack("{s:I, s:I}", "step", (json_int_t)e->step, "n", (json_int_t)e->n);
-    json_object_set_new(object, "value", zest_output_real(e->value));
-    json_object_set_new(object, "low", zest_output_real(e->low));
-    json_object_set_new(object, "high", zest_output_real(e->high));
+    zest_output_set(&object, "value", zest_output_real(e->value));
+    zest_output_set(&object, "low", zest_output_real(e->low));
+    zest_output_set(&object, "high", zest_output_real(e->high));
     return object;
 }
 
@@ -74,21 +75,21 @@ static const zest_log_eval *best_eval(const zest_log *log) {
 
 static const char *state_of(const zest_log *log) { return log->end ? log->end->reason : "not finished"; }
 
-static void add_memory(json_t *object, const zest_log_end *end) {
-    if (end->peak_bytes) json_object_set_new(object, "peak_bytes", json_integer((json_int_t)end->peak_bytes));
+static void add_memory(json_t **object, const zest_log_end *end) {
+    if (end->peak_bytes) zest_output_set(object, "peak_bytes", json_integer((json_int_t)end->peak_bytes));
     if (end->device_peak_bytes)
-        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)end->device_peak_bytes));
+        zest_output_set(object, "device_peak_bytes", json_integer((json_int_t)end->device_peak_bytes));
 }
 
 /* What the log of a training run adds. */
-static void add_training(json_t *object, const zest_log *log) {
+static void add_training(json_t **object, const zest_log *log) {
     const zest_log_start *start = &log->starts[log->start_count - 1];
     const zest_log_eval *best = best_eval(log);
-    json_object_set_new(object, "state", json_string(state_of(log)));
-    json_object_set_new(object, "task", json_string(start->task.name ? start->task.name : ""));
-    json_object_set_new(object, "metric", json_string(start->task.metric ? start->task.metric : ""));
-    if (best) json_object_set_new(object, "dev", eval_json(best));
-    if (log->end && log->end->test.n) json_object_set_new(object, "test", eval_json(&log->end->test));
+    zest_output_set(object, "state", json_string(state_of(log)));
+    zest_output_set(object, "task", json_string(start->task.name ? start->task.name : ""));
+    zest_output_set(object, "metric", json_string(start->task.metric ? start->task.metric : ""));
+    if (best) zest_output_set(object, "dev", eval_json(best));
+    if (log->end && log->end->test.n) zest_output_set(object, "test", eval_json(&log->end->test));
     if (log->end) add_memory(object, log->end);
 }
 
@@ -99,104 +100,122 @@ static json_t *advice_json(const zest_tilt_advice *a) {
                      zest_output_real(a->high));
 }
 
-static int print_json(zest_journal *journal, const course *c, const zest_log *log) {
+static int print_json(zest_journal *journal, const course *c, const zest_log *log,
+                      const zest_tilt_advice *advice) {
     zest_option option;
-    zest_tilt_advice advice;
     json_t *options = json_object();
     for (size_t i = 0; zest_tuner_option(i, &option); i++)
-        json_object_set_new(options, option.name, json_string(zest_journal_option(journal, option.name)));
+        zest_output_set(&options, option.name, zest_output_string(zest_journal_option(journal, option.name)));
     json_t *object =
         json_pack("{s:I, s:I, s:s, s:I, s:o, s:o, s:o, s:I, s:o}", "steps", (json_int_t)c->steps, "dimension",
                   (json_int_t)zest_journal_dimension(journal), "type", zest_dtype_name(journal->dtype),
                   "torn_bytes", (json_int_t)zest_journal_torn(journal), "first_loss",
                   zest_output_real(c->first), "last_loss", zest_output_real(c->last), "best_loss",
                   zest_output_real(c->best), "best_step", (json_int_t)c->best_step, "options", options);
-    if (object && log->start_count) add_training(object, log);
-    if (!zest_choose_t_journal(journal, &advice, NULL) && advice.steps)
-        json_object_set_new(object, "tilt", advice_json(&advice));
+    if (log->start_count) add_training(&object, log);
+    if (advice->steps) zest_output_set(&object, "tilt", advice_json(advice));
     return zest_output_json(object);
 }
 
-static void print_eval(const char *part, const char *metric, const zest_log_eval *e, int with_step) {
-    printf("%s%s %.4f", part, metric, e->value);
-    if (isfinite(e->low)) printf(" (%.4f to %.4f)", e->low, e->high);
-    if (isfinite(e->perplexity)) printf(", perplexity %.2f", e->perplexity);
-    if (with_step) printf(" at step %llu", (unsigned long long)e->step);
-    printf("\n");
+static void print_eval(zest_buffer *out, const char *part, const char *metric, const zest_log_eval *e,
+                       int with_step) {
+    zest_buffer_format(out, "%s%s %.4f", part, metric, e->value);
+    if (isfinite(e->low)) zest_buffer_format(out, " (%.4f to %.4f)", e->low, e->high);
+    if (isfinite(e->perplexity)) zest_buffer_format(out, ", perplexity %.2f", e->perplexity);
+    if (with_step) zest_buffer_format(out, " at step %llu", (unsigned long long)e->step);
+    zest_buffer_format(out, "\n");
 }
 
 static double mebibytes(uint64_t bytes) { return (double)bytes / 1048576; }
 
-static void print_memory(const zest_log_end *end) {
+static void print_memory(zest_buffer *out, const zest_log_end *end) {
     if (!end->peak_bytes) return;
-    printf("memory     %.1f MiB at most", mebibytes(end->peak_bytes));
-    if (end->device_peak_bytes) printf(", and %.1f MiB of the GPU's", mebibytes(end->device_peak_bytes));
-    printf("\n");
+    zest_buffer_format(out, "memory     %.1f MiB at most", mebibytes(end->peak_bytes));
+    if (end->device_peak_bytes)
+        zest_buffer_format(out, ", and %.1f MiB of the GPU's", mebibytes(end->device_peak_bytes));
+    zest_buffer_format(out, "\n");
 }
 
-static void print_training(const zest_log *log) {
+static void print_training(zest_buffer *out, const zest_log *log) {
     const zest_log_start *start = &log->starts[log->start_count - 1];
     const zest_log_eval *best = best_eval(log);
-    printf("task       %s: %llu examples to train on, %llu dev, %llu test\n", start->task.name,
-           (unsigned long long)start->train, (unsigned long long)start->dev, (unsigned long long)start->test);
-    printf("model      %s, %llu parameters (%llu trained), %s\n", start->model.family,
-           (unsigned long long)start->model.parameters, (unsigned long long)start->model.trained,
-           start->model.weights);
-    printf("state      %s\n", state_of(log));
-    if (best) print_eval("best dev   ", start->task.metric, best, 1);
-    if (log->end && log->end->test.n) print_eval("test       ", start->task.metric, &log->end->test, 0);
-    if (log->end) print_memory(log->end);
+    zest_buffer_format(out, "task       %s: %llu examples to train on, %llu dev, %llu test\n",
+                       start->task.name, (unsigned long long)start->train, (unsigned long long)start->dev,
+                       (unsigned long long)start->test);
+    zest_buffer_format(out, "model      %s, %llu parameters (%llu trained), %s\n", start->model.family,
+                       (unsigned long long)start->model.parameters, (unsigned long long)start->model.trained,
+                       start->model.weights);
+    zest_buffer_format(out, "state      %s\n", state_of(log));
+    if (best) print_eval(out, "best dev   ", start->task.metric, best, 1);
+    if (log->end && log->end->test.n) print_eval(out, "test       ", start->task.metric, &log->end->test, 0);
+    if (log->end) print_memory(out, log->end);
 }
 
-static void print_advice(zest_journal *journal) {
-    zest_tilt_advice advice;
-    zest_buffer text = {0};
-    if (zest_choose_t_journal(journal, &advice, NULL) || !advice.steps) return;
-    zest_choose_t_text(&advice, &text);
-    if (!text.failed) printf("tilt       %s\n", text.data);
-    zest_buffer_free(&text);
-}
-
-static int print_text(zest_journal *journal, const course *c, const zest_log *log) {
-    printf("steps      %llu\n", (unsigned long long)c->steps);
-    printf("dimension  %llu (%s)\n", (unsigned long long)zest_journal_dimension(journal),
-           zest_dtype_name(journal->dtype));
-    if (log->start_count) print_training(log);
-    if (zest_journal_torn(journal))
-        printf("torn       %llu bytes behind the last whole record; resuming cuts them off\n",
-               (unsigned long long)zest_journal_torn(journal));
-    if (c->steps)
-        printf("loss       %.6g in the first step, %.6g in the last, %.6g at best (step %llu)\n", c->first,
-               c->last, c->best, (unsigned long long)c->best_step);
-    print_advice(journal);
+static int print_text(zest_journal *journal, const course *c, const zest_log *log,
+                      const zest_tilt_advice *advice) {
     zest_option option;
-    printf("options   ");
+    zest_buffer text = {0}, *out = &text;
+    zest_buffer_format(out, "steps      %llu\n", (unsigned long long)c->steps);
+    zest_buffer_format(out, "dimension  %llu (%s)\n", (unsigned long long)zest_journal_dimension(journal),
+                       zest_dtype_name(journal->dtype));
+    if (log->start_count) print_training(out, log);
+    if (zest_journal_torn(journal))
+        zest_buffer_format(out,
+                           "torn       %llu bytes behind the last whole record; resuming cuts them off\n",
+                           (unsigned long long)zest_journal_torn(journal));
+    if (c->steps)
+        zest_buffer_format(out,
+                           "loss       %.6g in the first step, %.6g in the last, %.6g at best (step %llu)\n",
+                           c->first, c->last, c->best, (unsigned long long)c->best_step);
+    if (advice->steps) {
+        zest_buffer_text(out, "tilt       ");
+        zest_choose_t_text(advice, out);
+        zest_buffer_text(out, "\n");
+    }
+    zest_buffer_text(out, "options   ");
     for (size_t i = 0; zest_tuner_option(i, &option); i++)
         if (strcmp(option.fallback, zest_journal_option(journal, option.name)))
-            printf(" %s=%s", option.name, zest_journal_option(journal, option.name));
-    printf("\n");
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+            zest_buffer_format(out, " %s=%s", option.name, zest_journal_option(journal, option.name));
+    zest_buffer_text(out, "\n");
+    return zest_output_buffer(out);
+}
+
+/* A run that was killed early has no log yet, and a damaged one keeps its journal: both are shown without
+ * what the log says. */
+static zest_status read_log(const zest_folder *folder, zest_log *log, zest_error *error) {
+    if (!zest_folder_is_training(folder) || access(folder->log, F_OK)) return ZEST_OK;
+    zest_status status = zest_log_read(folder->log, log, error);
+    if (status != ZEST_ERROR_FORMAT) return status;
+    zest_output_note("%s; what it holds is left out", error->message);
+    return ZEST_OK;
+}
+
+static int show_run(const zest_options *options, const zest_folder *folder, zest_journal *journal) {
+    zest_error error = {0};
+    zest_log log = {0};
+    zest_tilt_advice advice = {0};
+    zest_status status = read_log(folder, &log, &error);
+    if (!status) status = zest_choose_t_journal(journal, &advice, &error);
+    course c = zest_options_first_order(&journal->options) ? follow_log(&log) : follow(journal);
+    int code = status                                          ? zest_output_fail(status, error.message)
+               : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c, &log, &advice)
+                                                               : print_text(journal, &c, &log, &advice);
+    zest_log_free(&log);
+    return code;
 }
 
 static int run_run(const zest_options *options, const char *path) {
     zest_error error = {0};
     zest_folder folder;
-    zest_log log = {0};
     zest_status status = zest_folder_of(path, &folder, &error);
     if (status) return zest_output_fail(status, error.message);
     zest_ctx *ctx = zest_output_context();
     zest_journal *journal = ctx ? zest_journal_open(ctx, folder.journal) : NULL;
     int code = ZEST_EXIT_FAILURE;
-    if (journal) {
-        if (zest_folder_is_training(&folder) && zest_log_read(folder.log, &log, NULL)) log = (zest_log){0};
-        course c = zest_options_first_order(&journal->options) ? follow_log(&log) : follow(journal);
-        code = zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c, &log)
-                                                             : print_text(journal, &c, &log);
-    } else if (ctx) {
+    if (journal)
+        code = show_run(options, &folder, journal);
+    else if (ctx)
         code = zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));
-    }
-    zest_log_free(&log);
     zest_journal_close(journal);
     zest_ctx_free(ctx);
     zest_folder_free(&folder);
@@ -222,29 +241,34 @@ static int print_model(const zest_options *options, const char *path, const zest
     zest_model_plan plan = zest_model_plan_memory(is, tokens, live && live < k ? live : k);
     size_t operands = operand_bytes(is, tokens), all = model->arena_size + plan.hidden + plan.work + operands;
     const char *type = zest_dtype_name(model->tensors[0].dtype);
-    printf("%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path, is->family,
-           (unsigned long long)model->params.dimension, model->params.count, type,
-           mebibytes(model->arena_size));
-    printf(
+    if (zest_options_whole(options, ZEST_OPTION_JSON))
+        return zest_output_json(json_pack(
+            "{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}", "family",
+            is->family, "parameters", (json_int_t)model->params.dimension, "tensors",
+            (json_int_t)model->params.count, "type", type, "width", (json_int_t)is->width, "layers",
+            (json_int_t)is->layers, "heads", (json_int_t)is->heads, "inner", (json_int_t)is->inner,
+            "vocabulary", (json_int_t)is->vocabulary, "causal", is->causal, "tied", is->tied, "memory",
+            "weights", (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
+            (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
+    zest_buffer text = {0}, *out = &text;
+    zest_buffer_format(out, "%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path,
+                       is->family, (unsigned long long)model->params.dimension, model->params.count, type,
+                       mebibytes(model->arena_size));
+    zest_buffer_format(
+        out,
         "width %zu, %zu layers, %zu heads (%zu for keys) of %zu, inner %zu, vocabulary %zu, %zu positions\n",
         is->width, is->layers, is->heads, is->kv_heads, is->head_size, is->inner, is->vocabulary,
         is->positions);
-    printf("%s, %s positions, %s head\n", is->causal ? "causal" : "masked",
-           is->position_rows ? "learned" : "rotary", is->tied ? "tied" : "separate");
-    printf("a step with batch %zu, %zu tokens in all, k = %zu, %zu pairs live: weights %.1f + hidden states "
-           "%.1f + one layer %.1f + "
-           "operands about %.1f = %.1f MiB\n",
-           batch, tokens, k, live && live < k ? live : k, mebibytes(model->arena_size),
-           mebibytes(plan.hidden), mebibytes(plan.work), mebibytes(operands), mebibytes(all));
-    if (!zest_options_whole(options, ZEST_OPTION_JSON)) return ZEST_EXIT_OK;
-    return zest_output_json(
-        json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}",
-                  "family", is->family, "parameters", (json_int_t)model->params.dimension, "tensors",
-                  (json_int_t)model->params.count, "type", type, "width", (json_int_t)is->width, "layers",
-                  (json_int_t)is->layers, "heads", (json_int_t)is->heads, "inner", (json_int_t)is->inner,
-                  "vocabulary", (json_int_t)is->vocabulary, "causal", is->causal, "tied", is->tied, "memory",
-                  "weights", (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
-                  (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
+    zest_buffer_format(out, "%s, %s positions, %s head\n", is->causal ? "causal" : "masked",
+                       is->position_rows ? "learned" : "rotary", is->tied ? "tied" : "separate");
+    zest_buffer_format(
+        out,
+        "a step with batch %zu, %zu tokens in all, k = %zu, %zu pairs live: weights %.1f + hidden states "
+        "%.1f + one layer %.1f + "
+        "operands about %.1f = %.1f MiB\n",
+        batch, tokens, k, live && live < k ? live : k, mebibytes(model->arena_size), mebibytes(plan.hidden),
+        mebibytes(plan.work), mebibytes(operands), mebibytes(all));
+    return zest_output_buffer(out);
 }
 
 static int run_model(const zest_options *options, const char *path) {

@@ -1,8 +1,11 @@
 /* The program: finds the command, parses its options, runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/arguments.h"
 #include "cli/help.h"
@@ -38,12 +41,6 @@ const zest_command *zest_command_find(const char *name) {
     return NULL;
 }
 
-static int print(zest_buffer *out) {
-    int bad = out->failed || fwrite(out->data, 1, out->size, stdout) != out->size || fflush(stdout);
-    zest_buffer_free(out);
-    return bad ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written") : ZEST_EXIT_OK;
-}
-
 static int unknown_command(const char *name) {
     return zest_output_failf(ZEST_ERROR_ARGUMENT, "no command is called '%s'; `zest --help` lists them",
                              name);
@@ -53,12 +50,17 @@ static int help(const char *name) {
     zest_buffer out = {0};
     if (!name) {
         zest_help_overview(&out);
-        return print(&out);
+        return zest_output_buffer(&out);
     }
     const zest_command *command = zest_command_find(name);
     if (!command) return unknown_command(name);
     zest_help_command(command, &out);
-    return print(&out);
+    return zest_output_buffer(&out);
+}
+
+static int version(void) {
+    printf("zest %s\n", zest_version());
+    return ZEST_EXIT_OK;
 }
 
 /* Runs the command with its models found. */
@@ -83,7 +85,7 @@ static int run(const zest_command *command, int argc, char **argv) {
     int code;
     if (status) {
         code = zest_output_fail(status, error.message);
-        fprintf(stderr, "zest: `zest %s --help` explains\n", command->name);
+        zest_output_note("`zest %s --help` explains", command->name);
     } else if (arguments.help) {
         code = help(command->name);
     } else {
@@ -93,24 +95,34 @@ static int run(const zest_command *command, int argc, char **argv) {
     return code;
 }
 
-int main(int argc, char **argv) {
-    zest_threads_be_polite(argv);
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
+static int dispatch(int argc, char **argv) {
     const char *first = argc > 1 ? argv[1] : NULL;
-    if (!first) {
-        help(NULL);
-        return ZEST_EXIT_USAGE;
-    }
+    if (!first) return help(NULL) ? ZEST_EXIT_FAILURE : ZEST_EXIT_USAGE;
     if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
         return help(argc > 2 ? argv[2] : NULL);
-    if (!strcmp(first, "--version") || !strcmp(first, "version"))
-        return printf("zest %s\n", zest_version()) < 0 ? ZEST_EXIT_FAILURE : ZEST_EXIT_OK;
+    if (!strcmp(first, "--version") || !strcmp(first, "version")) return version();
     if (!strcmp(first, "manual")) {
         zest_buffer out = {0};
         zest_help_manual(&out);
-        return print(&out);
+        return zest_output_buffer(&out);
     }
     const zest_command *command = zest_command_find(first);
     return command ? run(command, argc - 2, argv + 2) : unknown_command(first);
+}
+
+/* A standard stream that was closed is opened such that using it fails; else the next file to be opened, a
+ * journal say, would get its number and the output that was meant for it. */
+static void open_standard_streams(void) {
+    for (int stream = 0; stream <= 2; stream++)
+        if (fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", stream ? O_RDONLY : O_WRONLY) < 0)
+            _exit(ZEST_EXIT_FAILURE);
+}
+
+int main(int argc, char **argv) {
+    open_standard_streams();
+    zest_threads_be_polite(argv);
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
+    return zest_output_finish(dispatch(argc, argv));
 }

@@ -47,8 +47,8 @@ json_t *zest_metrics_json(const zest_metrics *m) {
     if (!m->n) return object;
     name_all(m, all);
     for (size_t i = 0; i < NAMED; i++)
-        if (!isnan(all[i].value)) json_object_set_new(object, all[i].name, zest_output_real(all[i].value));
-    json_object_set_new(object, "low", zest_output_real(m->low));
-    json_object_set_new(object, "high", zest_output_real(m->high));
+        if (!isnan(all[i].value)) zest_output_set(&object, all[i].name, zest_output_real(all[i].value));
+    zest_output_set(&object, "low", zest_output_real(m->low));
+    zest_output_set(&object, "high", zest_output_real(m->high));
     return object;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/number.h"
 #include "base/file.h"
@@ -104,10 +105,9 @@ static int on_step(const zest_step_report *report, void *user) {
 }
 
 static void on_wait(double seconds, void *user) {
-    fprintf(stderr,
-            "zest: no answer from '%s' for %g seconds; does it flush its output, and read its input "
-            "unbuffered?\n",
-            (const char *)user, seconds);
+    zest_output_note("no answer from '%s' for %g seconds; does it flush its output, and read its input "
+                     "unbuffered?",
+                     (const char *)user, seconds);
 }
 
 static zest_status set_options(zest_tuner *tuner, const zest_options *options, int only_given) {
@@ -121,21 +121,24 @@ static zest_status set_options(zest_tuner *tuner, const zest_options *options, i
     return ZEST_OK;
 }
 
-/* A new run folder: everything is on disk before the first evaluation. */
+/* A new run folder: everything is on disk before the first evaluation. The journal comes last: where there is
+ * one, the run has begun and can be resumed; where there is none, it can be started again. */
 static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_options *options, const double *x,
                             size_t n, zest_ctx *ctx, zest_error *error) {
-    zest_status status = zest_file_make_folder(p->folder, error);
     zest_buffer text = {0};
     zest_options_print(options, ZEST_FOR_MINIMIZE, &text);
-    if (!status && !(status = zest_tuner_start_journal(tuner, p->journal)))
-        status = zest_vector_file_write(p->start, x, n, error);
-    else if (status && !*error->message)
-        zest_error_set(error, status, "%s", zest_ctx_error(ctx));
-    if (!status)
-        status = text.failed ? zest_error_memory(error, "options", text.size)
-                             : zest_file_write(p->options, text.data, text.size, error);
+    zest_status status = text.failed ? zest_error_memory(error, "options", text.size) : ZEST_OK;
+    if (!status && !access(p->journal, F_OK))
+        status =
+            zest_error_set(error, ZEST_ERROR_FILE,
+                           "%s: there is a journal already; resume it, or choose another place", p->journal);
+    if (!status) status = zest_file_make_folder(p->folder, error);
+    if (!status) status = zest_vector_file_write(p->start, x, n, error);
+    if (!status) status = zest_file_write(p->options, text.data, text.size, error);
     zest_buffer_free(&text);
-    return status;
+    if (status) return status;
+    status = zest_tuner_start_journal(tuner, p->journal);
+    return status ? zest_error_set(error, status, "%s", zest_ctx_error(ctx)) : ZEST_OK;
 }
 
 static json_t *result_json(const zest_result *r, const double *x, size_t n) {
@@ -145,8 +148,8 @@ static json_t *result_json(const zest_result *r, const double *x, size_t n) {
                                "best_step", (json_int_t)r->best_step, "dropped_pairs",
                                (json_int_t)r->dropped_pairs, "seconds", r->seconds);
     json_t *point = json_array();
-    for (size_t i = 0; object && i < n; i++) json_array_append_new(point, zest_output_real(x[i]));
-    if (object) json_object_set_new(object, "x", point);
+    for (size_t i = 0; object && i < n; i++) zest_output_append(&point, zest_output_real(x[i]));
+    zest_output_set(&object, "x", point);
     return object;
 }
 
@@ -164,9 +167,8 @@ static int report(const zest_options *options, const zest_result *r, const doubl
     printf("x    ");
     for (size_t i = 0; i < n && i < SHOWN; i++) printf(" %.9g", x[i]);
     printf(n > SHOWN ? " ... (%zu in all)\n" : "\n", n);
-    if (p->folder) printf("run   %s\n", p->folder);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    if (p->folder) zest_output_print("run   %s\n", p->folder);
+    return ZEST_EXIT_OK;
 }
 
 /* The options of a run folder, with those given on the command line on top. */
@@ -226,8 +228,8 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
                                                          : zest_ctx_error(ctx);
         code = zest_output_fail(status, why);
         if (p->folder && result.steps)
-            fprintf(stderr, "zest: the run is kept up to step %llu; go on with: zest minimize --resume %s\n",
-                    (unsigned long long)result.steps, p->folder);
+            zest_output_note("the run is kept up to step %llu; go on with: zest minimize --resume %s",
+                             (unsigned long long)result.steps, p->folder);
     } else {
         code = report(options, &result, x, n, p);
     }

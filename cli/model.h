@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/arguments.h"
+#include "cli/lines.h"
 #include "run/load.h"
 
 /* Puts paths in place of the names of pulled models, in --model and where the command takes a MODEL. Files
@@ -16,21 +17,11 @@ zest_status zest_cli_model_find(const zest_command *command, zest_options *optio
 /* Is this path a model rather than a run? */
 int zest_cli_model_is(const char *path);
 
-/* The texts a command works on: the given one, or every line of standard input. To be freed with free_lines.
- */
-typedef struct {
-    char **text;
-    size_t count;
-} zest_cli_lines;
-
-zest_status zest_cli_lines_read(zest_cli_lines *lines, const char *given, zest_error *error);
-void zest_cli_lines_free(zest_cli_lines *lines);
-
 /* A command that does `work` on texts with a model: reads the texts (option `given`, or standard input),
- * opens the model, and prints what work put into results when --json asked for it (else results is NULL, and
- * work prints). */
-typedef zest_status zest_cli_work(const zest_loaded *m, const zest_options *options,
-                                  const zest_cli_lines *lines, json_t *results, zest_error *error);
+ * opens the model, and prints what work put into *results when --json asked for it (else results is NULL, and
+ * work prints). Texts that work refuses make the command fail in the end. */
+typedef zest_status zest_cli_work(const zest_loaded *m, const zest_options *options, zest_lines *lines,
+                                  json_t **results, zest_error *error);
 int zest_cli_model_run(const zest_options *options, const char *path, zest_option_id given,
                        zest_cli_work *work);
 

@@ -1,12 +1,32 @@
 #include "cli/output.h"
 
+#include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/terminal.h"
+#include "text/unicode.h"
+
+/* ---- Messages ---- */
+
+static void say(const char *message) {
+    zest_buffer clean = {0};
+    zest_terminal_clean(message, strlen(message), &clean);
+    fprintf(stderr, "zest: %s\n",
+            clean.failed ? "(not enough memory for the message)"
+            : clean.data ? clean.data
+                         : "");
+    zest_buffer_free(&clean);
+}
 
 int zest_output_fail(zest_status status, const char *message) {
-    fprintf(stderr, "zest: %s\n", message);
+    say(message);
     return status == ZEST_ERROR_ARGUMENT ? ZEST_EXIT_USAGE : ZEST_EXIT_FAILURE;
 }
 
@@ -19,6 +39,110 @@ int zest_output_failf(zest_status status, const char *format, ...) {
     return zest_output_fail(status, message);
 }
 
+void zest_output_note(const char *format, ...) {
+    char message[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    say(message);
+}
+
+void zest_output_notes(const char *lines) {
+    while (*lines) {
+        size_t size = strcspn(lines, "\n");
+        zest_output_note("%.*s", (int)size, lines);
+        lines += size + (lines[size] == '\n');
+    }
+}
+
+/* ---- Results ---- */
+
+static int write_errno;  /* why a write failed, where that is known */
+static int print_failed; /* memory ran out in zest_output_print, whose callers do not look */
+
+int zest_output_buffer(zest_buffer *text) {
+    zest_buffer clean = {0};
+    int terminal = isatty(STDOUT_FILENO);
+    if (terminal && text->data) zest_terminal_clean(text->data, text->size, &clean);
+    const zest_buffer *shown = terminal ? &clean : text;
+    int failed = text->failed || clean.failed;
+    if (!failed && shown->size && fwrite(shown->data, 1, shown->size, stdout) < shown->size)
+        write_errno = errno;
+    zest_buffer_free(&clean);
+    zest_buffer_free(text);
+    return failed ? zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the output") : ZEST_EXIT_OK;
+}
+
+void zest_output_print(const char *format, ...) {
+    zest_buffer text = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    zest_buffer_vformat(&text, format, arguments);
+    va_end(arguments);
+    if (zest_output_buffer(&text)) print_failed = 1;
+}
+
+/* The reader of a pipe is gone: an end, but none to complain about. */
+static int reader_left(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
+}
+
+int zest_output_broken(void) {
+    if (fflush(stdout)) write_errno = errno;
+    return ferror(stdout);
+}
+
+int zest_output_finish(int code) {
+    int bad = ferror(stdout), left = reader_left();
+    if (fflush(stdout)) bad = 1, write_errno = errno;
+    if (!left) left = reader_left();
+    if (!bad && fclose(stdout)) bad = 1, write_errno = errno;
+    if (code || (!bad && !print_failed)) return code;
+    if (bad && !left)
+        zest_output_failf(ZEST_ERROR_FILE, "standard output cannot be written%s%s", write_errno ? ": " : "",
+                          write_errno ? strerror(write_errno) : "");
+    return ZEST_EXIT_FAILURE;
+}
+
+/* ---- JSON ---- */
+
+static void give_up(json_t **to) {
+    json_decref(*to);
+    *to = NULL;
+}
+
+void zest_output_set(json_t **to, const char *key, json_t *value) {
+    if (json_object_set_new(*to, key, value)) give_up(to);
+}
+
+void zest_output_append(json_t **to, json_t *value) {
+    if (json_array_append_new(*to, value)) give_up(to);
+}
+
+json_t *zest_output_real(double number) { return isfinite(number) ? json_real(number) : json_null(); }
+
+json_t *zest_output_string(const char *text) {
+    zest_buffer valid = {0};
+    zest_unicode_repair(text, strlen(text), &valid);
+    json_t *string = valid.failed ? NULL : json_stringn(valid.data ? valid.data : "", valid.size);
+    zest_buffer_free(&valid);
+    return string;
+}
+
+void zest_output_dump(json_t *object, int digits, zest_buffer *out) {
+    zest_json_print(object, JSON_REAL_PRECISION((size_t)digits), out);
+    zest_buffer_text(out, "\n");
+    json_decref(object);
+}
+
+int zest_output_json(json_t *object) {
+    zest_buffer text = {0};
+    zest_output_dump(object, 17, &text);
+    return zest_output_buffer(&text);
+}
+
 zest_ctx *zest_output_context(void) {
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx)
@@ -26,15 +150,4 @@ zest_ctx *zest_output_context(void) {
             ZEST_ERROR_MEMORY,
             "no context: ZEST_CPU may be amx, avx512bf16, avx512, avx2 or plain, or memory is short");
     return ctx;
-}
-
-json_t *zest_output_real(double number) { return isfinite(number) ? json_real(number) : json_null(); }
-
-int zest_output_json(json_t *object) {
-    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(object);
-    if (!text) return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the JSON result");
-    int bad = printf("%s\n", text) < 0 || fflush(stdout);
-    free(text);
-    return bad ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written") : ZEST_EXIT_OK;
 }

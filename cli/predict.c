@@ -30,9 +30,9 @@ static json_t *probabilities(const answers *a, size_t i) {
     for (size_t j = 0; j < count; j++) {
         json_t *value = zest_output_real(exp(scores[j] - most) / sum);
         if (a->task->kind == ZEST_TASK_CLASSES)
-            json_object_set_new(out, a->task->classes[j].label, value);
+            zest_output_set(&out, a->task->classes[j].label, value);
         else
-            json_array_append_new(out, value);
+            zest_output_append(&out, value);
     }
     return out;
 }
@@ -41,38 +41,29 @@ static json_t *line_of(const answers *a, size_t i) {
     const zest_predictions *p = a->predictions;
     json_t *line = json_pack("{s:I}", "row", (json_int_t)a->examples->row[i] + 1);
     if (a->task->kind == ZEST_TASK_TEXT) {
-        json_object_set_new(line, "answer", json_string(p->texts[i]));
+        zest_output_set(&line, "answer", zest_output_string(p->texts[i]));
     } else if (a->task->kind == ZEST_TASK_CLASSES) {
-        json_object_set_new(line, "answer", json_string(a->task->classes[p->choice[i]].label));
+        zest_output_set(&line, "answer", zest_output_string(a->task->classes[p->choice[i]].label));
         if (a->labelled)
-            json_object_set_new(line, "label", json_string(a->task->classes[a->examples->answers[i]].label));
+            zest_output_set(&line, "label",
+                            zest_output_string(a->task->classes[a->examples->answers[i]].label));
     } else {
-        json_object_set_new(line, "answer", json_integer(p->choice[i]));
-        if (a->labelled) json_object_set_new(line, "label", json_integer(a->examples->answers[i]));
+        zest_output_set(&line, "answer", json_integer(p->choice[i]));
+        if (a->labelled) zest_output_set(&line, "label", json_integer(a->examples->answers[i]));
     }
-    if (a->task->kind != ZEST_TASK_TEXT) json_object_set_new(line, "probabilities", probabilities(a, i));
+    if (a->task->kind != ZEST_TASK_TEXT) zest_output_set(&line, "probabilities", probabilities(a, i));
     return line;
-}
-
-static zest_status add_line(const answers *a, size_t i, zest_buffer *out, zest_error *error) {
-    json_t *line = line_of(a, i);
-    char *text = line ? json_dumps(line, JSON_REAL_PRECISION(6)) : NULL;
-    json_decref(line);
-    if (!text) return zest_error_memory(error, "an answer", 0);
-    zest_buffer_format(out, "%s\n", text);
-    free(text);
-    return ZEST_OK;
 }
 
 static zest_status write_lines(const answers *a, const char *path, zest_error *error) {
     zest_buffer out = {0};
     zest_status status = ZEST_OK;
-    for (size_t i = 0; i < a->examples->count && !status; i++) status = add_line(a, i, &out, error);
-    if (!status && out.failed) status = zest_error_memory(error, "the answers", out.size);
+    for (size_t i = 0; i < a->examples->count; i++) zest_output_dump(line_of(a, i), 6, &out);
+    if (out.failed) status = zest_error_memory(error, "the answers", out.size);
     if (!status && *path)
         status = zest_file_write(path, out.data, out.size, error);
-    else if (!status && (fwrite(out.data, 1, out.size, stdout) != out.size || fflush(stdout)))
-        status = zest_error_set(error, ZEST_ERROR_FILE, "standard output cannot be written");
+    else if (!status && zest_output_buffer(&out))
+        status = ZEST_ERROR_MEMORY;
     zest_buffer_free(&out);
     return status;
 }
@@ -80,7 +71,7 @@ static zest_status write_lines(const answers *a, const char *path, zest_error *e
 static zest_status predict(const zest_options *options, const zest_subject *subject, zest_error *error) {
     const char *input = zest_options_text(options, ZEST_OPTION_INPUT);
     zest_task_part part = (zest_task_part)zest_options_whole(options, ZEST_OPTION_SPLIT);
-    zest_loaded_data data = {0};
+    zest_loaded_data data = {.recorded = &subject->inputs};
     zest_rows rows = {0};
     zest_examples own = {0};
     zest_predictions predictions = {0};

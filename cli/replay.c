@@ -13,12 +13,11 @@
 static int print(const zest_options *options, uint64_t step, const double *x, size_t n) {
     if (zest_options_whole(options, ZEST_OPTION_JSON)) {
         json_t *point = json_array();
-        for (size_t i = 0; i < n; i++) json_array_append_new(point, zest_output_real(x[i]));
+        for (size_t i = 0; i < n; i++) zest_output_append(&point, zest_output_real(x[i]));
         return zest_output_json(json_pack("{s:I, s:o}", "step", (json_int_t)step, "x", point));
     }
     for (size_t i = 0; i < n; i++) printf("%.17g\n", x[i]);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    return ZEST_EXIT_OK;
 }
 
 static int rebuild(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
@@ -56,12 +55,11 @@ static int print_model(const zest_options *options, const zest_model *model, uin
     const char *out = zest_options_text(options, ZEST_OPTION_OUT);
     snprintf(print, sizeof print, "%016llx", (unsigned long long)zest_params_fingerprint(&model->params));
     if (zest_options_whole(options, ZEST_OPTION_JSON))
-        return zest_output_json(
-            json_pack("{s:I, s:s, s:s}", "step", (json_int_t)step, "fingerprint", print, "out", out));
+        return zest_output_json(json_pack("{s:I, s:s, s:o}", "step", (json_int_t)step, "fingerprint", print,
+                                          "out", zest_output_string(out)));
     printf("step %llu, fingerprint of the trained weights %s\n", (unsigned long long)step, print);
-    if (*out) printf("model in %s\n", out);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    if (*out) zest_output_print("model in %s\n", out);
+    return ZEST_EXIT_OK;
 }
 
 static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
@@ -74,6 +72,9 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAINING, &run, &error);
     if (status) return zest_output_fail(status, error.message);
     if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
+    if (!status)
+        status = zest_options_set_id(&run, ZEST_OPTION_ALLOW_CHANGED,
+                                     zest_options_text(options, ZEST_OPTION_ALLOW_CHANGED), &error);
     if (!status)
         status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &step,
                                   &loaded, &error);

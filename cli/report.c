@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "cli/output.h"
 #include "run/report.h"
+#include "run/text_table.h"
 
 /* ---- As JSON ---- */
 
@@ -27,47 +28,66 @@ static json_t *run_json(const zest_report *report, const zest_report_run *run) {
                   (json_int_t)run->steps, "best_step", (json_int_t)run->best_step, "metric",
                   zest_report_metric(run), "dev", eval_json(&run->dev), "test", eval_json(&run->test),
                   "seconds", zest_output_real(run->seconds), "peak_bytes", (json_int_t)run->peak_bytes);
-    if (object && run->device_peak_bytes)
-        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)run->device_peak_bytes));
+    if (run->device_peak_bytes)
+        zest_output_set(&object, "device_peak_bytes", json_integer((json_int_t)run->device_peak_bytes));
     zest_buffer_free(&command);
     return object;
 }
 
 static int print_json(const zest_report *report, const char *path) {
     json_t *runs = json_array();
-    for (size_t i = 0; i < report->count; i++)
-        json_array_append_new(runs, run_json(report, &report->runs[i]));
+    for (size_t i = 0; i < report->count; i++) zest_output_append(&runs, run_json(report, &report->runs[i]));
     return zest_output_json(json_pack("{s:o, s:s?}", "runs", runs, "out", path));
 }
 
 /* ---- As text ---- */
 
-static void print_eval(const zest_log_eval *eval) {
-    if (*eval->part)
-        printf("  %.4f (%.4f to %.4f)", eval->value, eval->low, eval->high);
-    else
-        printf("  %25s", "-");
+/* "76.0 (66.6–83.5)" */
+static void eval_cell(zest_text_table *t, const zest_report_run *run, const zest_log_eval *eval) {
+    const char *metric = zest_report_metric(run);
+    zest_buffer text = {0};
+    if (*eval->part) zest_report_value(&text, metric, eval->value);
+    if (*eval->part && isfinite(eval->low) && isfinite(eval->high)) {
+        zest_buffer_text(&text, " (");
+        zest_report_value(&text, metric, eval->low);
+        zest_buffer_text(&text, "\xe2\x80\x93");
+        zest_report_value(&text, metric, eval->high);
+        zest_buffer_text(&text, ")");
+    }
+    zest_text_table_take(t, &text);
+}
+
+static void run_cells(zest_text_table *t, const zest_report_run *run) {
+    zest_buffer step = {0}, steps = {0}, seconds = {0};
+    zest_text_table_cell(t, run->name);
+    eval_cell(t, run, &run->dev);
+    eval_cell(t, run, &run->test);
+    zest_text_table_cell(t, run->method);
+    zest_text_table_cell(t, run->t);
+    zest_text_table_cell(t, run->lr);
+    zest_text_table_cell(t, run->seed);
+    if (*run->dev.part) zest_buffer_format(&step, "%llu", (unsigned long long)run->best_step);
+    zest_text_table_take(t, &step);
+    zest_buffer_format(&steps, "%llu", (unsigned long long)run->steps);
+    zest_text_table_take(t, &steps);
+    if (isfinite(run->seconds)) zest_buffer_format(&seconds, "%.0f s", run->seconds);
+    zest_text_table_take(t, &seconds);
+    zest_text_table_cell(t, run->state == ZEST_REPORT_FINISHED ? "" : zest_report_state_name(run->state));
 }
 
 static int print_table(const zest_report *report, const char *path) {
-    int width = 3;
-    for (size_t i = 0; i < report->count; i++) {
-        int length = (int)strlen(report->runs[i].name);
-        width = length > width ? length : width;
-    }
-    printf("%-*s  %-8s  %4s  %6s  %6s  %-25s  %-25s  %8s\n", width, "run", "method", "t", "steps", "best",
-           "dev", "test", "seconds");
-    for (size_t i = 0; i < report->count; i++) {
-        const zest_report_run *run = &report->runs[i];
-        printf("%-*s  %-8s  %4s  %6llu  %6llu", width, run->name, run->method, run->t,
-               (unsigned long long)run->steps, (unsigned long long)run->best_step);
-        print_eval(&run->dev);
-        print_eval(&run->test);
-        printf("  %8.0f\n", run->seconds);
-    }
-    return printf("page  %s\n", path) < 0 || fflush(stdout)
-               ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-               : ZEST_EXIT_OK;
+    static const zest_text_column columns[] = {
+        {"run", ZEST_TEXT_NAME},    {"dev", ZEST_TEXT_NUMBER},  {"test", ZEST_TEXT_NUMBER},
+        {"method", ZEST_TEXT_LEFT}, {"t", ZEST_TEXT_NUMBER},    {"lr", ZEST_TEXT_NUMBER},
+        {"seed", ZEST_TEXT_NUMBER}, {"best", ZEST_TEXT_NUMBER}, {"steps", ZEST_TEXT_NUMBER},
+        {"time", ZEST_TEXT_NUMBER}, {"state", ZEST_TEXT_LEFT}};
+    zest_text_table t = {.columns = columns, .column_count = sizeof columns / sizeof *columns};
+    zest_buffer text = {0};
+    for (size_t i = 0; i < report->count; i++) run_cells(&t, &report->runs[i]);
+    zest_text_table_write(&t, &text);
+    zest_text_table_free(&t);
+    zest_buffer_format(&text, "page  %s\n", path);
+    return zest_output_buffer(&text);
 }
 
 /* ---- The command ---- */

@@ -49,9 +49,6 @@ static zest_status ask_causal(question *q, const zest_ids *ids, zest_error *erro
 static zest_status ask_masked(question *q, const zest_tokenizer *tokenizer, const zest_ids *ids,
                               zest_error *error) {
     int32_t mask = zest_tokenizer_special(tokenizer, ZEST_TOKEN_MASK);
-    if (mask < 0)
-        return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "the tokenizer has no mask token to score a text with");
     size_t asked = 0, length = ids->count;
     for (size_t i = 0; i < length; i++) asked += !zest_tokenizer_is_special(tokenizer, ids->data[i]);
     if (!make_room(q, asked * length, asked, asked))
@@ -79,12 +76,15 @@ static zest_status score(const zest_loaded *m, const char *text, answer *a, zest
     *a = (answer){0};
     zest_status status =
         zest_tokenizer_encode(m->tokenizer, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, error);
+    if (!status && ids.count > m->model->is.positions)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "has %zu tokens, and the model reads at most %zu; cut it into pieces",
+                                ids.count, m->model->is.positions);
     if (!status)
         status =
             m->model->is.causal ? ask_causal(&q, &ids, error) : ask_masked(&q, m->tokenizer, &ids, error);
     if (!status && !q.asked)
-        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                "'%.40s' is too short: there is no token to predict", text);
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "is too short: there is no token to predict");
     double *losses = malloc((q.asked + 1) * sizeof *losses);
     if (!status && !losses) status = zest_error_memory(error, "the scores", q.asked * sizeof *losses);
     if (!status) {
@@ -106,32 +106,37 @@ static zest_status score(const zest_loaded *m, const char *text, answer *a, zest
     return status;
 }
 
-static void print_one(const answer *a, const char *text, json_t *results) {
+static void print_one(const answer *a, const char *text, size_t line, json_t **results) {
     double each = exp(-a->log_probability / (double)a->tokens);
     if (results)
-        json_array_append_new(results,
-                              json_pack("{s:s, s:o, s:I, s:o}", "text", text, "log_probability",
-                                        zest_output_real(a->log_probability), "tokens", (json_int_t)a->tokens,
-                                        "perplexity", zest_output_real(each)));
+        zest_output_append(results, json_pack("{s:I, s:o, s:o, s:I, s:o}", "line", (json_int_t)line, "text",
+                                              zest_output_string(text), "log_probability",
+                                              zest_output_real(a->log_probability), "tokens",
+                                              (json_int_t)a->tokens, "perplexity", zest_output_real(each)));
     else
-        printf("%14.6f  %5zu tokens  perplexity %10.4f  %s\n", a->log_probability, a->tokens, each, text);
+        zest_output_print("%14.6f  %5zu tokens  perplexity %10.4f  %s\n", a->log_probability, a->tokens, each,
+                          text);
 }
 
-static zest_status score_all(const zest_loaded *m, const zest_options *options, const zest_cli_lines *lines,
-                             json_t *results, zest_error *error) {
+static zest_status score_all(const zest_loaded *m, const zest_options *options, zest_lines *lines,
+                             json_t **results, zest_error *error) {
     zest_progress progress;
-    zest_status status = ZEST_OK;
+    if (!m->model->is.causal && zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_MASK) < 0)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "the tokenizer has no mask token to score a text with");
     zest_progress_begin(&progress, "score", "texts", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    for (size_t i = 0; i < lines->count && !status; i++) {
+    for (size_t i = 0; i < lines->count && !zest_output_broken(); i++) {
         answer a;
-        status = score(m, lines->text[i], &a, error);
-        if (status) break;
+        zest_status status = score(m, lines->text[i], &a, error);
         zest_progress_clear(&progress);
-        print_one(&a, lines->text[i], results);
+        if (status)
+            zest_lines_refuse(lines, i, error->message, results);
+        else
+            print_one(&a, lines->text[i], lines->number[i], results);
         zest_progress_update(&progress, (double)i + 1, (double)lines->count, NULL);
     }
     zest_progress_end(&progress);
-    return status;
+    return ZEST_OK;
 }
 
 static int run(const zest_options *options, char **words, int count) {
@@ -149,7 +154,10 @@ const zest_command zest_command_score = {
                    "A causal model is asked "
                    "for every token given those before it (the first token of a model without a start token "
                    "is given); a masked "
-                   "model for every token given all others, one mask at a time (pseudo-log-likelihood).",
+                   "model for every token given all others, one mask at a time (pseudo-log-likelihood).\n\n"
+                   "A line that cannot be scored, say because it is longer than the model reads, is named on "
+                   "stderr with its number (and in --json as an \"error\"); the others are scored, and the "
+                   "exit status is 1.",
     .examples = "zest score roberta-base --text 'The cat sat on the mat.'\tone text\n"
                 "zest score smollm2.gguf --json < texts.txt\ta text a line",
     .defaults = "",

@@ -66,8 +66,16 @@ static zest_status draw(const zest_sharpness_series *series, size_t count, const
     return status;
 }
 
-static void say_cost(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
-    printf(
+static json_t *cost_json(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
+    return json_pack("{s:o, s:o, s:I, s:o, s:I, s:o, s:o}", "name", zest_output_string(found->name), "passes",
+                     zest_output_real(cost->lanes), "examples", (json_int_t)found->examples, "gradients",
+                     zest_output_real(cost->gradients), "gradient_examples",
+                     (json_int_t)found->slope_examples, "seconds", zest_output_real(cost->seconds), "bytes",
+                     zest_output_real(cost->bytes));
+}
+
+static void print_cost(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
+    zest_output_print(
         "%s: %.0f passes over %zu examples, %.0f gradients of %zu; about %.0f s, %.1f GiB beside the model\n",
         found->name, cost->lanes, found->examples, cost->gradients, found->slope_examples, cost->seconds,
         cost->bytes / 0x1p30);
@@ -95,21 +103,25 @@ static int report(const zest_options *options, zest_sharpness_view *views, size_
     if (zest_options_whole(options, ZEST_OPTION_JSON))
         return zest_output_json(json_pack("{s:o}", "models", models));
     json_decref(models);
-    zest_sharpness_print(views, count, stdout);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    zest_sharpness_print(views, count);
+    return ZEST_EXIT_OK;
 }
 
 /* ---- The command ---- */
 
+/* costs: for a dry run with --json, else NULL. */
 static zest_status look_at_all(zest_sharpness_look *look, char **words, const char **names,
-                               zest_sharpness_view *views, size_t count, zest_error *error) {
+                               zest_sharpness_view *views, size_t count, json_t **costs, zest_error *error) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < count && !status; i++) {
         status = zest_sharpness_look_at(look, words[i], &views[i], error);
         if (names[i]) views[i].found.name = names[i];
         if (!status && !look->first && !views[i].kept) look->first = &views[i].found;
-        if (!status && look->cost && !views[i].kept) say_cost(&views[i].found, look->cost);
+        if (status || !look->cost || views[i].kept) continue;
+        if (costs)
+            zest_output_append(costs, cost_json(&views[i].found, look->cost));
+        else
+            print_cost(&views[i].found, look->cost);
     }
     return status;
 }
@@ -123,18 +135,25 @@ static int run(const zest_options *options, char **words, int word_count) {
     char *list = strdup(zest_options_text(options, ZEST_OPTION_NAMES));
     const char **names = calloc(count, sizeof *names);
     zest_sharpness_view *views = calloc(count, sizeof *views);
-    int dry = (int)zest_options_whole(options, ZEST_OPTION_DRY_RUN);
+    int dry = (int)zest_options_whole(options, ZEST_OPTION_DRY_RUN),
+        json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
+    json_t *costs = json_array();
     zest_sharpness_look look = {.given = options, .plan = &plan, .cost = dry ? &cost : NULL};
     zest_status status = views && names && list ? make_plan(options, &plan, &radii, &error)
                                                 : zest_error_memory(&error, "results", 0);
     if (!status) status = find_names(list, names, count, &error);
     zest_progress_begin(&look.progress, "sharpness", "passes",
                         dry || (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    if (!status) status = look_at_all(&look, words, names, views, count, &error);
+    if (!status) status = look_at_all(&look, words, names, views, count, json ? &costs : NULL, &error);
     zest_progress_end(&look.progress);
-    int code = status ? zest_output_fail(status, error.message)
-               : dry  ? ZEST_EXIT_OK
-                      : report(options, views, count);
+    int code = ZEST_EXIT_OK;
+    if (status)
+        code = zest_output_fail(status, error.message);
+    else if (dry && json)
+        code = zest_output_json(json_pack("{s:O}", "models", costs));
+    else if (!dry)
+        code = report(options, views, count);
+    json_decref(costs);
     for (size_t i = 0; i < count && views; i++) zest_sharpness_look_free(&views[i]);
     free(views);
     free(names);

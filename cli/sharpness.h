@@ -2,8 +2,6 @@
 #ifndef ZEST_CLI_SHARPNESS_H
 #define ZEST_CLI_SHARPNESS_H
 
-#include <stdio.h>
-
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "hub/hub.h"
@@ -37,6 +35,6 @@ void zest_sharpness_look_free(zest_sharpness_view *view);
 /* ---- sharpness_print.c ---- */
 
 /* The table for people. */
-void zest_sharpness_print(const zest_sharpness_view *views, size_t count, FILE *out);
+void zest_sharpness_print(const zest_sharpness_view *views, size_t count);
 
 #endif

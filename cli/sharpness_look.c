@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "analysis/ladder.h"
 #include "base/file.h"
 #include "cli/interrupt.h"
@@ -151,7 +152,7 @@ static zest_status keep(const zest_sharpness_found *found, const char *folder, z
     json_t *object = zest_sharpness_json(found, NULL);
     char *path = zest_file_join(folder, "sharpness.json");
     if (object && path) keep_rest(object, path);
-    char *text = object ? json_dumps(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
+    char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
     zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
                                       : zest_error_memory(error, "sharpness.json", 0);
     json_decref(object);
@@ -179,6 +180,7 @@ static zest_status look_at(zest_sharpness_look *l, const char *path, zest_sharpn
                                .split = zest_options_text(l->given, ZEST_OPTION_SPLIT)};
     l->name = found->name;
     zest_status status = open_subject(&subject, path, l->given, error);
+    data.recorded = &subject.inputs;
     if (!status) status = zest_load_data(&data, &subject.options, &subject.loaded, 1u << part, error);
     if (!status) {
         view->task = strdup(data.task.name);

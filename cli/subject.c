@@ -1,6 +1,7 @@
 #include "cli/subject.h"
 
 #include "cli/model.h"
+#include "cli/output.h"
 #include "run/rebuild.h"
 
 /* The options of the run, with those given on the command line on top. */
@@ -14,9 +15,26 @@ static zest_status run_options(zest_subject *subject, const zest_folder *folder,
     return status;
 }
 
+/* What the run was made from. A task given on the command line is used instead of the run's own. */
+static zest_status read_inputs(zest_subject *subject, const zest_folder *folder, const zest_options *given,
+                               zest_error *error) {
+    zest_buffer notes = {0};
+    zest_status status = zest_inputs_read(&subject->inputs, folder, error);
+    if (status) return status;
+    subject->inputs.allow_changed = (int)zest_options_whole(given, ZEST_OPTION_ALLOW_CHANGED);
+    subject->inputs.other_task = zest_options_given(given, ZEST_OPTION_TASK);
+    zest_inputs_notes(&subject->inputs, folder, zest_options_text(&subject->options, ZEST_OPTION_TASK),
+                      &notes);
+    if (notes.data && !notes.failed && !zest_options_whole(given, ZEST_OPTION_QUIET))
+        zest_output_notes(notes.data);
+    zest_buffer_free(&notes);
+    return ZEST_OK;
+}
+
 static zest_status open_run(zest_subject *subject, const zest_folder *folder, const zest_options *given,
                             zest_error *error) {
     zest_status status = run_options(subject, folder, given, error);
+    if (!status) status = read_inputs(subject, folder, given, error);
     if (status) return status;
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) return zest_error_memory(error, "a context", 0);
@@ -51,5 +69,6 @@ zest_status zest_subject_open(zest_subject *subject, const char *path, const zes
 
 void zest_subject_close(zest_subject *subject) {
     zest_load_free(&subject->loaded);
+    zest_inputs_free(&subject->inputs);
     zest_options_free(&subject->options);
 }

@@ -9,7 +9,8 @@ typedef struct {
     zest_options options; /* those of the run, and what was given on top */
     zest_loaded loaded;
     int is_run;
-    uint64_t step; /* of a run */
+    uint64_t step;      /* of a run */
+    zest_inputs inputs; /* what the run was made from: to be set as `recorded` of the data that are loaded */
 } zest_subject;
 
 /* Close it whatever this says. */

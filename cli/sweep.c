@@ -150,6 +150,20 @@ static zest_status get_answers(sweep *s, zest_sweep_jobs *jobs, const zest_sweep
     return status;
 }
 
+/* The tables as text, and where the files are; or everything as JSON. */
+static zest_status print_results(sweep *s, const zest_sweep_summary *summary, const zest_buffer *json) {
+    zest_buffer text = {0};
+    zest_sweep_plain(summary, &text);
+    if (text.failed) return zest_error_memory(&s->error, "the tables", text.size);
+    if (zest_options_whole(s->options, ZEST_OPTION_JSON))
+        zest_output_print("%s\n", json->data);
+    else
+        zest_output_print("%s\nAll tables: %s/table.md. One page with figures: zest report %s\n", text.data,
+                          s->folder, s->folder);
+    zest_buffer_free(&text);
+    return ZEST_OK;
+}
+
 static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     zest_buffer table = {0}, csv = {0}, by_t = {0}, latex = {0}, json = {0};
     zest_sweep_markdown(summary, &table);
@@ -162,12 +176,7 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     if (!status) status = write_part(s, "by-t.csv", &by_t);
     if (!status) status = write_part(s, "table.tex", &latex);
     if (!status) status = write_part(s, "results.json", &json);
-    if (!status && zest_options_whole(s->options, ZEST_OPTION_JSON))
-        printf("%s\n", json.data);
-    else if (!status)
-        fputs(table.data, stdout);
-    if (!status && fflush(stdout))
-        status = zest_error_set(&s->error, ZEST_ERROR_FILE, "standard output cannot be written");
+    if (!status) status = print_results(s, summary, &json);
     zest_buffer_free(&table);
     zest_buffer_free(&csv);
     zest_buffer_free(&by_t);
@@ -213,6 +222,20 @@ static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
 
 /* ---- The command ---- */
 
+static int list_runs_json(const sweep *s) {
+    static const char *const states[] = {"planned", "started", "finished", "failed"};
+    json_t *runs = json_array();
+    for (size_t i = 0; i < s->plan.count; i++) {
+        const zest_sweep_run *run = &s->plan.runs[i];
+        json_t *one =
+            json_pack("{s:o, s:s}", "name", zest_output_string(run->name), "state", states[run->state]);
+        if (run->state == ZEST_SWEEP_FINISHED)
+            zest_output_set(&one, "seconds", zest_output_real(run->seconds));
+        zest_output_append(&runs, one);
+    }
+    return zest_output_json(json_pack("{s:o}", "runs", runs));
+}
+
 static int list_runs(const sweep *s) {
     static const char *const states[] = {"to make", "broken off", "finished", "failed"};
     size_t counts[4] = {0};
@@ -221,7 +244,7 @@ static int list_runs(const sweep *s) {
         const zest_sweep_run *run = &s->plan.runs[i];
         counts[run->state]++;
         if (run->state == ZEST_SWEEP_FINISHED) seconds += run->seconds;
-        printf("%-10s  %s\n", states[run->state], run->name);
+        zest_output_print("%-10s  %s\n", states[run->state], run->name);
     }
     size_t done = counts[ZEST_SWEEP_FINISHED], jobs = zest_options_whole(s->options, ZEST_OPTION_JOBS);
     printf("%zu runs: %zu finished, %zu broken off, %zu to make", s->plan.count, done,
@@ -232,8 +255,7 @@ static int list_runs(const sweep *s) {
                each * (double)(s->plan.count - done) / (double)jobs);
     }
     printf("\n");
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    return ZEST_EXIT_OK;
 }
 
 /* ---- Several runs on one GPU ---- */
@@ -258,8 +280,8 @@ static int mps_is_on(void) {
 
 static void hint_at_mps(const zest_sweep_jobs *jobs) {
     if (jobs->quiet || jobs->jobs < 2 || !wants_gpu(jobs->plan) || mps_is_on()) return;
-    fprintf(stderr, "zest: processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
-                    "which is about twice as fast for small models\n");
+    zest_output_note("processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
+                     "which is about twice as fast for small models");
 }
 
 static int make(sweep *s) {
@@ -279,7 +301,7 @@ static int make(sweep *s) {
     if (!status) status = conclude(s, &jobs);
     if (!status) zest_sweep_drop_weights(&jobs);
     if (status) return zest_output_fail(status, s->error.message);
-    if (jobs.interrupted) fprintf(stderr, "zest: stopped; go on with: zest sweep --resume %s\n", s->folder);
+    if (jobs.interrupted) zest_output_note("stopped; go on with: zest sweep --resume %s", s->folder);
     for (size_t i = 0; i < s->plan.count; i++)
         if (s->plan.runs[i].state == ZEST_SWEEP_FAILED) return ZEST_EXIT_FAILURE;
     return ZEST_EXIT_OK;
@@ -292,7 +314,8 @@ static int go(sweep *s, const char *file) {
         status = zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "say where the runs go: --out DIR");
     if (!status && dry && *s->folder) status = zest_sweep_results_read(&s->plan, s->folder, &s->error);
     if (status) return zest_output_fail(status, s->error.message);
-    return dry ? list_runs(s) : make(s);
+    if (!dry) return make(s);
+    return zest_options_whole(s->options, ZEST_OPTION_JSON) ? list_runs_json(s) : list_runs(s);
 }
 
 static int run(const zest_options *options, char **words, int count) {
@@ -324,9 +347,9 @@ const zest_command zest_command_sweep = {
         "name, first or zeroth, a task's name go before values without a label, in this order.\n\n"
         "For each task, share of label noise, method and seed, the run with the best dev value is chosen, "
         "and its test value is reported: mean and standard error over seeds, and differences from MeZO (in a "
-        "sweep without it, from SGD) of the same seed with a 95 % paired t interval (with one seed, the "
-        "exact McNemar test). OUT/table.md, table.csv, by-t.csv, table.tex and results.json hold the tables; "
-        "the first is printed. "
+        "sweep without it, from SGD) of the same seed with a 95 % interval. A verdict needs 3 seeds: better "
+        "or worse when the interval excludes 0. The tables are printed; OUT/table.md, table.csv, by-t.csv, "
+        "table.tex and results.json hold them. "
         "methods-test.svg shows them, by-t-test.svg and by-t-dev.svg results against t.\n\n"
         "A run that fails is reported, and the others go on; the exit status is then 1. After Ctrl-C, a kill "
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "

@@ -161,7 +161,7 @@ static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
     drop(p->jobs, run, 1);
     if (run->state == ZEST_SWEEP_FAILED) {
         zest_progress_clear(&p->progress);
-        fprintf(stderr, "zest: %s failed: %s\n", run->name, run->message ? run->message : "");
+        zest_output_note("%s failed: %s", run->name, run->message ? run->message : "");
     }
 }
 

@@ -62,6 +62,22 @@ static void print_rows(const zest_theory_sheet *sheet, int sampled) {
     putchar('\n');
 }
 
+/* Beyond the limit E exp(t f) is infinite: there is no objective F_t, and so no R_t, for a Gaussian. */
+static void print_limit(const zest_theory_sheet *sheet) {
+    if (isinf(sheet->limit)) {
+        printf("\nGaussian F_t and R_t are finite for every t\n");
+        return;
+    }
+    printf("\nGaussian F_t and R_t are finite for t < %.6g", sheet->limit);
+    const char *before = "; they do not exist at t =";
+    for (size_t j = 0; j < sheet->count; j++)
+        if (!zest_theory_has_gaussian(sheet, &sheet->rows[j])) {
+            printf("%s %.6g", before, sheet->rows[j].t);
+            before = ",";
+        }
+    putchar('\n');
+}
+
 static void print_sheet(const zest_theory_sheet *sheet, size_t number, double epsilon, int sampled) {
     const zest_landscape *l = &sheet->landscape;
     printf("Landscape %zu: ", number);
@@ -71,7 +87,9 @@ static void print_sheet(const zest_theory_sheet *sheet, size_t number, double ep
     print_rows(sheet, sampled);
     printf("R_inf: %s case, omega = %.6g", zest_worst_case_name(sheet->worst.kind), sheet->worst.multiplier);
     print_list(", u =", sheet->maximiser, l->count);
-    printf("\nThe Gaussian R_t is finite for t < %.6g\n", sheet->limit);
+    print_list("\n       d omega/d lambda_i =", sheet->multiplier_derivative, l->count);
+    print_list(", d phi_i/d lambda_i =", sheet->worst_phi_derivative, l->count);
+    print_limit(sheet);
     printf("Ball: R_t - R_0 <= %g for t <= %.6g; Hoeffding's lemma promises %.4g (%.4g from the norms "
            "alone)\n\n",
            epsilon, sheet->bounds.exact, sheet->bounds.hoeffding, sheet->bounds.closed);
@@ -81,20 +99,22 @@ static void print_sheet(const zest_theory_sheet *sheet, size_t number, double ep
 
 static json_t *json_list(const double *numbers, size_t count) {
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(list, zest_output_real(numbers[i]));
+    for (size_t i = 0; i < count; i++) zest_output_append(&list, zest_output_real(numbers[i]));
     return list;
 }
 
-static json_t *json_row(const zest_theory_row *row, size_t n, int sampled) {
+static json_t *json_row(const zest_theory_sheet *sheet, const zest_theory_row *row, int sampled) {
+    size_t n = sheet->landscape.count;
     json_t *object = json_pack(
-        "{so so so so so so so}", "t", zest_output_real(row->t), "gaussian", zest_output_real(row->gaussian),
+        "{so sb so so so so so so}", "t", zest_output_real(row->t), "gaussian_finite",
+        zest_theory_has_gaussian(sheet, row), "gaussian", zest_output_real(row->gaussian),
         "gaussian_sensitivity", json_list(row->gaussian_phi, n), "ball", zest_output_real(row->ball.value),
         "ball_error", zest_output_real(row->ball.error), "ball_sensitivity", json_list(row->ball_phi, n),
         "ball_sensitivity_error", zest_output_real(row->ball.sensitivity_error));
-    if (sampled && object) {
-        json_object_set_new(object, "sampled", zest_output_real(row->sampled.value));
-        json_object_set_new(object, "sampled_error", zest_output_real(row->sampled.error));
-        json_object_set_new(object, "sampled_effective", zest_output_real(row->sampled.effective));
+    if (sampled) {
+        zest_output_set(&object, "sampled", zest_output_real(row->sampled.value));
+        zest_output_set(&object, "sampled_error", zest_output_real(row->sampled.error));
+        zest_output_set(&object, "sampled_effective", zest_output_real(row->sampled.effective));
     }
     return object;
 }
@@ -104,11 +124,13 @@ static json_t *json_sheet(const zest_theory_sheet *sheet, double epsilon, int sa
     const zest_tilt_bounds *b = &sheet->bounds;
     json_t *rows = json_array();
     for (size_t j = 0; j < sheet->count; j++)
-        json_array_append_new(rows, json_row(&sheet->rows[j], l->count, sampled));
+        zest_output_append(&rows, json_row(sheet, &sheet->rows[j], sampled));
     json_t *worst = json_pack(
-        "{ss so so so so}", "case", zest_worst_case_name(sheet->worst.kind), "value",
+        "{ss so so so so so so}", "case", zest_worst_case_name(sheet->worst.kind), "value",
         zest_output_real(sheet->worst.value), "omega", zest_output_real(sheet->worst.multiplier), "maximiser",
-        json_list(sheet->maximiser, l->count), "sensitivity", json_list(sheet->worst_phi, l->count));
+        json_list(sheet->maximiser, l->count), "sensitivity", json_list(sheet->worst_phi, l->count),
+        "omega_derivative", json_list(sheet->multiplier_derivative, l->count), "sensitivity_derivative",
+        json_list(sheet->worst_phi_derivative, l->count));
     json_t *bounds = json_pack("{so so so so so so}", "epsilon", zest_output_real(epsilon), "lowest",
                                zest_output_real(b->lowest), "highest", zest_output_real(b->highest),
                                "hoeffding", zest_output_real(b->hoeffding), "closed",
@@ -150,14 +172,19 @@ static zest_status set_gradient(const zest_options *options, zest_theory_sheet *
 static zest_status compute(zest_ctx *ctx, const zest_options *options, zest_theory_sheet *sheet,
                            const double *tilts, size_t count) {
     size_t n = sheet->landscape.count;
-    sheet->maximiser = calloc(2 * n, sizeof(double));
+    sheet->maximiser = calloc(4 * n, sizeof(double));
     if (!sheet->maximiser) return ZEST_ERROR_MEMORY;
     sheet->worst_phi = sheet->maximiser + n;
+    sheet->multiplier_derivative = sheet->maximiser + 2 * n;
+    sheet->worst_phi_derivative = sheet->maximiser + 3 * n;
     zest_status status =
         zest_theory_sheet_fill(ctx, sheet, tilts, count, zest_options_whole(options, ZEST_OPTION_SEED),
                                zest_options_whole(options, ZEST_OPTION_SAMPLES));
     if (!status)
         status = zest_theory_worst(ctx, &sheet->landscape, &sheet->worst, sheet->maximiser, sheet->worst_phi);
+    if (!status)
+        status = zest_theory_worst_derivatives(ctx, &sheet->landscape, sheet->multiplier_derivative,
+                                               sheet->worst_phi_derivative);
     if (!status)
         status = zest_theory_bounds(ctx, &sheet->landscape, zest_options_number(options, ZEST_OPTION_EPSILON),
                                     &sheet->bounds);
@@ -189,14 +216,14 @@ static int print_all(const zest_options *options, const zest_theory_sheet *sheet
     double mean, variance, epsilon = zest_options_number(options, ZEST_OPTION_EPSILON);
     int sampled = zest_options_whole(options, ZEST_OPTION_SAMPLES) > 0;
     zest_theory_norm(NULL, sheets->landscape.dimension, &mean, &variance);
-    for (size_t s = 0; s < count; s++) print_sheet(&sheets[s], s + 1, epsilon, sampled);
-    printf("The norm in the ball of radius sqrt(d) = %.10g: mean %.10g, variance %.6g\n",
-           sqrt((double)sheets->landscape.dimension), mean, variance);
-    if (!zest_options_whole(options, ZEST_OPTION_JSON))
-        return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                              : ZEST_EXIT_OK;
+    if (!zest_options_whole(options, ZEST_OPTION_JSON)) {
+        for (size_t s = 0; s < count; s++) print_sheet(&sheets[s], s + 1, epsilon, sampled);
+        printf("The norm in the ball of radius sqrt(d) = %.10g: mean %.10g, variance %.6g\n",
+               sqrt((double)sheets->landscape.dimension), mean, variance);
+        return ZEST_EXIT_OK;
+    }
     json_t *list = json_array();
-    for (size_t s = 0; s < count; s++) json_array_append_new(list, json_sheet(&sheets[s], epsilon, sampled));
+    for (size_t s = 0; s < count; s++) zest_output_append(&list, json_sheet(&sheets[s], epsilon, sampled));
     return zest_output_json(json_pack("{so so so}", "landscapes", list, "norm_mean", zest_output_real(mean),
                                       "norm_variance", zest_output_real(variance)));
 }
@@ -236,7 +263,7 @@ const zest_command zest_command_theory = {
         "the worst case nearby (t = infinity); phi_i = dR_t/dlambda_i says how much the i-th eigenvalue "
         "counts. The "
         "command prints both for Gaussian perturbations and for the ball of radius sqrt(d), with the worst "
-        "case R_inf, "
+        "case R_inf and its derivatives, "
         "the largest t for which R_t stays within epsilon of R_0, and the moments of the norm in the "
         "ball.\n\n"
         "Without options it compares the two minima of the toy problem, whose Hessians have the same trace: "

@@ -16,7 +16,7 @@ typedef struct {
     double *eigenvalues, *gradient;
     double limit; /* the Gaussian's */
     zest_worst worst;
-    double *maximiser, *worst_phi;
+    double *maximiser, *worst_phi, *multiplier_derivative, *worst_phi_derivative; /* one allocation */
     zest_tilt_bounds bounds;
     zest_theory_row *rows;
     size_t count;
@@ -25,6 +25,10 @@ typedef struct {
 /* Fills rows[0 .. count-1] for these t; frees nothing on failure. samples 0: none. */
 zest_status zest_theory_sheet_fill(zest_ctx *ctx, zest_theory_sheet *sheet, const double *tilts, size_t count,
                                    uint64_t seed, uint64_t samples);
+/* Whether F_t exists for Gaussian perturbations at the row's t. */
+static inline int zest_theory_has_gaussian(const zest_theory_sheet *sheet, const zest_theory_row *row) {
+    return row->t < sheet->limit;
+}
 void zest_theory_sheet_free(zest_theory_sheet *sheet);
 
 /* Two panels, R_t and phi_i against t, over the range of the tilts that are positive. */

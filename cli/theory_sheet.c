@@ -13,7 +13,7 @@ static zest_status fill_row(zest_ctx *ctx, const zest_theory_sheet *sheet, zest_
     row->sampled.value = NAN;
     for (size_t i = 0; i < n; i++) row->gaussian_phi[i] = NAN;
     zest_status status = ZEST_OK;
-    if (row->t < sheet->limit)
+    if (zest_theory_has_gaussian(sheet, row))
         status = zest_theory_gaussian(ctx, &sheet->landscape, row->t, &row->gaussian, row->gaussian_phi);
     if (!status) status = zest_theory_ball(ctx, &sheet->landscape, row->t, &row->ball, row->ball_phi);
     if (!status && samples)

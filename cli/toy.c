@@ -299,24 +299,23 @@ static json_t *json_pair(const double pair[2]) {
 static json_t *json_result(const zest_toy_study *study, int m) {
     const zest_toy_result *r = &study->results[m];
     json_t *ends = json_array();
-    for (size_t run = 0; run < r->runs; run++) json_array_append_new(ends, json_pair(zest_toy_end(r, run)));
+    for (size_t run = 0; run < r->runs; run++) zest_output_append(&ends, json_pair(zest_toy_end(r, run)));
     json_t *object =
         json_pack("{ss sI so so so so so so}", "method", zest_toy_method_name((zest_toy_method)m), "runs",
                   (json_int_t)r->runs, "mean", json_pair(r->mean), "sd", json_pair(r->sd), "loss",
                   zest_output_real(r->loss), "F_0", zest_output_real(r->flat), "F_t",
                   zest_output_real(r->tilted), "ends", ends);
-    if (!object) return NULL;
     if (study->settings.kind == ZEST_TOY_LINEAR) {
-        json_object_set_new(object, "route_slope", zest_output_real(r->slope));
-        json_object_set_new(object, "route_slope_error", zest_output_real(r->slope_error));
-        json_object_set_new(object, "flatter", zest_output_real(r->gain));
-        json_object_set_new(object, "bend", zest_output_real(r->bend));
-        json_object_set_new(object, "bend_error", zest_output_real(r->bend_error));
-        json_object_set_new(object, "flatter_error", zest_output_real(r->gain_error));
+        zest_output_set(&object, "route_slope", zest_output_real(r->slope));
+        zest_output_set(&object, "route_slope_error", zest_output_real(r->slope_error));
+        zest_output_set(&object, "flatter", zest_output_real(r->gain));
+        zest_output_set(&object, "bend", zest_output_real(r->bend));
+        zest_output_set(&object, "bend_error", zest_output_real(r->bend_error));
+        zest_output_set(&object, "flatter_error", zest_output_real(r->gain_error));
     } else {
-        json_object_set_new(object, "sharp", json_integer((json_int_t)r->basins[ZEST_TOY_SHARP]));
-        json_object_set_new(object, "flat", json_integer((json_int_t)r->basins[ZEST_TOY_FLAT]));
-        json_object_set_new(object, "lost", json_integer((json_int_t)r->basins[ZEST_TOY_LOST]));
+        zest_output_set(&object, "sharp", json_integer((json_int_t)r->basins[ZEST_TOY_SHARP]));
+        zest_output_set(&object, "flat", json_integer((json_int_t)r->basins[ZEST_TOY_FLAT]));
+        zest_output_set(&object, "lost", json_integer((json_int_t)r->basins[ZEST_TOY_LOST]));
     }
     return object;
 }
@@ -325,8 +324,8 @@ static json_t *json_minima(const zest_toy_study *study, int which) {
     json_t *list = json_array();
     for (size_t j = 0; j < study->minima_count[which]; j++) {
         const double *m = study->minima[which][j];
-        json_array_append_new(list, json_pack("{so so so}", "x", zest_output_real(m[0]), "y",
-                                              zest_output_real(m[1]), "value", zest_output_real(m[2])));
+        zest_output_append(&list, json_pack("{so so so}", "x", zest_output_real(m[0]), "y",
+                                            zest_output_real(m[1]), "value", zest_output_real(m[2])));
     }
     return list;
 }
@@ -334,7 +333,7 @@ static json_t *json_minima(const zest_toy_study *study, int which) {
 static json_t *json_study(const zest_toy_study *study) {
     const zest_toy_settings *s = &study->settings;
     json_t *methods = json_array();
-    for (int m = 0; m < ZEST_TOY_METHODS; m++) json_array_append_new(methods, json_result(study, m));
+    for (int m = 0; m < ZEST_TOY_METHODS; m++) zest_output_append(&methods, json_result(study, m));
     return json_pack(
         "{ss ss so so so so so sI sI sI ss ss sI sI so so so so}", "toy",
         s->kind == ZEST_TOY_LINEAR ? "linear" : "stationary", "preset", study->clean ? "clean" : "paper",
@@ -360,13 +359,16 @@ static int run_toy(const zest_options *options, char **words, int count) {
         read_settings(options, linear ? ZEST_TOY_LINEAR : ZEST_TOY_STATIONARY, &study, &error);
     if (!status) status = run_all(&study, (int)zest_options_whole(options, ZEST_OPTION_QUIET), &error);
     if (!status) status = summarise(&study, &error);
-    if (!status) {
+    if (!status && *out) status = zest_toy_draw(&study, out, &error);
+    int code = ZEST_EXIT_OK;
+    if (status) {
+        code = zest_output_fail(status, error.message);
+    } else if (zest_options_whole(options, ZEST_OPTION_JSON)) {
+        code = zest_output_json(json_study(&study));
+    } else {
         print_head(&study);
         print_table(&study);
-        if (*out) status = zest_toy_draw(&study, out, &error);
     }
-    int code = status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
-    if (!status && zest_options_whole(options, ZEST_OPTION_JSON)) code = zest_output_json(json_study(&study));
     for (int m = 0; m < ZEST_TOY_METHODS; m++) free(study.results[m].paths);
     zest_toy_disc_free(&study.disc);
     return code;

@@ -2,24 +2,30 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/output.h"
 #include "cli/training.h"
 #include "data/task.h"
 
-static int list_tasks(void) {
+static int list_tasks(const zest_options *options) {
+    int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
+    json_t *tasks = json_array();
     for (size_t i = 0; zest_task_at(i); i++) {
         const zest_task *task = zest_task_at(i);
         const char *models = task->masked && task->causal ? "masked, causal"
                              : task->masked               ? "masked"
                                                           : "causal";
-        printf("%-8s  %-14s  %s\n", task->name, models, task->about);
+        zest_output_append(
+            &tasks, json_pack("{s:s, s:s, s:s}", "name", task->name, "models", models, "about", task->about));
+        if (!json) printf("%-8s  %-14s  %s\n", task->name, models, task->about);
     }
+    if (json) return zest_output_json(json_pack("{s:o}", "tasks", tasks));
+    json_decref(tasks);
     return ZEST_EXIT_OK;
 }
 
 static int run(const zest_options *given, char **words, int count) {
     (void)words, (void)count;
-    if (!strcmp(zest_options_text(given, ZEST_OPTION_TASK), "list")) return list_tasks();
+    if (!strcmp(zest_options_text(given, ZEST_OPTION_TASK), "list")) return list_tasks(given);
     return zest_training_run(given);
 }
 
@@ -39,8 +45,9 @@ const zest_command zest_command_train = {
         "and tsam. There masked models take batch 32, lr 1e-3 and 200 epochs, causal ones batch 8, lr 1e-5 "
         "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
         "the last checkpoint (--save-every) instead of the last step.\n\n"
-        "With --out RUN everything is kept in a folder: options, journal, log.jsonl, TensorBoard events, and "
-        "best/ and last/, which are Hugging Face folders. Every step is on disk before it is taken: after "
+        "With --out RUN everything is kept in a folder: options, the task, journal, log.jsonl, TensorBoard "
+        "events, and best/ and last/, which are Hugging Face folders. Every step is on disk before it is "
+        "taken: after "
         "Ctrl-C, a kill or a power failure `zest train --resume RUN` goes on bit for bit. `zest eval RUN`, "
         "`zest predict RUN`, `zest replay RUN`, `zest info RUN` and `zest report RUN` take it from there.",
     .examples =

@@ -67,17 +67,24 @@ static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
     zest_progress_update(&w->progress, (double)step, (double)wanted, NULL);
 }
 
+static void on_note(const char *sentences, void *user) {
+    watch *w = user;
+    if (!w->progress.active) return;
+    zest_progress_clear(&w->progress);
+    zest_output_notes(sentences);
+}
+
 /* ---- At the end ---- */
 
 static int report_json(const zest_trainer_result *r, const char *folder) {
     json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:f, s:I, s:I, s:s}", "reason", zest_trainer_reason(r->reason),
+        "{s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:f, s:I, s:I, s:o}", "reason", zest_trainer_reason(r->reason),
         "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric, "start",
         zest_metrics_json(&r->start), "dev", zest_metrics_json(&r->dev), "test", zest_metrics_json(&r->test),
         "seconds", r->seconds, "peak_bytes", (json_int_t)r->peak_bytes, "dropped_pairs",
-        (json_int_t)r->dropped_pairs, "run", folder);
-    if (object && r->device_peak_bytes)
-        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
+        (json_int_t)r->dropped_pairs, "run", zest_output_string(folder));
+    if (r->device_peak_bytes)
+        zest_output_set(&object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
     return zest_output_json(object);
 }
 
@@ -86,7 +93,7 @@ static int report(const zest_trainer_result *r, const char *folder) {
            r->seconds);
     if (r->reason == ZEST_TRAINED_INTERRUPTED) {
         printf("\n");
-        if (*folder) printf("go on   zest train --resume %s\n", folder);
+        if (*folder) zest_output_print("go on   zest train --resume %s\n", folder);
         return ZEST_EXIT_OK;
     }
     printf("; best at step %llu\n", (unsigned long long)r->best_step);
@@ -95,9 +102,8 @@ static int report(const zest_trainer_result *r, const char *folder) {
     if (r->dropped_pairs)
         printf("left out  %llu pairs with a loss that was not finite\n",
                (unsigned long long)r->dropped_pairs);
-    if (*folder) printf("run   %s\n", folder);
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+    if (*folder) zest_output_print("run   %s\n", folder);
+    return ZEST_EXIT_OK;
 }
 
 int zest_training_run(const zest_options *given) {
@@ -111,7 +117,7 @@ int zest_training_run(const zest_options *given) {
     if (!ctx) return ZEST_EXIT_FAILURE;
     watch w = {.lines = !json && !quiet, .loss = NAN};
     zest_trainer_hooks hooks = {
-        .tell = on_news, .rebuild = on_rebuild, .user = &w, .stop = zest_interrupt_catch()};
+        .tell = on_news, .rebuild = on_rebuild, .note = on_note, .user = &w, .stop = zest_interrupt_catch()};
     zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
     zest_status status = zest_options_copy(&options, given, &error);
     if (!status)
@@ -123,10 +129,10 @@ int zest_training_run(const zest_options *given) {
     if (status) {
         code = zest_output_fail(status, error.message);
         if (*folder && result.step)
-            fprintf(stderr, "zest: the run is kept up to step %llu; go on with: zest train --resume %s\n",
-                    (unsigned long long)result.step, folder);
+            zest_output_note("the run is kept up to step %llu; go on with: zest train --resume %s",
+                             (unsigned long long)result.step, folder);
     } else {
-        if (result.cut) fprintf(stderr, "zest: %zu texts were too long and were shortened\n", result.cut);
+        if (result.cut) zest_output_note("%zu texts were too long and were shortened", result.cut);
         code = json ? report_json(&result, folder) : report(&result, folder);
     }
     zest_options_free(&options);

@@ -352,6 +352,11 @@ ZEST_API const char *zest_worst_case_name(zest_worst_case kind); /* "interior", 
  * the first of them, and the sensitivities are then one subgradient. */
 ZEST_API zest_status zest_theory_worst(zest_ctx *ctx, const zest_landscape *landscape, zest_worst *worst,
                                        double *maximiser, double *sensitivity);
+/* How these change with the eigenvalues (Appendix B.7): d omega/d lambda_i and d phi_i/d lambda_i, count
+ * numbers each. NaN where the derivative does not exist: in the hard case for a repeated top eigenvalue, in
+ * the interior case for an eigenvalue 0. */
+ZEST_API zest_status zest_theory_worst_derivatives(zest_ctx *ctx, const zest_landscape *landscape,
+                                                   double *multiplier, double *sensitivity);
 
 typedef struct {
     double lowest, highest; /* the range of X over the ball */

@@ -110,7 +110,7 @@ static void a_sweep_is_one_page(void **state) {
     has(page, "<h3>Test, 30 % of the labels switched</h3>");
     has(page, "Difference from MeZO of the same seed");
     has(page, "id=\"figure-by-t-test\"");
-    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST_N, behind MeZO */
+    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST-N, behind MeZO */
     has(page, "id=\"figure-sharpness-SST-2\"");
     has(page, ">MeZO</text>");
     has(page, "&lt;b&gt;&amp;&quot;evil&quot;");

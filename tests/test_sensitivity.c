@@ -46,8 +46,8 @@ static void a_panel_for_each_task_and_kind_of_labels(void **state) {
     assert_int_equal(occurrences(svg, ">SST-2, clean labels</text>"), 1);
     assert_int_equal(occurrences(svg, ">TREC, 30 % switched</text>"), 1);
     assert_int_equal(occurrences(svg, ">MeZO (t = 0)</text>"), 1); /* one legend for all panels */
-    assert_int_equal(occurrences(svg, ">ZEST_N</text>"), 1);
-    assert_int_equal(occurrences(svg, ">ZEST_BC, weights=bf16</text>"), 1);
+    assert_int_equal(occurrences(svg, ">ZEST-N</text>"), 1);
+    assert_int_equal(occurrences(svg, ">ZEST-BC, weights=bf16</text>"), 1);
     assert_int_equal(occurrences(svg, ">accuracy (%)</text>"), 4);
     assert_int_equal(occurrences(svg, ">100</text>"), 4);
     assert_null(strstr(svg, "SGD")); /* has no t */

@@ -1,6 +1,10 @@
 /* Sweeps: which run is chosen, what is compared with what, what the tables say. */
 #include "tests/sweep.h"
 
+static void has(const zest_buffer *out, const char *words) {
+    if (!strstr(out->data, words)) fail_msg("'%s' is not in:\n%s", words, out->data);
+}
+
 /* ---- Statistics ---- */
 
 static void student_and_mcnemar(void **state) {
@@ -76,8 +80,8 @@ static void dev_chooses_and_seeds_are_paired(void **state) {
     assert_close(e->difference.mean, 0.04, 1e-12);
     assert_close(e->difference.error, 0.01 / sqrt(3), 1e-12);
     assert_close(e->difference.low, 0.04 - 4.3026527300 * 0.01 / sqrt(3), 1e-9);
-    assert_int_equal(zest_sweep_judge(e), ZEST_SWEEP_BETTER);
-    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 0)), ZEST_SWEEP_NO_BASE);
+    assert_string_equal(zest_sweep_verdict(&s, e), "better");
+    assert_string_equal(zest_sweep_verdict(&s, zest_sweep_entry_at(&s, 0, 0, 0)), "");
     assert_true(e->complete && s.finished == 9 && zest_sweep_is_best(&s, e));
     /* by t: MeZO's 0, then 1 and 5 */
     assert_int_equal(s.tilt_count, 3);
@@ -86,12 +90,13 @@ static void dev_chooses_and_seeds_are_paired(void **state) {
     zest_sweep_summary_free(&s);
     finish(&plan, "mezo-seed3", 0.7, 0.80); /* differences 0.03, 0.04, -0.11 */
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
-    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_WITHIN_NOISE);
+    assert_string_equal(zest_sweep_verdict(&s, zest_sweep_entry_at(&s, 0, 0, 1)), "no difference shown");
     zest_sweep_summary_free(&s);
     plan.runs[0].state = ZEST_SWEEP_STARTED;
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
     assert_int_equal(s.finished, 8);
     assert_int_equal(zest_sweep_entry_at(&s, 0, 0, 1)->difference.n, 2);
+    assert_string_equal(zest_sweep_verdict(&s, zest_sweep_entry_at(&s, 0, 0, 1)), "too few seeds to tell");
     assert_false(zest_sweep_entry_at(&s, 0, 0, 0)->complete);
     zest_sweep_summary_free(&s);
     zest_sweep_plan_free(&plan);
@@ -104,20 +109,94 @@ static void answer(zest_sweep_run *run, size_t count, size_t right) {
     for (size_t i = 0; i < right; i++) run->right[i] = 1;
 }
 
-static void one_seed_has_the_answers_or_no_error_bar(void **state) {
+/* McNemar's p is about the two runs, not about the methods: it is shown, but it is no verdict. */
+static void one_seed_has_a_p_and_no_verdict(void **state) {
     (void)state;
     zest_sweep_plan plan = plan_of("task=RTE\nmethod = mezo, zest-n\n");
     zest_sweep_summary s;
     finish(&plan, "mezo", 0.7, 0.60);
     finish(&plan, "zest-n", 0.7, 0.70);
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
-    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_NO_ERROR_BAR);
+    assert_true(isnan(zest_sweep_entry_at(&s, 0, 0, 1)->p));
     zest_sweep_summary_free(&s);
     answer(&plan.runs[0], 100, 60);
     answer(&plan.runs[1], 100, 70);
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
     assert_close(zest_sweep_entry_at(&s, 0, 0, 1)->p, 2.0 / 1024, 1e-12);
-    assert_int_equal(zest_sweep_judge(zest_sweep_entry_at(&s, 0, 0, 1)), ZEST_SWEEP_BETTER);
+    assert_string_equal(zest_sweep_verdict(&s, zest_sweep_entry_at(&s, 0, 0, 1)), "too few seeds to tell");
+    zest_buffer md = {0};
+    zest_sweep_markdown(&s, &md);
+    has(&md,
+        "ZEST-N reached 70.0 % accuracy on test, 10.0 points above MeZO (1 seed): too few seeds to tell.");
+    has(&md, "| zest-n | +10.0 | McNemar p = 0.002 | 1 | too few seeds to tell |");
+    zest_buffer_free(&md);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+/* Two seeds, each ahead by the same two of 80 examples: this was "better", with an interval of no width. The
+ * same with three seeds, whose variance is 0 too; and a loss is better when it is lower. */
+static void equal_differences_have_no_verdict(void **state) {
+    (void)state;
+    zest_sweep_plan plan = plan_of("task=RTE\nmethod = mezo, zest-n\nseed = 1,2,3\n");
+    zest_sweep_summary s;
+    zest_buffer md = {0};
+    static const double base[] = {0.6, 0.65, 0.7};
+    for (size_t i = 0; i < plan.count; i++) {
+        zest_sweep_run *run = &plan.runs[i];
+        double const seed = run->value[ZEST_OPTION_SEED][0] - '1';
+        if (seed == 2) continue;
+        finish(&plan, run->name, 0.7, base[(int)seed] + (zest_sweep_is_mezo(run) ? 0 : 0.025));
+        run->test.n = 80;
+    }
+    for (size_t seeds = 2; seeds <= 3; seeds++) {
+        assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+        const zest_sweep_entry *e = zest_sweep_entry_at(&s, 0, 0, 1);
+        assert_true(e->difference.n == seeds && isnan(e->difference.low));
+        assert_string_equal(zest_sweep_verdict(&s, e), "too few seeds to tell");
+        zest_sweep_markdown(&s, &md);
+        has(&md, seeds == 2 ? "| +2.5 | \xe2\x80\x93 | 2 | too few seeds to tell |"
+                            : "| +2.5 | \xe2\x80\x93 | 3 | too few seeds to tell |");
+        zest_buffer_free(&md);
+        zest_sweep_summary_free(&s);
+        finish(&plan, "mezo-seed3", 0.7, base[2]);
+        finish(&plan, "zest-n-seed3", 0.7, base[2] + 0.025);
+    }
+    for (size_t i = 0; i < plan.count; i++) {
+        zest_sweep_run *run = &plan.runs[i];
+        strcpy(run->metric, "loss");
+        run->test.value = zest_sweep_is_mezo(run) ? 0.7 : 0.5 + 0.01 * (double)i;
+    }
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    zest_conclusion c;
+    zest_sweep_conclude(&s, zest_sweep_entry_at(&s, 0, 0, 1), &c);
+    zest_conclusion_sentence(&c, &md);
+    assert_string_equal(md.data, "ZEST-N reached a loss of 0.5300 on test, 0.1700 below MeZO (95 % interval "
+                                 "\xe2\x88\x92"
+                                 "0.2197 to \xe2\x88\x92"
+                                 "0.1203, 3 seeds): better than MeZO.");
+    zest_buffer_free(&md);
+    zest_sweep_summary_free(&s);
+    zest_sweep_plan_free(&plan);
+}
+
+/* Of equal dev values the lower dev loss is chosen, then the first. */
+static void ties_go_to_the_lower_dev_loss(void **state) {
+    (void)state;
+    zest_sweep_plan plan = plan_of("task=RTE\nmethod = mezo\nlr = 1, 2, 3\n");
+    zest_sweep_summary s;
+    static const double losses[] = {0.5, 0.4, 0.4};
+    for (size_t i = 0; i < 3; i++) {
+        finish(&plan, plan.runs[i].name, 0.7, 0.6);
+        plan.runs[i].dev.loss = losses[i];
+    }
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(s.entries[0].chosen[0], 1);
+    zest_sweep_summary_free(&s);
+    plan.runs[0].dev.loss = NAN;
+    plan.runs[1].worth = NAN;
+    assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
+    assert_int_equal(s.entries[0].chosen[0], 2);
     zest_sweep_summary_free(&s);
     zest_sweep_plan_free(&plan);
 }
@@ -158,10 +237,6 @@ static void text_from_outside_stays_text(void **state) {
                    "50\\% \\& \\$x\\_1\\textasciicircum{}2 \\#\\{\\textasciitilde{}\\}\\textbackslash{}");
     assert_escaped(zest_sweep_escape_csv, "plain", "plain");
     assert_escaped(zest_sweep_escape_csv, "a,\"b\"", "\"a,\"\"b\"\"\"");
-}
-
-static void has(const zest_buffer *out, const char *words) {
-    if (!strstr(out->data, words)) fail_msg("'%s' is not in:\n%s", words, out->data);
 }
 
 static void tables_say_what_the_summary_says(void **state) {
@@ -373,7 +448,7 @@ static void no_base_and_nothing_to_compare(void **state) {
     for (size_t i = 0; i < plan.count; i++) finish(&plan, plan.runs[i].name, 0.5, 0.5);
     assert_int_equal(zest_sweep_summarise(&plan, &s, NULL), ZEST_OK);
     assert_true(!s.base && s.entries[0].base == ZEST_SWEEP_NONE);
-    assert_int_equal(zest_sweep_judge(&s.entries[0]), ZEST_SWEEP_NO_BASE);
+    assert_string_equal(zest_sweep_verdict(&s, &s.entries[0]), "");
     assert_null(zest_sweep_methods(&s, 1, (zest_sensitivity_style){.title = "By method"}));
     zest_sweep_markdown(&s, &md);
     assert_null(strstr(md.data, "of the same seed"));
@@ -386,7 +461,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(student_and_mcnemar),
         cmocka_unit_test(dev_chooses_and_seeds_are_paired),
-        cmocka_unit_test(one_seed_has_the_answers_or_no_error_bar),
+        cmocka_unit_test(one_seed_has_a_p_and_no_verdict),
+        cmocka_unit_test(equal_differences_have_no_verdict),
+        cmocka_unit_test(ties_go_to_the_lower_dev_loss),
         cmocka_unit_test(rows_tell_more_than_methods),
         cmocka_unit_test(text_from_outside_stays_text),
         cmocka_unit_test(tables_say_what_the_summary_says),

@@ -104,6 +104,72 @@ static void worst_sensitivity_is_the_derivative(void **state) {
     }
 }
 
+static double shifted(zest_landscape *l, double *lambda, int i, double h, double *phi_i) {
+    double kept = lambda[i], phi[3];
+    lambda[i] = kept + h;
+    zest_worst w = worst(l, NULL, phi);
+    lambda[i] = kept;
+    *phi_i = phi[i];
+    return w.multiplier;
+}
+
+/* d omega/d lambda_i and d phi_i/d lambda_i of B.7, in all three cases, against central differences. */
+static void worst_derivatives_are_the_differences(void **state) {
+    (void)state;
+    double cases[][3] = {{1.1, 0.3, -0.9},   {5, 4, 4.5}, {-3, -1, -2},
+                         {-0.3, -0.1, -0.2}, {0, 1, -1},  {3, 0.3, -0.9}},
+           slopes[][3] = {{0.7, -0.4, 0.5}, {0, -0.4, 0.5}};
+    size_t seen[3] = {0};
+    for (size_t j = 0; j < 12; j++) {
+        double *lambda = cases[j / 2], *g = slopes[j % 2], omega[3], curve[3];
+        zest_landscape l = {lambda, g, 3, 12, 0.6};
+        seen[worst(&l, NULL, NULL).kind]++;
+        assert_int_equal(zest_theory_worst_derivatives(ctx, &l, omega, curve), ZEST_OK);
+        for (int i = 0; i < 3; i++) {
+            double h = 1e-5, up, down;
+            double high = shifted(&l, lambda, i, h, &up), low = shifted(&l, lambda, i, -h, &down);
+            assert_close(omega[i], (high - low) / (2 * h), 1e-7 * fabs(omega[i]) + 1e-9);
+            assert_close(curve[i], (up - down) / (2 * h), 1e-6 * fabs(curve[i]) + 1e-8);
+            assert_true(curve[i] >= 0); /* phi_i grows with lambda_i, as Theorem 4.2 says */
+        }
+    }
+    assert_true(seen[ZEST_WORST_INTERIOR] && seen[ZEST_WORST_BOUNDARY] && seen[ZEST_WORST_HARD]);
+}
+
+/* The shares of d omega/d lambda_i add up to rho^2/2 on the boundary: a constant added to all eigenvalues
+ * moves omega by as much. One direction alone has a fixed phi, and where one dominates, 1 - w keeps its
+ * digits. */
+static void worst_derivatives_have_their_closed_forms(void **state) {
+    (void)state;
+    double lambda[] = {2, 1, -1, 0.5}, g[] = {0.3, -2, 0.1, 0.7}, omega[4], curve[4], sum = 0;
+    zest_landscape l = {lambda, g, 4, 1000, 0.05}, one = {lambda, g, 1, 1, 0.8};
+    assert_int_equal(zest_theory_worst_derivatives(ctx, &l, omega, curve), ZEST_OK);
+    for (int i = 0; i < 4; i++) sum += omega[i];
+    assert_relative(sum, 0.05 * 0.05 / 2, 1e-14);
+    assert_int_equal(zest_theory_worst_derivatives(ctx, &one, omega, curve), ZEST_OK);
+    assert_relative(omega[0], 0.32, 1e-15);
+    assert_close(curve[0], 0, 0);
+    double two[] = {1, 1}, steep[] = {1, 1e-12}; /* equal D: w_i = g_i^2/|g|^2, D = rho |g|/sqrt(d) */
+    zest_landscape dominated = {two, steep, 2, 4, 0.5};
+    assert_int_equal(zest_theory_worst_derivatives(ctx, &dominated, omega, curve), ZEST_OK);
+    double d3 = pow(0.5 / 2, 3), rho6 = pow(0.5, 6);
+    assert_relative(curve[0], rho6 / d3 * 1e-24, 1e-12);
+    assert_relative(curve[1], rho6 / d3 * 1e-24, 1e-12);
+    assert_relative(omega[1], 0.125 * 1e-24, 1e-12);
+}
+
+/* A repeated top eigenvalue without slope, and an eigenvalue 0 inside the ball: R_inf has a kink there. */
+static void worst_derivatives_say_where_they_do_not_exist(void **state) {
+    (void)state;
+    double repeated[] = {2, 2, 0.5}, g[] = {0, 0, 0.3}, flat[] = {0, -1, -2}, omega[3], curve[3];
+    zest_landscape hard = {repeated, g, 3, 3, 0.8}, inside = {flat, g, 3, 300, 0.8};
+    assert_int_equal(zest_theory_worst_derivatives(ctx, &hard, omega, curve), ZEST_OK);
+    assert_true(isnan(omega[0]) && isnan(curve[1]) && omega[2] == 0 && curve[2] > 0);
+    assert_int_equal(zest_theory_worst_derivatives(ctx, &inside, omega, curve), ZEST_OK);
+    assert_true(isnan(omega[0]) && isnan(curve[0]) && curve[1] == 0);
+    assert_relative(curve[2], 0.3 * 0.3 / 8, 1e-14); /* -g^2/lambda^3 */
+}
+
 /* The boundary case runs into the hard one as the slope along the top vanishes. */
 static void worst_is_continuous_at_the_hard_case(void **state) {
     (void)state;
@@ -246,6 +312,7 @@ static void bad_input_is_refused(void **state) {
         assert_true(strlen(zest_ctx_error(ctx)) > 20);
         assert_int_equal(zest_theory_gaussian(ctx, &bad[j], 0.1, &value, NULL), ZEST_ERROR_ARGUMENT);
         assert_int_equal(zest_theory_worst(ctx, &bad[j], &w, NULL, NULL), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(zest_theory_worst_derivatives(ctx, &bad[j], &value, &value), ZEST_ERROR_ARGUMENT);
         assert_int_equal(zest_theory_bounds(ctx, &bad[j], 1, &b), ZEST_ERROR_ARGUMENT);
         assert_int_equal(zest_theory_sampled(NULL, &bad[j], 1, 1, 10, &s, NULL), ZEST_ERROR_ARGUMENT);
     }
@@ -265,6 +332,9 @@ int main(void) {
         cmocka_unit_test(worst_agrees_with_a_search),
         cmocka_unit_test(worst_has_the_closed_forms),
         cmocka_unit_test(worst_sensitivity_is_the_derivative),
+        cmocka_unit_test(worst_derivatives_are_the_differences),
+        cmocka_unit_test(worst_derivatives_have_their_closed_forms),
+        cmocka_unit_test(worst_derivatives_say_where_they_do_not_exist),
         cmocka_unit_test(worst_is_continuous_at_the_hard_case),
         cmocka_unit_test(directions_without_gradient_count),
         cmocka_unit_test(the_top_eigenvalue_need_not_dominate),

@@ -88,14 +88,20 @@ static zest_worst_case solve(const problem *p, double *x) {
     return p->top > 0 ? ZEST_WORST_HARD : ZEST_WORST_INTERIOR;
 }
 
+static problem problem_of(const zest_landscape *landscape) {
+    double d = (double)landscape->dimension, rho = landscape->rho;
+    problem p = {.landscape = landscape, .curve = rho * rho * d, .slope = rho * sqrt(d)};
+    for (size_t i = 0; i < landscape->count; i++) p.top = fmax(p.top, landscape->eigenvalues[i]);
+    p.floor = p.curve * p.top;
+    return p;
+}
+
 zest_status zest_theory_worst(zest_ctx *ctx, const zest_landscape *landscape, zest_worst *worst,
                               double *maximiser, double *sensitivity) {
     zest_status status = zest_theory_check(ctx, landscape);
     if (status) return status;
-    double d = (double)landscape->dimension, rho = landscape->rho, x, work = 0, norm = 0;
-    problem p = {.landscape = landscape, .curve = rho * rho * d, .slope = rho * sqrt(d)};
-    for (size_t i = 0; i < landscape->count; i++) p.top = fmax(p.top, landscape->eigenvalues[i]);
-    p.floor = p.curve * p.top;
+    problem p = problem_of(landscape);
+    double d = (double)landscape->dimension, x, work = 0, norm = 0;
     zest_worst_case kind = solve(&p, &x);
     for (size_t i = 0; i < landscape->count; i++) {
         double part = part_of(&p, i, x);
@@ -115,4 +121,73 @@ zest_status zest_theory_worst(zest_ctx *ctx, const zest_landscape *landscape, ze
     *worst =
         (zest_worst){.kind = kind, .value = (work + p.floor + x) / 2, .multiplier = (p.floor + x) / (2 * d)};
     return zest_theory_check_result(ctx, worst->value, "R_inf");
+}
+
+/* ---- Derivatives ----
+ *
+ * With D_i = 2 omega - rho^2 lambda_i the paper has, for the boundary case,
+ *     d omega/d lambda_i = (rho^2/2) w_i,    d phi_i/d lambda_i = rho^6 g_i^2 / D_i^3 (1 - w_i),
+ *     w_i = (g_i^2/D_i^3) / sum_j (g_j^2/D_j^3).
+ * In the numbers of this file D_i = m_i/d with m_i = mu - A_i, so g_i^2/D_i^3 is q_i = s_i^2/m_i up to a
+ * common factor, and rho^6 g_i^2/D_i^3 = curve^2 q_i. */
+
+/* q_i; a direction without slope has none. */
+static double stiffness(const problem *p, size_t i, double x) {
+    double part = part_of(p, i, x);
+    return part == 0 ? 0 : part * (part / (gap_of(p, i) + x));
+}
+
+/* The norm is fixed, so omega moves. curve^2 q_i (1 - w_i) is q_i times the sum of the *other* q_j over that
+ * of all: added up from both ends, since a difference would lose its digits where one of them dominates. */
+static void on_the_boundary(const problem *p, double x, double *multiplier, double *sensitivity) {
+    size_t n = p->landscape->count;
+    double total = 0, after = 0, rho2 = p->landscape->rho * p->landscape->rho;
+    for (size_t i = 0; i < n; i++) {
+        sensitivity[i] = total; /* of those before i */
+        total += stiffness(p, i, x);
+    }
+    for (size_t i = n; i-- > 0;) {
+        double own = stiffness(p, i, x);
+        multiplier[i] = rho2 / 2 * (own / total);
+        sensitivity[i] = p->curve * p->curve * own * ((sensitivity[i] + after) / total);
+        after += own;
+    }
+}
+
+/* omega is 0 (interior) or follows the top eigenvalue (hard), whatever the others do. The top direction has
+ * what they leave of the norm. */
+static void off_the_boundary(const problem *p, zest_worst_case kind, double *multiplier,
+                             double *sensitivity) {
+    double total = 0, rho2 = p->landscape->rho * p->landscape->rho;
+    size_t tops = 0;
+    for (size_t i = 0; i < p->landscape->count; i++) {
+        double own = stiffness(p, i, 0);
+        multiplier[i] = 0;
+        sensitivity[i] = p->curve * p->curve * own;
+        total += own;
+        tops += gap_of(p, i) == 0;
+    }
+    for (size_t i = 0; i < p->landscape->count && tops; i++) {
+        if (gap_of(p, i) != 0) continue;
+        int smooth = kind == ZEST_WORST_HARD && tops == 1;
+        multiplier[i] = smooth ? rho2 / 2 : NAN;
+        sensitivity[i] = smooth ? p->curve * p->curve * total : NAN;
+    }
+}
+
+zest_status zest_theory_worst_derivatives(zest_ctx *ctx, const zest_landscape *landscape, double *multiplier,
+                                          double *sensitivity) {
+    zest_status status = zest_theory_check(ctx, landscape);
+    if (status) return status;
+    problem p = problem_of(landscape);
+    double x;
+    zest_worst_case kind = solve(&p, &x);
+    if (kind == ZEST_WORST_BOUNDARY)
+        on_the_boundary(&p, x, multiplier, sensitivity);
+    else
+        off_the_boundary(&p, kind, multiplier, sensitivity);
+    for (size_t i = 0; i < landscape->count && !status; i++)
+        if (isinf(sensitivity[i]) || (kind == ZEST_WORST_BOUNDARY && isnan(sensitivity[i])))
+            status = zest_theory_check_result(ctx, sensitivity[i], "d phi_i/d lambda_i");
+    return status;
 }

@@ -1,9 +1,8 @@
 #include "base/json.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <string.h>
-
-#include "base/buffer.h"
 
 enum { FLAGS = JSON_REJECT_DUPLICATES };
 
@@ -59,16 +58,26 @@ static void clean(char *text) {
         if (iscntrl((unsigned char)*text)) *text = '?';
 }
 
+/* jansson calls some failed allocations a syntax error; malloc's errno tells. */
+static json_t *load(const char *bytes, size_t size, json_error_t *problem) {
+    int before = errno;
+    errno = 0;
+    json_t *json = json_loadb(bytes, size, FLAGS, problem);
+    if (!json && errno == ENOMEM)
+        problem->text[sizeof problem->text - 1] = (char)json_error_out_of_memory; /* where jansson keeps it */
+    errno = before;
+    return json;
+}
+
 json_t *zest_json_load(const char *bytes, size_t size, zest_json_big big, json_error_t *problem) {
-    json_t *json = json_loadb(size ? bytes : "", size, FLAGS, problem);
+    json_t *json = load(size ? bytes : "", size, problem);
     if (!json && json_error_code(problem) == json_error_numeric_overflow) {
         zest_buffer text = {0};
         respell(bytes, size, big, &text);
         if (text.failed)
-            problem->text[sizeof problem->text - 1] =
-                (char)json_error_out_of_memory; /* where jansson keeps it */
+            problem->text[sizeof problem->text - 1] = (char)json_error_out_of_memory;
         else
-            json = json_loadb(text.data, text.size, FLAGS, problem);
+            json = load(text.data, text.size, problem);
         zest_buffer_free(&text);
     }
     if (!json) clean(problem->text);
@@ -90,4 +99,21 @@ zest_status zest_json_parse(const char *bytes, size_t size, const char *name, js
     return zest_error_set(error, ZEST_ERROR_FORMAT,
                           "%s: is not valid JSON at line %d, column %d: %s; download it again", name,
                           problem.line, problem.column, problem.text);
+}
+
+static int add_text(const char *text, size_t size, void *out) {
+    zest_buffer_add(out, text, size);
+    return ((zest_buffer *)out)->failed ? -1 : 0;
+}
+
+void zest_json_print(const json_t *json, size_t flags, zest_buffer *out) {
+    if (!json || json_dump_callback(json, add_text, out, flags)) out->failed = 1;
+}
+
+char *zest_json_dump(const json_t *json, size_t flags) {
+    zest_buffer text = {0};
+    zest_json_print(json, flags, &text);
+    if (!text.failed) return text.data;
+    zest_buffer_free(&text);
+    return NULL;
 }

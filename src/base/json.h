@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 /* JSON has no largest integer, jansson has. transformers writes "model_max_length": 10^30 into
@@ -22,5 +23,11 @@ json_t *zest_json_load(const char *bytes, size_t size, zest_json_big big, json_e
 /* A JSON object, with big integers as doubles. name: the file, for the message. */
 zest_status zest_json_parse(const char *bytes, size_t size, const char *name, json_t **json,
                             zest_error *error);
+
+/* Appends the text; jansson's flags. Unlike json_dumps this notices every allocation that fails: out->failed.
+ */
+void zest_json_print(const json_t *json, size_t flags, zest_buffer *out);
+/* The same as a text to be freed; NULL: memory is short. */
+char *zest_json_dump(const json_t *json, size_t flags);
 
 #endif

@@ -287,12 +287,15 @@ enum {
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS,                                           \
     "the step of a run: a number from 0 (the start), last, or best")                                                   \
+  X(ALLOW_CHANGED, "allow-changed-files", 0, FLAG, "no", NONE, "", "Data",                                             \
+    ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY,                                                              \
+    "use a run's data and model files though they have changed since it began; without it they are refused")           \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_TASKS | ZEST_FOR_GENERATE |       \
         ZEST_FOR_SCORE | ZEST_FOR_REPLAY | ZEST_FOR_PULL,                                                              \
     "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
-    "print one JSON object as the last line")
+    "print the result as one JSON object, and nothing else, on stdout")
 /* clang-format on */
 
 #endif

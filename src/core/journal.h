@@ -55,7 +55,13 @@ typedef struct {
     zest_buffer record;
 } zest_journal_writer;
 
-/* Makes a new file; one that exists is refused. */
+/* A new journal in two steps, so that what belongs to it can be written in between. reserve takes the lock,
+ * in PATH.new, and refuses where there is a journal or where another process is starting one. commit writes
+ * the header and gives the file its name: from then on there is a run. */
+zest_status zest_journal_reserve(zest_journal_writer *writer, const char *path, zest_error *error);
+zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options *options,
+                                const zest_params *start, zest_error *error);
+/* Both at once. */
 zest_status zest_journal_create(zest_journal_writer *writer, const char *path, const zest_options *options,
                                 const zest_params *start, zest_error *error);
 /* Goes on behind the last good record of an opened journal, cutting off a torn tail. */

@@ -1,6 +1,7 @@
 /* Writing the journal. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -44,41 +45,90 @@ static void header(zest_buffer *out, const zest_options *options, const zest_par
 }
 
 /* Opens for appending and takes the lock that keeps a second process out. */
-static zest_status open_locked(zest_journal_writer *writer, const char *path, zest_error *error) {
-    writer->path = strdup(path);
-    if (!writer->path) return zest_error_memory(error, path, strlen(path));
-    writer->descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+static zest_status open_locked(zest_journal_writer *writer, const char *path, int flags, zest_error *error) {
+    writer->descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
     if (writer->descriptor < 0)
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
     if (flock(writer->descriptor, LOCK_EX | LOCK_NB))
-        return zest_error_set(error, ZEST_ERROR_FILE, "%s: another process is running this run", path);
+        return errno == EWOULDBLOCK
+                   ? zest_error_set(error, ZEST_ERROR_FILE, "%s: another process is running this run",
+                                    writer->path)
+                   : zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be locked", path);
     writer->synced = zest_clock_now();
     return ZEST_OK;
 }
 
-zest_status zest_journal_create(zest_journal_writer *writer, const char *path, const zest_options *options,
+/* ---- A new journal ---- */
+
+/* "PATH.new", to be freed. */
+static char *fresh_name(const char *path) {
+    size_t size = strlen(path) + 5;
+    char *name = malloc(size);
+    if (name) snprintf(name, size, "%s.new", path);
+    return name;
+}
+
+/* The lock is worth something only while the locked file still has the name: another process may have given
+ * it the journal's in between. */
+static int has_name(int descriptor, const char *name) {
+    struct stat mine, there;
+    return !fstat(descriptor, &mine) && !stat(name, &there) && mine.st_dev == there.st_dev &&
+           mine.st_ino == there.st_ino;
+}
+
+zest_status zest_journal_reserve(zest_journal_writer *writer, const char *path, zest_error *error) {
+    *writer = (zest_journal_writer){.descriptor = -1, .path = strdup(path)};
+    char *fresh = fresh_name(path);
+    zest_status status = writer->path && fresh ? open_locked(writer, fresh, O_CREAT | O_NOFOLLOW, error)
+                                               : zest_error_memory(error, path, strlen(path));
+    if (!status && access(path, F_OK) == 0) {
+        status = zest_error_set(error, ZEST_ERROR_FILE,
+                                "%s: there is a journal already; resume it, or choose another place", path);
+        if (has_name(writer->descriptor, fresh)) unlink(fresh);
+    } else if (!status && !has_name(writer->descriptor, fresh)) {
+        status = zest_error_set(error, ZEST_ERROR_FILE, "%s: another process is starting this run", path);
+    }
+    free(fresh);
+    return status;
+}
+
+zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options *options,
                                 const zest_params *start, zest_error *error) {
-    *writer = (zest_journal_writer){.descriptor = -1};
-    if (access(path, F_OK) == 0)
-        return zest_error_set(error, ZEST_ERROR_FILE,
-                              "%s: there is a journal already; resume it, or choose another place", path);
     zest_buffer bytes = {0};
+    char *fresh = fresh_name(writer->path);
     header(&bytes, options, start);
-    zest_status status = bytes.failed ? zest_error_memory(error, "a journal's header", bytes.size)
-                                      : zest_file_write(path, bytes.data, bytes.size, error);
+    zest_status status = ZEST_OK;
+    if (bytes.failed || !fresh) status = zest_error_memory(error, "a journal's header", bytes.size);
+    if (!status && ftruncate(writer->descriptor, 0))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", writer->path);
+    if (!status)
+        status = zest_file_write_all(writer->descriptor, bytes.data, bytes.size, writer->path, error);
+    if (!status && (fsync(writer->descriptor) || rename(fresh, writer->path)))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", writer->path);
     if (!status) {
+        zest_file_sync_folder_of(writer->path);
         writer->size = bytes.size;
         writer->checksum = zest_journal_get32((unsigned char *)bytes.data + bytes.size - ZEST_JOURNAL_CHECK);
-        status = open_locked(writer, path, error);
     }
+    free(fresh);
     zest_buffer_free(&bytes);
     return status;
 }
 
+zest_status zest_journal_create(zest_journal_writer *writer, const char *path, const zest_options *options,
+                                const zest_params *start, zest_error *error) {
+    zest_status status = zest_journal_reserve(writer, path, error);
+    return status ? status : zest_journal_commit(writer, options, start, error);
+}
+
+/* ---- Going on ---- */
+
 zest_status zest_journal_continue(zest_journal_writer *writer, const zest_journal *journal,
                                   zest_error *error) {
-    *writer = (zest_journal_writer){.descriptor = -1, .size = journal->end, .checksum = journal->checksum};
-    zest_status status = open_locked(writer, journal->path, error);
+    *writer = (zest_journal_writer){
+        .descriptor = -1, .path = strdup(journal->path), .size = journal->end, .checksum = journal->checksum};
+    zest_status status = writer->path ? open_locked(writer, journal->path, 0, error)
+                                      : zest_error_memory(error, journal->path, strlen(journal->path));
     struct stat info;
     if (!status && (fstat(writer->descriptor, &info) || (uint64_t)info.st_size != journal->bytes.size))
         return zest_error_set(error, ZEST_ERROR_FILE, "%s: it changed while it was being read; try again",

@@ -7,6 +7,7 @@
 #ifndef ZEST_DATA_CORPUS_H
 #define ZEST_DATA_CORPUS_H
 
+#include "base/fingerprint.h"
 #include "models/losses.h"
 #include "text/tokenizer.h"
 
@@ -24,6 +25,7 @@ typedef struct {
     uint32_t mask;          /* the mask token; masked models */
     uint32_t vocabulary;    /* random tokens are below this */
     unsigned char *special; /* a bit for each token: neither asked for nor drawn at random */
+    zest_fingerprint print; /* of the file's bytes */
 } zest_corpus;
 
 typedef struct {

@@ -82,6 +82,7 @@ static zest_status read_format(zest_rows_builder *b) {
 /* Takes over the builder's file. */
 static zest_status build(zest_rows_builder *b) {
     b->rows->path = strdup(b->path);
+    b->rows->print = zest_fingerprint_of(b->file.data, b->file.size); /* before readers cut it in place */
     zest_status status = b->rows->path ? check_bytes(b) : zest_error_memory(b->error, b->path, 1);
     if (!status) status = read_format(b);
     if (!status) status = zest_rows_finish(b);

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 
 typedef enum {
     ZEST_ROWS_TSV,   /* tabs, no quoting at all */
@@ -37,10 +38,11 @@ typedef struct {
     char *path;
     char **names; /* of the fields */
     size_t name_count, count;
-    size_t *lines;    /* of each row in the file, from 1; SQUAD, DROP: the number of the question */
-    uint32_t *starts; /* count × name_count + 1 offsets into texts */
-    char **texts;     /* rows may share them */
-    char *memory;     /* what the texts point into */
+    size_t *lines;          /* of each row in the file, from 1; SQUAD, DROP: the number of the question */
+    uint32_t *starts;       /* count × name_count + 1 offsets into texts */
+    char **texts;           /* rows may share them */
+    char *memory;           /* what the texts point into */
+    zest_fingerprint print; /* of the file's bytes */
 } zest_rows;
 
 /* *rows is empty on error. A malformed row is refused with file, line and what to do; so is a file without

@@ -54,16 +54,22 @@ int zest_task_is_file(const char *name) {
 
 zest_status zest_task_open(const char *name_or_file, zest_task *task, zest_error *error) {
     *task = (zest_task){0};
-    if (zest_task_is_file(name_or_file)) return zest_task_read_file(name_or_file, task, error);
+    if (zest_task_is_file(name_or_file)) return zest_task_read_file(name_or_file, name_or_file, task, error);
     for (size_t i = 0; i < TASKS; i++)
         if (is_called(&zest_task_table[i], name_or_file)) return *task = zest_task_table[i], ZEST_OK;
     return refuse_name(name_or_file, error);
+}
+
+zest_status zest_task_open_copy(const char *copy, const char *original, zest_task *task, zest_error *error) {
+    *task = (zest_task){0};
+    return zest_task_read_file(copy, original, task, error);
 }
 
 void zest_task_free(zest_task *task) {
     if (!task) return;
     free(task->memory);
     free(task->path);
+    free(task->text);
     *task = (zest_task){0};
 }
 

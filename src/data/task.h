@@ -56,12 +56,16 @@ typedef struct {
     /* A task from a file owns its strings. */
     char *memory;
     char *path; /* of the task file; NULL: built in */
+    char *text; /* all of the task file, as it was read */
 } zest_task;
 
 /* A task by name (without regard to case), or from a file when there is a '/' in it or it ends in ".task";
  * see task_file.c for the format. Free it in either case. */
 int zest_task_is_file(const char *name_or_file); /* it has a slash, or ends in .task */
 zest_status zest_task_open(const char *name_or_file, zest_task *task, zest_error *error);
+/* The task that a run keeps a copy of: the text comes from the copy, everything else (its name, where its
+ * data are) is as if it came from the original place. */
+zest_status zest_task_open_copy(const char *copy, const char *original, zest_task *task, zest_error *error);
 void zest_task_free(zest_task *task);
 /* The built-in tasks, in the order of the table; NULL behind the last. */
 const zest_task *zest_task_at(size_t index);

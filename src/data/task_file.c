@@ -369,14 +369,15 @@ static zest_status understand(parser *p) {
     return status;
 }
 
-zest_status zest_task_read_file(const char *path, zest_task *task, zest_error *error) {
+zest_status zest_task_read_file(const char *path, const char *original, zest_task *task, zest_error *error) {
     parser p = {.path = path, .task = task, .error = error};
     zest_buffer text = {0};
     zest_status status = zest_file_read(path, FILE_LIMIT, &text, error);
     if (!status && (!text.size || memchr(text.data, 0, text.size) ||
                     zest_unicode_valid(text.data, text.size) < text.size))
         status = refuse(&p, 0, "is %s", text.size ? "no UTF-8 text" : "empty; see the guide to task files");
-    if (!status && !(task->path = strdup(path))) status = zest_error_memory(error, path, strlen(path));
+    if (!status && (!(task->path = strdup(original)) || !(task->text = strndup(text.data, text.size))))
+        status = zest_error_memory(error, path, text.size);
     if (!status) {
         task->memory = text.data; /* the values lie in it */
         text = (zest_buffer){0};

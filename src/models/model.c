@@ -323,7 +323,7 @@ static zest_status keep_config(loading *load, zest_model_source *source) {
         retyped && json_object_set_new(source->config, key, json_string(storage_name(options->storage)));
     if (options->untie_head)
         failed |= json_object_set_new(source->config, "tie_word_embeddings", json_false());
-    load->model->config = failed ? NULL : json_dumps(source->config, JSON_INDENT(2));
+    load->model->config = failed ? NULL : zest_json_dump(source->config, JSON_INDENT(2));
     return load->model->config ? ZEST_OK : zest_error_memory(load->error, source->config_path, 0);
 }
 

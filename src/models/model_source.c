@@ -33,7 +33,7 @@ static zest_status open_gguf(const char *path, zest_model_source *source, zest_e
     zest_status status = zest_gguf_open(path, &source->gguf, error);
     if (!status) status = zest_model_gguf_configure(source, error);
     if (status) return status;
-    source->config_text = json_dumps(source->config, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    source->config_text = zest_json_dump(source->config, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     return source->config_text ? ZEST_OK : zest_error_memory(error, path, 0);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/file.h"
 #include "params/map.h"
 
@@ -108,7 +109,7 @@ static zest_status make_header(const zest_safetensors_source *const *sorted, siz
         }
         failed |= json_object_set_new(header, sorted[i]->name, describe(sorted[i], offset, offset + size));
     }
-    char *text = failed ? NULL : json_dumps(header, JSON_COMPACT);
+    char *text = failed ? NULL : zest_json_dump(header, JSON_COMPACT);
     json_decref(header);
     /* jansson refuses text that is not UTF-8, as the format does; memory is the rarer reason. */
     if (!text)
@@ -280,7 +281,7 @@ static char *make_index(const zest_safetensors_source *tensors, size_t count, ui
         failed |= json_object_set_new(map, tensors[i].name, json_string(name));
     }
     json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", total, "weight_map", map);
-    char *text = failed ? NULL : json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS);
+    char *text = failed ? NULL : zest_json_dump(index, JSON_INDENT(2) | JSON_SORT_KEYS);
     json_decref(index);
     return text;
 }

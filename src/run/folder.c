@@ -26,10 +26,10 @@ zest_status zest_folder_of(const char *path, zest_folder *folder, zest_error *er
     struct {
         char **to;
         const char *name;
-    } parts[] = {{&folder->options, "options"}, {&folder->journal, "journal"},
-                 {&folder->log, "log.jsonl"},   {&folder->best, "best"},
-                 {&folder->last, "last"},       {&folder->result, "result.json"},
-                 {&folder->start, "start"}};
+    } parts[] = {
+        {&folder->options, "options"},    {&folder->journal, "journal"},    {&folder->task, "task"},
+        {&folder->inputs, "inputs.json"}, {&folder->log, "log.jsonl"},      {&folder->best, "best"},
+        {&folder->last, "last"},          {&folder->result, "result.json"}, {&folder->start, "start"}};
     int failed = !folder->path;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !failed; i++)
         failed = !(*parts[i].to = zest_file_join(folder->path, parts[i].name));
@@ -43,8 +43,8 @@ zest_status zest_folder_of(const char *path, zest_folder *folder, zest_error *er
 }
 
 void zest_folder_free(zest_folder *folder) {
-    char *all[] = {folder->path, folder->options, folder->journal, folder->log,
-                   folder->best, folder->last,    folder->result,  folder->start};
+    char *all[] = {folder->path, folder->options, folder->task, folder->inputs, folder->journal,
+                   folder->log,  folder->best,    folder->last, folder->result, folder->start};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     *folder = (zest_folder){0};
 }
@@ -68,10 +68,18 @@ zest_status zest_folder_read_options(const zest_folder *folder, unsigned users, 
 
 zest_status zest_folder_write_options(const zest_folder *folder, unsigned users, const zest_options *options,
                                       zest_error *error) {
+    /* these belong to one session, not to the run */
+    static const zest_option_id session[] = {ZEST_OPTION_ALLOW_CHANGED};
+    zest_options kept;
     zest_buffer text = {0};
-    zest_options_print(options, users, &text);
-    zest_status status = text.failed ? zest_error_memory(error, folder->options, text.size)
-                                     : zest_file_write(folder->options, text.data, text.size, error);
+    zest_status status = zest_options_copy(&kept, options, error);
+    for (size_t i = 0; i < sizeof session / sizeof *session && !status; i++)
+        status = zest_options_set_id(&kept, session[i], zest_option_row_at(session[i])->fallback, error);
+    if (!status) zest_options_print(&kept, users, &text);
+    zest_options_free(&kept);
+    if (status) return status;
+    status = text.failed ? zest_error_memory(error, folder->options, text.size)
+                         : zest_file_write(folder->options, text.data, text.size, error);
     zest_buffer_free(&text);
     return status;
 }

@@ -1,12 +1,14 @@
-/* A run is a folder: options, journal, log.jsonl, TensorBoard events, best/ and last/ (Hugging Face folders),
- * and, when it is finished, result.json. A run of `zest minimize` has start and x instead of the models. */
+/* A run is a folder: options, task and inputs.json (inputs.h), journal, log.jsonl, TensorBoard events, best/
+ * and last/ (Hugging Face folders), and, when it is finished, result.json. A run of `zest minimize` has start
+ * and x instead of the models. The journal is written last of what a run begins with: where there is one, the
+ * run has begun, and everything before it is there. */
 #ifndef ZEST_RUN_FOLDER_H
 #define ZEST_RUN_FOLDER_H
 
 #include "base/option.h"
 
 typedef struct {
-    char *path, *options, *journal, *log, *best, *last, *result, *start;
+    char *path, *options, *task, *inputs, *journal, *log, *best, *last, *result, *start;
 } zest_folder;
 
 /* The names; nothing is touched. path may also be that of the journal inside. */

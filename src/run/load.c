@@ -82,6 +82,7 @@ static zest_status load(zest_loaded *loaded, const char *weights, const char *ho
     zest_status status = open_model(loaded, weights, invented, options, error);
     if (status) return status;
     int here = !home || !loaded->model->folder || has_tokenizer(weights);
+    loaded->home_tokenizer = !here;
     loaded->tokenizer = zest_tokenizer_open(here ? weights : home, error);
     return loaded->tokenizer ? ZEST_OK : error->status;
 }

@@ -5,12 +5,14 @@
 #include "base/option.h"
 #include "data/examples.h"
 #include "models/forward.h"
+#include "run/inputs.h"
 #include "text/tokenizer.h"
 
 typedef struct {
     zest_model *model;
     zest_tokenizer *tokenizer;
     zest_model_runner *runner;
+    int home_tokenizer; /* the tokenizer is that of `home`, the model that these weights were made from */
 } zest_loaded;
 
 /* weights: a Hugging Face folder or a GGUF file; the tokenizer is found there too, or else at `home`, the
@@ -40,11 +42,22 @@ zest_status zest_load_settle(zest_options *options, int causal, zest_error *erro
 zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_error *error);
 
 typedef struct {
+    char *path; /* NULL: the part has no file of its own, or was not read */
+    zest_fingerprint print;
+} zest_loaded_file;
+
+/* Of a run's task and data: set `recorded` before they are loaded. Then the task is the run's own copy, and
+ * files that have changed since the run began are refused. */
+typedef struct {
+    const zest_inputs *recorded; /* or NULL */
     zest_task task;
-    zest_examples parts[3]; /* by zest_task_part; those that were asked for */
+    zest_examples parts[3];    /* by zest_task_part; those that were asked for */
+    zest_loaded_file files[3]; /* that the rows came from */
 } zest_loaded_data;
 
 enum { ZEST_LOAD_TRAIN = 1, ZEST_LOAD_DEV = 2, ZEST_LOAD_TEST = 4 };
+
+extern const char *const zest_load_part_names[3]; /* "train", "dev", "test" */
 
 zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            unsigned parts, zest_error *error);

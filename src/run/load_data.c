@@ -34,9 +34,19 @@ static zest_status read_form(const zest_options *options, zest_examples_options 
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--start-token takes the number of a token, or none");
 }
 
+const char *const zest_load_part_names[3] = {"train", "dev", "test"};
+
+/* Rows as the file has them, if it is the file that a run began with. */
 static zest_status read_part(const loading *l, zest_task_part part, zest_rows *rows) {
-    return zest_task_read(&l->data->task, zest_options_text(l->options, ZEST_OPTION_DATA),
-                          l->loaded->model->is.causal, part, rows, l->error);
+    zest_loaded_file *file = &l->data->files[part];
+    zest_status status = zest_task_read(&l->data->task, zest_options_text(l->options, ZEST_OPTION_DATA),
+                                        l->loaded->model->is.causal, part, rows, l->error);
+    if (status || !rows->path) return status;
+    free(file->path);
+    *file = (zest_loaded_file){strdup(rows->path), rows->print};
+    if (!file->path) return zest_error_memory(l->error, rows->path, strlen(rows->path));
+    return zest_inputs_check_data(l->data->recorded, zest_load_part_names[part], rows->path, rows->print,
+                                  l->error);
 }
 
 static zest_status encode(const loading *l, zest_task_part part, const zest_rows *rows,
@@ -94,12 +104,14 @@ static zest_status load_test(const loading *l) {
 static zest_status open_task(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                              zest_error *error) {
     const char *name = zest_options_text(options, ZEST_OPTION_TASK);
-    int causal = loaded->model->is.causal;
-    *data = (zest_loaded_data){0};
+    const zest_inputs *recorded = data->recorded;
+    int causal = loaded->model->is.causal, own = recorded && recorded->task_copy && !recorded->other_task;
+    *data = (zest_loaded_data){.recorded = recorded};
     if (!*name)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "say which task: --task NAME --data DIR, or --task FILE for data of your own");
-    zest_status status = zest_task_open(name, &data->task, error);
+    zest_status status = own ? zest_task_open_copy(recorded->task_copy, name, &data->task, error)
+                             : zest_task_open(name, &data->task, error);
     if (!status && !(causal ? data->task.causal : data->task.masked))
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "%s has no template for %s models like this one (%s); it needs a %s one",
@@ -156,6 +168,10 @@ zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_
 }
 
 void zest_load_free_data(zest_loaded_data *data) {
-    for (size_t i = 0; i < 3; i++) zest_examples_free(&data->parts[i]);
+    for (size_t i = 0; i < 3; i++) {
+        zest_examples_free(&data->parts[i]);
+        free(data->files[i].path);
+        data->files[i] = (zest_loaded_file){0};
+    }
     zest_task_free(&data->task);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 
 enum { LINE_MOST = 1 << 20, BLOCK = 1 << 16 };
 
@@ -96,9 +97,11 @@ static int whole_of(const json_t *object, const char *name, uint64_t *out) {
     return *out = (uint64_t)real, 1;
 }
 
-static json_t *parse(const char *line, size_t size) {
-    json_error_t ignored;
-    json_t *root = line ? json_loadb(line, size, 0, &ignored) : NULL;
+/* NULL: the line is no record, or memory ran out and nobody knows. */
+static json_t *parse(const char *line, size_t size, int *short_of_memory) {
+    json_error_t problem;
+    json_t *root = line ? zest_json_load(line, size, ZEST_JSON_BIG_AS_REAL, &problem) : NULL;
+    *short_of_memory = line && !root && json_error_code(&problem) == json_error_out_of_memory;
     if (root && json_is_object(root) && text_of(root, "kind")) return root;
     json_decref(root);
     return NULL;
@@ -217,8 +220,9 @@ static int read_end(zest_log *log, json_t *root) {
 
 static int read_line(const char *line, size_t size, int whole, void *user) {
     zest_log *log = user;
-    json_t *root = parse(line, size);
-    int done = 1;
+    int done = 1, short_of_memory;
+    json_t *root = parse(line, size, &short_of_memory);
+    if (short_of_memory) return 1;
     if (!root) {
         if (whole)
             log->bad++;
@@ -282,8 +286,10 @@ typedef struct {
 
 static int keep_line(const char *line, size_t size, int whole, void *user) {
     continuation *c = user;
-    json_t *root = parse(line, size);
+    int short_of_memory;
+    json_t *root = parse(line, size, &short_of_memory);
     uint64_t step;
+    if (short_of_memory) return 1;
     int const beyond = root && ((whole_of(root, "step", &step) && step > c->step) ||
                                 (whole_of(root, "resumed_at", &step) && step > c->step));
     if (root && !beyond) {

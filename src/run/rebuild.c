@@ -35,6 +35,43 @@ static int start_from_checkpoint(const zest_rebuild_job *job, uint64_t step, zes
     return 0;
 }
 
+/* ---- The start ---- */
+
+static zest_status read_inputs(const zest_folder *folder, const zest_options *options, zest_inputs *inputs,
+                               zest_error *error) {
+    zest_status status = zest_inputs_read(inputs, folder, error);
+    inputs->allow_changed = (int)zest_options_whole(options, ZEST_OPTION_ALLOW_CHANGED);
+    return status;
+}
+
+/* The model that the run started from, if it is still what it was. */
+static zest_status open_start(const zest_folder *folder, const zest_options *options,
+                              const zest_journal *journal, zest_loaded *loaded, zest_error *error) {
+    const char *path = zest_options_text(options, ZEST_OPTION_MODEL);
+    zest_inputs inputs;
+    zest_status status = read_inputs(folder, options, &inputs, error);
+    if (!status) status = zest_inputs_check_model(&inputs, path, error);
+    if (!status) status = zest_load_start(loaded, options, error);
+    if (!status) status = zest_journal_check_start(journal, &loaded->model->params, error);
+    if (!status) status = zest_inputs_check_frozen(&inputs, path, loaded->model, error);
+    zest_inputs_free(&inputs);
+    return status;
+}
+
+/* A checkpoint without a tokenizer reads text with that of the start. */
+static zest_status check_tokenizer(const zest_folder *folder, const zest_options *options,
+                                   const zest_loaded *loaded, zest_error *error) {
+    zest_inputs inputs;
+    if (!loaded->home_tokenizer) return ZEST_OK;
+    zest_status status = read_inputs(folder, options, &inputs, error);
+    if (!status)
+        status = zest_inputs_check_model(&inputs, zest_options_text(options, ZEST_OPTION_MODEL), error);
+    zest_inputs_free(&inputs);
+    return status;
+}
+
+/* ---- Steps ---- */
+
 /* One step on record, taken again where the weights are. */
 static zest_status redo(const zest_rebuild_job *job, uint64_t step, const zest_loaded *loaded,
                         zest_error *error) {
@@ -52,12 +89,11 @@ static zest_status redo(const zest_rebuild_job *job, uint64_t step, const zest_l
 
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error) {
     uint64_t at = 0;
-    zest_status status = ZEST_OK;
+    zest_status status;
     *loaded = (zest_loaded){0};
-    if (!start_from_checkpoint(job, step, loaded, &at)) {
-        status = zest_load_start(loaded, job->options, error);
-        if (!status) status = zest_journal_check_start(job->journal, &loaded->model->params, error);
-    }
+    status = start_from_checkpoint(job, step, loaded, &at)
+                 ? check_tokenizer(job->folder, job->options, loaded, error)
+                 : open_start(job->folder, job->options, job->journal, loaded, error);
     while (at < step && !status) {
         status = redo(job, ++at, loaded, error);
         if (job->watch) job->watch(at, step, job->user);
@@ -130,13 +166,12 @@ zest_status zest_rebuild_kept(const zest_folder *folder, const zest_options *opt
         *step = snapshot.step;
         zest_snapshot_free(&snapshot);
         if (found && loaded->model->params.dimension == journal->dimension && (!by_number || *step == number))
-            return ZEST_OK;
+            return check_tokenizer(folder, options, loaded, error);
         zest_load_free(loaded);
     }
     if (!by_number || number) return not_kept(folder, text, error);
     *step = 0;
-    zest_status status = zest_load_start(loaded, options, error);
-    return status ? status : zest_journal_check_start(journal, &loaded->model->params, error);
+    return open_start(folder, options, journal, loaded, error);
 }
 
 static zest_status rebuild_recorded(zest_ctx *ctx, zest_rebuild_job *job, const char *step_text,

@@ -54,6 +54,10 @@ zest_status zest_report_write(const zest_report *report, const char *path, const
 const char *zest_report_state_name(zest_report_state state);
 /* The metric by which the run was judged: "accuracy", "f1", ...; "" when the log does not say. */
 const char *zest_report_metric(const zest_report_run *run);
+/* Is it a share of 1, to be shown in per cent? */
+int zest_report_is_share(const char *metric);
+/* "91.3" of a share, "0.2184" of a loss, a dash of what is not finite. */
+void zest_report_value(zest_buffer *out, const char *metric, double value);
 /* The `zest train` line that makes such a run again, behind what *out holds. */
 void zest_report_command(const zest_report *report, const zest_report_run *run, zest_buffer *out);
 

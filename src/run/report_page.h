@@ -26,9 +26,6 @@ extern const char zest_report_css[], zest_report_js[];
 void zest_report_escape(zest_buffer *out, const char *text);
 /* A copy without bytes that neither HTML nor SVG may hold; to be freed, NULL when memory is short. */
 char *zest_report_clean(const char *text);
-/* Is it a share of 1, to be shown in per cent? */
-int zest_report_is_share(const char *metric);
-void zest_report_value(zest_buffer *out, const char *metric, double value);          /* "91.3" or "0.2184" */
 void zest_report_interval(zest_buffer *out, const char *metric, zest_log_eval eval); /* with a span */
 void zest_report_count(zest_buffer *out, uint64_t count);                            /* 12 345 */
 void zest_report_duration(zest_buffer *out, double seconds);                         /* 1 h 23 min */

@@ -137,7 +137,7 @@ static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *
     zest_buffer_text(out, "</td><td class=\"n\">");
     zest_sweep_interval(out, e, unit);
     zest_buffer_format(out, "</td><td class=\"n\">%zu</td><td>%s</td></tr>\n", e->difference.n,
-                       zest_sweep_verdict_text(zest_sweep_judge(e)));
+                       zest_sweep_verdict(s, e));
 }
 
 static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {

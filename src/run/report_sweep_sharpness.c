@@ -23,7 +23,7 @@ static void free_material(material *m) {
     free(m->names);
 }
 
-/* "ZEST_N t=100" */
+/* "ZEST-N t=100" */
 static void name_series(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, char *room,
                         size_t size) {
     zest_buffer row = {0};

@@ -60,7 +60,7 @@ void zest_report_value(zest_buffer *out, const char *metric, double value) {
         return;
     }
     if (zest_report_is_share(metric))
-        zest_number_format(room, sizeof room, "%.1f", 100 * value);
+        zest_number_format(room, sizeof room, "%.1f", zest_conclusion_per_cent(value));
     else if (value != 0 && (fabs(value) < 1e-4 || fabs(value) >= 1e6))
         zest_number_format(room, sizeof room, "%.3g", value);
     else /* four digits, zeros at the end as well: columns line up */

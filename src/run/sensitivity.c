@@ -15,7 +15,7 @@ static int is_tilted(const zest_sensitivity_point *p) { return p->t > 0 && isfin
 const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
     static const struct {
         const char *name, *shown;
-    } known[] = {{"zest-bc", "ZEST_BC"}, {"zest-n", "ZEST_N"}, {"mezo", "MeZO"}, {"sgd", "SGD"},
+    } known[] = {{"zest-bc", "ZEST-BC"}, {"zest-n", "ZEST-N"}, {"mezo", "MeZO"}, {"sgd", "SGD"},
                  {"adamw", "AdamW"},     {"esam", "ESAM"},     {"tsam", "TSAM"}, {"sam", "SAM"}};
     size_t length = strcspn(method, ",");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

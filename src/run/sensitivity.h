@@ -37,7 +37,7 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
 
 /* "accuracy (%)": of an axis with a metric. Writes into room. */
 const char *zest_sensitivity_label(const char *metric, char *room, size_t size);
-/* "ZEST_N" of zest-n, "ZEST_N, weights=bf16" of what a row says beyond its method. Writes into room. */
+/* "ZEST-N" of zest-n, "ZEST-N, weights=bf16" of what a row says beyond its method. Writes into room. */
 const char *zest_sensitivity_name(const char *method, char *room, size_t size);
 
 #endif

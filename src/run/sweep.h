@@ -9,8 +9,9 @@
 #ifndef ZEST_RUN_SWEEP_H
 #define ZEST_RUN_SWEEP_H
 
-#include "analysis/sample.h"
+#include "analysis/paired.h"
 #include "base/option.h"
+#include "run/conclusion.h"
 #include "run/sensitivity.h"
 
 /* ---- The grid: sweep_grid.c, sweep_preset.c ---- */
@@ -74,6 +75,7 @@ typedef enum {
 /* What result.json says about one part; what is not there is NaN. */
 typedef struct {
     double value, accuracy, f1, em, loss;
+    size_t n; /* examples; 0: not known */
 } zest_sweep_figures;
 
 typedef struct {
@@ -152,8 +154,8 @@ typedef struct {
     int complete;            /* all its runs are finished */
     zest_sample dev, test;   /* over seeds; in the unit of result.json */
     size_t base;             /* the entry of the base to compare with, or ZEST_SWEEP_NONE */
-    zest_sample difference;  /* test minus the base's, by seed */
-    double p;                /* one seed: exact McNemar test against the base; NaN: not known */
+    zest_sample difference;  /* test minus the base's, by seed: zest_paired_sample */
+    double p;                /* one seed: exact McNemar test on the answers of the two runs; NaN: not known */
 } zest_sweep_entry;
 
 /* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
@@ -192,18 +194,21 @@ const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, s
 /* Were there to be runs of the task with these labels? */
 int zest_sweep_has(const zest_sweep_summary *summary, size_t noise, size_t task);
 
-typedef enum {
-    ZEST_SWEEP_NO_BASE,      /* it is the base, or there is none to compare with */
-    ZEST_SWEEP_NO_ERROR_BAR, /* one seed, and no answers */
-    ZEST_SWEEP_WITHIN_NOISE,
-    ZEST_SWEEP_BETTER, /* the 95 % paired t interval, or McNemar's test at 5 %, excludes no difference */
-    ZEST_SWEEP_WORSE,
-} zest_sweep_verdict;
-zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *entry);
-const char *zest_sweep_verdict_text(zest_sweep_verdict verdict);
+/* ---- What follows from it: sweep_verdict.c ---- */
 
-/* ---- Tables: sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV, JSON), sweep_text.c ---- */
+/* What the table says about one entry, as a sentence and a verdict. */
+void zest_sweep_conclude(const zest_sweep_summary *summary, const zest_sweep_entry *entry,
+                         zest_conclusion *conclusion);
+/* All comparisons with the base; without any, the entry with the best dev value. To be freed; NULL: memory is
+ * short. */
+zest_conclusion *zest_sweep_conclude_all(const zest_sweep_summary *summary, size_t *count);
+/* "better", ...: zest_conclusion_verdict of an entry. */
+const char *zest_sweep_verdict(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
 
+/* ---- Tables: sweep_plain.c (for a terminal), sweep_table.c (Markdown), sweep_latex.c, sweep_data.c (CSV,
+ * JSON), sweep_text.c ---- */
+
+void zest_sweep_plain(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
@@ -248,7 +253,7 @@ void zest_sweep_best_steps(const zest_sweep_summary *summary, const size_t *chos
                            zest_buffer *out);
 /* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
 void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
-/* The interval of a difference; with one seed McNemar's p. */
+/* The interval of a difference; a dash where there is none; with one seed McNemar's p. */
 void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *entry, double unit);
 /* Is it the best of its column and order (first or zeroth), to the digits shown? */
 int zest_sweep_is_best(const zest_sweep_summary *summary, const zest_sweep_entry *entry);

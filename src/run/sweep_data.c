@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "run/sweep.h"
 
 /* ---- CSV: a line for each place of the table ---- */
@@ -53,7 +54,7 @@ void zest_sweep_csv(const zest_sweep_summary *s, zest_buffer *out) {
                            e->p};
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) add_field(out, fields[f]);
         zest_buffer_text(out, ",");
-        zest_sweep_escape_csv(out, zest_sweep_verdict_text(zest_sweep_judge(e)));
+        zest_sweep_escape_csv(out, zest_sweep_verdict(s, e));
         zest_buffer_text(out, "\n");
     }
 }
@@ -144,8 +145,29 @@ static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e
     json_object_set_new(object, "difference",
                         e->base == ZEST_SWEEP_NONE ? json_null() : sample(&e->difference));
     json_object_set_new(object, "mcnemar_p", real(e->p));
-    json_object_set_new(object, "verdict", json_string(zest_sweep_verdict_text(zest_sweep_judge(e))));
+    json_object_set_new(object, "verdict", json_string(zest_sweep_verdict(s, e)));
     return object;
+}
+
+/* The sentence that the tables begin with, and one for each comparison. */
+static json_t *conclusion_json(const zest_sweep_summary *s) {
+    size_t count;
+    zest_conclusion *all = zest_sweep_conclude_all(s, &count);
+    json_t *sentences = all ? json_array() : NULL;
+    zest_buffer text = {0};
+    for (size_t i = 0; sentences && i <= count; i++) {
+        text.size = 0;
+        zest_buffer_text(&text, "");
+        if (!i)
+            zest_conclusion_lead(all, count, &text);
+        else
+            zest_conclusion_sentence(&all[i - 1], &text);
+        if (count > 1 || !i)
+            json_array_append_new(sentences, json_stringn(text.data ? text.data : "", text.size));
+    }
+    zest_buffer_free(&text);
+    free(all);
+    return sentences ? sentences : json_null();
 }
 
 zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_error *error) {
@@ -163,10 +185,10 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
         json_object_set_new(object, "difference", sample(&e->difference));
         json_array_append_new(tilts, object);
     }
-    json_t *all =
-        json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o}", "finished", (json_int_t)s->finished, "failed",
-                  (json_int_t)s->failed, "base", s->base, "runs", runs, "table", entries, "by_t", tilts);
-    char *text = all ? json_dumps(all, JSON_REAL_PRECISION(17)) : NULL;
+    json_t *all = json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "finished", (json_int_t)s->finished,
+                            "failed", (json_int_t)s->failed, "base", s->base, "conclusion",
+                            conclusion_json(s), "runs", runs, "table", entries, "by_t", tilts);
+    char *text = all ? zest_json_dump(all, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     if (!text) return zest_error_memory(error, "the results of a sweep", 0);
     zest_buffer_text(out, text);

@@ -46,11 +46,13 @@ static double number(const json_t *object, const char *name) {
 }
 
 static zest_sweep_figures figures(const json_t *object) {
+    double const n = number(object, "n");
     return (zest_sweep_figures){.value = number(object, "value"),
                                 .accuracy = number(object, "accuracy"),
                                 .f1 = number(object, "f1"),
                                 .em = number(object, "em"),
-                                .loss = number(object, "loss")};
+                                .loss = number(object, "loss"),
+                                .n = n > 0 && n < 1e15 ? (size_t)n : 0};
 }
 
 /* What the weights of a run are chosen by, and so what chooses between runs. */

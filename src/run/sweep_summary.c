@@ -98,15 +98,20 @@ static int belongs(const zest_sweep_summary *s, const zest_sweep_run *run, const
            (isnan(p->t) || zest_sweep_tilt(run) == p->t);
 }
 
-/* The finished run with the best dev value; of equal ones the first. */
+/* The better of two finished runs by dev, as the trainer chooses between checkpoints: of equal values the
+ * lower dev loss, then the first. */
+static int is_better(const zest_sweep_run *run, const zest_sweep_run *best) {
+    if (isnan(best->worth) || isnan(run->worth)) return isnan(best->worth) && !isnan(run->worth);
+    if (run->worth != best->worth) return run->worth > best->worth;
+    return run->dev.loss < best->dev.loss || (isnan(best->dev.loss) && !isnan(run->dev.loss));
+}
+
 static size_t choose(const zest_sweep_summary *s, const place *p) {
     size_t best = ZEST_SWEEP_NONE;
     for (size_t i = 0; i < s->plan->count; i++) {
         const zest_sweep_run *run = &s->plan->runs[i];
         if (run->state != ZEST_SWEEP_FINISHED || !belongs(s, run, p)) continue;
-        if (best == ZEST_SWEEP_NONE || run->worth > s->plan->runs[best].worth ||
-            (isnan(s->plan->runs[best].worth) && !isnan(run->worth)))
-            best = i;
+        if (best == ZEST_SWEEP_NONE || is_better(run, &s->plan->runs[best])) best = i;
     }
     return best;
 }
@@ -120,15 +125,32 @@ static double loss_of(const zest_sweep_run *run) { return run->dev.loss; }
 static double test_of(const zest_sweep_run *run) { return run->test.value; }
 static double seconds_of(const zest_sweep_run *run) { return run->seconds; }
 
-/* Over the seeds that have a run; minus: a run a seed to take it from, or NULL. */
-static zest_sample average(const zest_sweep_summary *s, const size_t *chosen, const size_t *minus,
+/* Over the seeds that have a run. */
+static zest_sample average(const zest_sweep_summary *s, const size_t *chosen,
                            double (*read)(const zest_sweep_run *), double *room) {
-    const zest_sweep_run *runs = s->plan->runs;
-    for (size_t i = 0; i < s->seed_count; i++) {
-        int known = chosen[i] != ZEST_SWEEP_NONE && (!minus || minus[i] != ZEST_SWEEP_NONE);
-        room[i] = !known ? NAN : read(&runs[chosen[i]]) - (minus ? read(&runs[minus[i]]) : 0);
-    }
+    for (size_t i = 0; i < s->seed_count; i++)
+        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : read(&s->plan->runs[chosen[i]]);
     return zest_sample_of(room, s->seed_count);
+}
+
+/* The test examples that a run's metric is a share of; 0: not known, or no share. */
+static size_t examples_of(const zest_sweep_run *run) {
+    return zest_conclusion_lower_is_better(run->metric) ? 0 : run->test.n;
+}
+
+/* Test minus the base's, over the seeds that have both. The smallest test set sets the resolution. */
+static zest_sample subtract(const zest_sweep_summary *s, const size_t *chosen, const size_t *base,
+                            double *room) {
+    size_t examples = SIZE_MAX;
+    for (size_t i = 0; i < s->seed_count; i++) {
+        room[i] = NAN;
+        if (chosen[i] == ZEST_SWEEP_NONE || base[i] == ZEST_SWEEP_NONE) continue;
+        const zest_sweep_run *one = &s->plan->runs[chosen[i]], *other = &s->plan->runs[base[i]];
+        room[i] = test_of(one) - test_of(other);
+        if (examples_of(one) < examples) examples = examples_of(one);
+        if (examples_of(other) < examples) examples = examples_of(other);
+    }
+    return zest_paired_sample(room, s->seed_count, examples == SIZE_MAX ? 0 : examples);
 }
 
 /* ---- Entries ---- */
@@ -153,8 +175,8 @@ static zest_status add_entry(zest_sweep_summary *s, const place *p, double *room
     if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
     s->entry_count++;
     choose_all(s, any, e->chosen);
-    e->dev = average(s, e->chosen, NULL, dev_of, room);
-    e->test = average(s, e->chosen, NULL, test_of, room);
+    e->dev = average(s, e->chosen, dev_of, room);
+    e->test = average(s, e->chosen, test_of, room);
     return ZEST_OK;
 }
 
@@ -179,12 +201,12 @@ static zest_status add_tilt(zest_sweep_summary *s, const zest_sweep_entry *of, d
     if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
     s->tilt_count++;
     choose_all(s, (place){of->row, of->task, of->noise, ZEST_SWEEP_NONE, t}, e->chosen);
-    e->dev = average(s, e->chosen, NULL, dev_of, room);
-    e->loss = average(s, e->chosen, NULL, loss_of, room);
-    e->test = average(s, e->chosen, NULL, test_of, room);
-    e->seconds = average(s, e->chosen, NULL, seconds_of, room).mean;
+    e->dev = average(s, e->chosen, dev_of, room);
+    e->loss = average(s, e->chosen, loss_of, room);
+    e->test = average(s, e->chosen, test_of, room);
+    e->seconds = average(s, e->chosen, seconds_of, room).mean;
     if (of->base != ZEST_SWEEP_NONE)
-        e->difference = average(s, e->chosen, s->entries[of->base].chosen, test_of, room);
+        e->difference = subtract(s, e->chosen, s->entries[of->base].chosen, room);
     return ZEST_OK;
 }
 
@@ -273,26 +295,10 @@ static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
     e->base = find_base(s, e);
     if (e->base == ZEST_SWEEP_NONE) return;
     const size_t *base = s->entries[e->base].chosen;
-    e->difference = average(s, e->chosen, base, test_of, room);
+    e->difference = subtract(s, e->chosen, base, room);
     for (size_t i = 0; i < s->seed_count && e->difference.n == 1; i++)
         if (e->chosen[i] != ZEST_SWEEP_NONE && base[i] != ZEST_SWEEP_NONE)
             e->p = mcnemar(&s->plan->runs[e->chosen[i]], &s->plan->runs[base[i]]);
-}
-
-zest_sweep_verdict zest_sweep_judge(const zest_sweep_entry *e) {
-    if (e->base == ZEST_SWEEP_NONE || !e->difference.n) return ZEST_SWEEP_NO_BASE;
-    int up = e->difference.mean > 0;
-    if (e->difference.n == 1) {
-        if (isnan(e->p)) return ZEST_SWEEP_NO_ERROR_BAR;
-        return e->p >= 0.05 ? ZEST_SWEEP_WITHIN_NOISE : up ? ZEST_SWEEP_BETTER : ZEST_SWEEP_WORSE;
-    }
-    if (e->difference.low <= 0 && e->difference.high >= 0) return ZEST_SWEEP_WITHIN_NOISE;
-    return up ? ZEST_SWEEP_BETTER : ZEST_SWEEP_WORSE;
-}
-
-const char *zest_sweep_verdict_text(zest_sweep_verdict verdict) {
-    static const char *const texts[] = {"", "one seed: no error bar", "within noise", "better", "worse"};
-    return texts[verdict];
 }
 
 /* ---- The whole ---- */

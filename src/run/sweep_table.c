@@ -1,6 +1,7 @@
 /* The tables of a sweep as Markdown: test results, differences from the base, results by t, what was chosen.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "run/sweep.h"
@@ -94,13 +95,12 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
 
 static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     double unit = zest_sweep_unit(s, e->task);
-    zest_sweep_verdict verdict = zest_sweep_judge(e);
     begin_line(s, e->task, e->noise, e->row, out);
     zest_buffer_text(out, " | ");
     zest_sweep_number(out, e->difference.mean, unit, 1);
     zest_buffer_text(out, " | ");
     zest_sweep_interval(out, e, unit);
-    zest_buffer_format(out, " | %zu | %s |\n", e->difference.n, zest_sweep_verdict_text(verdict));
+    zest_buffer_format(out, " | %zu | %s |\n", e->difference.n, zest_sweep_verdict(s, e));
 }
 
 static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
@@ -109,12 +109,13 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     for (size_t i = 0; i < s->entry_count; i++) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++)
-            zest_buffer_format(
-                out,
-                "\n**Test minus %s's of the same seed** (95 %% paired t interval; with one seed the exact "
-                "McNemar test)\n\n| task | labels | method | difference | 95 %% interval | seeds | "
-                "verdict |\n|---|---|---|---|---|---|---|\n",
-                zest_sweep_base_name(s, base, sizeof base));
+            zest_buffer_format(out,
+                               "\n**Test minus %s's of the same seed** (95 %% interval of the paired "
+                               "differences; with one seed "
+                               "p of the exact McNemar test)\n\n| task | labels | method | difference | 95 "
+                               "%% interval | seeds | "
+                               "verdict |\n|---|---|---|---|---|---|---|\n",
+                               zest_sweep_base_name(s, base, sizeof base));
         add_difference(s, &s->entries[i], out);
     }
 }
@@ -138,7 +139,7 @@ static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e
     add_sample(out, &e->test, unit);
     zest_buffer_text(out, " | ");
     if (e->difference.n) zest_sweep_number(out, e->difference.mean, unit, 1);
-    if (e->difference.n > 1) {
+    if (e->difference.n > 1 && !isnan(e->difference.error)) {
         zest_buffer_text(out, " \xc2\xb1 ");
         zest_sweep_number(out, e->difference.error, unit, 0);
     }
@@ -204,7 +205,19 @@ static void add_failures(const zest_sweep_summary *s, zest_buffer *out) {
     }
 }
 
+static void add_conclusion(const zest_sweep_summary *s, zest_buffer *out) {
+    size_t count;
+    zest_conclusion *all = zest_sweep_conclude_all(s, &count);
+    zest_buffer lead = {0};
+    if (!all) out->failed = 1;
+    if (all) zest_conclusion_lead(all, count, &lead);
+    if (lead.size) add_escaped(out, &lead), zest_buffer_text(out, "\n\n");
+    zest_buffer_free(&lead);
+    free(all);
+}
+
 void zest_sweep_markdown(const zest_sweep_summary *s, zest_buffer *out) {
+    if (s->finished) add_conclusion(s, out);
     zest_buffer_format(out, "%zu of %zu runs finished", s->finished, s->plan->count);
     if (s->failed) zest_buffer_format(out, ", %zu failed", s->failed);
     zest_buffer_format(out, ". Per cent unless it is a loss; %s; hyper-parameters chosen by dev.\n",

@@ -173,10 +173,12 @@ void zest_sweep_number(zest_buffer *out, double value, double unit, int sign) {
 }
 
 void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *e, double unit) {
-    if (e->difference.n > 1) {
+    if (!isnan(e->difference.low)) {
         zest_sweep_number(out, e->difference.low, unit, 1);
         zest_buffer_text(out, " to ");
         zest_sweep_number(out, e->difference.high, unit, 1);
+    } else if (e->difference.n > 1) { /* all seeds have the same difference */
+        zest_buffer_text(out, "\xe2\x80\x93");
     } else if (!isnan(e->p)) {
         zest_buffer_format(out, "McNemar p = %.2g", e->p);
     }

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "run/trainer_internal.h"
@@ -56,18 +58,43 @@ static zest_status make_absolute(zest_options *options, zest_option_id id, zest_
     return status;
 }
 
-/* A new folder: everything is on disk before the first step. */
+/* What the run is made from: the task and the fingerprints of the files outside. */
+static zest_status record_inputs(zest_trainer *t) {
+    const char *model = zest_options_text(t->options, ZEST_OPTION_MODEL),
+               *corpus = zest_options_text(t->options, ZEST_OPTION_CORPUS);
+    zest_inputs *in = &t->inputs;
+    zest_status status = zest_inputs_add_model(in, model, t->loaded.model, t->error);
+    for (int part = 0; part < 3 && !status; part++)
+        if (t->data.files[part].path)
+            status = zest_inputs_add_data(in, zest_load_part_names[part], t->data.files[part].path,
+                                          t->data.files[part].print, t->error);
+    if (!status && *corpus) status = zest_inputs_add_data(in, "text", corpus, t->corpus.print, t->error);
+    in->task_name = strdup(t->task);
+    if (t->data.task.path) in->task_file = strdup(zest_options_text(t->options, ZEST_OPTION_TASK));
+    if (!in->task_name || (t->data.task.path && !in->task_file))
+        return zest_error_memory(t->error, t->task, strlen(t->task));
+    return status ? status : zest_inputs_write(in, &t->folder, t->data.task.text, t->error);
+}
+
+/* A new folder: everything is on disk before the first step. The journal comes last and says that the run has
+ * begun: a kill before that leaves a folder in which it can be started again, a kill after it a run that can
+ * be resumed. The journal's lock is taken first, so that of two processes one gives up. */
 static zest_status make_folder(zest_trainer *t) {
     static const zest_option_id paths[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK,
                                            ZEST_OPTION_CORPUS};
-    zest_status status = zest_folder_of(zest_options_text(t->options, ZEST_OPTION_OUT), &t->folder, t->error);
+    const char *out = zest_options_text(t->options, ZEST_OPTION_OUT);
+    struct stat info;
+    if (!stat(out, &info) && !S_ISDIR(info.st_mode))
+        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "--out %s: is a file; give the name of a folder",
+                              out);
+    zest_status status = zest_folder_of(out, &t->folder, t->error);
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !status; i++)
         status = make_absolute(t->options, paths[i], t->error);
     if (!status) status = zest_file_make_folder(t->folder.path, t->error);
-    if (!status)
-        status = zest_journal_create(&t->journal, t->folder.journal, t->options, &t->loaded.model->params,
-                                     t->error);
+    if (!status) status = zest_journal_reserve(&t->journal, t->folder.journal, t->error);
+    if (!status) status = record_inputs(t);
     if (!status) status = zest_folder_write_options(&t->folder, t->users, t->options, t->error);
+    if (!status) status = zest_journal_commit(&t->journal, t->options, &t->loaded.model->params, t->error);
     if (!status) status = zest_trainer_open_logs(t);
     return status;
 }
@@ -166,7 +193,7 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
                   "peak_bytes", (json_int_t)r->peak_bytes);
     if (object && r->device_peak_bytes)
         json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
-    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = object ? zest_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
     if (!text) return zest_error_memory(t->error, t->folder.result, 0);
     zest_status status = zest_file_write(t->folder.result, text, strlen(text), t->error);
@@ -204,6 +231,7 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     if (t->source) t->source->free(t);
     zest_load_free(&t->loaded);
     zest_folder_free(&t->folder);
+    zest_inputs_free(&t->inputs);
     zest_snapshot_free(&t->from);
     free(t->order);
     if (!closing) closing = events;
@@ -249,7 +277,10 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
     zest_status status = zest_folder_of(folder, &t.folder, error);
     if (!status && !zest_folder_is_training(&t.folder))
         status = zest_error_set(error, ZEST_ERROR_FILE,
-                                "%s: is no run of zest train (a folder with options and a journal)", folder);
+                                access(t.folder.options, F_OK)
+                                    ? "%s: is no run of zest train (a folder with options and a journal)"
+                                    : "%s: the run was stopped before it began; start it again with --out",
+                                folder);
     if (!status) status = zest_folder_read_options(&t.folder, ZEST_FOR_TRAINING, &options, error);
     if (status) {
         zest_folder_free(&t.folder);

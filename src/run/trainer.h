@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     void (*tell)(const zest_trainer_news *news, void *user);     /* or NULL */
     void (*rebuild)(uint64_t step, uint64_t wanted, void *user); /* a resumed run catches up; or NULL */
+    void (*note)(const char *sentence, void *user); /* what a user should know about a resumed run; or NULL */
     void *user;
     volatile sig_atomic_t *stop; /* set by a signal handler; or NULL */
 } zest_trainer_hooks;

@@ -73,6 +73,7 @@ struct zest_trainer {
     zest_folder folder;
 
     zest_loaded loaded;
+    zest_inputs inputs;          /* what the run was made from */
     zest_journal_writer journal; /* of a first-order run its header alone: the start, and the lock */
     zest_journal *record;        /* while a run is being resumed */
     zest_log_writer *log;

@@ -22,6 +22,7 @@ static int may_change(zest_option_id id) {
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_CORPUS:
     case ZEST_OPTION_RESUME:
+    case ZEST_OPTION_ALLOW_CHANGED:
     case ZEST_OPTION_QUIET:
     case ZEST_OPTION_JSON: return 1;
     default: return 0;
@@ -45,6 +46,40 @@ static zest_status merge_given(zest_options *options, const zest_options *given,
         !zest_options_given(given, ZEST_OPTION_EPOCHS))
         status = zest_options_set_id(options, ZEST_OPTION_EPOCHS, "0", error);
     return status;
+}
+
+/* The journal's header has the options that its steps were taken with: options that say otherwise were
+ * edited, or belong to another run. */
+static zest_status check_options(const zest_trainer *t) {
+    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
+        zest_option_id id = (zest_option_id)i;
+        unsigned users = zest_option_row_at(id)->users;
+        if (!(users & ZEST_FOR_TUNER) || !(users & t->users)) continue;
+        const char *here = zest_options_text(t->options, id),
+                   *there = zest_options_text(&t->record->options, id);
+        if (may_change(id) || !strcmp(here, there)) continue;
+        return zest_error_set(t->error, ZEST_ERROR_FORMAT,
+                              "%s: says %s=%.100s, but the journal's steps were taken with %s=%.100s; put it "
+                              "back as it was",
+                              t->folder.options, zest_option_row_at(id)->name, here,
+                              zest_option_row_at(id)->name, there);
+    }
+    return ZEST_OK;
+}
+
+/* What the run was made from; a task file that was given has to be the same. */
+static zest_status recall_inputs(zest_trainer *t, const zest_options *given) {
+    zest_buffer notes = {0};
+    zest_status status = zest_inputs_read(&t->inputs, &t->folder, t->error);
+    t->inputs.allow_changed = (int)zest_options_whole(t->options, ZEST_OPTION_ALLOW_CHANGED);
+    t->data.recorded = &t->inputs;
+    if (!status && zest_options_given(given, ZEST_OPTION_TASK))
+        status = zest_inputs_check_task(&t->inputs, zest_options_text(given, ZEST_OPTION_TASK), t->error);
+    if (status) return status;
+    zest_inputs_notes(&t->inputs, &t->folder, zest_options_text(t->options, ZEST_OPTION_TASK), &notes);
+    if (notes.size && !notes.failed && t->hooks->note) t->hooks->note(notes.data, t->hooks->user);
+    zest_buffer_free(&notes);
+    return ZEST_OK;
 }
 
 static zest_status read_log(zest_trainer *t, zest_log *log) {
@@ -76,9 +111,12 @@ zest_status zest_trainer_begin_again(zest_trainer *t, const zest_options *given)
     zest_trainer_choose(t);
     const char *why = t->way->refuses(t->options);
     if (why) return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "%s", why);
+    status = recall_inputs(t, given);
+    if (status) return status;
     t->record = zest_journal_open(t->ctx, t->folder.journal);
     if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
-    status = catch_up(t);
+    status = check_options(t);
+    if (!status) status = catch_up(t);
     zest_journal_close(t->record);
     t->record = NULL;
     return status;

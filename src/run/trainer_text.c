@@ -13,6 +13,9 @@ static zest_status load(zest_trainer *t) {
                                .seed = zest_options_whole(o, ZEST_OPTION_SEED)};
     zest_status status = zest_corpus_read(zest_options_text(o, ZEST_OPTION_CORPUS), t->loaded.tokenizer,
                                           &t->loaded.model->is, &how, &t->corpus, t->error);
+    if (!status)
+        status = zest_inputs_check_data(&t->inputs, "text", zest_options_text(o, ZEST_OPTION_CORPUS),
+                                        t->corpus.print, t->error);
     t->task = "text";
     t->metric = t->select = ZEST_METRIC_LOSS;
     t->counts[ZEST_PART_TRAIN] = t->corpus.train.sequences;

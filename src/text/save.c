@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/file.h"
 #include "text/pipeline.h"
 
@@ -126,7 +127,7 @@ static json_t *model(const zest_tokenizer *t) {
 /* ---- Files ---- */
 
 static zest_status write_json(json_t *object, const char *folder, const char *name, zest_error *error) {
-    char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL, *path = zest_file_join(folder, name);
+    char *text = object ? zest_json_dump(object, JSON_INDENT(1)) : NULL, *path = zest_file_join(folder, name);
     zest_status status =
         text && path ? zest_file_write(path, text, strlen(text), error) : zest_error_memory(error, folder, 0);
     json_decref(object);

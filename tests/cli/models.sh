@@ -22,6 +22,27 @@ run 1 info "$work/nothing"
 run 2 bench step --shape no-such-model
 err_has "no shape is called"
 
+# One line that the model cannot read: it is named with its number, the others are scored, and the status is 1.
+{
+    echo "A lovely day."
+    i=0
+    while [ $i -lt 200 ]; do printf 'very '; i=$((i + 1)); done
+    printf 'long\n\nNever again.\n'
+} >"$work/lines"
+"$ZEST" score examples/roberta-tiny <"$work/lines" >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] || fail "a line that is too long: not status 1"
+[ "$(wc -l <"$work/out")" -eq 2 ] || fail "the lines beside one that is too long are not scored"
+err_has "standard input, line 2: has 2"
+err_has "reads at most"
+"$ZEST" score examples/roberta-tiny --json <"$work/lines" >"$work/out" 2>"$work/err"
+[ $? -eq 1 ] || fail "a line that is too long, with --json: not status 1"
+last_line_is_json && out_has '"line": 2, "text": "very ' && out_has '"error": "has 2' && out_has '"line": 4, "text": "Never again."'
+printf 'not \377 UTF-8\n' | "$ZEST" score examples/roberta-tiny --json >"$work/out" 2>"$work/err" || fail "bytes that are not UTF-8"
+last_line_is_json && out_has "\"text\": \"not $(printf '\357\277\275') UTF-8\""
+run 1 score examples/roberta-tiny --text ""
+"$ZEST" score examples/roberta-tiny <"$work" >"$work/out" 2>"$work/err" && fail "a folder as standard input"
+err_has "standard input cannot be read"
+
 # Benchmarks on a small job: their keys are there, and their figures are numbers.
 run 0 bench step --shape smollm2-135m --batch 2 --tokens 8 --k 1 --json
 last_line_is_json
