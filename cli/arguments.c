@@ -2,11 +2,35 @@
 
 #include <string.h>
 
+#include "base/option_suggest.h"
+
+/* Which commands have an option that this one has not: "; train and pretrain have it". */
+static void find_others(const char *name, zest_buffer *out) {
+    const zest_command *const *all = zest_command_all();
+    const char *found[32];
+    size_t count = 0;
+    for (; *all && count < sizeof found / sizeof *found; all++)
+        if (zest_option_find(name, (*all)->users | (*all)->lists) != ZEST_OPTION_COUNT)
+            found[count++] = (*all)->name;
+    for (size_t i = 0; i < count; i++)
+        zest_buffer_format(out, "%s%s", !i ? "; " : i + 1 < count ? ", " : " and ", found[i]);
+    if (count) zest_buffer_text(out, count > 1 ? " have it" : " has it");
+}
+
 static zest_status unknown(const zest_command *command, const char *word, const char *name,
                            zest_error *error) {
-    const char *nearest = zest_option_nearest(name, command->users | command->lists);
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s does not take %s%s%s%s", command->name, word,
-                          nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
+    char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
+    zest_buffer others = {0};
+    if (zest_option_find(name, command->users | command->lists) == ZEST_OPTION_COUNT)
+        find_others(name, &others);
+    zest_status status =
+        others.size
+            ? zest_error_set(error, ZEST_ERROR_ARGUMENT, "zest %s has no option --%s%.600s", command->name,
+                             name, others.data)
+            : zest_error_set(error, ZEST_ERROR_ARGUMENT, "unknown option %.*s%s", (int)strcspn(word, "="),
+                             word, zest_option_suggest(name, command->users | command->lists, 0, suggestion));
+    zest_buffer_free(&others);
+    return status;
 }
 
 /* The option that a word names. *value is what follows '=' or the letter, or NULL; *negated for --no-FLAG. */
@@ -14,6 +38,13 @@ static zest_option_id find(const zest_command *command, const char *word, char *
                            const char **value, int *negated) {
     *value = NULL;
     *negated = 0;
+    size_t rest = strcspn(word + 1, "=");
+    if (word[1] != '-' && zest_option_is_long_name(word + 1, rest, command->users | command->lists)) {
+        if (rest >= room) rest = room - 1;
+        memcpy(name, word + 1, rest);
+        name[rest] = '\0';
+        return ZEST_OPTION_COUNT;
+    }
     if (word[1] != '-') {
         name[0] = word[1], name[1] = '\0';
         if (word[2]) *value = word + 2 + (word[2] == '=');

@@ -1,5 +1,5 @@
-/* A command of the program: one file each, one row each in cli/main.c. Help, manual page and parser read the
- * row. */
+/* A command of the program: one file each, one row each in cli/command.c. Help, manual page and parser read
+ * the row. */
 #ifndef ZEST_CLI_COMMAND_H
 #define ZEST_CLI_COMMAND_H
 
@@ -26,8 +26,10 @@ extern const zest_command zest_command_minimize, zest_command_toy, zest_command_
     zest_command_eval, zest_command_predict, zest_command_report, zest_command_sweep, zest_command_pretrain,
     zest_command_sharpness, zest_command_pull;
 
-/* NULL-terminated. */
+/* All commands, in the order of the help; NULL-terminated. */
 const zest_command *const *zest_command_all(void);
 const zest_command *zest_command_find(const char *name);
+/* The command that a name which is none was probably meant for, or NULL. */
+const char *zest_command_suggest(const char *name);
 
 #endif

@@ -13,37 +13,12 @@
 #include "cli/output.h"
 #include "cli/threads.h"
 
-static const zest_command *const commands[] = {
-    &zest_command_train,
-    &zest_command_eval,
-    &zest_command_predict,
-    &zest_command_sweep,
-    &zest_command_minimize,
-    &zest_command_replay,
-    &zest_command_info,
-    &zest_command_generate,
-    &zest_command_score,
-    &zest_command_toy,
-    &zest_command_theory,
-    &zest_command_bench,
-    &zest_command_sharpness,
-    &zest_command_report,
-    &zest_command_pretrain,
-    &zest_command_pull,
-    NULL,
-};
-
-const zest_command *const *zest_command_all(void) { return commands; }
-
-const zest_command *zest_command_find(const char *name) {
-    for (const zest_command *const *c = commands; *c; c++)
-        if (!strcmp((*c)->name, name)) return *c;
-    return NULL;
-}
-
 static int unknown_command(const char *name) {
-    return zest_output_failf(ZEST_ERROR_ARGUMENT, "no command is called '%s'; `zest --help` lists them",
-                             name);
+    const char *meant = zest_command_suggest(name);
+    return meant ? zest_output_failf(ZEST_ERROR_ARGUMENT, "unknown command '%s'; did you mean zest %s?", name,
+                                     meant)
+                 : zest_output_failf(ZEST_ERROR_ARGUMENT,
+                                     "unknown command '%s'; zest --help lists the commands", name);
 }
 
 static int help(const char *name) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/distance.h"
+#include "base/option_suggest.h"
 
 /* ---- The table ---- */
 
@@ -33,17 +33,6 @@ zest_option_id zest_option_find_letter(char letter, unsigned users) {
     int id = 0;
     while (id < ZEST_OPTION_COUNT && !(table[id].users & users && letter && table[id].letter == letter)) id++;
     return (zest_option_id)id;
-}
-
-const char *zest_option_nearest(const char *name, unsigned users) {
-    const char *nearest = NULL;
-    size_t least = 3; /* further away is no typing mistake */
-    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
-        if (!(table[id].users & users)) continue;
-        size_t d = zest_distance(name, strlen(name), table[id].name);
-        if (d < least && d < strlen(table[id].name)) least = d, nearest = table[id].name;
-    }
-    return nearest;
 }
 
 const char *zest_option_kind_name(zest_option_kind kind) {
@@ -142,7 +131,8 @@ static int in_range(const zest_option_row *row, double number) {
     return (row->open ? number > row->low : number >= row->low) && number <= row->high;
 }
 
-static zest_status refuse(const zest_option_row *row, const char *text, zest_error *error) {
+static zest_status refuse(const zest_options *options, zest_option_id id, const char *text,
+                          zest_error *error) {
     static const char *const what[] = {"yes or no",
                                        "a number",
                                        "a whole number",
@@ -150,15 +140,18 @@ static zest_status refuse(const zest_option_row *row, const char *text, zest_err
                                        "one of these words: ",
                                        "text",
                                        "numbers with commas between them"};
-    char range[256];
+    const zest_option_row *row = &table[id];
+    char range[256], fallback[128] = "";
     zest_option_range(row, range, sizeof range);
-    const char *reason = row == &table[ZEST_OPTION_T] && text[0] == '-'
+    /* a command may have another default than the table */
+    if (!options->given[id] && *zest_options_text(options, id))
+        snprintf(fallback, sizeof fallback, " (default %.100s)", zest_options_text(options, id));
+    const char *reason = id == ZEST_OPTION_T && text[0] == '-'
                              ? ". A negative tilt would favour the lowest loss nearby, that is, sharp minima"
                              : "";
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "option %s: '%s' is not allowed; it takes %s%s%s (default %s)%s", row->name, text,
-                          what[row->kind], *range && row->kind != ZEST_KIND_CHOICE ? " " : "", range,
-                          *row->fallback ? row->fallback : "none", reason);
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT, "option %s: '%.300s' is not allowed; it takes %s%s%s%s%s", row->name,
+        text, what[row->kind], *range && row->kind != ZEST_KIND_CHOICE ? " " : "", range, fallback, reason);
 }
 
 void zest_options_init(zest_options *options) {
@@ -198,7 +191,7 @@ zest_status zest_options_set_id(zest_options *options, zest_option_id id, const 
     if (strchr(text, '\n'))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: a value cannot hold a line break",
                               row->name);
-    if (!parse(row, text, &v) || !in_range(row, v.number)) return refuse(row, text, error);
+    if (!parse(row, text, &v) || !in_range(row, v.number)) return refuse(options, id, text, error);
     char *copy = strdup(text);
     if (!copy) return zest_error_memory(error, "an option", strlen(text));
     free(options->text[id]);
@@ -222,9 +215,9 @@ zest_status zest_options_set(zest_options *options, unsigned users, const char *
                              zest_error *error) {
     zest_option_id id = zest_option_find(name, users);
     if (id != ZEST_OPTION_COUNT) return zest_options_set_id(options, id, text, error);
-    const char *nearest = zest_option_nearest(name, users);
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%s'%s%s%s", name,
-                          nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s", name,
+                          zest_option_suggest(name, users, 1, suggestion));
 }
 
 /* One "name=value" with blanks allowed around both; a name without a value is an error. */
@@ -294,7 +287,7 @@ zest_status zest_options_list(const zest_options *options, zest_option_id id, do
         if (end == c || !isfinite(number) || (*end && *end != ',') || (*end == ',' && !end[1])) {
             free(*values);
             *values = NULL;
-            return refuse(&table[id], text, error);
+            return refuse(options, id, text, error);
         }
         (*values)[(*count)++] = number;
         c = *end ? end + 1 : end;

@@ -40,8 +40,6 @@ const zest_option_row *zest_option_row_at(zest_option_id id);
 /* The row that `users` know under this name; ZEST_OPTION_COUNT: none. */
 zest_option_id zest_option_find(const char *name, unsigned users);
 zest_option_id zest_option_find_letter(char letter, unsigned users);
-/* The name most like a mistyped one, or NULL when none is near. */
-const char *zest_option_nearest(const char *name, unsigned users);
 /* "> 0", "1 to 1024", "zest-n, zest-bc or mezo"; "" when anything goes. Writes into room and returns it. */
 const char *zest_option_range(const zest_option_row *row, char *room, size_t size);
 const char *zest_option_kind_name(zest_option_kind kind);

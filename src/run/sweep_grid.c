@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/option_suggest.h"
 #include "data/task.h"
 #include "run/sweep.h"
 
@@ -63,11 +64,10 @@ static zest_status read_line(zest_sweep_block *block, char *line, zest_error *er
         status = zest_error_memory(error, "a grid", strlen(line));
     } else {
         zest_option_id id = find_kept(name);
-        const char *nearest = zest_option_nearest(name, ZEST_FOR_TRAIN);
+        char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
         if (id == ZEST_OPTION_COUNT)
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s%s%s", name,
-                                    nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                                    nearest ? "'?" : "");
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s", name,
+                                    zest_option_suggest(name, ZEST_FOR_TRAIN, 1, suggestion));
         else if (!is_kept(id))
             status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                     "%s is no option of a run in a sweep; give it on the command line", name);

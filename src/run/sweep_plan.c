@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/option_suggest.h"
 #include "base/number.h"
 #include "run/sweep.h"
 
@@ -228,11 +229,11 @@ static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_e
     zest_status status = text ? zest_sweep_split(ZEST_OPTION_COMPARE, text, &names, error) : ZEST_OK;
     for (size_t i = 0; i < names.count && !status; i++) {
         zest_option_id id = zest_option_find(names.items[i], ZEST_FOR_TRAIN);
-        const char *nearest = zest_option_nearest(names.items[i], ZEST_FOR_TRAIN);
+        char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
         if (id == ZEST_OPTION_COUNT)
-            status = zest_error_set(
-                error, ZEST_ERROR_ARGUMENT, "--compare: no option is called '%.100s'%s%s%s", names.items[i],
-                nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "--compare: no option is called '%.100s'%s",
+                                    names.items[i],
+                                    zest_option_suggest(names.items[i], ZEST_FOR_TRAIN, 1, suggestion));
         else if (names.labels[i] || (!plan->compared[id] && !zest_sweep_is_chosen(plan, id)))
             status = zest_error_set(
                 error, ZEST_ERROR_ARGUMENT,

@@ -9,7 +9,42 @@ run 0 --version
 out_has "zest $(sed -n 's/^#define ZEST_VERSION "\(.*\)"/\1/p' include/zest.h)"
 run 2
 run 2 frobnicate
-err_has "no command is called 'frobnicate'"
+err_has "unknown command 'frobnicate'; zest --help lists the commands"
+# What people type who come from another tool, or in a hurry.
+suggests() { # WHAT ARGUMENTS...
+    wanted=$1
+    shift
+    run 2 "$@"
+    err_has "$wanted"
+}
+suggests "unknown command 'trian'; did you mean zest train?" trian
+suggests "did you mean zest train?" finetune
+suggests "did you mean zest predict?" predcit
+suggests "did you mean zest bench?" help benhc
+suggests "unknown option --learning-rate; zest calls it --lr" train --learning-rate 1e-3
+suggests "unknown option --learning_rate; zest calls it --lr" train --learning_rate=1e-3
+suggests "unknown option --batch_size; zest calls it --batch" train --batch_size 8
+suggests "zest calls it --batch" train --per-device-train-batch-size 8
+suggests "zest calls it --epochs" train --num-train-epochs 3
+suggests "did you mean --epochs?" train --epoch 3
+suggests "did you mean --weight-decay?" train --weight_decay 0.1
+suggests "did you mean --lr?" train --LR 0.1
+suggests "zest calls it --steps" train --max_steps 3
+suggests "zest calls it --out" train --output-dir x
+suggests "zest calls it --model" train --model-name-or-path x
+suggests "zest calls it --rho" train --zo-eps 1e-3
+suggests "zest calls it --rho" minimize --eps 1e-3
+suggests "zest calls it --max-tokens" generate x --max-new-tokens 3
+suggests "zest calls it --length" pretrain --max-length 3
+suggests "unknown option -ngl; zest calls it --device cuda" generate x -ngl 99
+suggests "unknown option -steps; did you mean --steps?" train -steps 3
+suggests "did you mean --batch?" train --bacth 3
+suggests "zest eval has no option --lr; train" eval x --lr 3
+run 2 train --frobnicate
+grep -qx "zest: unknown option --frobnicate" "$work/err" || fail "a name like no other has a suggestion"
+# the default in a message is the command's, as help shows it
+suggests "it takes a number >= 0 (default 1e-5)" train --lr abc
+suggests "it takes a number >= 0 (default 0.01)" minimize --lr abc
 run 2 minimize --rhoo 1
 err_has "did you mean --rho?"
 run 2 minimize --rho

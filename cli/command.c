@@ -1,0 +1,81 @@
+#include "cli/command.h"
+
+#include <string.h>
+
+#include "base/distance.h"
+
+/* In the order in which a newcomer needs them. */
+static const zest_command *const commands[] = {
+    &zest_command_pull,
+    &zest_command_train,
+    &zest_command_eval,
+    &zest_command_predict,
+    &zest_command_info,
+    &zest_command_report,
+    &zest_command_sweep,
+    &zest_command_sharpness,
+    &zest_command_replay,
+    &zest_command_generate,
+    &zest_command_score,
+    &zest_command_pretrain,
+    &zest_command_minimize,
+    &zest_command_toy,
+    &zest_command_theory,
+    &zest_command_bench,
+    NULL,
+};
+
+/* What other tools call the same thing. */
+static const struct {
+    const char *theirs, *ours;
+} names[] = {
+    {"finetune", "train"},
+    {"fine-tune", "train"},
+    {"fit", "train"},
+    {"evaluate", "eval"},
+    {"test", "eval"},
+    {"infer", "predict"},
+    {"inference", "predict"},
+    {"classify", "predict"},
+    {"download", "pull"},
+    {"get", "pull"},
+    {"fetch", "pull"},
+    {"run", "generate"},
+    {"complete", "generate"},
+    {"chat", "generate"},
+    {"perplexity", "score"},
+    {"encode", "tokenize"},
+    {"tokenise", "tokenize"},
+    {"optimize", "minimize"},
+    {"optimise", "minimize"},
+    {"show", "info"},
+    {"inspect", "info"},
+    {"status", "info"},
+    {"plot", "report"},
+    {"grid", "sweep"},
+    {"search", "sweep"},
+    {"hessian", "sharpness"},
+    {"flatness", "sharpness"},
+    {"benchmark", "bench"},
+    {"completions", "completion"},
+};
+
+const zest_command *const *zest_command_all(void) { return commands; }
+
+const zest_command *zest_command_find(const char *name) {
+    for (const zest_command *const *c = commands; *c; c++)
+        if (!strcmp((*c)->name, name)) return *c;
+    return NULL;
+}
+
+const char *zest_command_suggest(const char *name) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i].theirs, name) && zest_command_find(names[i].ours)) return names[i].ours;
+    const char *best = NULL;
+    size_t least = 3; /* further away is no typing mistake */
+    for (const zest_command *const *c = commands; *c; c++) {
+        size_t d = zest_distance(name, strlen(name), (*c)->name);
+        if (d < least && d < strlen((*c)->name)) least = d, best = (*c)->name;
+    }
+    return best;
+}
