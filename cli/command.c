@@ -68,6 +68,13 @@ const zest_command *zest_command_find(const char *name) {
     return NULL;
 }
 
+zest_status zest_command_set(const zest_command *command, zest_options *options, zest_option_id id,
+                             const char *value, zest_error *error) {
+    int own = (zest_option_row_at(id)->users & (command->users | ZEST_FOR_SHELL)) != 0;
+    return own ? zest_options_set_id(options, id, value, error)
+               : zest_options_keep(options, id, value, error);
+}
+
 const char *zest_command_suggest(const char *name) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i].theirs, name) && zest_command_find(names[i].ours)) return names[i].ours;

@@ -26,6 +26,14 @@ extern const zest_command zest_command_minimize, zest_command_toy, zest_command_
     zest_command_eval, zest_command_predict, zest_command_report, zest_command_sweep, zest_command_pretrain,
     zest_command_sharpness, zest_command_pull;
 
+/* Whose options it takes, in any way. */
+static inline unsigned zest_command_users(const zest_command *command) {
+    return command->users | command->lists | ZEST_FOR_SHELL;
+}
+/* Stores a value, or the list of values of an option that the command splits itself. */
+zest_status zest_command_set(const zest_command *command, zest_options *options, zest_option_id id,
+                             const char *value, zest_error *error);
+
 /* All commands, in the order of the help; NULL-terminated. */
 const zest_command *const *zest_command_all(void);
 const zest_command *zest_command_find(const char *name);

@@ -103,8 +103,7 @@ void zest_help_command(const zest_command *command, zest_buffer *out) {
         int any = 0;
         for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
             const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-            if (!(row->users & (command->users | command->lists)) || strcmp(row->section, sections[s]))
-                continue;
+            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s])) continue;
             if (!any++) zest_buffer_format(out, "\n%s:\n", sections[s]);
             option_line(out, row, fallback(&options, (zest_option_id)id));
         }
@@ -175,8 +174,7 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
     for (int s = 0; s < SECTIONS; s++)
         for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
             const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-            if (!(row->users & (command->users | command->lists)) || strcmp(row->section, sections[s]))
-                continue;
+            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s])) continue;
             zest_buffer_text(out, ".TP\n\\fB");
             if (row->letter) zest_buffer_format(out, "\\-%c\\fR, \\fB", row->letter);
             roff(out, "--");

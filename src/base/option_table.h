@@ -26,6 +26,7 @@ enum {
     ZEST_FOR_PRETRAIN = 16384,
     ZEST_FOR_SHARPNESS = 32768,
     ZEST_FOR_PULL = 65536,
+    ZEST_FOR_SHELL = 1 << 30, /* every command, but no part of a run: never kept in its options */
 };
 
 /* those that minimise a function of a vector, and all that take steps */
@@ -295,7 +296,9 @@ enum {
         ZEST_FOR_SCORE | ZEST_FOR_REPLAY | ZEST_FOR_PULL,                                                              \
     "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
-    "print the result as one JSON object, and nothing else, on stdout")
+    "print the result as one JSON object, and nothing else, on stdout")                                                \
+  X(CONFIG, "config", 0, TEXT, "", NONE, "FILE", "Running", ZEST_FOR_SHELL,                                            \
+    "take options from this file, lines `name = value` as in the options file of a run; the command line wins")
 /* clang-format on */
 
 #endif
