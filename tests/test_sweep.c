@@ -165,6 +165,16 @@ static void presets_are_the_papers(void **state) {
     assert_string_equal(bc->value[ZEST_OPTION_EPOCHS], "70");
     assert_string_equal(bc->value[ZEST_OPTION_BATCH], "128");
     zest_sweep_plan_free(&plan);
+    /* --steps takes the place of a preset's epochs, which would have the last word in a run */
+    zest_options given;
+    zest_options_init(&given);
+    zest_options_keep(&given, ZEST_OPTION_STEPS, "9", NULL);
+    assert_int_equal(zest_sweep_grid_override(&grid, &given, &error), ZEST_OK);
+    assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_OK);
+    assert_null(plan.runs[0].value[ZEST_OPTION_EPOCHS]);
+    assert_string_equal(plan.runs[0].value[ZEST_OPTION_STEPS], "9");
+    zest_options_free(&given);
+    zest_sweep_plan_free(&plan);
     zest_sweep_grid_free(&grid);
     assert_int_equal(zest_sweep_grid_preset(&grid, "paper-table-4", &error), ZEST_OK);
     assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_OK);

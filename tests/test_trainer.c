@@ -13,9 +13,10 @@
 #include "tests/training.h"
 
 #define REAL "model=examples/roberta-tiny task=examples/reviews/reviews.task "
-#define BASE                                                                                      \
-    "task=examples/reviews/reviews.task shots=16 batch=16 lr=1e-3 rho=0.01 k=2 seed=13 steps=10 " \
+#define OPEN_END                                                                         \
+    "task=examples/reviews/reviews.task shots=16 batch=16 lr=1e-3 rho=0.01 k=2 seed=13 " \
     "eval-every=3 t=1 threads=2 "
+#define BASE OPEN_END "steps=10 "
 
 static zest_status train(const char *options, const char *out, uint64_t stop, zest_trainer_result *result,
                          zest_error *error) {
@@ -274,8 +275,18 @@ static void accuracy_can_be_the_objective(void **state) {
 static void epochs_are_steps(void **state) {
     (void)state;
     zest_trainer_result result; /* 32 examples in batches of 13: three steps, the last with 6 */
-    assert_fine(train(BASE " batch=13 epochs=2", NULL, 0, &result, error));
+    assert_fine(train(OPEN_END " batch=13 epochs=2", in_place("run"), 0, &result, error));
     assert_int_equal(result.step, 6);
+    assert_fine(
+        training_resume(in_place("run"), "steps=8", &result, error)); /* takes the place of the epochs */
+    assert_int_equal(result.step, 8);
+    assert_fine(training_resume(in_place("run"), "epochs=3", &result, error));
+    assert_int_equal(result.step, 9);
+    zest_error error = {0};
+    assert_int_equal(training_resume(in_place("run"), "steps=12 epochs=5", &result, &error),
+                     ZEST_ERROR_ARGUMENT);
+    assert_int_equal(train(BASE " epochs=2", NULL, 0, &result, &error), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "give one of them"));
 }
 
 /* The same run learns: what two dozen steps with a large rate do to the training loss is no accident. */
@@ -300,7 +311,7 @@ int main(void) {
         IN_PLACE(any_step_can_be_rebuilt),
         IN_PLACE(frozen_tensors_stay),
         IN_PLACE(accuracy_can_be_the_objective),
-        cmocka_unit_test(epochs_are_steps),
+        IN_PLACE(epochs_are_steps),
         cmocka_unit_test(a_run_learns),
     };
     return cmocka_run_group_tests(tests, training_make_model, training_remove_model);

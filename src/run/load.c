@@ -142,12 +142,14 @@ typedef struct {
 
 enum { SETTINGS = 5 };
 
-/* The paper's: RoBERTa with 512 shots, OPT with 1000 rows. */
+/* The paper's: RoBERTa with 512 shots a class for 700 epochs, which is 5600 steps for two classes; OPT with
+ * 1000 rows. With other splits the epochs do not count, and masked models take the 5600 steps. */
 static const setting zeroth[SETTINGS] = {
     {ZEST_OPTION_BATCH, "128", "16"},     {ZEST_OPTION_LR, "1e-5", "2e-6"},
     {ZEST_OPTION_STEPS, "5600", "20000"}, {ZEST_OPTION_EVAL_EVERY, "100", "500"},
-    {ZEST_OPTION_EPOCHS, "0", "0"},
+    {ZEST_OPTION_EPOCHS, "700", "0"},
 };
+enum { PAPER_SHOTS = 512 };
 
 /* The middle of the paper's grids for SGD; 200 epochs, or 30 of 1000 rows. How often it evaluates it does not
  * say. */
@@ -163,21 +165,31 @@ static const setting pretraining[SETTINGS] = {
     {ZEST_OPTION_EPOCHS, "0", "0"},
 };
 
+/* --epochs decides the steps, so a value of --steps beside it would be given in vain. */
+zest_status zest_load_check_length(const zest_options *given, zest_error *error) {
+    if (!zest_options_given(given, ZEST_OPTION_STEPS) || !zest_options_given(given, ZEST_OPTION_EPOCHS) ||
+        !zest_options_whole(given, ZEST_OPTION_EPOCHS))
+        return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "--steps and --epochs both say how long to train; give one of them");
+}
+
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error) {
     int text = *zest_options_text(options, ZEST_OPTION_CORPUS) != '\0';
     const setting *settings = text ? pretraining : zest_options_first_order(options) ? first : zeroth;
-    zest_status status = ZEST_OK;
-    int limited =
-        zest_options_given(options, ZEST_OPTION_STEPS) || zest_options_given(options, ZEST_OPTION_EPOCHS);
+    int sampled = zest_options_whole(options, ZEST_OPTION_TRAIN_SIZE) > 0,
+        own = zest_task_is_file(zest_options_text(options, ZEST_OPTION_TASK));
+    zest_status status = zest_load_check_length(options, error);
+    if (!status && !causal && !sampled && !own && !text && !zest_options_whole(options, ZEST_OPTION_SHOTS))
+        status = zest_options_set_id(options, ZEST_OPTION_SHOTS, "512", error);
+    int recipe = !own && zest_options_whole(options, ZEST_OPTION_SHOTS) == PAPER_SHOTS;
+    int limited = zest_options_given(options, ZEST_OPTION_STEPS) ||
+                  zest_options_given(options, ZEST_OPTION_EPOCHS) || (settings == zeroth && !recipe);
     for (size_t i = 0; i < SETTINGS && !status; i++) {
         const setting *s = &settings[i];
         if (!zest_options_given(options, s->id) && !(s->id == ZEST_OPTION_EPOCHS && limited))
             status = zest_options_set_id(options, s->id, causal ? s->causal : s->masked, error);
     }
-    int sampled = zest_options_whole(options, ZEST_OPTION_TRAIN_SIZE) > 0,
-        own = zest_task_is_file(zest_options_text(options, ZEST_OPTION_TASK));
-    if (!status && !causal && !sampled && !own && !text && !zest_options_whole(options, ZEST_OPTION_SHOTS))
-        status = zest_options_set_id(options, ZEST_OPTION_SHOTS, "512", error);
     return status;
 }
 
@@ -185,7 +197,12 @@ zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_
     uint64_t epochs = zest_options_whole(options, ZEST_OPTION_EPOCHS),
              batch = zest_options_whole(options, ZEST_OPTION_BATCH);
     if (!epochs) return ZEST_OK;
+    uint64_t steps_an_epoch = (examples + batch - 1) / batch; /* the last batch may be smaller */
+    if (steps_an_epoch && epochs > UINT32_MAX / steps_an_epoch)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--epochs %llu of %llu steps each are more steps than a run can have, %u",
+                              (unsigned long long)epochs, (unsigned long long)steps_an_epoch, UINT32_MAX);
     char text[32];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)(epochs * ((examples + batch - 1) / batch)));
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(epochs * steps_an_epoch));
     return zest_options_set_id(options, ZEST_OPTION_STEPS, text, error);
 }

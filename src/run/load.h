@@ -36,8 +36,10 @@ zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_e
 zest_model_options zest_load_model_options(const zest_options *options);
 zest_model_runner_options zest_load_runner_options(const zest_options *options);
 
-/* Fills in what the options leave to the method and the kind of model: shots, batch, lr, steps, eval-every.
- * With --epochs, steps are theirs; examples: how many there are to train on. */
+/* Refuses --steps and --epochs that were given together. */
+zest_status zest_load_check_length(const zest_options *given, zest_error *error);
+/* Fills in what the options leave to the method and the kind of model: shots, batch, lr, steps or epochs,
+ * eval-every. With epochs, settle_steps computes the steps; examples: how many there are to train on. */
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error);
 zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_error *error);
 

@@ -158,6 +158,17 @@ static zest_status override_methods(zest_sweep_grid *grid, const char *wanted, z
     return status;
 }
 
+/* How long runs are is said by --steps or by --epochs: what is given takes the place of both. */
+static void drop_other_length(zest_sweep_grid *grid, const zest_options *given) {
+    int steps = zest_options_given(given, ZEST_OPTION_STEPS),
+        epochs = zest_options_given(given, ZEST_OPTION_EPOCHS);
+    for (size_t b = 0; b < grid->count && steps != epochs; b++) {
+        char **other = &grid->blocks[b].text[steps ? ZEST_OPTION_EPOCHS : ZEST_OPTION_STEPS];
+        free(*other);
+        *other = NULL;
+    }
+}
+
 zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *given, zest_error *error) {
     zest_status status = grid->count ? ZEST_OK : add_block(grid, NULL, error);
     for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
@@ -170,6 +181,7 @@ zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *
         }
         for (size_t b = 0; b < grid->count && !status; b++) status = put(&grid->blocks[b], id, text, error);
     }
+    if (!status) drop_other_length(grid, given);
     return status;
 }
 

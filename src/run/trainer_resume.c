@@ -30,7 +30,7 @@ static int may_change(zest_option_id id) {
 }
 
 static zest_status merge_given(zest_options *options, const zest_options *given, zest_error *error) {
-    zest_status status = ZEST_OK;
+    zest_status status = zest_load_check_length(given, error);
     for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
         zest_option_id id = (zest_option_id)i;
         if (!zest_options_given(given, id)) continue;
