@@ -79,7 +79,7 @@ static void components_are_checked(void **state) {
         {"\"normalizer\":{\"type\":\"Prepend\"}", "\"prepend\" must be a string"},
         {"\"normalizer\":{\"type\":\"Replace\",\"content\":\"x\",\"pattern\":{\"String\":\"\"}}",
          "pattern is empty"},
-        {"\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}", "\"BertPreTokenizer\" is not known"},
+        {"\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}", "\"UnicodeScripts\" is not known"},
         {"\"pre_tokenizer\":{\"type\":\"ByteLevel\"}", "\"add_prefix_space\" must be true or false"},
         {"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\"}", "\"replacement\" is empty"},
         {"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"x\"}",

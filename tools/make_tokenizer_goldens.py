@@ -4,7 +4,11 @@
   make_tokenizer_goldens.py small FOLDER             trains the small tokenizers on the text below and writes them with
                                                      their answers: this is how tests/data/tokenizers was made
   make_tokenizer_goldens.py large FOLDER COUNT PATH...   COUNT answers for each tokenizer: a folder of vocab.json and
-                                                     merges.txt, a tokenizer.json, or a .gguf (needs PyPI gguf)
+                                                     merges.txt, or of vocab.txt; a tokenizer.json; or a .gguf (needs
+                                                     PyPI gguf)
+  make_tokenizer_goldens.py wordpiece FOLDER COUNT PATH...   COUNT answers for WordPiece with each setting of BERT's
+                                                     normalizer, every character of Unicode among them, and for the
+                                                     tokenizers at PATH, as above
 
 Answers are lines of JSON: text (or hex, for bytes that are not UTF-8) and its ids; all: the ids with the template;
 back: what the ids of `all`, or those of `decode`, give as text, when that is not the text; skipped: the same without
@@ -57,6 +61,8 @@ WORDS = TEXT.split() + ["naïve", "Ünïcödé", "don't", "DON'T", "it'S", "'tis
                         "foo_bar(baz)", "https://example.org/a?b=c&d=e#f", "日本語", "한국어", "עברית", "العربية", "ไทย",
                         "ﷺ", "ﬁ", "Å", "ǅ", "ſ", "'ſ", "½", "²", "Ⅻ", "٣٤٥", "१२३", "①", "𝟘𝟙", "𝔘𝔫𝔦", "👍🏽", "🏳️‍🌈", "e\u0301",
                         "a\u0323\u0307", "q\u0307\u0323", "\u1100\u1161\u11a8", "가", "각", "\u2126", "\u212b", "▁", "▁▁x", "Ġ", "Ċ"]
+ACCENTED = ["Ångström", "RÉSUMÉ", "İstanbul", "ǅungla", "Straße", "ΌΔΥΣΣΕΎΣ", "ΑΣ", "Ёлка", "ÅÉÎÕÜ", "Å", "ñÑ", "ﬃ", "Ḁ̈", "ệ", "Ⅷ", "Ⓐ", "ａＢ",
+            "กำลัง", "ภาษาไทย", "नमस्ते", "কি", "עִבְרִית", "اَلْعَرَبِيَّةُ", "e\u0301\u0300\u0323", "\u0301", "\u0345", "\u0316\u0300"]
 SPACES = [" ", "  ", "   ", "\t", "\n", "\r\n", "\n\n", " \n", "\n ", "\u00a0", "\u2003", "\u3000", "\u200b", "\u180e",
           "\u2028", "\x85", "\x0b", "\x0c", "\ufeff", " " * 7, " " * 17, "\n" * 5, "\t\t "]
 CODE = ["{", "}", "();", "==", "!=", "->", "/*", "*/", "//", "#", "<br/>", "&&", "||", "\\n", "\"", "'", "`", "~", "^", "...",
@@ -77,6 +83,34 @@ def character(rng, old):
         if old and (unicodedata.category(chr(c)) == "Cn" or c == 0x180E):
             continue
         return chr(c)
+
+
+def bert_sample(rng, specials):
+    """What WordPiece meets beyond the rest: accents, ideographs among letters, long words, dropped characters."""
+    kind = rng.random()
+    if kind < 0.5:
+        return sample(rng, specials, False)
+    if kind < 0.6:
+        word = rng.choice(WORDS + ACCENTED)
+        return (word * 120)[:rng.choice([98, 99, 100, 101, 102, 150, 5000])]
+    parts = []
+    for _ in range(rng.randint(1, 20)):
+        pick = rng.random()
+        if pick < 0.3:
+            parts.append(rng.choice(ACCENTED))
+        elif pick < 0.5:
+            word = rng.choice(WORDS)
+            at = rng.randint(0, len(word))
+            parts.append(word[:at] + character(rng, False) + word[at:])
+        elif pick < 0.65:
+            parts.append(rng.choice(["日", "本", "中文", "한", "の", "\u3400", "\U0002b920", "\U0002b820", "\uf900", "ｱ"]))
+        elif pick < 0.8:
+            parts.append(rng.choice(SPACES + [" "] * 20))
+        elif pick < 0.9:
+            parts.append(rng.choice(["\0", "\ufffd", "\u200b", "\u200d", "\xad", "\ue000", "\u0378", "\U000e0001", "\x7f", "\x1b", "\ufe0f"]))
+        else:
+            parts.append(rng.choice(CODE + specials))
+    return "".join(parts)
 
 
 def sample(rng, specials, old):
@@ -111,7 +145,8 @@ def sample(rng, specials, old):
     return "".join(parts)
 
 
-def answers(tok, count, seed, old=False, short=False):
+def answers(tok, count, seed, old=False, short=False, draw=None):
+    """draw: what makes a text, if not sample()."""
     rng = random.Random(seed)
     specials = [t.content for t in tok.get_added_tokens_decoder().values()][:30]
     size = tok.get_vocab_size()
@@ -121,12 +156,12 @@ def answers(tok, count, seed, old=False, short=False):
             ids = [rng.randrange(size + 3) for _ in range(rng.randint(1, 12))]
             yield spoken({"decode": ids}, tok, ids, None)
         elif i % 25 == 3:
-            raw = bytearray(sample(rng, specials, old).encode()[:120])
+            raw = bytearray((draw(rng, specials) if draw else sample(rng, specials, old)).encode()[:120])
             for _ in range(rng.randint(1, 4)):
                 raw.insert(rng.randint(0, len(raw)), rng.choice([0x80, 0xBF, 0xC0, 0xC3, 0xE0, 0xED, 0xA0, 0xF0, 0x9F, 0xF4, 0xFF]))
             yield answer(tok, bytes(raw).decode(errors="replace"), raw=bytes(raw))
         else:
-            text = sample(rng, specials, old)
+            text = draw(rng, specials) if draw else sample(rng, specials, old)
             yield answer(tok, text[:60] if short else text)
 
 
@@ -220,6 +255,65 @@ def small_tokenizers():
     yield "llama", Tokenizer.from_str(json.dumps(state))
 
 
+def wordpiece(size=600, max_chars=100, prefix="##", cleanup=True, roberta=False, **normalizer):
+    """BERT's, trained on the text above."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]", continuing_subword_prefix=prefix, max_input_chars_per_word=max_chars))
+    tok.normalizer = normalizers.BertNormalizer(**normalizer)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece(prefix=prefix, cleanup=cleanup)
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False,
+                                        continuing_subword_prefix=prefix)
+    tok.train_from_iterator(TEXT.strip().split("\n"), trainer)
+    cls, sep = ("[CLS]", tok.token_to_id("[CLS]")), ("[SEP]", tok.token_to_id("[SEP]"))
+    tok.post_processor = processors.BertProcessing(sep, cls) if roberta else processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[cls, sep])
+    return tok
+
+
+def small_wordpieces():
+    yield "bert", wordpiece()
+    tok = wordpiece(lowercase=False, strip_accents=True, handle_chinese_chars=False, max_chars=12, prefix="@", cleanup=False,
+                    roberta=True)
+    tok.add_tokens([AddedToken("River", normalized=True, single_word=True), AddedToken("[X]", lstrip=True)])
+    yield "bert-cased", tok
+
+
+def all_characters(**normalizer):
+    """A token for every character that may be left of a text, so that each shows what became of it."""
+    characters = sorted({chr(c) for c in range(33, 0x30000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) != "Cn"})
+    tokens = ["[UNK]", "[CLS]", "[SEP]"] + characters + ["##" + c for c in characters]
+    tok = Tokenizer(models.WordPiece({t: i for i, t in enumerate(tokens)}, unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer(**normalizer)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    return tok
+
+
+def sweep(rng, state):
+    """Texts that go through all of Unicode, sixteen characters at a time, each between letters or beside another."""
+    if not state:
+        state.extend(c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+        rng.shuffle(state)
+    some = [chr(state.pop()) for _ in range(min(16, len(state)))]
+    return "".join(c + rng.choice(["", "a", "A", " ", "\u0301", "é"]) for c in some)
+
+
+def wordpiece_answers(folder, count):
+    for name, tok in small_wordpieces():
+        write(folder, name, tok, answers(tok, count, name + "-large", draw=bert_sample))
+    settings = ({}, {"lowercase": False}, {"strip_accents": False}, {"lowercase": False, "strip_accents": True},
+                {"clean_text": False}, {"handle_chinese_chars": False},
+                {"clean_text": False, "handle_chinese_chars": False, "lowercase": False})
+    for i, normalizer in enumerate(settings):
+        tok, state = all_characters(**normalizer), []
+        write(folder, f"characters-{i}", tok, answers(tok, 81000 if i < 2 else 10000, f"c{i}", draw=lambda rng, _: sweep(rng, state)))
+    for max_chars in (0, 1, 5):
+        name = f"bert-{max_chars}"
+        tok = wordpiece(max_chars=max_chars)
+        write(folder, name, tok, answers(tok, max(count // 20, 100), name, draw=bert_sample))
+
+
 def variants():
     """More settings, for the large comparison alone."""
     cut = lambda pattern, how, invert=False: pre_tokenizers.Split(pattern, how, invert)
@@ -251,8 +345,25 @@ def variants():
 # ---- Existing tokenizers ------------------------------------------------------------------------------------------
 
 
+def from_words(path):
+    """BERT's, as transformers builds it from vocab.txt and tokenizer_config.json."""
+    with open(f"{path}/vocab.txt", encoding="utf-8") as lines:
+        vocab = {line.rstrip("\n"): i for i, line in enumerate(lines.readlines())}
+    config = json.load(open(f"{path}/tokenizer_config.json")) if os.path.exists(f"{path}/tokenizer_config.json") else {}
+    tok = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer(lowercase=config.get("do_lower_case", True), strip_accents=config.get("strip_accents"),
+                                                handle_chinese_chars=config.get("tokenize_chinese_chars", True))
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    tok.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    tok.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[(t, vocab[t]) for t in ("[CLS]", "[SEP]")])
+    return tok
+
+
 def from_folder(path):
     """RoBERTa's, as transformers builds it from vocab.json and merges.txt."""
+    if os.path.exists(f"{path}/vocab.txt"):
+        return from_words(path)
     tok = Tokenizer(models.BPE.from_file(f"{path}/vocab.json", f"{path}/merges.txt"))
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tok.decoder = decoders.ByteLevel()
@@ -315,8 +426,40 @@ def write(folder, name, tok, lines, arrays=None, source=None):
         out.write(f"{source} {lines if isinstance(lines, str) else name}.answers\n")
 
 
+def write_words(folder, name, tok, lines):
+    """A folder with vocab.txt, as BERT's were published first."""
+    os.makedirs(f"{folder}/{name}", exist_ok=True)
+    vocab = tok.get_vocab()
+    with open(f"{folder}/{name}/vocab.txt", "w") as out:
+        out.write("".join(t + "\n" for t in sorted(vocab, key=vocab.get)))
+    with open(f"{folder}/{name}/tokenizer_config.json", "w") as out:
+        json.dump({"do_lower_case": True, "model_max_length": 10 ** 30}, out)
+        out.write("\n")
+    write(folder, name, tok, lines, source=name)
+
+
+def existing(folder, count, paths):
+    """The answers of the tokenizers at these paths."""
+    for path in paths:
+        name = os.path.basename(os.path.dirname(path) if path.endswith("tokenizer.json") else path)
+        if path.endswith(".gguf"):
+            tok, arrays = from_gguf(path)
+            lines = list(answers(tok, count, name))
+            write(folder, name, tok, lines, arrays)
+            write(folder, name + "-json", tok, name)
+            write(folder, name + "-file", tok, name, source=os.path.abspath(path))
+            continue
+        tok = Tokenizer.from_file(path) if path.endswith(".json") else from_folder(path)
+        tok.no_padding()
+        tok.no_truncation()
+        draw = bert_sample if isinstance(tok.model, models.WordPiece) else None
+        write(folder, name, tok, answers(tok, count, name, draw=draw), source=os.path.abspath(path))
+        if name.startswith("stories"):
+            write(folder, name + "-scores", tok, name, llama_arrays(tok))
+
+
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece"):
         sys.exit(__doc__)
     folder = sys.argv[2]
     os.makedirs(folder, exist_ok=True)
@@ -327,8 +470,16 @@ def main():
             write(folder, name, tok, lines)
             if name == "llama":
                 write(folder, "scores", tok, name, llama_arrays(tok))
+        for name, tok in small_wordpieces():
+            write(folder, name, tok, list(answers(tok, 200, name, short=True, draw=bert_sample)))
+            if name == "bert":
+                write_words(folder, "bert-words", tok, name)
         return
     count = int(sys.argv[3])
+    if sys.argv[1] == "wordpiece":
+        wordpiece_answers(folder, count)
+        existing(folder, count, sys.argv[4:])
+        return
     for name, tok in small_tokenizers():
         lines = list(answers(tok, count, name + "-large", old=name == "o200k"))
         write(folder, name, tok, lines)
@@ -336,19 +487,7 @@ def main():
             write(folder, "scores", tok, name, llama_arrays(tok))
     for name, tok in variants():
         write(folder, name, tok, answers(tok, max(count // 5, 100), name, old=True))
-    for path in sys.argv[4:]:
-        name = os.path.basename(os.path.dirname(path) if path.endswith("tokenizer.json") else path)
-        if path.endswith(".gguf"):
-            tok, arrays = from_gguf(path)
-            lines = list(answers(tok, count, name))
-            write(folder, name, tok, lines, arrays)
-            write(folder, name + "-json", tok, name)
-            write(folder, name + "-file", tok, name, source=os.path.abspath(path))
-        else:
-            tok = Tokenizer.from_file(path) if path.endswith(".json") else from_folder(path)
-            write(folder, name, tok, answers(tok, count, name), source=os.path.abspath(path))
-            if name.startswith("stories"):
-                write(folder, name + "-scores", tok, name, llama_arrays(tok))
+    existing(folder, count, sys.argv[4:])
 
 
 main()

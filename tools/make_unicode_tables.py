@@ -3,12 +3,16 @@
 
 Classes are those of Unicode 16.0, as Oniguruma knows them in Hugging Face tokenizers. Normal form C is held to the
 characters that tokenizers itself normalises (its data are older), since a model was trained on what it did.
+
+What BERT's normalizer and pre-tokenizer do with a character is asked of tokenizers itself, character by character: its
+categories are those of an older Unicode, with slips of its own.
 """
 import sys
 import unicodedata2 as u
-from tokenizers import AddedToken, Tokenizer, models, normalizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 LETTER, NUMBER, SPACE, WORD = 1, 2, 4, 8
+CONTROL, PUNCTUATION, ACCENT, IDEOGRAPH = 1, 2, 4, 8
 CODES = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 SPACES = {9, 10, 11, 12, 13, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 nfd = normalizers.NFD().normalize_str
@@ -34,6 +38,34 @@ def class_boundaries():
             out.append(c << 4 | bits)
             last = bits
     return out
+
+
+def bert(**on):
+    off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    return normalizers.BertNormalizer(**{**off, **on}).normalize_str
+
+
+def bert_boundaries():
+    clean, split, strip = bert(clean_text=True), bert(handle_chinese_chars=True), bert(strip_accents=True)
+    cut = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    last, out = 0, []
+    for c in range(0x110001):
+        bits = 0
+        if c < 0x110000 and not 0xD800 <= c < 0xE000:
+            bits = (CONTROL * (clean(chr(c) + "b") == "b") + PUNCTUATION * (len(cut("a" + chr(c) + "b")) == 3)
+                    + ACCENT * (strip(chr(c)) == "") + IDEOGRAPH * (split(chr(c)) != chr(c)))
+        if bits != last:
+            out.append(c << 4 | bits)
+            last = bits
+    return out
+
+
+def lowercases():
+    """U+0130 alone becomes two characters, i and U+0307; the table has the first."""
+    lower = bert(lowercase=True)
+    rows = [(c, lower(chr(c))) for c in CODES if lower(chr(c)) != chr(c)]
+    assert [c for c, text in rows if len(text) > 1] == [0x130] and lower("\u0130") == "i\u0307"
+    return [c << 32 | ord(text[0]) for c, text in rows]
 
 
 def combining(c):
@@ -96,6 +128,8 @@ def main():
                                                     ("uint32_t", "orders", combining_boundaries(), "0x%x")])
     write_file(f"{folder}/unicode_form_tables.c", [("uint64_t", "decompositions", packed, "0x%x"),
                                                    ("uint16_t", "compositions", composed, "%d")])
+    write_file(f"{folder}/unicode_bert_tables.c", [("uint32_t", "bert_classes", bert_boundaries(), "0x%x"),
+                                                   ("uint64_t", "lowercases", lowercases(), "0x%x")])
 
 
 main()

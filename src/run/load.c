@@ -25,7 +25,7 @@ static int has_any(const char *folder, const char *const *files, size_t count) {
 }
 
 static int has_tokenizer(const char *path) {
-    static const char *const files[] = {"tokenizer.json", "vocab.json", "tokenizer.model"};
+    static const char *const files[] = {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"};
     return has_any(path, files, sizeof files / sizeof *files);
 }
 

@@ -24,48 +24,25 @@ zest_status zest_added_add(zest_added *added, zest_added_token token, zest_error
     return ZEST_OK;
 }
 
-static int by_content(const void *left, const void *right) {
-    const zest_added_token *a = left, *b = right;
-    int order = memcmp(a->content, b->content, a->size < b->size ? a->size : b->size);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
-}
-
-void zest_added_finish(zest_added *added) {
-    if (added->count) qsort(added->token, added->count, sizeof *added->token, by_content);
+zest_status zest_added_finish(zest_added *added, zest_error *error) {
+    added->sorted = malloc((added->count + 1) * sizeof *added->sorted);
+    if (!added->sorted)
+        return zest_error_memory(error, "the added tokens of a tokenizer",
+                                 added->count * sizeof *added->sorted);
     memset(added->first, 0, sizeof added->first);
-    for (size_t i = 0; i < added->count; i++) added->first[(unsigned char)added->token[i].content[0]] = 1;
+    for (size_t i = 0; i < added->count; i++) {
+        added->sorted[i] = (zest_spelling){added->token[i].content, added->token[i].size, (uint32_t)i};
+        added->first[(unsigned char)added->token[i].content[0]] = 1;
+    }
+    zest_spellings_sort(added->sorted, added->count);
+    return ZEST_OK;
 }
 
 void zest_added_free(zest_added *added) {
     for (size_t i = 0; i < added->count; i++) free(added->token[i].content);
     free(added->token);
+    free(added->sorted);
     *added = (zest_added){0};
-}
-
-/* First in [low, high) whose byte at depth is >= wanted. Those in the range agree before depth and are
- * longer. */
-static size_t lower_bound(const zest_added *added, size_t low, size_t high, size_t depth, unsigned wanted) {
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if ((unsigned char)added->token[middle].content[depth] < wanted)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The longest content that the text begins with. */
-static const zest_added_token *longest(const zest_added *added, const char *text, size_t size) {
-    const zest_added_token *best = NULL;
-    size_t low = 0, high = added->count;
-    for (size_t depth = 0; depth < size && low < high; depth++) {
-        unsigned byte = (unsigned char)text[depth];
-        low = lower_bound(added, low, high, depth, byte);
-        high = lower_bound(added, low, high, depth, byte + 1);
-        while (low < high && added->token[low].size == depth + 1) best = &added->token[low++];
-    }
-    return best;
 }
 
 static unsigned class_at(const char *text, size_t at) {
@@ -91,7 +68,9 @@ const zest_added_token *zest_added_next(const zest_added *added, const char *tex
         size_t at = *from;
         while (at < size && !added->first[(unsigned char)text[at]]) at++;
         if (at == size) break;
-        const zest_added_token *token = longest(added, text + at, size - at);
+        const zest_spelling *found =
+            zest_spellings_longest(added->sorted, added->count, 0, text + at, size - at);
+        const zest_added_token *token = found ? &added->token[found->value] : NULL;
         *from = at + (token ? token->size : 1);
         if (!token || (literal && token->special)) continue;
         *start = at;

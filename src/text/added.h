@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "text/spellings.h"
 
 typedef struct {
     char *content; /* owned; as it is looked for */
@@ -16,16 +17,19 @@ typedef struct {
     unsigned char single_word;           /* only where no word character touches it */
 } zest_added_token;
 
-/* Sorted by content, so that candidates are narrowed byte by byte. */
+/* A search for one takes as long as the longest of them: such a file is refused. */
+enum { ZEST_ADDED_LONGEST = 4096 };
+
 typedef struct {
     zest_added_token *token;
     size_t count, capacity;
+    zest_spelling *sorted;    /* made by finish; their values are indices of token */
     unsigned char first[256]; /* some content begins with this byte */
 } zest_added;
 
 /* Takes over content, whether it succeeds or not. An empty content is left out. */
 zest_status zest_added_add(zest_added *added, zest_added_token token, zest_error *error);
-void zest_added_finish(zest_added *added); /* call when all are there */
+zest_status zest_added_finish(zest_added *added, zest_error *error); /* call when all are there */
 void zest_added_free(zest_added *added);
 
 /* The next token that counts at or behind *from, which is moved behind it: where it starts and stops with the

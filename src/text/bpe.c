@@ -37,18 +37,20 @@ static inline uint64_t key_of(int32_t left, int32_t right) {
 static inline const zest_bpe_pair *find_pair(const zest_bpe *bpe, int32_t left, int32_t right) {
     if (!bpe->slots) return NULL;
     uint64_t key = key_of(left, right);
-    size_t mask = bpe->slots - 1;
-    for (size_t i = zest_hash_mix(key) & mask;; i = (i + 1) & mask) {
+    size_t mask = bpe->slots - 1, i = zest_hash_mix(key) & mask;
+    for (size_t n = 0; n <= bpe->reach; n++, i = (i + 1) & mask) {
         if (bpe->pairs[i].key == key) return &bpe->pairs[i];
         if (bpe->pairs[i].key == UINT64_MAX) return NULL;
     }
+    return NULL;
 }
 
 static void place(zest_bpe *bpe, zest_bpe_pair pair) {
-    size_t mask = bpe->slots - 1, i = zest_hash_mix(pair.key) & mask;
-    while (bpe->pairs[i].key != UINT64_MAX && bpe->pairs[i].key != pair.key) i = (i + 1) & mask;
+    size_t mask = bpe->slots - 1, i = zest_hash_mix(pair.key) & mask, taken = 0;
+    for (; bpe->pairs[i].key != UINT64_MAX && bpe->pairs[i].key != pair.key; taken++) i = (i + 1) & mask;
     if (bpe->pairs[i].key == UINT64_MAX) bpe->count++;
     bpe->pairs[i] = pair;
+    if (bpe->reach < taken) bpe->reach = taken;
 }
 
 zest_status zest_bpe_add(zest_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t merged,
@@ -60,32 +62,30 @@ zest_status zest_bpe_add(zest_bpe *bpe, int32_t left, int32_t right, uint32_t ra
         memset(pairs, 0xFF, slots * sizeof *pairs);
         bpe->pairs = pairs;
         bpe->slots = slots;
-        bpe->count = 0;
+        bpe->count = bpe->reach = 0;
         for (size_t i = 0; i < old; i++)
             if (before[i].key != UINT64_MAX) place(bpe, before[i]);
         free(before);
     }
     place(bpe, (zest_bpe_pair){key_of(left, right), rank, merged});
+    if (bpe->reach > ZEST_HASH_REACH)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "too many merges collide; the tokenizer's file is hostile");
     return ZEST_OK;
-}
-
-static int32_t find_own(const zest_bpe *bpe, const char *text, size_t size) {
-    int32_t id = zest_vocab_find(&bpe->vocab, text, size);
-    return id >= 0 && bpe->vocab.start[id] < bpe->own ? id : -1;
 }
 
 void zest_bpe_seal(zest_bpe *bpe) {
     char text[8];
-    bpe->own = bpe->vocab.text.size;
+    zest_vocab_seal(&bpe->vocab);
     for (int byte = 0; byte < 256; byte++) {
         size_t size = zest_unicode_write(zest_bpe_spelling((unsigned char)byte), text);
-        bpe->byte_symbol[byte] = find_own(bpe, text, size);
+        bpe->byte_symbol[byte] = zest_vocab_find_own(&bpe->vocab, text, size);
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)byte);
-        bpe->byte_token[byte] = find_own(bpe, text, 6);
+        bpe->byte_token[byte] = zest_vocab_find_own(&bpe->vocab, text, 6);
     }
     for (int code = 0; code < 128; code++) {
         text[0] = (char)code;
-        bpe->ascii[code] = find_own(bpe, text, 1);
+        bpe->ascii[code] = zest_vocab_find_own(&bpe->vocab, text, 1);
     }
 }
 
@@ -104,7 +104,8 @@ size_t zest_bpe_word(const char *piece, size_t size) {
 }
 
 void zest_bpe_look(zest_bpe *bpe) {
-    bpe->words_apart = !bpe->byte_level && !bpe->whole_first && find_own(bpe, mark, MARK) >= 0;
+    bpe->words_apart =
+        !bpe->byte_level && !bpe->whole_first && zest_vocab_find_own(&bpe->vocab, mark, MARK) >= 0;
     for (size_t i = 0; i < bpe->slots && bpe->words_apart; i++) {
         size_t size;
         if (bpe->pairs[i].key == UINT64_MAX) continue;
@@ -164,7 +165,7 @@ static void spell_characters(const zest_bpe *bpe, const char *piece, size_t size
     for (size_t i = 0; i < size;) {
         uint32_t code;
         size_t length = zest_unicode_read(piece + i, &code);
-        int32_t id = code < 128 ? bpe->ascii[code] : find_own(bpe, piece + i, length);
+        int32_t id = code < 128 ? bpe->ascii[code] : zest_vocab_find_own(&bpe->vocab, piece + i, length);
         if (id >= 0)
             add_known(id, &waiting, out);
         else
@@ -175,14 +176,14 @@ static void spell_characters(const zest_bpe *bpe, const char *piece, size_t size
 }
 
 static int32_t whole_token(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size) {
-    if (!bpe->byte_level) return find_own(bpe, piece, size);
+    if (!bpe->byte_level) return zest_vocab_find_own(&bpe->vocab, piece, size);
     scratch->spelling.size = 0;
     for (size_t i = 0; i < size; i++) {
         char text[4];
         zest_buffer_add(&scratch->spelling, text,
                         zest_unicode_write(zest_bpe_spelling((unsigned char)piece[i]), text));
     }
-    return find_own(bpe, scratch->spelling.data, scratch->spelling.size);
+    return zest_vocab_find_own(&bpe->vocab, scratch->spelling.data, scratch->spelling.size);
 }
 
 /* ---- Merging

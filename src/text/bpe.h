@@ -18,10 +18,9 @@ typedef struct {
 
 typedef struct {
     zest_vocab vocab;
-    size_t
-        own; /* bytes of vocab.text that were there when the model's own tokens were; BPE gives no others */
     zest_bpe_pair *pairs; /* open addressing */
     size_t slots, count;
+    size_t reach;             /* how far behind its own slot a pair may lie */
     int32_t byte_symbol[256]; /* byte-level: the token that stands for this byte; -1: none */
     int32_t byte_token[256];  /* byte fallback: the token <0xNN>; -1: none */
     int32_t ascii[128];       /* tokens of one plain character */

@@ -51,6 +51,9 @@ zest_status zest_build_text(const zest_tokenizer *tokenizer, const json_t *objec
         return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: %s: \"%s\" must be a string", tokenizer->name,
                               where, key);
     *size = json_string_length(member);
+    if (*size > ZEST_BUILD_TEXT_LIMIT)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: %s: \"%s\" is longer than %d bytes",
+                              tokenizer->name, where, key, ZEST_BUILD_TEXT_LIMIT);
     *text = malloc(*size + 1);
     if (!*text) return zest_error_memory(error, tokenizer->name, *size);
     memcpy(*text, json_string_value(member), *size + 1);

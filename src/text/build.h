@@ -9,7 +9,8 @@
 /* ---- JSON (build.c)
  * ---------------------------------------------------------------------------------------- */
 
-enum { ZEST_BUILD_FILE_LIMIT = 1 << 26 };
+enum { ZEST_BUILD_FILE_LIMIT = 1 << 26, ZEST_BUILD_TEXT_LIMIT = 1024 };
+enum { ZEST_BUILD_WORD_LENGTH = 100 }; /* max_input_chars_per_word of WordPiece where nothing says it */
 
 /* Reads folder/name. *out is NULL when there is no such file and it is optional. */
 zest_status zest_build_read(const char *folder, const char *name, int optional, json_t **out,
@@ -48,6 +49,12 @@ zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *compo
 zest_status zest_build_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
 zest_status zest_build_decoder(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
 zest_status zest_build_post_processor(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
+/* The parts of BERT's normalizer that are wanted, as steps. */
+zest_status zest_build_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
+                                  int lowercase, zest_error *error);
+/* The model becomes WordPiece. prefix is copied. */
+zest_status zest_build_wordpiece(zest_tokenizer *tokenizer, const char *prefix, size_t prefix_size,
+                                 int64_t longest_word, zest_error *error);
 /* A pattern, {"String": ...} or {"Regex": ...}: one of text and regex is set. */
 zest_status zest_build_pattern(const zest_tokenizer *tokenizer, const json_t *component, const char *where,
                                char **text, size_t *size, zest_regex **regex, zest_error *error);
@@ -64,7 +71,8 @@ zest_status zest_build_read_settings(const char *folder, zest_build_settings *se
 void zest_build_free_settings(zest_build_settings *settings);
 /* What they give for a role: a string, an object with "content", JSON null, or NULL for nothing. */
 const json_t *zest_build_role(const zest_build_settings *settings, zest_token_role role);
-/* Sets the roles from the settings; without any, from the usual spellings among the special tokens. */
+/* Sets the roles from the settings; those that they do not mention, from the usual spellings among the
+ * special tokens. */
 void zest_build_roles(zest_tokenizer *tokenizer, const zest_build_settings *settings);
 /* Sets one by spelling, if there is such a token. */
 void zest_build_set_role(zest_tokenizer *tokenizer, zest_token_role role, const char *content, size_t size);

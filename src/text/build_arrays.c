@@ -69,12 +69,20 @@ static int mergeable(const zest_tokenizer_arrays *a, size_t id) {
     return type == NORMAL || type == USER_DEFINED;
 }
 
+/* Cutting a token at every place takes as long as the square of its length. The longest of published
+ * vocabularies are runs of a few dozen spaces. */
+enum { LONGEST_PIECE = 1024 };
+
 /* Every way to put a token together from two others is a merge, ranked by the token's score. What is in
  * neither half of such a way can never be a neighbour: SentencePiece makes each character of a piece a piece
  * of its own. */
 static zest_status add_splits(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, size_t id,
                               uint32_t rank, zest_error *error) {
     const zest_tokenizer_text *token = &a->tokens[id];
+    if (token->size > LONGEST_PIECE)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: token %zu has %zu bytes, more than the %d allowed", tokenizer->name, id,
+                              token->size, LONGEST_PIECE);
     for (size_t cut = 1; cut < token->size; cut++) {
         if (((unsigned char)token->data[cut] & 0xC0) == 0x80) continue;
         int32_t left = zest_vocab_find(&tokenizer->bpe.vocab, token->data, cut);

@@ -34,14 +34,51 @@ static zest_status build_merges(zest_tokenizer *tokenizer, const json_t *merges,
     return status;
 }
 
+zest_status zest_build_wordpiece(zest_tokenizer *tokenizer, const char *prefix, size_t prefix_size,
+                                 int64_t longest_word, zest_error *error) {
+    if (longest_word < 0 || longest_word > ZEST_WORDPIECE_LONGEST_WORD)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: model: \"max_input_chars_per_word\" must be from 0 to %d", tokenizer->name,
+                              ZEST_WORDPIECE_LONGEST_WORD);
+    tokenizer->wordpiece.prefix = strndup(prefix, prefix_size);
+    if (!tokenizer->wordpiece.prefix) return zest_error_memory(error, tokenizer->name, prefix_size);
+    tokenizer->wordpiece.prefix_size = prefix_size;
+    tokenizer->wordpiece.longest_word = (size_t)longest_word;
+    return ZEST_OK;
+}
+
+static zest_status build_wordpiece(zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
+    const json_t *prefix = zest_build_member(model, "continuing_subword_prefix"),
+                 *longest = zest_build_member(model, "max_input_chars_per_word");
+    if (!json_is_string(prefix) || !json_is_string(json_object_get(model, "unk_token")))
+        return zest_build_refuse(
+            tokenizer, "model",
+            "WordPiece needs \"continuing_subword_prefix\" and \"unk_token\", two strings", error);
+    if (longest && !json_is_integer(longest))
+        return zest_build_refuse(tokenizer, "model", "\"max_input_chars_per_word\" must be a whole number",
+                                 error);
+    zest_status status =
+        zest_build_wordpiece(tokenizer, json_string_value(prefix), json_string_length(prefix),
+                             longest ? json_integer_value(longest) : ZEST_BUILD_WORD_LENGTH, error);
+    return status ? status : zest_build_vocab(tokenizer, json_object_get(model, "vocab"), error);
+}
+
+/* The model's type; files of old versions tell it by what it has alone. "": unknown. */
+static const char *type_of(const json_t *model) {
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (!type) type = json_object_get(model, "merges") ? "BPE" : "";
+    if (!*type && json_object_get(model, "max_input_chars_per_word")) type = "WordPiece";
+    return type;
+}
+
 /* Features of BPE that change every token and that no model known to zest has. */
 static zest_status check_model(const zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
-    const char *type = json_string_value(json_object_get(model, "type"));
+    const char *type = type_of(model);
     if (!json_is_object(model)) return zest_build_refuse(tokenizer, "model", "must be an object", error);
-    if (type ? strcmp(type, "BPE") != 0 : !json_object_get(model, "merges"))
+    if (strcmp(type, "BPE") != 0)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "%s: the model \"%.60s\" is not known to zest, which has BPE", tokenizer->name,
-                              type ? type : "without a type");
+                              "%s: the model \"%.60s\" is not known to zest, which has BPE and WordPiece",
+                              tokenizer->name, *type ? type : "without a type");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const json_t *affix = zest_build_member(model, affixes[i]);
@@ -57,6 +94,7 @@ static zest_status check_model(const zest_tokenizer *tokenizer, const json_t *mo
 
 static zest_status build_model(zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
     zest_bpe *bpe = &tokenizer->bpe;
+    if (!strcmp(type_of(model), "WordPiece")) return build_wordpiece(tokenizer, model, error);
     zest_status status = check_model(tokenizer, model, error);
     if (!status)
         status = zest_build_flag(tokenizer, model, "model", "byte_fallback", 0, &bpe->byte_fallback, error);
@@ -74,7 +112,7 @@ static zest_status build_unknown(zest_tokenizer *tokenizer, const json_t *model,
     if (!unknown) return ZEST_OK;
     tokenizer->bpe.unknown = zest_tokenizer_id(
         tokenizer, json_is_string(unknown) ? json_string_value(unknown) : "", json_string_length(unknown));
-    tokenizer->role[ZEST_TOKEN_UNK] = tokenizer->bpe.unknown;
+    tokenizer->wordpiece.unknown = tokenizer->role[ZEST_TOKEN_UNK] = tokenizer->bpe.unknown;
     if (tokenizer->bpe.unknown >= 0) return ZEST_OK;
     return zest_build_refuse(tokenizer, "model", "its \"unk_token\" is not in the vocabulary", error);
 }
@@ -192,9 +230,25 @@ zest_status zest_build_post_processor(zest_tokenizer *tokenizer, const json_t *c
 /* ---- The whole
  * -------------------------------------------------------------------------------------------------- */
 
-static zest_status build_all(zest_tokenizer *tokenizer, const json_t *json,
-                             const zest_build_settings *settings, zest_error *error) {
+/* transformers makes BERT's normalizer from tokenizer_config.json, whatever tokenizer.json says. */
+static void override_normalizer(json_t *normalizer, const json_t *config) {
+    static const char *const keys[][2] = {{"do_lower_case", "lowercase"},
+                                          {"strip_accents", "strip_accents"},
+                                          {"tokenize_chinese_chars", "handle_chinese_chars"}};
+    const char *type = json_string_value(json_object_get(normalizer, "type")),
+               *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    if (!type || strcmp(type, "BertNormalizer") || (class && !strcmp(class, "PreTrainedTokenizerFast")))
+        return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(config, keys[i][0]);
+        if (json_is_boolean(value)) json_object_set(normalizer, keys[i][1], value);
+    }
+}
+
+static zest_status build_all(zest_tokenizer *tokenizer, json_t *json, const zest_build_settings *settings,
+                             zest_error *error) {
     const json_t *model = json_object_get(json, "model");
+    override_normalizer(json_object_get(json, "normalizer"), settings->config);
     zest_status status = build_model(tokenizer, model, error);
     if (!status) status = zest_build_normalizer(tokenizer, json_object_get(json, "normalizer"), error);
     if (!status) status = zest_build_pre_tokenizer(tokenizer, json_object_get(json, "pre_tokenizer"), error);

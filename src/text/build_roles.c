@@ -30,8 +30,8 @@ void zest_build_set_role(zest_tokenizer *tokenizer, zest_token_role role, const 
     if (id >= 0) tokenizer->role[role] = id;
 }
 
-/* Without settings: what these spellings mean wherever they are special tokens. */
-static void guess(zest_tokenizer *tokenizer) {
+/* What these spellings mean wherever they are special tokens. */
+static void guess(zest_tokenizer *tokenizer, zest_token_role role) {
     static const struct {
         zest_token_role role;
         const char *content;
@@ -42,23 +42,22 @@ static void guess(zest_tokenizer *tokenizer) {
         {ZEST_TOKEN_UNK, "<unk>"},         {ZEST_TOKEN_UNK, "[UNK]"}, {ZEST_TOKEN_MASK, "<mask>"},
         {ZEST_TOKEN_MASK, "[MASK]"},       {ZEST_TOKEN_CLS, "[CLS]"}, {ZEST_TOKEN_SEP, "[SEP]"},
     };
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && tokenizer->role[role] < 0; i++) {
         int32_t id = zest_tokenizer_id(tokenizer, usual[i].content, strlen(usual[i].content));
-        if (tokenizer->role[usual[i].role] < 0 && zest_tokenizer_is_special(tokenizer, id))
-            tokenizer->role[usual[i].role] = id;
+        if (usual[i].role == role && zest_tokenizer_is_special(tokenizer, id)) tokenizer->role[role] = id;
     }
 }
 
+/* Published folders often leave the roles to the defaults of a class in transformers: tokenizer_config.json
+ * of GPT-2 and of BERT has none. A null says that there is no such token. */
 void zest_build_roles(zest_tokenizer *tokenizer, const zest_build_settings *settings) {
-    if (!settings->config && !settings->map) {
-        guess(tokenizer);
-        return;
-    }
     for (int i = 0; i < ZEST_TOKEN_ROLES; i++) {
         const json_t *given = zest_build_role(settings, (zest_token_role)i);
         const json_t *content = json_is_object(given) ? json_object_get(given, "content") : given;
         if (json_is_string(content))
             zest_build_set_role(tokenizer, (zest_token_role)i, json_string_value(content),
                                 json_string_length(content));
+        else if (!given)
+            guess(tokenizer, (zest_token_role)i);
     }
 }

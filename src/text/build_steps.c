@@ -28,6 +28,35 @@ zest_status zest_build_pattern(const zest_tokenizer *tokenizer, const json_t *co
 /* ---- Normalizers
  * ---------------------------------------------------------------------------------------------- */
 
+zest_status zest_build_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
+                                  int lowercase, zest_error *error) {
+    zest_error local = {0}, *say = error ? error : &local;
+    const struct {
+        int wanted;
+        zest_normalize_kind kind;
+    } steps[] = {{clean, ZEST_NORMALIZE_CLEAN},
+                 {ideographs, ZEST_NORMALIZE_IDEOGRAPHS},
+                 {accents, ZEST_NORMALIZE_STRIP_ACCENTS},
+                 {lowercase, ZEST_NORMALIZE_LOWERCASE}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].wanted && !zest_tokenizer_normalize_step(tokenizer, steps[i].kind, say))
+            return say->status;
+    return ZEST_OK;
+}
+
+/* strip_accents null: as lowercase. */
+static zest_status build_bert(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
+    const char *where = "normalizer BertNormalizer";
+    int clean, ideographs, lowercase, accents = 0;
+    zest_status status = zest_build_flag(tokenizer, component, where, "clean_text", -1, &clean, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, component, where, "handle_chinese_chars", -1, &ideographs, error);
+    if (!status) status = zest_build_flag(tokenizer, component, where, "lowercase", -1, &lowercase, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, component, where, "strip_accents", lowercase, &accents, error);
+    return status ? status : zest_build_bert_steps(tokenizer, clean, ideographs, accents, lowercase, error);
+}
+
 zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
     zest_error local = {0}, *say = error ? error : &local;
     if (!component || json_is_null(component)) return ZEST_OK;
@@ -36,6 +65,7 @@ zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *compo
     if (!strcmp(type, "Sequence"))
         return zest_build_sequence(tokenizer, component, "normalizer", "normalizers", zest_build_normalizer,
                                    say);
+    if (!strcmp(type, "BertNormalizer")) return build_bert(tokenizer, component, say);
     zest_normalize_kind kind;
     if (!strcmp(type, "Prepend"))
         kind = ZEST_NORMALIZE_PREPEND;
@@ -43,10 +73,14 @@ zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *compo
         kind = ZEST_NORMALIZE_REPLACE;
     else if (!strcmp(type, "NFC"))
         kind = ZEST_NORMALIZE_COMPOSE;
+    else if (!strcmp(type, "Lowercase"))
+        kind = ZEST_NORMALIZE_LOWERCASE;
     else
-        return unknown(tokenizer, "normalizer", type, "Sequence, Prepend, Replace and NFC", say);
+        return unknown(tokenizer, "normalizer", type,
+                       "Sequence, Prepend, Replace, NFC, Lowercase and BertNormalizer", say);
     zest_normalize_step *step = zest_tokenizer_normalize_step(tokenizer, kind, say);
-    if (!step || kind == ZEST_NORMALIZE_COMPOSE) return step ? ZEST_OK : say->status;
+    if (!step) return say->status;
+    if (kind != ZEST_NORMALIZE_PREPEND && kind != ZEST_NORMALIZE_REPLACE) return ZEST_OK;
     const char *key = kind == ZEST_NORMALIZE_PREPEND ? "prepend" : "content";
     zest_status status =
         zest_build_text(tokenizer, component, "normalizer", key, &step->content, &step->content_size, say);
@@ -177,7 +211,10 @@ zest_status zest_build_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *co
     if (!strcmp(type, "Split")) return build_split(tokenizer, component, say);
     if (!strcmp(type, "Digits")) return build_digits(tokenizer, component, say);
     if (!strcmp(type, "Metaspace")) return build_metaspace(tokenizer, component, say);
-    return unknown(tokenizer, "pre_tokenizer", type, "Sequence, ByteLevel, Split, Digits and Metaspace", say);
+    if (!strcmp(type, "BertPreTokenizer"))
+        return zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_BERT, say) ? ZEST_OK : say->status;
+    return unknown(tokenizer, "pre_tokenizer", type,
+                   "Sequence, ByteLevel, Split, Digits, Metaspace and BertPreTokenizer", say);
 }
 
 /* ---- Decoders
@@ -225,6 +262,15 @@ static zest_status build_joined_marks(zest_tokenizer *tokenizer, const json_t *c
     return step->mark_size ? ZEST_OK : zest_build_refuse(tokenizer, where, "\"replacement\" is empty", error);
 }
 
+static zest_status build_joined_words(zest_tokenizer *tokenizer, const json_t *component,
+                                      zest_decode_step *step, zest_error *error) {
+    const char *where = "decoder WordPiece";
+    zest_status status =
+        zest_build_text(tokenizer, component, where, "prefix", &step->mark, &step->mark_size, error);
+    return status ? status
+                  : zest_build_flag(tokenizer, component, where, "cleanup", -1, &step->cleanup, error);
+}
+
 zest_status zest_build_decoder(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
     static const struct {
         const char *type;
@@ -235,7 +281,8 @@ zest_status zest_build_decoder(zest_tokenizer *tokenizer, const json_t *componen
                  {"Fuse", ZEST_DECODE_FUSE, NULL},
                  {"Strip", ZEST_DECODE_STRIP, build_strip},
                  {"Replace", ZEST_DECODE_REPLACE, build_replace},
-                 {"Metaspace", ZEST_DECODE_METASPACE, build_joined_marks}};
+                 {"Metaspace", ZEST_DECODE_METASPACE, build_joined_marks},
+                 {"WordPiece", ZEST_DECODE_WORDPIECE, build_joined_words}};
     zest_error local = {0}, *say = error ? error : &local;
     if (!component || json_is_null(component)) {
         tokenizer->decode.spaced = 1;
@@ -252,5 +299,5 @@ zest_status zest_build_decoder(zest_tokenizer *tokenizer, const json_t *componen
         return known[i].build ? known[i].build(tokenizer, component, step, say) : ZEST_OK;
     }
     return unknown(tokenizer, "decoder", type,
-                   "Sequence, ByteLevel, ByteFallback, Fuse, Strip, Replace and Metaspace", say);
+                   "Sequence, ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace and WordPiece", say);
 }

@@ -1,12 +1,14 @@
-/* Tokenizers from vocab.json and merges.txt: GPT-2, RoBERTa, OPT and Qwen2, all byte-level BPE. */
+/* Tokenizers from vocab.json and merges.txt: GPT-2, RoBERTa, OPT and Qwen2, all byte-level BPE; and from
+ * vocab.txt: BERT, WordPiece. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "text/build.h"
+#include "text/unicode.h"
 
-typedef enum { GPT2, ROBERTA, QWEN2 } family;
+typedef enum { GPT2, ROBERTA, QWEN2, BERT } family;
 
 /* ---- Files
  * ------------------------------------------------------------------------------------------------------ */
@@ -45,33 +47,104 @@ static zest_status read_vocab(zest_tokenizer *tokenizer, const char *folder, zes
     return status;
 }
 
+/* The end of the line at `at`, and where the next one begins. A newline is \n, \r\n or \r, as for Python. */
+static const char *line_end(const char *at, const char *end, const char **next) {
+    const char *stop = at;
+    while (stop < end && *stop != '\n' && *stop != '\r') stop++;
+    *next = stop + (stop < end) + (stop + 1 < end && stop[0] == '\r' && stop[1] == '\n');
+    return stop;
+}
+
+/* A token a line, its id the line's number. Of a token that is there twice the last counts, as in
+ * transformers, so the lines are added from behind. */
+static zest_status add_token_lines(zest_tokenizer *tokenizer, const zest_buffer *text, zest_error *error) {
+    zest_vocab *vocab = &tokenizer->bpe.vocab;
+    const char *end = text->data + text->size, *next;
+    size_t count = 0;
+    for (const char *at = text->data; at < end; at = next, count++) line_end(at, end, &next);
+    zest_tokenizer_text *lines = malloc((count + 1) * sizeof *lines);
+    if (!lines) return zest_error_memory(error, tokenizer->name, count * sizeof *lines);
+    const char *at = text->data;
+    for (size_t i = 0; i < count; i++, at = next)
+        lines[i] = (zest_tokenizer_text){at, (size_t)(line_end(at, end, &next) - at)};
+    zest_status status = ZEST_OK;
+    for (size_t i = count; i-- > 0 && !status;)
+        if (lines[i].size && zest_vocab_find(vocab, lines[i].data, lines[i].size) < 0)
+            status = zest_vocab_add(vocab, lines[i].data, lines[i].size, (int64_t)i, tokenizer->name, error);
+    free(lines);
+    return status;
+}
+
+static zest_status read_token_lines(zest_tokenizer *tokenizer, const char *folder, zest_error *error) {
+    char *path = zest_file_join(folder, "vocab.txt");
+    if (!path) return zest_error_memory(error, folder, strlen(folder));
+    zest_buffer text = {0};
+    zest_status status = zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &text, error);
+    int sound = !text.size ||
+                (zest_unicode_valid(text.data, text.size) == text.size && !memchr(text.data, 0, text.size));
+    if (!status && !sound) status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not UTF-8 text", path);
+    if (!status && text.size) status = add_token_lines(tokenizer, &text, error);
+    zest_bpe_seal(&tokenizer->bpe);
+    zest_buffer_free(&text);
+    free(path);
+    return status;
+}
+
 /* ---- What the class of the tokenizer implies
  * ------------------------------------------------------------------ */
 
+/* words: the folder has vocab.txt. */
 static zest_status find_family(const zest_tokenizer *tokenizer, const zest_build_settings *settings,
-                               family *out, zest_error *error) {
+                               int words, family *out, zest_error *error) {
     static const struct {
         const char *name;
         family kind;
-    } classes[] = {
-        {"GPT2", GPT2}, {"Roberta", ROBERTA}, {"Longformer", ROBERTA}, {"Bart", ROBERTA}, {"Qwen2", QWEN2}};
+    } classes[] = {{"GPT2", GPT2},       {"Roberta", ROBERTA}, {"Longformer", ROBERTA},
+                   {"Bart", ROBERTA},    {"Qwen2", QWEN2},     {"Bert", BERT},
+                   {"DistilBert", BERT}, {"Electra", BERT},    {"MobileBert", BERT}};
     const char *name = json_string_value(zest_build_member(settings->config, "tokenizer_class"));
     for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++) {
         size_t size = strlen(classes[i].name);
         if (strncmp(name, classes[i].name, size) || strncmp(name + size, "Tokenizer", 9)) continue;
+        if ((classes[i].kind == BERT) != words) break;
         *out = classes[i].kind;
         return ZEST_OK;
     }
     if (name && strcmp(name, "PreTrainedTokenizerFast") != 0)
         return zest_error_set(
             error, ZEST_ERROR_FORMAT,
-            "%s: the tokenizer_class \"%.60s\" with vocab.json and merges.txt is not known to zest; "
-            "save it as a tokenizer.json",
-            tokenizer->name, name);
-    *out = zest_tokenizer_id(tokenizer, "<mask>", 6) >= 0 && zest_tokenizer_id(tokenizer, "<s>", 3) >= 0
+            "%s: the tokenizer_class \"%.60s\" with %s is not known to zest; save it as a tokenizer.json",
+            tokenizer->name, name, words ? "vocab.txt" : "vocab.json and merges.txt");
+    *out = words ? BERT
+           : zest_tokenizer_id(tokenizer, "<mask>", 6) >= 0 && zest_tokenizer_id(tokenizer, "<s>", 3) >= 0
                ? ROBERTA
                : GPT2;
     return ZEST_OK;
+}
+
+/* What transformers makes of vocab.txt and the settings. */
+static zest_status add_bert_steps(zest_tokenizer *tokenizer, const json_t *config, zest_error *error) {
+    const char *where = "tokenizer_config.json";
+    int lowercase, accents = 0, ideographs, basic;
+    zest_status status = zest_build_flag(tokenizer, config, where, "do_lower_case", 1, &lowercase, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, config, where, "strip_accents", lowercase, &accents, error);
+    if (!status)
+        status = zest_build_flag(tokenizer, config, where, "tokenize_chinese_chars", 1, &ideographs, error);
+    if (!status) status = zest_build_flag(tokenizer, config, where, "do_basic_tokenize", 1, &basic, error);
+    if (!status && !basic)
+        status = zest_build_refuse(tokenizer, where,
+                                   "\"do_basic_tokenize\" is false, which zest does not support", error);
+    if (!status) status = zest_build_bert_steps(tokenizer, 1, ideographs, accents, lowercase, error);
+    if (!status) status = zest_build_wordpiece(tokenizer, "##", 2, ZEST_BUILD_WORD_LENGTH, error);
+    if (!status && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_BERT, error)) status = error->status;
+    zest_decode_step *step =
+        status ? NULL : zest_tokenizer_decode_step(tokenizer, ZEST_DECODE_WORDPIECE, error);
+    if (!step) return status ? status : error->status;
+    step->mark = strdup("##");
+    step->mark_size = 2;
+    step->cleanup = 1;
+    return step->mark ? ZEST_OK : zest_error_memory(error, tokenizer->name, 2);
 }
 
 static zest_status add_steps(zest_tokenizer *tokenizer, family kind, int prefix, zest_error *error) {
@@ -97,7 +170,12 @@ static const char *usual(family kind, zest_token_role role) {
         [ZEST_TOKEN_UNK] = "<unk>", [ZEST_TOKEN_MASK] = "<mask>", [ZEST_TOKEN_CLS] = "<s>",
         [ZEST_TOKEN_SEP] = "</s>",
     };
+    static const char *const bert[ZEST_TOKEN_ROLES] = {
+        [ZEST_TOKEN_PAD] = "[PAD]", [ZEST_TOKEN_UNK] = "[UNK]", [ZEST_TOKEN_MASK] = "[MASK]",
+        [ZEST_TOKEN_CLS] = "[CLS]", [ZEST_TOKEN_SEP] = "[SEP]",
+    };
     if (kind == ROBERTA) return roberta[role];
+    if (kind == BERT) return bert[role];
     if (kind == QWEN2) return role == ZEST_TOKEN_EOS || role == ZEST_TOKEN_PAD ? "<|endoftext|>" : NULL;
     return role == ZEST_TOKEN_BOS || role == ZEST_TOKEN_EOS || role == ZEST_TOKEN_UNK ? "<|endoftext|>"
                                                                                       : NULL;
@@ -153,11 +231,14 @@ static zest_status add_template(zest_tokenizer *tokenizer, const zest_build_sett
                                          "add_bos_token", 0, &add_bos, error);
     if (status) return status;
     int32_t bos = tokenizer->role[ZEST_TOKEN_BOS];
-    int32_t first = kind == ROBERTA ? tokenizer->role[ZEST_TOKEN_CLS] : add_bos ? bos : -1;
-    int32_t last = kind == ROBERTA ? tokenizer->role[ZEST_TOKEN_SEP] : -1;
-    if (kind == ROBERTA && (first < 0 || last < 0))
-        return zest_build_refuse(tokenizer, "vocab.json",
-                                 "it lacks the tokens that begin and end a RoBERTa text", error);
+    int masked = kind == ROBERTA || kind == BERT;
+    int32_t first = masked ? tokenizer->role[ZEST_TOKEN_CLS] : add_bos ? bos : -1;
+    int32_t last = masked ? tokenizer->role[ZEST_TOKEN_SEP] : -1;
+    if (masked && (first < 0 || last < 0))
+        return zest_build_refuse(tokenizer, kind == BERT ? "vocab.txt" : "vocab.json",
+                                 kind == BERT ? "it lacks the tokens that begin and end a BERT text"
+                                              : "it lacks the tokens that begin and end a RoBERTa text",
+                                 error);
     if (first >= 0) zest_ids_add(&tokenizer->before, first);
     if (last >= 0) zest_ids_add(&tokenizer->after, last);
     if (tokenizer->before.failed || tokenizer->after.failed)
@@ -168,32 +249,43 @@ static zest_status add_template(zest_tokenizer *tokenizer, const zest_build_sett
 /* ---- The whole
  * ---------------------------------------------------------------------------------------------------- */
 
-static zest_status build_all(zest_tokenizer *tokenizer, const char *folder,
-                             const zest_build_settings *settings, zest_error *error) {
-    family kind = GPT2;
+static zest_status build_byte_level(zest_tokenizer *tokenizer, const char *folder,
+                                    const zest_build_settings *settings, family *kind, zest_error *error) {
     int prefix = 0;
     zest_status status = read_vocab(tokenizer, folder, error);
     if (!status) status = read_merges(tokenizer, folder, error);
-    if (!status) status = find_family(tokenizer, settings, &kind, error);
+    if (!status) status = find_family(tokenizer, settings, 0, kind, error);
     if (!status)
         status = zest_build_flag(tokenizer, settings->config, "tokenizer_config.json", "add_prefix_space", 0,
                                  &prefix, error);
-    if (!status) status = add_steps(tokenizer, kind, prefix, error);
+    return status ? status : add_steps(tokenizer, *kind, prefix, error);
+}
+
+static zest_status build_words(zest_tokenizer *tokenizer, const char *folder,
+                               const zest_build_settings *settings, family *kind, zest_error *error) {
+    zest_status status = read_token_lines(tokenizer, folder, error);
+    if (!status) status = find_family(tokenizer, settings, 1, kind, error);
+    return status ? status : add_bert_steps(tokenizer, settings->config, error);
+}
+
+static zest_status build_all(zest_tokenizer *tokenizer, const char *folder, int words,
+                             const zest_build_settings *settings, zest_error *error) {
+    family kind = GPT2;
+    zest_status status = words ? build_words(tokenizer, folder, settings, &kind, error)
+                               : build_byte_level(tokenizer, folder, settings, &kind, error);
     if (!status) status = add_listed(tokenizer, settings, folder, error);
     for (int role = 0; role < ZEST_TOKEN_ROLES && !status; role++)
         status = add_role(tokenizer, settings, kind, (zest_token_role)role, error);
     if (!status) status = add_template(tokenizer, settings, kind, error);
+    tokenizer->wordpiece.unknown = tokenizer->role[ZEST_TOKEN_UNK];
+    if (!status && words && tokenizer->wordpiece.unknown < 0)
+        status = zest_build_refuse(tokenizer, "vocab.txt", "it lacks the unknown token", error);
     return status ? status : zest_tokenizer_finish(tokenizer, error);
 }
 
-/* A folder with neither kind of file: says what would do. */
-static int is_there(const char *folder, zest_error *error) {
-    char *path = zest_file_join(folder, "vocab.json");
+static int is_there(const char *folder, const char *name) {
+    char *path = zest_file_join(folder, name);
     int there = path && access(path, F_OK) == 0;
-    if (!there)
-        zest_error_set(
-            error, ZEST_ERROR_FILE,
-            "%s: holds no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, there", folder);
     free(path);
     return there;
 }
@@ -201,10 +293,18 @@ static int is_there(const char *folder, zest_error *error) {
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error) {
     zest_error local = {0}, *say = error ? error : &local;
     zest_build_settings settings = {0};
-    if (!is_there(folder, say)) return NULL;
+    int words = !is_there(folder, "vocab.json") && is_there(folder, "vocab.txt");
+    if (!words && !is_there(folder, "vocab.json")) {
+        zest_error_set(
+            say, ZEST_ERROR_FILE,
+            "%s: holds no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or vocab.txt, "
+            "there",
+            folder);
+        return NULL;
+    }
     zest_tokenizer *tokenizer = zest_tokenizer_new(folder, say);
-    if (tokenizer &&
-        (zest_build_read_settings(folder, &settings, say) || build_all(tokenizer, folder, &settings, say))) {
+    if (tokenizer && (zest_build_read_settings(folder, &settings, say) ||
+                      build_all(tokenizer, folder, words, &settings, say))) {
         zest_tokenizer_free(tokenizer);
         tokenizer = NULL;
     }

@@ -120,7 +120,45 @@ static void strip(const zest_decode_step *step, const char *token, size_t size, 
     zest_decode_add(out, token, size);
 }
 
-static void each_token(const zest_decode_step *step, const zest_decode_list *in, zest_decode_list *out) {
+/* English punctuation and contractions, in this order, as Hugging Face's decoder closes their spaces. */
+static void cleanup(zest_buffer *text, zest_buffer *spare) {
+    static const char *const pairs[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *from = pairs[i][0], *to = pairs[i][1];
+        if (!memmem(text->data, text->size, from, strlen(from))) continue;
+        spare->size = 0;
+        zest_normalize_replace(text->data, text->size, from, strlen(from), to, strlen(to), SIZE_MAX, spare);
+        zest_buffer swap = *text;
+        *text = *spare;
+        *spare = swap;
+    }
+}
+
+static void join_wordpieces(const zest_decode_step *step, const zest_decode_list *in, zest_decode_list *out) {
+    zest_buffer text = {0}, spare = {0};
+    for (size_t i = 0; i < in->count; i++) {
+        size_t size, mark = step->mark_size;
+        const char *token = string_at(in, i, &size);
+        text.size = 0;
+        if (i && size >= mark && !memcmp(token, step->mark, mark))
+            token += mark, size -= mark;
+        else if (i)
+            zest_buffer_add(&text, " ", 1);
+        zest_buffer_add(&text, token, size);
+        if (step->cleanup && !text.failed) cleanup(&text, &spare);
+        zest_decode_add(out, text.data, text.size);
+    }
+    if (text.failed || spare.failed) out->text.failed = 1;
+    zest_buffer_free(&text);
+    zest_buffer_free(&spare);
+}
+
+static void each_token(const zest_decode_step *step, const zest_decode_list *in, size_t limit,
+                       zest_decode_list *out) {
     for (size_t i = 0; i < in->count; i++) {
         size_t size;
         const char *token = string_at(in, i, &size);
@@ -131,40 +169,50 @@ static void each_token(const zest_decode_step *step, const zest_decode_list *in,
         const char *content = step->kind == ZEST_DECODE_REPLACE ? step->content : " ";
         size_t content_size =
             step->kind == ZEST_DECODE_REPLACE ? step->content_size : !(i == 0 && step->prepended);
-        zest_normalize_replace(token, size, step->mark, step->mark_size, content, content_size, &out->text);
+        zest_normalize_replace(token, size, step->mark, step->mark_size, content, content_size, limit,
+                               &out->text);
         end_string(out);
     }
 }
 
-static void run_step(const zest_decode_step *step, const zest_decode_list *in, zest_decode_list *out) {
+static void run_step(const zest_decode_step *step, const zest_decode_list *in, size_t limit,
+                     zest_decode_list *out) {
     switch (step->kind) {
     case ZEST_DECODE_BYTE_LEVEL: join_byte_level(in, out); break;
     case ZEST_DECODE_BYTE_FALLBACK: join_fallback(in, out); break;
     case ZEST_DECODE_FUSE: zest_decode_add(out, in->text.data, in->text.size); break;
     case ZEST_DECODE_REPLACE:
     case ZEST_DECODE_STRIP:
-    case ZEST_DECODE_METASPACE: each_token(step, in, out); break;
+    case ZEST_DECODE_METASPACE: each_token(step, in, limit, out); break;
+    case ZEST_DECODE_WORDPIECE: join_wordpieces(step, in, out); break;
     }
 }
 
 zest_status zest_decode_run(const zest_decode *decode, zest_decode_list *list, zest_buffer *out,
                             zest_error *error) {
     zest_decode_list other = {0};
-    for (size_t k = 0; k < decode->count && !list->text.failed; k++) {
+    size_t limit = zest_normalize_limit(list->text.size);
+    for (size_t k = 0; k < decode->count && !list->text.failed && list->text.size <= limit; k++) {
         other.text.size = other.count = 0;
-        run_step(&decode->step[k], list, &other);
+        run_step(&decode->step[k], list, limit, &other);
         zest_decode_list swap = *list;
         *list = other;
         other = swap;
     }
-    int failed = list->text.failed || other.text.failed;
-    for (size_t i = 0; i < list->count && !failed; i++) {
+    int failed = list->text.failed || other.text.failed, grown = list->text.size > limit;
+    for (size_t i = 0; i < list->count && !failed && !grown; i++) {
         size_t size;
         const char *text = string_at(list, i, &size);
         if (i && decode->spaced) zest_buffer_add(out, " ", 1);
         zest_buffer_add(out, text, size);
     }
     zest_decode_list_free(&other);
+    if (grown && !failed)
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "the tokenizer's decoder makes more than %zu bytes of its tokens; its tokenizer.json is "
+            "damaged or hostile",
+            limit);
     return failed || out->failed ? zest_error_memory(error, "the decoded text", list->text.size) : ZEST_OK;
 }
 

@@ -14,6 +14,7 @@ typedef enum {
     ZEST_DECODE_FUSE,          /* all tokens to one */
     ZEST_DECODE_STRIP,         /* up to start marks off the front of every token, up to stop off its end */
     ZEST_DECODE_METASPACE,     /* mark by a space; by nothing in the first token when prepended */
+    ZEST_DECODE_WORDPIECE, /* mark off the front of every token but the first, or else a space before it */
 } zest_decode_kind;
 
 typedef struct {
@@ -22,6 +23,7 @@ typedef struct {
     size_t mark_size, content_size;
     size_t start, stop;
     int prepended;
+    int cleanup; /* WORDPIECE: no space before punctuation and in contractions */
 } zest_decode_step;
 
 enum { ZEST_DECODE_STEPS = 16 };
@@ -44,7 +46,8 @@ typedef struct {
 void zest_decode_add(zest_decode_list *list, const char *text, size_t size); /* memory: list->text.failed */
 void zest_decode_list_free(zest_decode_list *list);
 
-/* Appends the text; the list is used up. */
+/* Appends the text; the list is used up. A chain that makes the text longer and longer is refused, see
+ * zest_normalize_limit. */
 zest_status zest_decode_run(const zest_decode *decode, zest_decode_list *list, zest_buffer *out,
                             zest_error *error);
 

@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Tables are at most half full, so nothing lies this far from its own slot by chance. A file that was made to
+ * collide is refused, and a search never takes more steps than this. */
+enum { ZEST_HASH_REACH = 4096 };
+
 static inline uint64_t zest_hash_mix(uint64_t x) {
     x *= 0x9E3779B97F4A7C15u;
     return x ^ x >> 32;

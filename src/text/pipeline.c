@@ -20,6 +20,10 @@ zest_tokenizer *zest_tokenizer_new(const char *name, zest_error *error) {
 zest_status zest_tokenizer_add(zest_tokenizer *tokenizer, const zest_tokenizer_added *added,
                                zest_error *error) {
     zest_vocab *vocab = &tokenizer->bpe.vocab;
+    if (added->size > ZEST_ADDED_LONGEST)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: an added token has %zu bytes, more than the %d allowed", tokenizer->name,
+                              added->size, ZEST_ADDED_LONGEST);
     int32_t known = zest_vocab_find(vocab, added->content, added->size);
     int64_t id = added->id < 0 ? known : added->id;
     if (id < 0 || !added->size) return ZEST_OK;
@@ -212,8 +216,11 @@ zest_status zest_tokenizer_finish(zest_tokenizer *tokenizer, zest_error *error) 
     mark_special(tokenizer, &tokenizer->late);
     zest_status status = normalize_late(tokenizer, error);
     if (status) return status;
-    zest_added_finish(&tokenizer->early);
-    zest_added_finish(&tokenizer->late);
+    status = zest_added_finish(&tokenizer->early, error);
+    if (!status) status = zest_added_finish(&tokenizer->late, error);
+    if (status) return status;
+    if (tokenizer->wordpiece.prefix)
+        return zest_wordpiece_finish(&tokenizer->wordpiece, &tokenizer->bpe.vocab, tokenizer->name, error);
     zest_bpe_look(&tokenizer->bpe);
     return ZEST_OK;
 }

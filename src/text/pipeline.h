@@ -8,6 +8,7 @@
 #include "text/normalize.h"
 #include "text/presplit.h"
 #include "text/tokenizer.h"
+#include "text/wordpiece.h"
 
 enum {
     ZEST_TOKENIZER_SPECIAL = 1,
@@ -19,7 +20,8 @@ struct zest_tokenizer {
     zest_normalize normalize;
     zest_added late; /* looked for in the normalised text */
     zest_presplit split;
-    zest_bpe bpe;
+    zest_bpe bpe;             /* and the vocabulary, whatever the model is */
+    zest_wordpiece wordpiece; /* instead of BPE's merges, where it has a prefix */
     zest_decode decode;
     zest_ids before, after; /* the template: what stands around the text */
     unsigned char *flags;   /* by id, `vocab.size` of them, made by finish: ZEST_TOKENIZER_* */

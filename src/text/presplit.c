@@ -36,6 +36,25 @@ static zest_status cut_by_hand(const walk *w, size_t k, piece p) {
     return ZEST_OK;
 }
 
+/* Words, and punctuation one by one. */
+static zest_status cut_words(const walk *w, size_t k, piece p) {
+    size_t start = 0, length; /* p.text[start, at) is the word so far */
+    zest_status status = ZEST_OK;
+    for (size_t at = 0; at < p.size && !status; at += length) {
+        uint32_t code;
+        length = zest_unicode_read(p.text + at, &code);
+        int space = (zest_unicode_class(code) & ZEST_UNICODE_SPACE) != 0;
+        if (!space && !(zest_unicode_bert_class(code) & ZEST_UNICODE_PUNCTUATION)) continue;
+        if (start < at)
+            status = run_step(w, k + 1, (piece){p.text + start, at - start, p.first && start == 0});
+        if (!space && !status) status = run_step(w, k + 1, (piece){p.text + at, length, p.first && at == 0});
+        start = at + length;
+    }
+    if (start < p.size && !status)
+        status = run_step(w, k + 1, (piece){p.text + start, p.size - start, p.first && start == 0});
+    return status;
+}
+
 /* ---- Matches, then what to do with them
  * -------------------------------------------------------------------- */
 
@@ -189,6 +208,7 @@ static zest_status run_step(const walk *w, size_t k, piece p) {
     case ZEST_PRESPLIT_GPT2:
     case ZEST_PRESPLIT_CL100K: return cut_by_hand(w, k, p);
     case ZEST_PRESPLIT_METASPACE: return metaspace(w, k, p);
+    case ZEST_PRESPLIT_BERT: return cut_words(w, k, p);
     case ZEST_PRESPLIT_DIGITS:
     case ZEST_PRESPLIT_REGEX:
     case ZEST_PRESPLIT_LITERAL: return cut_at_matches(w, k, p);

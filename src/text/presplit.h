@@ -26,6 +26,7 @@ typedef enum {
     ZEST_PRESPLIT_METASPACE, /* spaces become mark, which begins a piece */
     ZEST_PRESPLIT_REGEX,
     ZEST_PRESPLIT_LITERAL, /* at every mark */
+    ZEST_PRESPLIT_BERT,    /* white space goes, punctuation stands alone */
 } zest_presplit_kind;
 
 typedef enum {

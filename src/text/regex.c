@@ -9,7 +9,10 @@
 #include "base/buffer.h"
 #include "text/unicode.h"
 
-enum { LONGEST_PATTERN = 1 << 16, MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 1 << 16 };
+/* The steps of a match that may be tried from one place in a text. What tokenizers need is a few for every
+ * character of a run; a pattern that backtracks without bound must not take seconds for every place. */
+enum { LONGEST_PATTERN = 1 << 16, MATCH_LEAST = 10000, MATCH_PER_BYTE = 16, MATCH_MOST = 10000000 };
+enum { HEAP_LIMIT_KIB = 1 << 16 };
 
 /* PCRE2's own \s has U+180E, which stopped being a space in Unicode 6.3. */
 #define SPACES \
@@ -18,7 +21,6 @@ enum { LONGEST_PATTERN = 1 << 16, MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 1 << 
 
 struct zest_regex {
     pcre2_code *code;
-    pcre2_match_context *limits;
     char *pattern, *source;
 };
 
@@ -137,15 +139,9 @@ static void translate(translation *t) {
 
 static zest_status compile(zest_regex *regex, const zest_buffer *pattern, zest_error *error) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    regex->limits = pcre2_match_context_create(NULL);
-    if (!context || !regex->limits) {
-        pcre2_compile_context_free(context);
-        return zest_error_memory(error, regex->source, pattern->size);
-    }
+    if (!context) return zest_error_memory(error, regex->source, pattern->size);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_max_pattern_length(context, 4 * LONGEST_PATTERN);
-    pcre2_set_match_limit(regex->limits, MATCH_LIMIT);
-    pcre2_set_heap_limit(regex->limits, HEAP_LIMIT_KIB);
     int code;
     PCRE2_SIZE place;
     /* In Oniguruma ^ and $ always match at lines. */
@@ -198,7 +194,6 @@ memory:
 void zest_regex_free(zest_regex *regex) {
     if (!regex) return;
     pcre2_code_free(regex->code);
-    pcre2_match_context_free(regex->limits);
     free(regex->pattern);
     free(regex->source);
     free(regex);
@@ -211,19 +206,23 @@ zest_status zest_regex_begin(zest_regex_walk *walk, const zest_regex *regex, con
                              zest_error *error) {
     if (!walk->match)
         walk->match = pcre2_match_data_create(1, NULL); /* the groups within are of no interest */
-    if (!walk->match) return zest_error_memory(error, regex->source, 256);
-    *walk = (zest_regex_walk){regex, walk->match, text, size, 0, SIZE_MAX};
+    if (!walk->limits) walk->limits = pcre2_match_context_create(NULL);
+    if (!walk->match || !walk->limits) return zest_error_memory(error, regex->source, 256);
+    *walk = (zest_regex_walk){regex, walk->match, walk->limits, text, size, 0, SIZE_MAX};
+    size_t steps = size < MATCH_MOST / MATCH_PER_BYTE ? MATCH_LEAST + MATCH_PER_BYTE * size : MATCH_MOST;
+    pcre2_set_match_limit(walk->limits, (uint32_t)steps);
+    pcre2_set_heap_limit(walk->limits, HEAP_LIMIT_KIB);
     return ZEST_OK;
 }
 
 static int match_once(zest_regex_walk *walk) {
     const zest_regex *regex = walk->regex;
     PCRE2_SPTR text = (PCRE2_SPTR)walk->text;
-    int code = pcre2_match(regex->code, text, walk->size, walk->from, PCRE2_NO_UTF_CHECK, walk->match,
-                           regex->limits);
+    int code =
+        pcre2_match(regex->code, text, walk->size, walk->from, PCRE2_NO_UTF_CHECK, walk->match, walk->limits);
     if (code == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter keeps its stack on the heap */
         code = pcre2_match(regex->code, text, walk->size, walk->from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                           walk->match, regex->limits);
+                           walk->match, walk->limits);
     return code;
 }
 
@@ -256,5 +255,6 @@ zest_status zest_regex_next(zest_regex_walk *walk, int *found, size_t *start, si
 
 void zest_regex_walk_free(zest_regex_walk *walk) {
     pcre2_match_data_free(walk->match);
+    pcre2_match_context_free(walk->limits);
     *walk = (zest_regex_walk){0};
 }

@@ -18,7 +18,7 @@ void zest_regex_free(zest_regex *regex);
 /* A walk over the matches in valid UTF-8. Several walks may go over one regex at a time. */
 typedef struct {
     const zest_regex *regex;
-    void *match; /* PCRE2's memory for one match; kept from walk to walk */
+    void *match, *limits; /* PCRE2's memory for one match, and its limits; kept from walk to walk */
     const char *text;
     size_t size, from, last; /* last: end of the match before; SIZE_MAX: none */
 } zest_regex_walk;

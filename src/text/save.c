@@ -111,7 +111,7 @@ static json_t *vocabulary(const zest_tokenizer *t) {
     json_t *object = json_object();
     const zest_vocab *vocab = &t->bpe.vocab;
     for (size_t id = 0; id < vocab->size; id++)
-        if (vocab->start[id] != UINT32_MAX && vocab->start[id] < t->bpe.own)
+        if (zest_vocab_is_own(vocab, (int32_t)id))
             json_object_set_new(object, spelling(t, (int32_t)id), json_integer((json_int_t)id));
     return object;
 }

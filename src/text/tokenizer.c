@@ -42,7 +42,10 @@ static zest_status encode_piece(void *user, const char *piece, size_t size) {
         }
     }
     size_t at = out->count;
-    zest_bpe_encode(&w->tokenizer->bpe, &w->bpe, piece, size, out);
+    if (w->tokenizer->wordpiece.prefix)
+        zest_wordpiece_encode(&w->tokenizer->wordpiece, piece, size, out);
+    else
+        zest_bpe_encode(&w->tokenizer->bpe, &w->bpe, piece, size, out);
     if (out->failed) return zest_error_memory(w->error, "the tokens of a text", size * sizeof *out->data);
     if (slot && at <= UINT32_MAX) {
         slot->at = (uint32_t)at;
@@ -195,12 +198,18 @@ zest_status zest_tokenizer_token_bytes(const zest_tokenizer *tokenizer, int32_t 
                               (int)id);
     int byte = tokenizer->bpe.byte_fallback ? zest_decode_byte(token, size) : -1;
     char one = (char)byte;
+    const zest_wordpiece *pieces = &tokenizer->wordpiece;
     if (byte >= 0)
         zest_buffer_add(out, &one, 1);
+    else if (pieces->prefix && size >= pieces->prefix_size &&
+             !memcmp(token, pieces->prefix, pieces->prefix_size))
+        zest_buffer_add(out, token + pieces->prefix_size, size - pieces->prefix_size);
+    else if (pieces->prefix)
+        zest_buffer_format(out, " %s", token);
     else if (tokenizer->bpe.byte_level)
         zest_decode_byte_level(token, size, out);
     else
-        zest_normalize_replace(token, size, "\xE2\x96\x81", 3, " ", 1, out);
+        zest_normalize_replace(token, size, "\xE2\x96\x81", 3, " ", 1, SIZE_MAX, out);
     return out->failed ? zest_error_memory(error, "the bytes of a token", size) : ZEST_OK;
 }
 
@@ -232,6 +241,7 @@ void zest_tokenizer_free(zest_tokenizer *tokenizer) {
     zest_normalize_free(&tokenizer->normalize);
     zest_presplit_free(&tokenizer->split);
     zest_bpe_free(&tokenizer->bpe);
+    zest_wordpiece_free(&tokenizer->wordpiece);
     zest_decode_free(&tokenizer->decode);
     zest_ids_free(&tokenizer->before);
     zest_ids_free(&tokenizer->after);

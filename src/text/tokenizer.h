@@ -1,11 +1,12 @@
 /* Tokenizers: text to token ids and back, as Hugging Face `tokenizers` does it, token for token.
  *
- *     text -> added tokens cut out -> normalised -> split into pieces -> BPE in every piece -> ids
+ *     text -> added tokens cut out -> normalised -> split into pieces -> BPE or WordPiece in every piece ->
+ * ids
  *
- * Known: byte-level BPE (GPT-2, RoBERTa, OPT, Qwen2, Llama 3, SmolLM) and Llama-style BPE with byte fallback,
- * read from a Hugging Face folder, from a tokenizer.json, or from the arrays in a GGUF file. What a file asks
- * for beyond that is refused by name, never approximated. Truncation and padding in a tokenizer.json are left
- * to the caller.
+ * Known: byte-level BPE (GPT-2, RoBERTa, OPT, Qwen2, Llama 3, SmolLM), Llama-style BPE with byte fallback,
+ * and WordPiece (BERT), read from a Hugging Face folder, from a tokenizer.json, or (BPE) from the arrays in a
+ * GGUF file. What a file asks for beyond that is refused by name, never approximated. Truncation and padding
+ * in a tokenizer.json are left to the caller.
  *
  * A tokenizer never changes once it is made: any number of threads may use one at a time.
  */
@@ -22,9 +23,9 @@
 
 typedef struct zest_tokenizer zest_tokenizer;
 
-/* path: a folder with tokenizer.json, or with vocab.json and merges.txt; or a tokenizer.json itself. Special
- * tokens come from tokenizer_config.json and special_tokens_map.json beside it, where they are. NULL: see
- * error. */
+/* path: a folder with tokenizer.json, with vocab.json and merges.txt, or with vocab.txt; or a tokenizer.json
+ * itself. Special tokens come from tokenizer_config.json and special_tokens_map.json beside it, where they
+ * are. NULL: see error. */
 zest_tokenizer *zest_tokenizer_open(const char *path, zest_error *error);
 
 /* The contents of a tokenizer.json. name is for messages. */

@@ -27,6 +27,31 @@ unsigned zest_unicode_class(uint32_t code) {
     return value_at(zest_unicode_classes, zest_unicode_classes_count, 4, code);
 }
 
+unsigned zest_unicode_bert_class(uint32_t code) {
+    if (code < 0x80) {
+        if (code < ' ' || code == 0x7F)
+            return code == '\t' || code == '\n' || code == '\r' ? 0 : ZEST_UNICODE_CONTROL;
+        int word = (ascii_class(code) & (ZEST_UNICODE_LETTER | ZEST_UNICODE_NUMBER)) != 0;
+        return word || code == ' ' ? 0 : ZEST_UNICODE_PUNCTUATION;
+    }
+    return value_at(zest_unicode_bert_classes, zest_unicode_bert_classes_count, 4, code);
+}
+
+uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more) {
+    *more = code == 0x130 ? 0x307 : 0;
+    if (code < 0x80) return code - 'A' < 26 ? code | 32 : code;
+    size_t low = 0, high = zest_unicode_lowercases_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (zest_unicode_lowercases[middle] >> 32 < code)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == zest_unicode_lowercases_count || zest_unicode_lowercases[low] >> 32 != code) return code;
+    return (uint32_t)zest_unicode_lowercases[low];
+}
+
 /* Length of the character at s, or 0; *bad is then the length of the maximal part to replace. */
 static size_t check(const unsigned char *s, size_t size, size_t *bad) {
     *bad = 1;

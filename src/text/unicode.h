@@ -1,4 +1,4 @@
-/* Characters: UTF-8, the classes that tokenizers' patterns ask for, and normal form C. */
+/* Characters: UTF-8, the classes that tokenizers' patterns ask for, lower case, and normal forms C and D. */
 #ifndef ZEST_TEXT_UNICODE_H
 #define ZEST_TEXT_UNICODE_H
 
@@ -16,6 +16,20 @@ enum {
 
 /* The class bits of a character of Unicode 16.0. */
 unsigned zest_unicode_class(uint32_t code);
+
+enum {
+    ZEST_UNICODE_CONTROL = 1,     /* dropped when a text is cleaned */
+    ZEST_UNICODE_PUNCTUATION = 2, /* a word of its own */
+    ZEST_UNICODE_ACCENT = 4,      /* nonspacing marks, dropped with the accents */
+    ZEST_UNICODE_IDEOGRAPH = 8,   /* Chinese characters, each a word of its own */
+};
+
+/* What BERT's normalizer and pre-tokenizer take a character for, as Hugging Face tokenizers has it. */
+unsigned zest_unicode_bert_class(uint32_t code);
+
+/* The lower case of one character, whatever stands around it. U+0130 alone becomes two: *more is the second,
+ * else 0. */
+uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more);
 
 /* Length of the longest valid UTF-8 prefix. */
 size_t zest_unicode_valid(const char *text, size_t size);
@@ -38,5 +52,7 @@ size_t zest_unicode_write(uint32_t code, char *out);
 
 /* Appends valid UTF-8 in normal form C. */
 void zest_unicode_compose(const char *text, size_t size, zest_buffer *out);
+/* The same in normal form D. */
+void zest_unicode_decompose(const char *text, size_t size, zest_buffer *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* Normal form C: decompose, put combining marks in order, compose (Unicode Standard Annex 15). */
+/* Normal forms D and C: decompose, put combining marks in order; for C, compose (Unicode Standard Annex 15).
+ */
 #include "text/unicode.h"
 
 #include <stdlib.h>
@@ -161,24 +162,25 @@ static void compose(run *r) {
     r->count = out;
 }
 
-static void flush(run *r, zest_buffer *out) {
+static void flush(run *r, int composed, zest_buffer *out) {
     reorder(r);
-    if (!r->failed) compose(r);
+    if (!r->failed && composed) compose(r);
     char bytes[4];
     for (size_t i = 0; i < r->count; i++) zest_buffer_add(out, bytes, zest_unicode_write(r->code[i], bytes));
     r->count = 0;
 }
 
-void zest_unicode_compose(const char *text, size_t size, zest_buffer *out) {
+/* Nothing below U+0300 composes with what comes before it or is reordered, so the text is cut before such
+ * characters. Nothing below U+00C0 has a decomposition. */
+static void normal_form(const char *text, size_t size, int composed, zest_buffer *out) {
     run r = {0};
     size_t i = 0, plain = 0; /* text[plain, i) needs no change so far */
+    uint32_t unchanged = composed ? 0x300 : 0xC0;
     while (i < size && !r.failed) {
-        /* Nothing below U+0300 composes with what comes before it, so such characters are where the text is
-         * cut. */
         uint32_t code, next = 0;
         size_t length = zest_unicode_read(text + i, &code);
         if (i + length < size) zest_unicode_read(text + i + length, &next);
-        if (code < 0x300 && next < 0x300) {
+        if (code < unchanged && next < 0x300) {
             i += length;
             continue;
         }
@@ -188,11 +190,19 @@ void zest_unicode_compose(const char *text, size_t size, zest_buffer *out) {
             i += length;
             if (i < size) length = zest_unicode_read(text + i, &code);
         } while (i < size && code >= 0x300 && !r.failed);
-        flush(&r, out);
+        flush(&r, composed, out);
         plain = i;
     }
     zest_buffer_add(out, text + plain, size - plain);
     if (r.failed) out->failed = 1;
     free(r.code);
     free(r.order);
+}
+
+void zest_unicode_compose(const char *text, size_t size, zest_buffer *out) {
+    normal_form(text, size, 1, out);
+}
+
+void zest_unicode_decompose(const char *text, size_t size, zest_buffer *out) {
+    normal_form(text, size, 0, out);
 }

@@ -8,6 +8,12 @@
 /* code << 4 | class bits: the class of this character and of those up to the next entry. */
 extern const uint32_t zest_unicode_classes[];
 extern const size_t zest_unicode_classes_count;
+/* The same for what BERT's normalizer and pre-tokenizer ask. */
+extern const uint32_t zest_unicode_bert_classes[];
+extern const size_t zest_unicode_bert_classes_count;
+/* code << 32 | its lower case. */
+extern const uint64_t zest_unicode_lowercases[];
+extern const size_t zest_unicode_lowercases_count;
 /* code << 8 | canonical combining class, likewise. */
 extern const uint32_t zest_unicode_orders[];
 extern const size_t zest_unicode_orders_count;

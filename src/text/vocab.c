@@ -7,9 +7,10 @@
 
 int32_t zest_vocab_find(const zest_vocab *vocab, const char *token, size_t size) {
     if (!vocab->slots) return -1;
-    size_t mask = vocab->slots - 1;
-    for (size_t i = zest_hash(token, size) & mask; vocab->slot[i] >= 0; i = (i + 1) & mask) {
-        int32_t id = vocab->slot[i];
+    size_t mask = vocab->slots - 1, first = zest_hash(token, size) & mask;
+    for (size_t n = 0; n <= vocab->reach; n++) {
+        int32_t id = vocab->slot[(first + n) & mask];
+        if (id < 0) break;
         if (vocab->length[id] == size && !memcmp(vocab->text.data + vocab->start[id], token, size)) return id;
     }
     return -1;
@@ -21,11 +22,23 @@ const char *zest_vocab_token(const zest_vocab *vocab, int32_t id, size_t *size) 
     return vocab->text.data + vocab->start[id];
 }
 
+void zest_vocab_seal(zest_vocab *vocab) { vocab->own = vocab->text.size; }
+
+int zest_vocab_is_own(const zest_vocab *vocab, int32_t id) {
+    return id >= 0 && (size_t)id < vocab->size && vocab->start[id] < vocab->own; /* no token: UINT32_MAX */
+}
+
+int32_t zest_vocab_find_own(const zest_vocab *vocab, const char *token, size_t size) {
+    int32_t id = zest_vocab_find(vocab, token, size);
+    return zest_vocab_is_own(vocab, id) ? id : -1;
+}
+
 static void place(zest_vocab *vocab, int32_t id) {
-    size_t mask = vocab->slots - 1;
+    size_t mask = vocab->slots - 1, taken = 0;
     size_t i = zest_hash(vocab->text.data + vocab->start[id], vocab->length[id]) & mask;
-    while (vocab->slot[i] >= 0) i = (i + 1) & mask;
+    for (; vocab->slot[i] >= 0; taken++) i = (i + 1) & mask;
     vocab->slot[i] = id;
+    if (vocab->reach < taken) vocab->reach = taken;
 }
 
 /* At most half of the slots are taken. */
@@ -38,6 +51,7 @@ static int grow_slots(zest_vocab *vocab) {
     free(vocab->slot);
     vocab->slot = slot;
     vocab->slots = slots;
+    vocab->reach = 0;
     for (size_t id = 0; id < vocab->size; id++)
         if (vocab->start[id] != UINT32_MAX) place(vocab, (int32_t)id);
     return 1;
@@ -89,6 +103,9 @@ zest_status zest_vocab_add(zest_vocab *vocab, const char *token, size_t size, in
     vocab->length[id] = (uint32_t)size;
     vocab->count++;
     place(vocab, (int32_t)id);
+    if (vocab->reach > ZEST_HASH_REACH)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: too many tokens collide; the file is hostile",
+                              source);
     return ZEST_OK;
 }
 
