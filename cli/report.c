@@ -34,10 +34,20 @@ static json_t *run_json(const zest_report *report, const zest_report_run *run) {
     return object;
 }
 
+/* The sentence that the page begins with, and one for each comparison. */
+static json_t *conclusion_json(const zest_report *report) {
+    size_t count;
+    zest_conclusion *all = zest_report_conclude(report, &count);
+    json_t *sentences = all ? zest_conclusion_json(all, count) : NULL;
+    free(all);
+    return sentences ? sentences : json_null();
+}
+
 static int print_json(const zest_report *report, const char *path) {
     json_t *runs = json_array();
     for (size_t i = 0; i < report->count; i++) zest_output_append(&runs, run_json(report, &report->runs[i]));
-    return zest_output_json(json_pack("{s:o, s:s?}", "runs", runs, "out", path));
+    return zest_output_json(
+        json_pack("{s:o, s:o, s:s?}", "conclusion", conclusion_json(report), "runs", runs, "out", path));
 }
 
 /* ---- As text ---- */
@@ -75,6 +85,18 @@ static void run_cells(zest_text_table *t, const zest_report_run *run) {
     zest_text_table_cell(t, run->state == ZEST_REPORT_FINISHED ? "" : zest_report_state_name(run->state));
 }
 
+static void add_conclusion(const zest_report *report, zest_buffer *out) {
+    size_t count;
+    zest_conclusion *all = zest_report_conclude(report, &count);
+    zest_buffer lead = {0};
+    if (all) zest_conclusion_lead(all, count, &lead);
+    out->failed |= !all || lead.failed;
+    zest_text_table_paragraph(out, lead.data ? lead.data : "");
+    if (lead.size) zest_buffer_text(out, "\n");
+    zest_buffer_free(&lead);
+    free(all);
+}
+
 static int print_table(const zest_report *report, const char *path) {
     static const zest_text_column columns[] = {
         {"run", ZEST_TEXT_NAME},    {"dev", ZEST_TEXT_NUMBER},  {"test", ZEST_TEXT_NUMBER},
@@ -83,6 +105,7 @@ static int print_table(const zest_report *report, const char *path) {
         {"time", ZEST_TEXT_NUMBER}, {"state", ZEST_TEXT_LEFT}};
     zest_text_table t = {.columns = columns, .column_count = sizeof columns / sizeof *columns};
     zest_buffer text = {0};
+    add_conclusion(report, &text);
     for (size_t i = 0; i < report->count; i++) run_cells(&t, &report->runs[i]);
     zest_text_table_write(&t, &text);
     zest_text_table_free(&t);

@@ -9,6 +9,7 @@
 #include <utime.h>
 
 #include "base/file.h"
+#include "base/number.h"
 #include "run/report.h"
 #include "tests/place.h"
 
@@ -139,9 +140,21 @@ static void assert_ids_differ(const char *page) {
     }
 }
 
+/* No two headings, of sections or of figures, are the same. */
+static void assert_headings_differ(const char *page) {
+    for (const char *at = page; (at = strstr(at, "<h")); at++) {
+        char text[120];
+        if (at[2] != '2' && at[2] != '3') continue;
+        const char *from = strchr(at, '>');
+        snprintf(text, sizeof text, "%.*s</h", (int)strcspn(from, "<"), from);
+        if (occurrences(page, text) != 1) fail_msg("a heading stands twice: %s", text + 1);
+    }
+}
+
 static void assert_sound(const char *page) {
     assert_balanced(page);
     assert_ids_differ(page);
+    assert_headings_differ(page);
     assert_int_equal(occurrences(page, "http"), 0);
     assert_int_equal(occurrences(page, "url("), 0);
     assert_int_equal(occurrences(page, "@import"), 0);
@@ -200,6 +213,94 @@ static void shows_every_run(void **state) {
         free(svg);
     }
     free(page);
+}
+
+/* What a reader looks for first stands first: also on a phone, where little fits. */
+static void results_come_first(void **state) {
+    (void)state;
+    char *path = make_run(&usual[0]), *page = report_of(&path, 1, NULL);
+    const char *table = strstr(page, "<div class=\"scroll runs\"");
+    assert_non_null(table);
+    static const char *const order[] = {
+        ">run</th>",  ">dev accuracy (%)</th>", ">test accuracy (%)</th>", ">method</th>", ">seed</th>",
+        ">steps</th>"};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        table = strstr(table, order[i]);
+        if (!table) fail_msg("%s is not where it should be", order[i]);
+    }
+    const char *lead =
+        strstr(page, "<p class=\"lead\">MeZO reached 89.0 % accuracy on test (95 % interval 86.9 to "
+                     "91.1, 1 seed).</p>");
+    assert_true(lead && lead < strstr(page, "<h2"));
+    free(page);
+    free(path);
+}
+
+/* Three seeds of two methods: the sentence has the mean, the paired interval and the verdict. Test values are
+ * those of dev minus 0.01; differences are 0.02, 0.03 and 0.04, so 3.0 points, and half the interval is
+ * 4.3027 / sqrt 3 points = 2.48; the binomial error of 872 examples is smaller. */
+static void the_page_begins_with_the_conclusion(void **state) {
+    (void)state;
+    static const double levels[2][3] = {{0.88, 0.90, 0.91}, {0.90, 0.93, 0.95}};
+    char *paths[6], names[6][16], seeds[6][4];
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(names[i], sizeof names[i], "run%zu", i);
+        snprintf(seeds[i], sizeof seeds[i], "%zu", i % 3);
+        plan const p = {names[i], i < 3 ? "mezo" : "zest-n", "1", seeds[i], "RTE", "steps done",
+                        200,      levels[i / 3][i % 3]};
+        paths[i] = make_run(&p);
+    }
+    char *page = report_of(paths, 6, in_place("figures"));
+    assert_sound(page);
+    static const char lead[] =
+        "<p class=\"lead\">ZEST-N reached 91.7 % accuracy on test, 3.0 points above MeZO (95 % "
+        "interval 0.5 to 5.5, 3 seeds): better than MeZO.</p>";
+    if (!strstr(page, lead)) fail_msg("%.600s", strstr(page, "<header>"));
+    /* curves of both methods would lie on top of each other: a panel each, the other one in grey behind */
+    char *svg = test_get(in_place("figures/loss.svg"));
+    assert_non_null(strstr(svg, ">MeZO</text>"));
+    assert_non_null(strstr(svg, ">ZEST-N</text>"));
+    for (int series = 1; series <= 2; series++) {
+        char own[40], grey[40];
+        snprintf(own, sizeof own, "class=\"s%d g%d\" stroke-width=\"2.2\"", series, series);
+        snprintf(grey, sizeof grey, "class=\"s8 g%d\"", series);
+        assert_int_equal(occurrences(svg, own), 2);  /* the mean over seeds; and the legend */
+        assert_int_equal(occurrences(svg, grey), 3); /* each seed, in the other panel */
+    }
+    assert_int_equal(occurrences(page, "type=\"checkbox\""), 2);
+    assert_non_null(strstr(page, "<span>MeZO (3 runs)</span>"));
+    free(svg);
+    free(page);
+    for (size_t i = 0; i < 6; i++) free(paths[i]);
+}
+
+/* Losses of 0 and 1 in turn: their mean over any 30 steps with weights that fall evenly is within 1/15 of
+ * 1/2. Steps near the ends have fewer neighbours. */
+static void noise_is_smoothed(void **state) {
+    (void)state;
+    char *path = zest_file_join(test_place, "noisy"), *log = zest_file_join(path, "log.jsonl");
+    plan const p = {"noisy", "zest-n", "1", "1", "SST-2", NULL, 0, 0};
+    zest_log_writer *w;
+    assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
+    assert_int_equal(zest_log_open(log, &w, NULL), ZEST_OK);
+    start_run(w, &p);
+    for (uint64_t i = 1; i <= 300; i++) {
+        zest_log_step const step = {.step = i, .loss = (double)(i % 2), .seconds = (double)i, .tokens = 1};
+        assert_int_equal(zest_log_write_step(w, &step, NULL), ZEST_OK);
+    }
+    assert_int_equal(zest_log_close(w, NULL), ZEST_OK);
+    char *page = report_of(&path, 1, NULL);
+    assert_non_null(strstr(page, "Pale: every step. Strong: weighted mean over 31 steps."));
+    const char *at = strstr(page, "aria-label=\"Numbers: Training loss\""), *end = strstr(at, "</table>");
+    size_t rows = 0;
+    for (; (at = strstr(at, "<td class=\"n\">")) && at < end; at++, rows++) {
+        double const value = zest_number_parse(at + strlen("<td class=\"n\">"), NULL);
+        if (fabs(value - 0.5) > 1.0 / 15) fail_msg("row %zu: %g", rows, value);
+    }
+    assert_int_equal(rows, 60);
+    free(page);
+    free(log);
+    free(path);
 }
 
 static void one_run_is_simple(void **state) {
@@ -336,6 +437,9 @@ static void what_is_no_run_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_PLACE(shows_every_run),
+        IN_PLACE(results_come_first),
+        IN_PLACE(the_page_begins_with_the_conclusion),
+        IN_PLACE(noise_is_smoothed),
         IN_PLACE(one_run_is_simple),
         IN_PLACE(words_from_outside_stay_words),
         IN_PLACE(a_run_without_steps_has_a_row),

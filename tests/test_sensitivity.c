@@ -81,10 +81,11 @@ static void there_must_be_something_to_compare(void **state) {
 static void curves_have_a_line_for_each_t(void **state) {
     (void)state;
     static const double steps[] = {0, 100, 200}, means[] = {0.5, 0.7, 0.8}, errors[] = {0.01, NAN, 0.02};
-    zest_sensitivity_curve curves[] = {{"RTE", "clean labels", "accuracy", 0, 3, steps, means, errors},
-                                       {"RTE", "clean labels", "accuracy", 20, 3, steps, means, errors},
-                                       {"RTE", "clean labels", "accuracy", 1, 0, steps, means, errors},
-                                       {"RTE", "noisy", "accuracy", 5, 3, steps, means, errors}};
+    zest_sensitivity_curve curves[] = {
+        {"RTE", "clean labels", "zest-n", "accuracy", 0, 3, steps, means, errors},
+        {"RTE", "clean labels", "zest-n", "accuracy", 20, 3, steps, means, errors},
+        {"RTE", "clean labels", "zest-n", "accuracy", 1, 0, steps, means, errors},
+        {"RTE", "noisy", "zest-n", "accuracy", 5, 3, steps, means, errors}};
     char *svg = drawn(zest_sensitivity_curves(curves, 4, (zest_sensitivity_style){.title = "Dev"}));
     for (const char *const *w =
              (const char *const[]){">MeZO (t = 0)<", ">t = 20<", ">t = 5<", ">step<", ">RTE, noisy<", NULL};

@@ -5,11 +5,17 @@
 
 #include "plot/figure.h"
 
+static void group_class(zest_buffer *out, zest_plot_style style) {
+    if (style.group > 0) zest_buffer_format(out, " g%d", style.group);
+    zest_buffer_text(out, "\"");
+}
+
 /* Class and attributes of a line; `usual` is the width when the style says none. */
 void zest_plot_stroke(zest_buffer *out, zest_plot_style style, double usual) {
     static const char *const dashes[] = {"", "7 4", "1.5 4", "8 3.5 1.5 3.5", ""};
     int const colour = (style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
-    zest_buffer_format(out, " class=\"s%d\"", colour);
+    zest_buffer_format(out, " class=\"s%d", colour);
+    group_class(out, style);
     zest_svg_attribute(out, "stroke-width", style.width > 0 ? style.width : usual);
     if (style.dash > ZEST_PLOT_SOLID && style.dash < ZEST_PLOT_NO_LINE)
         zest_buffer_format(out, " stroke-dasharray=\"%s\"", dashes[style.dash]);
@@ -19,7 +25,8 @@ void zest_plot_stroke(zest_buffer *out, zest_plot_style style, double usual) {
 static void fill_class(zest_buffer *out, zest_plot_style style, double usual_opacity) {
     int const colour = (style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
     double const opacity = style.opacity > 0 ? style.opacity : usual_opacity;
-    zest_buffer_format(out, " class=\"fill f%d\"", colour);
+    zest_buffer_format(out, " class=\"fill f%d", colour);
+    group_class(out, style);
     if (opacity < 1) zest_svg_attribute(out, "opacity", opacity);
 }
 
@@ -60,17 +67,19 @@ void zest_plot_draw_mark(zest_buffer *out, double x, double y, zest_plot_style s
     int const colour = (style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
     if (style.mark == ZEST_PLOT_CIRCLE || style.mark == ZEST_PLOT_RING) {
         if (style.mark == ZEST_PLOT_RING)
-            zest_buffer_format(out, "<circle class=\"page s%d\" stroke-width=\"2\"", colour);
+            zest_buffer_format(out, "<circle stroke-width=\"2\" class=\"page s%d", colour);
         else
-            zest_buffer_format(out, "<circle class=\"f%d\"", colour);
+            zest_buffer_format(out, "<circle class=\"f%d", colour);
+        group_class(out, style);
         zest_svg_attribute(out, "cx", x);
         zest_svg_attribute(out, "cy", y);
         zest_svg_attribute(out, "r", style.mark == ZEST_PLOT_RING ? radius - 1 : radius);
     } else {
         if (style.mark == ZEST_PLOT_CROSS)
-            zest_buffer_format(out, "<path class=\"s%d\" stroke-width=\"2\"", colour);
+            zest_buffer_format(out, "<path stroke-width=\"2\" class=\"s%d", colour);
         else
-            zest_buffer_format(out, "<path class=\"fill f%d\"", colour);
+            zest_buffer_format(out, "<path class=\"fill f%d", colour);
+        group_class(out, style);
         zest_buffer_text(out, " d=\"");
         mark_path(out, x, y, radius, style.mark);
         zest_buffer_text(out, "\"");

@@ -101,6 +101,7 @@ typedef struct {
     double opacity; /* from above 0 to 1 */
     zest_plot_dash dash;
     zest_plot_mark mark;
+    int group; /* > 0: drawn with the class gN, so that a page can hide it */
 } zest_plot_style;
 
 /* A label puts an entry into the legend; NULL or "" does not. The same label in several panels is one entry.

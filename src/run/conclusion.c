@@ -185,3 +185,17 @@ void zest_conclusion_lead(const zest_conclusion *all, size_t count, zest_buffer 
         add_tally(&t, base_of(all, count), out);
     }
 }
+
+json_t *zest_conclusion_json(const zest_conclusion *all, size_t count) {
+    json_t *sentences = json_array();
+    for (size_t i = 0; i <= (count > 1 ? count : 0); i++) {
+        zest_buffer text = {0};
+        if (!i)
+            zest_conclusion_lead(all, count, &text);
+        else
+            zest_conclusion_sentence(&all[i - 1], &text);
+        json_array_append_new(sentences, json_string(text.data ? text.data : ""));
+        zest_buffer_free(&text);
+    }
+    return sentences;
+}

@@ -3,6 +3,8 @@
 #ifndef ZEST_RUN_CONCLUSION_H
 #define ZEST_RUN_CONCLUSION_H
 
+#include <jansson.h>
+
 #include "analysis/paired.h"
 #include "base/buffer.h"
 
@@ -32,5 +34,8 @@ void zest_conclusion_sentence(const zest_conclusion *conclusion, zest_buffer *ou
 /* The sentence of a single comparison; of several, one that counts their verdicts; of none, the sentence of
  * the first. */
 void zest_conclusion_lead(const zest_conclusion *all, size_t count, zest_buffer *out);
+
+/* The lead, and behind it the sentence of each where there are several, as an array of texts. */
+json_t *zest_conclusion_json(const zest_conclusion *all, size_t count);
 
 #endif

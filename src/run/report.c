@@ -2,7 +2,7 @@
  * page->body and a row to the list. */
 #include "run/report.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -16,11 +16,11 @@ typedef struct {
 
 static const section sections[] = {
     {"results", "Results", zest_report_sweep, 0},
-    {"by-t", "Sensitivity to t", zest_report_sweep_tilts, 0},
+    {"by-t", "Results by t", zest_report_sweep_tilts, 0},
     {"runs", "Runs", zest_report_runs, 0},
     {"settings", "Mean over seeds", zest_report_settings, 0},
-    {"loss", "Training loss", zest_report_losses, 1},
-    {"dev", "Development set", zest_report_dev, 1},
+    {"training", "Training", zest_report_losses, 1},
+    {"evaluation", "Development set", zest_report_dev, 1},
     {"sensitivity", "Sensitivity to t", zest_report_sensitivity, 1},
     {"tilt", "Tilt", zest_report_tilt, 1},
     {"sharpness", "Sharpness", zest_report_sharpness, 0},
@@ -28,6 +28,8 @@ static const section sections[] = {
     {"details", "Each run", zest_report_details, 0},
 };
 enum { SECTIONS = sizeof sections / sizeof sections[0], LEGEND_BEFORE = 4 };
+/* With more runs a sweep has no curves of its own, only means. With more series a legend helps nobody. */
+enum { CURVES_MOST = 30, SERIES_MOST = 24, SENTENCES_MOST = 8 };
 
 /* ---- Head ---- */
 
@@ -68,12 +70,43 @@ static int same_examples(const zest_report *report) {
     return shared(report, task_of) != NULL;
 }
 
-static void write_header(const zest_report *report, zest_buffer *out) {
+/* The result first. */
+static void write_conclusion(zest_report_page *page, zest_buffer *out) {
+    size_t count;
+    zest_conclusion *all = zest_report_conclude(page->report, &count);
+    zest_buffer text = {0};
+    if (!all) page->status = zest_error_memory(&page->error, "the conclusion", 0);
+    if (all) zest_conclusion_lead(all, count, &text);
+    if (text.size) {
+        zest_buffer_text(out, "<p class=\"lead\">");
+        zest_report_escape(out, text.data);
+        zest_buffer_text(out, "</p>\n");
+    }
+    if (all && count > 1 && count <= SENTENCES_MOST) {
+        zest_buffer_text(out, "<ul class=\"conclusions\">\n");
+        for (size_t i = 0; i < count; i++) {
+            text.size = 0;
+            zest_conclusion_sentence(&all[i], &text);
+            zest_buffer_text(out, "<li>");
+            zest_report_escape(out, text.data ? text.data : "");
+            zest_buffer_text(out, "</li>\n");
+        }
+        zest_buffer_text(out, "</ul>\n");
+    }
+    out->failed |= text.failed;
+    zest_buffer_free(&text);
+    free(all);
+}
+
+static void write_header(zest_report_page *page, zest_buffer *out) {
+    const zest_report *report = page->report;
     const char *family = shared(report, family_of), *device = shared(report, device_of);
     const zest_log_start *start = report->count ? session(&report->runs[0]) : NULL;
     zest_buffer_text(out, "<header>\n<h1>");
     write_title(report, out);
-    zest_buffer_text(out, "</h1>\n<p>");
+    zest_buffer_text(out, "</h1>\n");
+    write_conclusion(page, out);
+    zest_buffer_text(out, "<p class=\"facts\">");
     if (family) {
         zest_report_escape(out, family);
         zest_buffer_text(out, ", ");
@@ -94,50 +127,27 @@ static void write_header(const zest_report *report, zest_buffer *out) {
     zest_buffer_text(out, "</p>\n</header>\n");
 }
 
-/* ---- Legend: one box a colour ---- */
-
-static void write_label(const zest_report *report, int colour, zest_buffer *out) {
-    const zest_report_run *first = NULL;
-    size_t sharing = 0;
-    for (size_t i = 0; i < report->count; i++) {
-        if (report->runs[i].colour != colour) continue;
-        if (!sharing++) first = &report->runs[i];
-    }
-    if (sharing == 1) {
-        zest_report_escape(out, first->name);
-        return;
-    }
-    zest_report_escape(out, first->method);
-    zest_buffer_text(out, ", t = ");
-    zest_report_escape(out, first->t);
-    zest_buffer_format(out, " (%zu runs)", sharing);
-}
-
-static int is_used(const zest_report *report, int colour) {
-    for (size_t i = 0; i < report->count; i++)
-        if (report->runs[i].colour == colour) return 1;
-    return 0;
-}
+/* ---- Legend: one box a series ---- */
 
 static void write_legend(const zest_report *report, zest_buffer *out) {
-    if (report->count < 2) return;
+    if (report->count < 2 || report->series_count > SERIES_MOST) return;
     zest_buffer_text(out, "<fieldset class=\"legend\"><legend>Runs shown in the figures</legend>\n");
-    for (int colour = 1; colour < ZEST_PLOT_COLOURS; colour++) {
-        if (!is_used(report, colour)) continue;
-        zest_buffer_format(out, "<label><input type=\"checkbox\" id=\"show-%d\" checked>", colour);
-        zest_report_chip(out, colour);
+    for (size_t i = 0; i < report->series_count; i++) {
+        const zest_report_series *series = &report->series[i];
+        zest_buffer_format(out, "<label><input type=\"checkbox\" id=\"show-%zu\" checked>", i + 1);
+        zest_report_chip(out, &series->style);
         zest_buffer_text(out, "<span>");
-        write_label(report, colour, out);
+        zest_report_escape(out, series->name);
+        if (series->count > 1) zest_buffer_format(out, " (%zu runs)", series->count);
         zest_buffer_text(out, "</span></label>\n");
     }
     zest_buffer_text(out, "</fieldset>\n");
 }
 
-/* Without script: an empty box takes its colour out of the figures. */
-static void write_toggles(zest_buffer *out) {
-    for (int c = 1; c < ZEST_PLOT_COLOURS; c++)
-        zest_buffer_format(out, "body:has(#show-%d:not(:checked)) figure>svg :is(.s%d,.f%d){display:none}\n",
-                           c, c, c);
+/* Without script: an empty box takes its series out of the figures. */
+static void write_toggles(const zest_report *report, zest_buffer *out) {
+    for (size_t i = 1; i <= report->series_count && report->series_count <= SERIES_MOST; i++)
+        zest_buffer_format(out, "body:has(#show-%zu:not(:checked)) figure>svg .g%zu{display:none}\n", i, i);
 }
 
 /* ---- Page ---- */
@@ -145,7 +155,7 @@ static void write_toggles(zest_buffer *out) {
 /* The runs of a sweep are too many for curves of their own, or of different tasks. */
 static int has_curves(const zest_report *report) {
     const zest_sweep_summary *s = report->sweep;
-    return !s || (s->task_count == 1 && s->noise_count == 1 && report->count < ZEST_PLOT_COLOURS);
+    return !s || (s->task_count == 1 && s->noise_count == 1 && report->count <= CURVES_MOST);
 }
 
 static void write_sections(zest_report_page *page) {
@@ -173,9 +183,9 @@ static void assemble(zest_report_page *page, zest_buffer *out) {
     zest_buffer_add(out, page->style.data, page->style.size);
     zest_buffer_text(out, "<style>\n");
     zest_buffer_text(out, zest_report_css);
-    write_toggles(out);
+    write_toggles(page->report, out);
     zest_buffer_text(out, "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#runs\">To the results</a>\n");
-    write_header(page->report, out);
+    write_header(page, out);
     zest_buffer_text(out, "<main>\n");
     zest_buffer_add(out, page->body.data, page->body.size);
     zest_buffer_text(out, "</main>\n<footer>Made by zest " ZEST_VERSION ", ");

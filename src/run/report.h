@@ -29,14 +29,38 @@ typedef struct {
     uint64_t steps, best_step;
     zest_log_eval dev, test; /* at the best step; part "" when there is none */
     double seconds;
-    uint64_t peak_bytes;        /* 0: not known */
-    uint64_t device_peak_bytes; /* 0: none */
-    int colour;                 /* in all figures, 1 .. */
+    uint64_t peak_bytes;           /* 0: not known */
+    uint64_t device_peak_bytes;    /* 0: none */
+    size_t setting, series, panel; /* which it belongs to */
 } zest_report_run;
+
+/* Runs that differ in the seed alone. */
+typedef struct {
+    char *name; /* "ZEST-N, t = 5" */
+    size_t first, count;
+} zest_report_setting;
+
+/* What a figure draws in one colour and line. */
+typedef struct {
+    char *name;
+    size_t first, count;
+    zest_plot_style style;
+} zest_report_series;
+
+/* What has a colour of its own, and a panel where curves would lie on top of each other: a method, mostly. */
+typedef struct {
+    char *name; /* "ZEST-N" */
+    int colour;
+    size_t series; /* how many */
+} zest_report_panel;
 
 typedef struct {
     zest_report_run *runs;
     size_t count;
+    zest_report_setting *settings;
+    zest_report_series *series;
+    zest_report_panel *panels;
+    size_t setting_count, series_count, panel_count;
     zest_sweep_summary *sweep; /* when they are the runs of one sweep, or NULL */
     zest_sweep_plan plan;      /* of the sweep */
     size_t *of_plan;           /* by run of the plan: its position here, or ZEST_SWEEP_NONE */
@@ -50,6 +74,9 @@ void zest_report_free(zest_report *report); /* accepts one that is {0} */
 /* figures: a folder (made when it is not there) that gets each figure as an SVG file; NULL for none. */
 zest_status zest_report_write(const zest_report *report, const char *path, const char *figures,
                               zest_error *error);
+
+/* What the runs amount to, by the rule of docs/sweep.md. To be freed; NULL: memory is short. */
+zest_conclusion *zest_report_conclude(const zest_report *report, size_t *count);
 
 const char *zest_report_state_name(zest_report_state state);
 /* The metric by which the run was judged: "accuracy", "f1", ...; "" when the log does not say. */

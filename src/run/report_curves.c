@@ -9,7 +9,8 @@
 #include "base/file.h"
 #include "run/report_page.h"
 
-enum { POINTS = 240, BINS = 500, WINDOWS = 50, SPEED_POINTS = 40 };
+enum { POINTS = 240, BINS = 500, SPEED_POINTS = 40 };
+enum { WINDOWS = 10, WINDOW_LEAST = 15 }; /* means are over a tenth of the steps, and so many at least */
 
 typedef double (*read_step)(const zest_log_step *step);
 
@@ -43,45 +44,58 @@ static int thin_raw(zest_report_page *page, zest_report_curve *c, const zest_log
     return 1;
 }
 
-/* The mean over a window around each of some evenly spread steps. */
+/* Means over a window around each of some evenly spread steps, with weights that fall from the middle to the
+ * ends: smoother than equal ones. */
 static int smooth(zest_report_page *page, zest_report_curve *c, const zest_log *log, read_step read,
                   size_t window) {
-    size_t const n = log->step_count, points = n < POINTS ? n : POINTS;
+    size_t const n = log->step_count, points = n < POINTS ? n : POINTS, half = window / 2;
     if (!n || !zest_report_curve_room(page, c, points, 0)) return 0;
     for (size_t p = 0; p < points; p++) {
         size_t const middle = points > 1 ? p * (n - 1) / (points - 1) : 0;
-        size_t const first = middle > window / 2 ? middle - window / 2 : 0;
-        size_t const end = middle + window / 2 + 1 < n ? middle + window / 2 + 1 : n;
-        double sum = 0; /* anew each time: what a spike leaves in a running sum would never go away */
-        size_t finite = 0;
-        for (size_t i = first; i < end; i++)
-            if (isfinite(read(&log->steps[i]))) sum += read(&log->steps[i]), finite++;
+        size_t const first = middle > half ? middle - half : 0,
+                     end = middle + half + 1 < n ? middle + half + 1 : n;
+        double sum = 0,
+               weights = 0; /* anew each time: what a spike leaves in a running sum would never go away */
+        for (size_t i = first; i < end; i++) {
+            double const weight = (double)(half + 1 - (i < middle ? middle - i : i - middle));
+            if (!isfinite(read(&log->steps[i]))) continue;
+            sum += weight * read(&log->steps[i]);
+            weights += weight;
+        }
         c->x[p] = (double)log->steps[middle].step;
-        c->y[p] = finite ? sum / (double)finite : NAN;
+        c->y[p] = weights > 0 ? sum / weights : NAN;
     }
     return 1;
 }
 
+/* Steps in a mean: 1 for runs that are too short. */
 static size_t window_of(const zest_report *report) {
     size_t longest = 0;
     for (size_t i = 0; i < report->count; i++)
         if (report->runs[i].log.step_count > longest) longest = report->runs[i].log.step_count;
-    return longest / WINDOWS > 1 ? longest / WINDOWS : 1;
+    if (longest <= WINDOW_LEAST) return 1;
+    return longest / WINDOWS > WINDOW_LEAST ? longest / WINDOWS | 1 : WINDOW_LEAST;
 }
+
+#define PALE_AND_STRONG " Pale: every step. Strong: weighted mean over %zu steps."
 
 /* A figure of one number of every step. */
 static int step_figure(zest_report_page *page, zest_report_figure *f, read_step read) {
     size_t const window = window_of(page->report);
+    int const seeds = zest_report_has_seeds(page->report); /* pale then is each seed */
     f->x = "step";
     f->metric = "";
+    f->split = 1;
     if (!zest_report_figure_begin(page, f)) return zest_report_figure_end(page, f);
     for (size_t i = 0; i < f->count && !page->status; i++) {
         const zest_log *log = &page->report->runs[i].log;
         if (!log->step_count) continue;
-        if (window > 1) thin_raw(page, &f->curves[i], log, read);
+        if (window > 1 && !seeds) thin_raw(page, &f->curves[i], log, read);
         if (!page->status) smooth(page, &f->curves[i], log, read, window);
     }
-    if (window > 1) zest_buffer_format(&f->caption, " Thin: every step; thick: mean over %zu steps.", window);
+    if (window > 1)
+        zest_buffer_format(&f->caption,
+                           seeds ? " Curves are weighted means over %zu steps." : PALE_AND_STRONG, window);
     return zest_report_figure_end(page, f);
 }
 

@@ -156,7 +156,7 @@ static void course_facts(zest_buffer *out, const zest_report_run *run) {
 }
 
 static void add_options(zest_buffer *out, const zest_options *defaults, const zest_log_start *start) {
-    zest_buffer_text(out, "<h3>Options</h3>\n<ul class=\"options\">\n");
+    zest_buffer_text(out, "<h4>Options</h4>\n<ul class=\"options\">\n");
     for (int changed = 1; changed >= 0; changed--)
         for (size_t i = 0; i < start->option_count; i++) {
             if (is_changed(defaults, &start->options[i]) != changed) continue;
@@ -173,7 +173,7 @@ static void add_options(zest_buffer *out, const zest_options *defaults, const ze
 static void write_command(zest_report_page *page, const zest_report_run *run) {
     zest_buffer command = {0};
     add_command(page->report, run, COMMAND_WIDTH, &command);
-    zest_buffer_text(&page->body, "<h3>To run it again</h3>\n<pre><code>");
+    zest_buffer_text(&page->body, "<h4>To run it again</h4>\n<pre><code>");
     for (char *line = command.data, *end; line; line = end ? end + 1 : NULL) {
         end = strchr(line, '\n');
         if (end) *end = '\0';
@@ -194,7 +194,7 @@ void zest_report_details(zest_report_page *page) {
         const zest_log_start *start = &run->log.starts[run->log.start_count - 1];
         zest_buffer_format(out, "<details class=\"run\" id=\"run-%zu\"%s><summary>", i + 1,
                            page->report->count == 1 ? " open" : "");
-        zest_report_chip(out, run->colour);
+        zest_report_chip(out, &page->report->series[run->series].style);
         zest_buffer_text(out, "<b>");
         zest_report_escape(out, run->name);
         zest_buffer_text(out, "</b><span>");

@@ -23,6 +23,13 @@ static void label_of(const char *metric, char *room, size_t size) {
     free(clean);
 }
 
+/* "Dev accuracy", "Dev metric" where runs have different ones */
+static void title_of(const char *part, const char *metric, const char *rest, char *room, size_t size) {
+    char *clean = zest_report_clean(metric);
+    snprintf(room, size, "%s %s%s", part, clean && *clean ? clean : "metric", rest);
+    free(clean);
+}
+
 /* ---- Dev ---- */
 
 static double value_of(const zest_log_eval *e) { return e->value; }
@@ -69,26 +76,26 @@ static int has_dev_loss(const zest_report *report) {
 void zest_report_dev(zest_report_page *page) {
     size_t const before = page->body.size;
     const char *metric = shared_metric(page->report);
-    char label[80];
+    char label[80], title[80];
     label_of(metric, label, sizeof label);
+    title_of("Dev", metric, "", title, sizeof title);
     zest_report_figure value = {.id = "dev",
-                                .title = "Metric on the dev set",
+                                .title = title,
                                 .description =
                                     "Metric on the dev set against the step; the best point is a star.",
                                 .y = label,
                                 .metric = metric,
                                 .wide = !has_dev_loss(page->report)};
     zest_report_figure loss = {.id = "dev-loss",
-                               .title = "Loss on the dev set",
+                               .title = strcmp(metric, "loss") ? "Dev loss" : "Mean dev loss",
                                .description =
                                    "Loss on the dev set against the step; the chosen point is a star.",
                                .y = "loss",
                                .metric = ""};
-    zest_buffer_format(&value.caption,
-                       "Star: the best point of a run, whose weights are kept, with its "
-                       "95\xe2\x80\xaf%% interval.%s",
-                       page->report->count <= 2 ? " Shaded: the interval everywhere." : "");
-    zest_buffer_text(&loss.caption, "Star: the point that is best by the metric.");
+    zest_buffer_text(&value.caption, "Star: the best point of a run, whose weights are kept.");
+    if (page->report->count <= 2)
+        zest_buffer_text(&value.caption, " Shaded: the 95\xe2\x80\xaf% interval of a run on its examples.");
+    zest_buffer_text(&loss.caption, "Star: the point whose weights are kept.");
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     int any = dev_figure(page, &value, value_of, 1);
     if (!page->status) any |= dev_figure(page, &loss, loss_of, 0);
@@ -159,8 +166,8 @@ static int tilt_figure(zest_report_page *page, zest_report_figure *f, int test) 
     f->guide = NAN;
     zest_buffer_format(
         &f->caption,
-        "%s set at the best step of each run, with 95\xe2\x80\xaf%% intervals for the choice of "
-        "its examples; <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
+        "%s set at the best step of each run, with the 95\xe2\x80\xaf%% interval of the run on its "
+        "examples; <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
         "0 is MeZO.",
         test ? "Test" : "Dev");
     if (zest_report_figure_begin(page, f))
@@ -170,13 +177,15 @@ static int tilt_figure(zest_report_page *page, zest_report_figure *f, int test) 
 
 void zest_report_sensitivity(zest_report_page *page) {
     const char *names[TILTS_MOST + 1];
-    size_t const count = find_tilts(page->report, names), before = page->body.size;
+    size_t const count = page->report->sweep ? 0 : find_tilts(page->report, names), before = page->body.size;
     const char *metric = shared_metric(page->report);
-    char label[80];
+    char label[80], titles[2][80];
     if (!count) return;
     label_of(metric, label, sizeof label);
+    title_of("Test", metric, " against t", titles[0], sizeof titles[0]);
+    title_of("Dev", metric, " against t", titles[1], sizeof titles[1]);
     zest_report_figure test = {.id = "t-test",
-                               .title = "Metric on the test set against t",
+                               .title = titles[0],
                                .description =
                                    "Metric on the test set of each run against its t, with intervals.",
                                .y = label,
@@ -185,7 +194,7 @@ void zest_report_sensitivity(zest_report_page *page) {
                                .name_count = count};
     zest_report_figure dev = test;
     dev.id = "t-dev";
-    dev.title = "Metric on the dev set against t";
+    dev.title = titles[1];
     dev.description = "Metric on the dev set of each run against its t, with intervals.";
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     int any = tilt_figure(page, &test, 1);

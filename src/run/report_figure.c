@@ -97,7 +97,7 @@ static void add_air(double *low, double *high, double share) {
     *high += air;
 }
 
-static axes find_axes(const zest_report_figure *f) {
+static axes find_axes(const zest_report_figure *f, int intervals) {
     axes a = {.x0 = NAN, .x1 = NAN, .y0 = NAN, .y1 = NAN};
     for (size_t i = 0; i < f->count; i++) {
         const zest_report_curve *c = &f->curves[i];
@@ -105,7 +105,7 @@ static axes find_axes(const zest_report_figure *f) {
             if (!isfinite(c->y[j])) continue;
             widen(c->x[j], &a.x0, &a.x1);
             widen(c->y[j], &a.y0, &a.y1);
-            if (c->low) widen(c->low[j], &a.y0, &a.y1), widen(c->high[j], &a.y0, &a.y1);
+            if (c->low && intervals) widen(c->low[j], &a.y0, &a.y1), widen(c->high[j], &a.y0, &a.y1);
         }
         widen_by_raw(c, &a);
     }
@@ -126,71 +126,232 @@ static axes find_axes(const zest_report_figure *f) {
     return a;
 }
 
+/* ---- Values ---- */
+
+/* The place of a point among the rows: points beside a name belong to it. */
+static double key(const zest_report_figure *f, double x) { return f->names ? floor(x + 0.5) : x; }
+
+/* NaN where the curve says nothing. *next: where to go on looking, since rows ascend. */
+static double value_at(const zest_report_figure *f, const zest_report_curve *c, double x, size_t *next) {
+    while (*next < c->count && key(f, c->x[*next]) < x) ++*next;
+    if (*next == c->count) return NAN;
+    if (key(f, c->x[*next]) == x) return c->y[*next];
+    if (f->marks || !*next) return NAN;
+    double const x0 = c->x[*next - 1], part = (x - x0) / (c->x[*next] - x0);
+    return c->y[*next - 1] + part * (c->y[*next] - c->y[*next - 1]);
+}
+
+/* The mean over the runs of a series where all of them have a value; count 0: there is none, or no memory.
+ * Free its x. */
+static zest_report_curve mean_curve(const zest_report_figure *f, const zest_report *report, size_t series) {
+    zest_report_curve mean = {.run = report->series[series].first};
+    size_t *next = calloc(f->count + 1, sizeof *next), points = 0;
+    const zest_report_curve *first = NULL;
+    for (size_t i = 0; i < f->count && !first; i++)
+        if (report->runs[f->curves[i].run].series == series && f->curves[i].count) first = &f->curves[i];
+    if (first) points = first->count;
+    mean.x = next && points ? malloc(2 * points * sizeof *mean.x) : NULL;
+    mean.y = mean.x ? mean.x + points : NULL;
+    for (size_t p = 0; mean.x && p < points; p++) {
+        double sum = 0, runs = 0;
+        for (size_t i = 0; i < f->count; i++) {
+            const zest_report_curve *c = &f->curves[i];
+            if (report->runs[c->run].series != series || !c->count) continue;
+            sum += value_at(f, c, first->x[p], &next[i]);
+            runs++;
+        }
+        mean.x[p] = first->x[p];
+        mean.y[p] = sum / runs;
+    }
+    mean.count = mean.best = mean.x ? points : 0;
+    free(next);
+    return mean;
+}
+
 /* ---- Drawing ---- */
 
-static void draw_curve(zest_plot_panel *panel, const zest_report_figure *f, const zest_report_curve *c,
-                       const zest_report *report, double factor) {
-    static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
-                                           ZEST_PLOT_TRIANGLE};
-    const zest_report_run *run = &report->runs[c->run];
-    zest_plot_style style = {.colour = run->colour, .width = 2};
-    double *scaled = malloc((3 * c->count + 1) * sizeof *scaled);
-    if (!scaled) return; /* the figure goes without */
-    for (size_t i = 0; i < c->count; i++) {
-        scaled[i] = factor * c->y[i];
-        scaled[c->count + i] = c->low ? factor * c->low[i] : NAN;
-        scaled[2 * c->count + i] = c->high ? factor * c->high[i] : NAN;
-    }
-    if (f->marks) {
-        style.mark = marks[(run->colour - 1) % 4];
-        style.size = f->names ? 9 : c->count > 60 ? 3 : 5;
-        if (f->names) style.dash = ZEST_PLOT_NO_LINE;
-    }
-    if (c->low && f->names)
-        zest_plot_whiskers(panel, c->count, c->x, scaled + c->count, scaled + 2 * c->count, style);
-    else if (c->low && report->count <= 2)
-        zest_plot_band(panel, c->count, c->x, scaled + c->count, scaled + 2 * c->count,
-                       (zest_plot_style){.colour = run->colour, .opacity = 0.13}, NULL);
-    zest_plot_line(panel, c->count, c->x, scaled, style, run->name);
-    if (c->best < c->count) {
-        zest_plot_style const star = {
-            .colour = run->colour, .mark = ZEST_PLOT_STAR, .size = 13, .dash = ZEST_PLOT_NO_LINE};
-        if (c->low && report->count > 2)
-            zest_plot_whiskers(panel, 1, c->x + c->best, scaled + c->count + c->best,
-                               scaled + 2 * c->count + c->best, style);
-        zest_plot_line(panel, 1, c->x + c->best, scaled + c->best, star, NULL);
-    }
+/* The curves of a panel (of all, without panels) and how they are drawn. */
+typedef struct {
+    const zest_report_figure *figure;
+    const zest_report *report;
+    double factor; /* 100 for shares */
+    size_t runs;   /* in this panel */
+    int means;     /* some settings have several seeds: their means are drawn over them */
+} drawing;
+
+static const zest_report_series *series_of(const drawing *d, const zest_report_curve *c) {
+    return &d->report->series[d->report->runs[c->run].series];
+}
+
+static zest_plot_style style_of(const drawing *d, const zest_report_curve *c) {
+    zest_plot_style style = series_of(d, c)->style;
+    style.width = 2.2;
+    if (!d->figure->marks) style.mark = ZEST_PLOT_NO_MARK;
+    style.size = d->figure->names ? 9 : c->count > 60 ? 3 : 5;
+    if (d->figure->names) style.dash = ZEST_PLOT_NO_LINE;
+    return style;
+}
+
+/* Every step, pale. */
+static void draw_raw(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c) {
+    zest_plot_style style = style_of(d, c);
+    style.width = 0.9;
+    style.dash = ZEST_PLOT_SOLID;
+    style.mark = ZEST_PLOT_NO_MARK;
+    style.opacity = fmax(0.12, 0.4 / sqrt((double)d->runs));
+    if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, style, NULL);
+}
+
+/* What other panels show, for comparison. */
+static void draw_context(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c) {
+    zest_plot_style style = {.colour = ZEST_PLOT_GREY, .width = 1, .opacity = 0.5};
+    double *scaled = malloc((c->count + 1) * sizeof *scaled);
+    style.group = series_of(d, c)->style.group;
+    for (size_t i = 0; scaled && i < c->count; i++) scaled[i] = d->factor * c->y[i];
+    if (scaled && c->count) zest_plot_line(panel, c->count, c->x, scaled, style, NULL);
     free(scaled);
 }
 
-static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_report *report, int width,
-                       int height, int alone) {
-    double const factor = zest_report_is_share(f->metric) ? 100 : 1;
-    zest_plot *plot = zest_plot_new(1, 1, width, height);
-    zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
-    zest_plot_title(plot, alone ? f->title : NULL, f->description);
+/* The weights that are kept. */
+static void draw_best(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c, const double *y) {
+    zest_plot_style style = style_of(d, c);
+    style.mark = ZEST_PLOT_STAR;
+    style.size = d->runs > 4 ? 9 : 13;
+    style.dash = ZEST_PLOT_NO_LINE;
+    zest_plot_line(panel, 1, c->x + c->best, y + c->best, style, NULL);
+}
+
+static void draw_curve(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c) {
+    zest_plot_style style = style_of(d, c);
+    int const one_of_several = d->means && series_of(d, c)->count > 1;
+    double *y = malloc((3 * c->count + 1) * sizeof *y), *low = y + c->count, *high = low + c->count;
+    if (!y) return; /* the figure goes without */
+    for (size_t i = 0; i < c->count; i++) {
+        y[i] = d->factor * c->y[i];
+        low[i] = c->low ? d->factor * c->low[i] : NAN;
+        high[i] = c->high ? d->factor * c->high[i] : NAN;
+    }
+    if (c->low && d->figure->names) {
+        zest_plot_style bar = style;
+        bar.dash = ZEST_PLOT_SOLID;
+        zest_plot_whiskers(panel, c->count, c->x, low, high, bar);
+    } else if (c->low && d->report->count <= 2) {
+        zest_plot_band(panel, c->count, c->x, low, high,
+                       (zest_plot_style){.colour = style.colour, .opacity = 0.13, .group = style.group},
+                       NULL);
+    }
+    if (one_of_several) style.width = 1, style.opacity = 0.45, style.mark = ZEST_PLOT_NO_MARK;
+    zest_plot_line(panel, c->count, c->x, y, style, one_of_several ? NULL : series_of(d, c)->name);
+    if (c->best < c->count) draw_best(panel, d, c, y);
+    free(y);
+}
+
+static void draw_mean(zest_plot_panel *panel, const drawing *d, size_t series) {
+    zest_report_curve c = mean_curve(d->figure, d->report, series);
+    zest_plot_style const style = style_of(d, &c);
+    for (size_t i = 0; i < c.count; i++) c.y[i] *= d->factor;
+    if (c.count) zest_plot_line(panel, c.count, c.x, c.y, style, d->report->series[series].name);
+    free(c.x);
+}
+
+static void draw_axes(zest_plot_panel *panel, const zest_report_figure *f, const axes *a, double factor,
+                      int first) {
     zest_plot_axis_x(panel, f->x, ZEST_PLOT_LINEAR);
-    zest_plot_axis_y(panel, f->y, a->scale);
+    zest_plot_axis_y(panel, first ? f->y : NULL, a->scale);
     zest_plot_range_y(panel, factor * a->y0, factor * a->y1);
     if (f->names)
         zest_plot_names_x(panel, f->name_count, f->names);
     else
         zest_plot_range_x(panel, a->x0, a->x1);
-    if (!alone) zest_plot_legend(panel, ZEST_PLOT_LEGEND_NONE);
     if (isfinite(f->guide))
         zest_plot_guide_y(panel, factor * f->guide,
                           (zest_plot_style){.dash = ZEST_PLOT_DASHED, .width = 1.2, .opacity = 0.6},
                           f->guide_text);
+}
+
+/* All runs of one panel (NONE: of all of them) over those of the others. */
+static void draw_panel(zest_plot_panel *panel, drawing *d, size_t which) {
+    const zest_report_figure *f = d->figure;
+    d->runs = 0;
     for (size_t i = 0; i < f->count; i++) {
-        const zest_report_curve *c = &f->curves[i];
-        zest_plot_style const thin = {.colour = report->runs[c->run].colour,
-                                      .width = 0.8,
-                                      .opacity =
-                                          fmax(0.1, 0.35 / (double)report->count) * (width < HALF ? 0.6 : 1)};
-        if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, thin, NULL);
+        int const own = which == ZEST_SWEEP_NONE || d->report->runs[f->curves[i].run].panel == which;
+        d->runs += own && f->curves[i].count;
+        if (!own) draw_context(panel, d, &f->curves[i]);
     }
-    for (size_t i = 0; i < f->count; i++)
-        if (f->curves[i].count) draw_curve(panel, f, &f->curves[i], report, factor);
+    for (int raw = !d->means; raw >= 0; raw--)
+        for (size_t i = 0; i < f->count; i++) {
+            const zest_report_curve *c = &f->curves[i];
+            int const own = which == ZEST_SWEEP_NONE || d->report->runs[c->run].panel == which;
+            if (!own || !c->count) continue;
+            if (raw)
+                draw_raw(panel, d, c);
+            else
+                draw_curve(panel, d, c);
+        }
+    for (size_t i = 0; i < d->report->series_count && d->means; i++) {
+        const zest_report_series *series = &d->report->series[i];
+        int const own = which == ZEST_SWEEP_NONE || d->report->runs[series->first].panel == which;
+        if (own && series->count > 1) draw_mean(panel, d, i);
+    }
+}
+
+/* ---- Panels ---- */
+
+enum { FEW = 4 }; /* so many runs share a panel, unless their curves lie on top of each other */
+
+static int is_split(const zest_report_figure *f, const zest_report *report) {
+    return !f->names && report->panel_count > 1 && report->panel_count <= 12 &&
+           (f->split || report->count > FEW);
+}
+
+/* Panels that have a curve. Returns how many. */
+static size_t find_panels(const zest_report_figure *f, const zest_report *report, size_t *panels) {
+    size_t used = 0;
+    for (size_t p = 0; p < report->panel_count && is_split(f, report); p++) {
+        int any = 0;
+        for (size_t i = 0; i < f->count; i++)
+            any |= f->curves[i].count && report->runs[f->curves[i].run].panel == p;
+        if (any) panels[used++] = p;
+    }
+    return used;
+}
+
+typedef enum { ON_PAGE, ON_PHONE, ALONE } medium;
+
+static zest_plot *draw_split(const zest_report_figure *f, const axes *a, drawing *d, medium on,
+                             const size_t *panels, size_t count) {
+    size_t const columns = on == ON_PHONE ? 1 : count == 4 ? 2 : count < 3 ? count : 3;
+    size_t const rows = (count + columns - 1) / columns;
+    double const each = on == ON_PHONE ? 205 : rows == 1 ? 300 : 240, head = on == ALONE ? 70 : 8;
+    zest_plot *plot =
+        zest_plot_new((int)rows, (int)columns, on == ON_PHONE ? PHONE : WIDE, head + each * (double)rows);
+    zest_plot_title(plot, on == ALONE ? f->title : NULL, f->description);
+    for (size_t i = 0; i < count; i++) {
+        zest_plot_panel *panel = zest_plot_at(plot, (int)(i / columns), (int)(i % columns));
+        zest_plot_panel_title(panel, d->report->panels[panels[i]].name);
+        draw_axes(panel, f, a, d->factor, i % columns == 0);
+        if (on != ALONE) zest_plot_legend(panel, ZEST_PLOT_LEGEND_NONE);
+        draw_panel(panel, d, panels[i]);
+    }
+    return plot;
+}
+
+static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_report *report, medium on) {
+    drawing d = {.figure = f,
+                 .report = report,
+                 .factor = zest_report_is_share(f->metric) ? 100 : 1,
+                 .means = !f->names && zest_report_has_seeds(report)};
+    size_t panels[12];
+    size_t const count = find_panels(f, report, panels);
+    if (count > 1) return draw_split(f, a, &d, on, panels, count);
+    double const width = on == ALONE ? 900 : on == ON_PHONE ? PHONE : f->wide ? WIDE : HALF;
+    double const height = on == ALONE ? 440 : on == ON_PHONE ? 270 : f->wide ? 380 : 310;
+    zest_plot *plot = zest_plot_new(1, 1, width, height);
+    zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
+    zest_plot_title(plot, on == ALONE ? f->title : NULL, f->description);
+    draw_axes(panel, f, a, d.factor, 1);
+    if (on != ALONE) zest_plot_legend(panel, ZEST_PLOT_LEGEND_NONE);
+    draw_panel(panel, &d, ZEST_SWEEP_NONE);
     return plot;
 }
 
@@ -227,9 +388,6 @@ static void add_inline(zest_report_page *page, const char *title, const zest_plo
 
 /* ---- The table ---- */
 
-/* The place of a point among the rows: points beside a name belong to it. */
-static double key(const zest_report_figure *f, double x) { return f->names ? floor(x + 0.5) : x; }
-
 static size_t find_rows(const zest_report_figure *f, double **rows) {
     size_t all = 0, used = 0;
     for (size_t i = 0; i < f->count; i++) all += f->curves[i].count;
@@ -246,16 +404,6 @@ static size_t find_rows(const zest_report_figure *f, double **rows) {
     return ROWS;
 }
 
-/* NaN where the curve says nothing. *next: where to go on looking, since rows ascend. */
-static double value_at(const zest_report_figure *f, const zest_report_curve *c, double x, size_t *next) {
-    while (*next < c->count && key(f, c->x[*next]) < x) ++*next;
-    if (*next == c->count) return NAN;
-    if (key(f, c->x[*next]) == x) return c->y[*next];
-    if (f->marks || !*next) return NAN;
-    double const x0 = c->x[*next - 1], part = (x - x0) / (c->x[*next] - x0);
-    return c->y[*next - 1] + part * (c->y[*next] - c->y[*next - 1]);
-}
-
 static void add_table_head(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer *out = &page->body;
     zest_buffer_text(
@@ -268,8 +416,9 @@ static void add_table_head(zest_report_page *page, const zest_report_figure *f) 
     for (size_t i = 0; i < f->count; i++) {
         const zest_report_run *run = &page->report->runs[f->curves[i].run];
         if (!f->curves[i].count) continue;
-        zest_buffer_format(out, "<th scope=\"col\" class=\"n\" data-colour=\"%d\">", run->colour);
-        zest_report_chip(out, run->colour);
+        const zest_report_series *series = &page->report->series[run->series];
+        zest_buffer_format(out, "<th scope=\"col\" class=\"n\" data-series=\"%zu\">", run->series + 1);
+        zest_report_chip(out, &series->style);
         zest_report_escape(out, run->name);
         zest_buffer_text(out, "</th>");
     }
@@ -351,25 +500,28 @@ void zest_report_draw(zest_report_page *page, const zest_report_drawing *d, cons
 
 static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     zest_buffer *out = &page->body;
-    axes const a = find_axes(f);
-    zest_plot *plot = draw(f, &a, page->report, f->wide ? WIDE : HALF, f->wide ? 380 : 310, 0);
+    axes const a = find_axes(f, f->names || page->report->count <= 2);
+    zest_plot *plot = draw(f, &a, page->report, ON_PAGE);
     char range[80];
     zest_number_format(range, sizeof range, " data-x=\"%.17g %.17g\"", a.x0, a.x1);
-    open_figure(page, f->id, f->title, f->wide, range);
+    open_figure(page, f->id, f->title, f->wide || is_split(f, page->report), range);
     add_inline(page, f->title, plot, "plot");
     zest_plot_free(plot);
-    plot = draw(f, &a, page->report, PHONE, 270, 0);
+    plot = draw(f, &a, page->report, ON_PHONE);
     if (!page->status) add_inline(page, f->title, plot, "narrow");
     zest_plot_free(plot);
     zest_buffer_text(out, "<figcaption>");
     if (f->caption.size) zest_buffer_add(out, f->caption.data, f->caption.size);
+    if (!f->names && zest_report_has_seeds(page->report))
+        zest_buffer_text(out, " Pale: each seed. Strong: mean over seeds.");
+    if (is_split(f, page->report)) zest_buffer_text(out, " Grey: the other panels.");
     if (a.cut) zest_buffer_text(out, " Spikes beyond the frame are cut off.");
     if (a.below) zest_buffer_text(out, " Points below the frame are left out.");
     zest_buffer_text(out, "</figcaption>\n");
     if (!page->status) add_table(page, f);
     zest_buffer_text(out, "</figure>\n");
     if (!page->status && page->figures) {
-        plot = draw(f, &a, page->report, 900, 440, 1);
+        plot = draw(f, &a, page->report, ALONE);
         save(page, f->id, plot);
         zest_plot_free(plot);
     }

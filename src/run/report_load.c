@@ -11,8 +11,6 @@
 #include "base/file.h"
 #include "run/report_page.h"
 
-enum { COLOURS = ZEST_PLOT_COLOURS - 1 }; /* all but the ink */
-
 /* A run is alive when its log grew within this many of its longest silences so far, and at least so many
  * seconds. */
 static const double SILENCES = 3, SILENCE_LEAST = 120;
@@ -150,19 +148,6 @@ static zest_status tell_apart(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* Every run has a colour of its own while there are enough; beyond that runs of the same method and t share
- * one. */
-static void choose_colours(zest_report *report) {
-    int used = 0;
-    for (size_t i = 0; i < report->count; i++) {
-        zest_report_run *run = &report->runs[i];
-        for (size_t j = 0; j < i && report->count > COLOURS && !run->colour; j++)
-            if (!strcmp(report->runs[j].method, run->method) && !strcmp(report->runs[j].t, run->t))
-                run->colour = report->runs[j].colour;
-        if (!run->colour) run->colour = 1 + used++ % COLOURS;
-    }
-}
-
 static zest_status add_run(zest_report *report, const char *path, zest_error *error) {
     size_t const n = report->count;
     if (!(n & (n - 1))) { /* room for twice as many */
@@ -216,10 +201,8 @@ zest_status zest_report_load(char *const *paths, size_t count, zest_report *repo
         status = zest_report_is_sweep(paths[i]) ? add_sweep(report, paths[i], count == 1, error)
                                                 : add_run(report, paths[i], error);
     if (!status) status = tell_apart(report, error);
-    if (status)
-        zest_report_free(report);
-    else
-        choose_colours(report);
+    if (!status) status = zest_report_find_series(report, error);
+    if (status) zest_report_free(report);
     return status;
 }
 
@@ -230,6 +213,7 @@ void zest_report_free(zest_report *report) {
         zest_log_free(&report->runs[i].log);
     }
     free(report->runs);
+    zest_report_free_series(report);
     if (report->sweep) zest_sweep_summary_free(report->sweep);
     free(report->sweep);
     zest_sweep_plan_free(&report->plan);

@@ -31,8 +31,18 @@ void zest_report_count(zest_buffer *out, uint64_t count);                       
 void zest_report_duration(zest_buffer *out, double seconds);                         /* 1 h 23 min */
 void zest_report_bytes(zest_buffer *out, uint64_t bytes);                            /* 1.9 GiB */
 void zest_report_time(zest_buffer *out, double seconds_since_1970);
-/* <svg> of a square in the colour of a run. */
-void zest_report_chip(zest_buffer *out, int colour);
+/* <svg> of a short line that looks like the run's in the figures. */
+void zest_report_chip(zest_buffer *out, const zest_plot_style *style);
+
+/* ---- report_series.c ---- */
+
+/* Fills settings, series and panels of the report and of its runs. Free them whatever this says. */
+zest_status zest_report_find_series(zest_report *report, zest_error *error);
+void zest_report_free_series(zest_report *report);
+/* Is the option about where and how a run was made, not about what it is? */
+int zest_report_is_aside(const char *option);
+/* Are there settings with several seeds, among several settings? Figures then show means over seeds. */
+int zest_report_has_seeds(const zest_report *report);
 
 /* ---- report_figure.c ---- */
 
@@ -54,6 +64,7 @@ typedef struct {
     const char *const *names; /* along x instead of numbers, or NULL */
     size_t name_count;
     int wide;  /* over the whole page */
+    int split; /* curves lie on top of each other: a panel for each colour, the others behind it in grey */
     int marks; /* points are marked, and only they have values; otherwise the line between them counts too */
     int from_zero;
     double guide; /* a dashed line at this y; NaN: none */

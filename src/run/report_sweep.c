@@ -128,16 +128,17 @@ static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *
     double const unit = zest_sweep_unit(s, e->task);
     zest_buffer_text(out, "<tr><th scope=\"row\">");
     add_row_name(s, e->row, out);
-    zest_buffer_text(out, "</th><td>");
-    add_task(s, e->task, out);
-    zest_buffer_text(out, "</td><td>");
-    add_noise(s, e->noise, out);
-    zest_buffer_text(out, "</td><td class=\"n\">");
+    zest_buffer_text(out, "</th>");
+    if (s->task_count > 1)
+        zest_buffer_text(out, "<td>"), add_task(s, e->task, out), zest_buffer_text(out, "</td>");
+    if (s->noise_count > 1)
+        zest_buffer_text(out, "<td>"), add_noise(s, e->noise, out), zest_buffer_text(out, "</td>");
+    zest_buffer_text(out, "<td class=\"n\">");
     zest_sweep_number(out, e->difference.mean, unit, 1);
     zest_buffer_text(out, "</td><td class=\"n\">");
     zest_sweep_interval(out, e, unit);
-    zest_buffer_format(out, "</td><td class=\"n\">%zu</td><td>%s</td></tr>\n", e->difference.n,
-                       zest_sweep_verdict(s, e));
+    zest_buffer_format(out, "</td><td>%s</td><td class=\"n\">%zu</td></tr>\n", zest_sweep_verdict(s, e),
+                       e->difference.n);
 }
 
 static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
@@ -149,15 +150,22 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
             zest_buffer_format(out, "<h3>Difference from %s of the same seed</h3>\n",
                                zest_sweep_base_name(s, base, sizeof base));
             open_table(out, "Differences");
-            zest_buffer_text(
-                out, "<th scope=\"col\">method</th><th scope=\"col\">task</th><th scope=\"col\">labels</th>"
-                     "<th scope=\"col\" class=\"n\">difference</th><th scope=\"col\" class=\"n\">"
-                     "95\xe2\x80\xaf% interval</th><th scope=\"col\" class=\"n\">seeds</th>"
-                     "<th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n");
+            zest_buffer_format(
+                out,
+                "<th scope=\"col\">method</th>%s%s<th scope=\"col\" class=\"n\">difference</th>"
+                "<th scope=\"col\" class=\"n\">95\xe2\x80\xaf%% interval</th>"
+                "<th scope=\"col\">verdict</th><th scope=\"col\" class=\"n\">seeds</th>"
+                "</tr></thead>\n<tbody>\n",
+                s->task_count > 1 ? "<th scope=\"col\">task</th>" : "",
+                s->noise_count > 1 ? "<th scope=\"col\">labels</th>" : "");
         }
         add_difference(s, &s->entries[i], out);
     }
-    if (any) zest_buffer_text(out, "</tbody></table></div>\n");
+    if (any)
+        zest_buffer_text(
+            out, "</tbody></table></div>\n<p class=\"note\">A verdict needs at least 3 seeds. Each row is "
+                 "a test at 5\xe2\x80\xaf%: of 20 rows without a difference, one is called better or worse "
+                 "on average.</p>\n");
 }
 
 /* For the page, for phones, and alone. */
@@ -178,12 +186,11 @@ static void add_methods_figure(zest_report_page *page) {
     zest_report_drawing d = three_times(s, zest_sweep_methods, 1, "methods-test", "Test results by method");
     if (!d.wide) return;
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
-    zest_report_draw(
-        page, &d,
-        s->seed_count > 1
-            ? "Mean and standard error over seeds; rings are the seeds. All else is chosen by dev."
-            : "One seed; all else is chosen by dev.",
-        NULL, NULL);
+    zest_report_draw(page, &d,
+                     s->seed_count > 1 ? "Mean and standard error over seeds. Rings: the seeds. Dashed: the "
+                                         "mean that the others are compared with."
+                                       : "One seed. Dashed: the value that the others are compared with.",
+                     NULL, NULL);
     zest_buffer_text(&page->body, "</div>\n");
 }
 
@@ -192,8 +199,8 @@ void zest_report_sweep(zest_report_page *page) {
     zest_buffer *out = &page->body;
     if (!s || !s->finished) return;
     zest_buffer_format(out,
-                       "<p>%zu of %zu runs are finished. Hyper-parameters are chosen by dev for each method, "
-                       "task and seed; per cent unless it is a loss; %s.</p>\n",
+                       "<p>%zu of %zu runs are finished. Hyper-parameters are chosen on dev for each method, "
+                       "task and seed. Values are in per cent, losses as they are; %s.</p>\n",
                        s->finished, s->plan->count,
                        s->seed_count > 1 ? "mean \xc2\xb1 standard error over seeds" : "one seed");
     for (size_t n = 0; n < s->noise_count; n++) add_results(s, n, out);
@@ -238,9 +245,9 @@ static void add_tilt_figure(zest_report_page *page, int test) {
                                  : three_times(s, zest_sweep_figure, 0, "by-t-dev", "Dev results against t");
     zest_report_draw(page, &d,
                      s->seed_count > 1
-                         ? "Mean and standard error over seeds; all else chosen by dev for each t. "
+                         ? "Mean and standard error over seeds. All else is chosen on dev for each t. "
                            "Dashed, with its band: MeZO."
-                         : "One seed; all else chosen by dev for each t. Dashed: MeZO.",
+                         : "One seed. All else is chosen on dev for each t. Dashed: MeZO.",
                      add_tilt_numbers, &test);
 }
 

@@ -80,14 +80,16 @@ static int add_curve(const zest_report *report, const zest_sweep_tilt_entry *e, 
     snprintf(texts[1], sizeof texts[1], "%s", labels.data ? labels.data : "");
     zest_buffer_free(&labels);
     c->numbers[c->count] = numbers;
-    c->curves[c->count++] = (zest_sensitivity_curve){.task = texts[0],
-                                                     .labels = texts[1],
-                                                     .metric = zest_report_metric(first),
-                                                     .t = e->t,
-                                                     .count = average(report, e, numbers, room),
-                                                     .steps = numbers,
-                                                     .means = numbers + room,
-                                                     .errors = numbers + 2 * room};
+    c->curves[c->count++] =
+        (zest_sensitivity_curve){.task = texts[0],
+                                 .labels = texts[1],
+                                 .method = zest_sweep_method(&s->plan->runs[s->rows[e->row]]),
+                                 .metric = zest_report_metric(first),
+                                 .t = e->t,
+                                 .count = average(report, e, numbers, room),
+                                 .steps = numbers,
+                                 .means = numbers + room,
+                                 .errors = numbers + 2 * room};
     return 1;
 }
 
@@ -110,7 +112,7 @@ static void draw_row(zest_report_page *page, size_t row) {
     char shown[128];
     zest_sweep_row_name(s, row, &name);
     zest_sensitivity_name(name.data ? name.data : "", shown, sizeof shown);
-    zest_buffer_format(&title, "Dev set over time: %s by t", shown);
+    zest_buffer_format(&title, "Dev metric over time: %s by t", shown);
     zest_buffer_text(&id, "t-curves-");
     zest_sweep_safe(&id, name.data ? name.data : "");
     if (!gather(page->report, row, &c) || name.failed || title.failed || id.failed)
@@ -125,8 +127,8 @@ static void draw_row(zest_report_page *page, size_t row) {
                                        .narrow = zest_sensitivity_curves(c.curves, c.count, narrow),
                                        .alone = zest_sensitivity_curves(c.curves, c.count, alone)};
         zest_report_draw(page, &d,
-                         "Mean over seeds with its standard error; all else chosen by dev for each t.", NULL,
-                         NULL);
+                         "Mean over seeds with its standard error. All else is chosen on dev for each t.",
+                         NULL, NULL);
     }
     free_course(&c);
     zest_buffer_free(&name);

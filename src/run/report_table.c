@@ -68,9 +68,11 @@ static void run_row(zest_buffer *out, const zest_report *report, size_t index, c
     const zest_report_run *run = &report->runs[index];
     const char *state = zest_report_state_name(run->state);
     zest_buffer_format(out, "<tr><th scope=\"row\"><a href=\"#run-%zu\">", index + 1);
-    zest_report_chip(out, run->colour);
+    zest_report_chip(out, &report->series[run->series].style);
     zest_report_escape(out, run->name);
     zest_buffer_text(out, "</a></th>");
+    metric_cell(out, run, &run->dev, run->dev.value == top_of(report, 0));
+    metric_cell(out, run, &run->test, run->test.value == top_of(report, 1));
     text_cell(out, "", run->method);
     text_cell(out, " class=\"n\"", run->t);
     text_cell(out, " class=\"n\"", run->lr);
@@ -84,10 +86,7 @@ static void run_row(zest_buffer *out, const zest_report *report, size_t index, c
         zest_report_count(out, run->best_step);
     else
         zest_buffer_text(out, EN_DASH);
-    zest_buffer_text(out, "</td>");
-    metric_cell(out, run, &run->dev, run->dev.value == top_of(report, 0));
-    metric_cell(out, run, &run->test, run->test.value == top_of(report, 1));
-    zest_buffer_text(out, "<td class=\"n\">");
+    zest_buffer_text(out, "</td><td class=\"n\">");
     zest_report_duration(out, run->seconds);
     zest_buffer_text(out, "</td><td class=\"n\">");
     zest_report_bytes(out, run->peak_bytes);
@@ -126,128 +125,83 @@ void zest_report_runs(zest_report_page *page) {
     zest_buffer *out = &page->body;
     const char *extra[EXTRA_MOST], *metric = metric_of_all(report);
     size_t const extra_count = find_extra(report, extra);
+    if (report->sweep) zest_buffer_format(out, "<details><summary>All %zu runs</summary>\n", report->count);
     zest_buffer_text(
         out, "<div class=\"scroll runs\" tabindex=\"0\" role=\"region\" aria-labelledby=\"runs\"><table>\n"
-             "<thead><tr><th scope=\"col\">run</th>"
-             "<th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
-             "<th scope=\"col\" class=\"n\">lr</th><th scope=\"col\" class=\"n\">seed</th>");
-    extra_headings(out, extra, extra_count);
-    zest_buffer_text(out,
-                     "<th scope=\"col\" class=\"n\">steps</th><th scope=\"col\" class=\"n\">best step</th>");
+             "<thead><tr><th scope=\"col\">run</th>");
     metric_heading(out, "dev", metric);
     metric_heading(out, "test", metric);
+    zest_buffer_text(out, "<th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
+                          "<th scope=\"col\" class=\"n\">lr</th><th scope=\"col\" class=\"n\">seed</th>");
+    extra_headings(out, extra, extra_count);
     zest_buffer_text(out,
+                     "<th scope=\"col\" class=\"n\">steps</th><th scope=\"col\" class=\"n\">best step</th>"
                      "<th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">peak memory</th>"
-                     "<th scope=\"col\">state</th>"
-                     "</tr></thead>\n<tbody>\n");
+                     "<th scope=\"col\">state</th></tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < report->count; i++) run_row(out, report, i, extra, extra_count);
     zest_buffer_text(
-        out, "</tbody></table></div>\n<p class=\"note\">Dev and test at the best step, with 95\xe2\x80\xaf% "
-             "intervals.");
-    if (report->count > 1)
-        zest_buffer_text(out, " Bold: the best; where intervals overlap widely, that is no evidence.");
-    zest_buffer_text(out, "</p>\n");
+        out,
+        "</tbody></table></div>\n<p class=\"note\">Dev and test at the best step, with the 95\xe2\x80\xaf% "
+        "interval of one run on its examples.");
+    if (report->count > 1) zest_buffer_text(out, " Bold: the best value, which may be chance.");
+    zest_buffer_text(out, report->sweep ? "</p>\n</details>\n" : "</p>\n");
 }
 
 /* ---- Means over seeds ---- */
 
-/* Do two runs differ in nothing but the seed and where they are written? */
-static int same_setting(const zest_report_run *a, const zest_report_run *b) {
-    const zest_log_start *start = &a->log.starts[a->log.start_count - 1];
-    const zest_log_start *other_start = &b->log.starts[b->log.start_count - 1];
-    if (start->option_count != other_start->option_count) return 0;
-    for (size_t i = 0; i < start->option_count; i++) {
-        const char *name = start->options[i].name, *other = zest_log_find_option(&b->log, name);
-        int const aside =
-            !strcmp(name, "seed") || (is_plain(name) && strcmp(name, "method") && strcmp(name, "t") &&
-                                      strcmp(name, "lr") && strcmp(name, "steps") && strcmp(name, "model"));
-        if (!aside && (!other || strcmp(other, start->options[i].value))) return 0;
-    }
-    return 1;
+/* Over the runs of a setting. */
+static zest_sample mean_of(const zest_report *report, size_t setting, int test, double *values) {
+    size_t used = 0;
+    for (size_t i = 0; i < report->count; i++)
+        if (report->runs[i].setting == setting)
+            values[used++] = test ? report->runs[i].test.value : report->runs[i].dev.value;
+    return zest_sample_of(values, used);
 }
 
-typedef struct {
-    size_t count;
-    double mean, sd;
-} moments;
-
-static moments moments_of(const zest_report *report, size_t index, int test) {
-    moments m = {0};
-    double sum = 0, squares = 0;
-    for (int round = 0; round < 2; round++) {
-        m.count = 0;
-        for (size_t i = 0; i < report->count; i++) {
-            const zest_report_run *run = &report->runs[i];
-            double const value = test ? run->test.value : run->dev.value;
-            if (!isfinite(value) || !same_setting(&report->runs[index], run)) continue;
-            m.count++;
-            if (round)
-                squares += (value - m.mean) * (value - m.mean);
-            else
-                sum += value;
-        }
-        m.mean = m.count ? sum / (double)m.count : NAN;
+/* "84.1 \xc2\xb1 0.3": the error is that of the mean. */
+static void mean_cell(zest_buffer *out, const char *metric, const zest_sample *mean) {
+    zest_buffer_text(out, "<td class=\"n\">");
+    zest_report_value(out, metric, mean->mean);
+    if (mean->n > 1) {
+        zest_buffer_text(out, " \xc2\xb1\xe2\x80\xaf");
+        zest_report_value(out, metric, mean->error);
     }
-    m.sd = m.count > 1 ? sqrt(squares / (double)(m.count - 1)) : NAN;
-    return m;
-}
-
-static void moments_cells(zest_buffer *out, const char *metric, moments m) {
-    zest_buffer_format(out, "<td class=\"n\">");
-    zest_report_value(out, metric, m.mean);
-    zest_buffer_text(out, "</td><td class=\"n\">");
-    zest_report_value(out, metric, m.sd);
     zest_buffer_text(out, "</td>");
 }
 
-static int is_first(const zest_report *report, size_t index) {
-    for (size_t i = 0; i < index; i++)
-        if (same_setting(&report->runs[index], &report->runs[i])) return 0;
-    return 1;
+static void setting_row(zest_buffer *out, const zest_report *report, size_t setting, double *values) {
+    const zest_report_setting *s = &report->settings[setting];
+    const char *metric = zest_report_metric(&report->runs[s->first]);
+    zest_sample const dev = mean_of(report, setting, 0, values), test = mean_of(report, setting, 1, values);
+    zest_buffer_text(out, "<tr><th scope=\"row\">");
+    zest_report_chip(out, &report->series[report->runs[s->first].series].style);
+    zest_report_escape(out, s->name);
+    zest_buffer_text(out, "</th>");
+    mean_cell(out, metric, &dev);
+    mean_cell(out, metric, &test);
+    zest_buffer_format(out, "<td class=\"n\">%zu</td></tr>\n", s->count);
 }
 
-static size_t most_seeds(const zest_report *report) {
-    size_t most = 0;
-    for (size_t i = 0; i < report->count; i++) {
-        size_t const dev = moments_of(report, i, 0).count, test = moments_of(report, i, 1).count;
-        if (dev > most) most = dev;
-        if (test > most) most = test;
-    }
-    return most;
-}
-
+/* The tables of a sweep have them already. */
 void zest_report_settings(zest_report_page *page) {
     const zest_report *report = page->report;
     zest_buffer *out = &page->body;
-    const char *extra[EXTRA_MOST];
-    size_t const extra_count = find_extra(report, extra);
-    if (most_seeds(report) < 2) return;
-    zest_buffer_text(
-        out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"settings\"><table>\n"
-             "<thead><tr><th scope=\"col\">method</th><th scope=\"col\" class=\"n\">t</th>"
-             "<th scope=\"col\" class=\"n\">lr</th>");
-    extra_headings(out, extra, extra_count);
-    zest_buffer_text(out, "<th scope=\"col\" class=\"n\">runs</th>"
-                          "<th scope=\"col\" class=\"n\">dev mean</th><th scope=\"col\" class=\"n\">sd</th>"
-                          "<th scope=\"col\" class=\"n\">test mean</th><th scope=\"col\" class=\"n\">sd</th>"
-                          "</tr></thead>\n<tbody>\n");
-    for (size_t i = 0; i < report->count; i++) {
-        const zest_report_run *run = &report->runs[i];
-        if (!is_first(report, i)) continue;
-        moments const dev = moments_of(report, i, 0), test = moments_of(report, i, 1);
-        zest_buffer_text(out, "<tr><th scope=\"row\">");
-        zest_report_escape(out, run->method);
-        zest_buffer_text(out, "</th>");
-        text_cell(out, " class=\"n\"", run->t);
-        text_cell(out, " class=\"n\"", run->lr);
-        for (size_t e = 0; e < extra_count; e++)
-            text_cell(out, " class=\"n\"", zest_log_find_option(&run->log, extra[e]));
-        zest_buffer_format(out, "<td class=\"n\">%zu</td>", dev.count > test.count ? dev.count : test.count);
-        moments_cells(out, zest_report_metric(run), dev);
-        moments_cells(out, zest_report_metric(run), test);
-        zest_buffer_text(out, "</tr>\n");
+    if (report->sweep || report->setting_count == report->count) return;
+    double *values = malloc((report->count + 1) * sizeof *values);
+    if (!values) {
+        page->status = zest_error_memory(&page->error, "means", report->count * sizeof *values);
+        return;
     }
     zest_buffer_text(
-        out, "</tbody></table></div>\n<p class=\"note\">Runs that differ in nothing but the seed; sd: "
-             "standard deviation between them.</p>\n");
+        out,
+        "<div class=\"scroll runs\" tabindex=\"0\" role=\"region\" aria-labelledby=\"settings\"><table>\n"
+        "<thead><tr><th scope=\"col\">setting</th>");
+    metric_heading(out, "dev", metric_of_all(report));
+    metric_heading(out, "test", metric_of_all(report));
+    zest_buffer_text(out, "<th scope=\"col\" class=\"n\">runs</th></tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < report->setting_count; i++) setting_row(out, report, i, values);
+    zest_buffer_text(out,
+                     "</tbody></table></div>\n<p class=\"note\">Runs that differ in the seed alone: mean "
+                     "\xc2\xb1 standard error over seeds.</p>\n");
+    free(values);
 }

@@ -123,9 +123,12 @@ void zest_report_time(zest_buffer *out, double seconds) {
     zest_buffer_text(out, room);
 }
 
-void zest_report_chip(zest_buffer *out, int colour) {
+void zest_report_chip(zest_buffer *out, const zest_plot_style *style) {
+    static const char *const dashes[] = {"", "7 3", "1.5 3.5", "7 3 1.5 3", ""};
     zest_buffer_format(out,
-                       "<svg class=\"chip\" width=\"12\" height=\"12\" aria-hidden=\"true\">"
-                       "<rect class=\"f%d\" width=\"12\" height=\"12\" rx=\"3\"/></svg>",
-                       colour);
+                       "<svg class=\"chip\" width=\"24\" height=\"12\" aria-hidden=\"true\">"
+                       "<line class=\"s%d\" x1=\"2\" y1=\"6\" x2=\"22\" y2=\"6\" stroke-width=\"3.5\"",
+                       style->colour);
+    if (*dashes[style->dash]) zest_buffer_format(out, " stroke-dasharray=\"%s\"", dashes[style->dash]);
+    zest_buffer_text(out, "/></svg>");
 }

@@ -12,19 +12,35 @@ static const double AIR = 1.35; /* a factor of t, at either end of the axis */
 
 static int is_tilted(const zest_sensitivity_point *p) { return p->t > 0 && isfinite(p->value.mean); }
 
+static const struct {
+    const char *name, *shown;
+    int colour;
+} methods[] = {{"mezo", "MeZO", ZEST_PLOT_BLUE},        {"zest-n", "ZEST-N", ZEST_PLOT_ORANGE},
+               {"zest-bc", "ZEST-BC", ZEST_PLOT_GREEN}, {"sgd", "SGD", ZEST_PLOT_PURPLE},
+               {"sam", "SAM", ZEST_PLOT_RED},           {"esam", "ESAM", ZEST_PLOT_SKY},
+               {"tsam", "TSAM", ZEST_PLOT_YELLOW},      {"adamw", "AdamW", ZEST_PLOT_GREY}};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+/* The method that a row begins with; METHODS: none of ours. */
+static size_t find_method(const char *row) {
+    size_t const length = strcspn(row, ",");
+    for (size_t i = 0; i < METHODS; i++)
+        if (strlen(methods[i].name) == length && !strncmp(methods[i].name, row, length)) return i;
+    return METHODS;
+}
+
 const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
-    static const struct {
-        const char *name, *shown;
-    } known[] = {{"zest-bc", "ZEST-BC"}, {"zest-n", "ZEST-N"}, {"mezo", "MeZO"}, {"sgd", "SGD"},
-                 {"adamw", "AdamW"},     {"esam", "ESAM"},     {"tsam", "TSAM"}, {"sam", "SAM"}};
-    size_t length = strcspn(method, ",");
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i].name) == length && !strncmp(known[i].name, method, length)) {
-            snprintf(room, size, "%s%s", known[i].shown, method + length);
-            return room;
-        }
-    snprintf(room, size, "%s", method);
+    size_t const found = find_method(method);
+    if (found < METHODS)
+        snprintf(room, size, "%s%s", methods[found].shown, method + strcspn(method, ","));
+    else
+        snprintf(room, size, "%s", method);
     return room;
+}
+
+int zest_sensitivity_colour(const char *method) {
+    size_t const found = find_method(method);
+    return found < METHODS ? methods[found].colour : 0;
 }
 
 const char *zest_sensitivity_label(const char *metric, char *room, size_t size) {
@@ -57,10 +73,10 @@ static void draw_mezo(const work *w, zest_plot_panel *panel, const char *task, c
         double const error = isfinite(p->value.error) ? scale * p->value.error : 0;
         double const x[2] = {w->low, w->high}, low[2] = {mean - error, mean - error},
                      high[2] = {mean + error, mean + error}, y[2] = {mean, mean};
-        zest_plot_band(panel, 2, x, low, high, (zest_plot_style){.colour = ZEST_PLOT_GREY, .opacity = 0.25},
+        zest_plot_band(panel, 2, x, low, high, (zest_plot_style){.colour = ZEST_PLOT_BLUE, .opacity = 0.14},
                        NULL);
         zest_plot_line(panel, 2, x, y,
-                       (zest_plot_style){.colour = ZEST_PLOT_GREY, .width = 1.8, .dash = ZEST_PLOT_DASHED},
+                       (zest_plot_style){.colour = ZEST_PLOT_BLUE, .width = 1.8, .dash = ZEST_PLOT_DASHED},
                        "MeZO (t = 0)");
         return;
     }
@@ -87,8 +103,16 @@ static void draw_line(const work *w, zest_plot_panel *panel, const char *task, c
         high[at] = y[at] + unit(p) * p->value.error;
         used++;
     }
-    zest_plot_style style = {
-        .colour = 1 + (int)(line % (ZEST_PLOT_GREY - 1)), .width = 2, .size = 7, .mark = marks[line % 4]};
+    /* rows of one method share its colour, and differ in the line and the mark */
+    size_t before = 0;
+    for (size_t i = 0; i < line; i++)
+        before += zest_sensitivity_colour(w->lines[i]) == zest_sensitivity_colour(w->lines[line]);
+    int const known = zest_sensitivity_colour(w->lines[line]);
+    zest_plot_style style = {.colour = known ? known : 1 + (int)(line % (ZEST_PLOT_GREY - 1)),
+                             .width = 2,
+                             .size = 7,
+                             .dash = (zest_plot_dash)(before % ZEST_PLOT_NO_LINE),
+                             .mark = marks[line % 4]};
     zest_plot_whiskers(panel, used, x, low, high, (zest_plot_style){.colour = style.colour, .width = 1.4});
     if (used)
         zest_plot_line(panel, used, x, y, style, zest_sensitivity_name(w->lines[line], name, sizeof name));

@@ -25,9 +25,9 @@ typedef struct {
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
                                    zest_sensitivity_style style);
 
-/* The dev set over time, a line for each t. */
+/* The dev set over time, a line for each t of one method: darker for larger t. */
 typedef struct {
-    const char *task, *labels, *metric; /* as above */
+    const char *task, *labels, *method, *metric; /* as above */
     double t;
     size_t count;
     const double *steps, *means, *errors; /* over seeds; an error that is NaN: one seed */
@@ -39,5 +39,8 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
 const char *zest_sensitivity_label(const char *metric, char *room, size_t size);
 /* "ZEST-N" of zest-n, "ZEST-N, weights=bf16" of what a row says beyond its method. Writes into room. */
 const char *zest_sensitivity_name(const char *method, char *room, size_t size);
+/* The colour that a method has in every figure; 0: not one of ours. What a row says beyond it does not count.
+ */
+int zest_sensitivity_colour(const char *method);
 
 #endif

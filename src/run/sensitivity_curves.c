@@ -7,14 +7,18 @@
 #include "base/number.h"
 #include "run/sensitivity_panels.h"
 
-/* Tilts have the colours of the plot in the order of t; MeZO is grey and dashed, as everywhere. */
+/* The method's colour, paler and more broken for smaller t; MeZO dashed in its own, as everywhere. */
 static zest_plot_style style_of(const zest_sensitivity_curve *c, const zest_sensitivity_tilts *tilts) {
-    size_t at = 0;
-    if (c->t == 0) return (zest_plot_style){.colour = ZEST_PLOT_GREY, .width = 2, .dash = ZEST_PLOT_DASHED};
-    while (at < tilts->count && tilts->values[at] < c->t) at++;
-    return (zest_plot_style){.colour = 1 + (int)(at % (ZEST_PLOT_GREY - 1)),
-                             .width = 1.8,
-                             .dash = at >= ZEST_PLOT_GREY - 1 ? ZEST_PLOT_DASH_DOT : ZEST_PLOT_SOLID};
+    static const zest_plot_dash dashes[] = {ZEST_PLOT_SOLID, ZEST_PLOT_DASH_DOT, ZEST_PLOT_DOTTED,
+                                            ZEST_PLOT_DASHED};
+    size_t above = 0;
+    int const colour = zest_sensitivity_colour(c->method ? c->method : "");
+    if (c->t == 0) return (zest_plot_style){.colour = ZEST_PLOT_BLUE, .width = 2, .dash = ZEST_PLOT_DASHED};
+    for (size_t i = 0; i < tilts->count; i++) above += tilts->values[i] > c->t;
+    return (zest_plot_style){.colour = colour ? colour : ZEST_PLOT_ORANGE,
+                             .width = 2.2,
+                             .opacity = fmax(0.45, 1 - 0.2 * (double)above),
+                             .dash = dashes[above % 4]};
 }
 
 static void draw_curve(zest_plot_panel *panel, const zest_sensitivity_curve *c, zest_plot_style style) {

@@ -153,19 +153,7 @@ static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e
 static json_t *conclusion_json(const zest_sweep_summary *s) {
     size_t count;
     zest_conclusion *all = zest_sweep_conclude_all(s, &count);
-    json_t *sentences = all ? json_array() : NULL;
-    zest_buffer text = {0};
-    for (size_t i = 0; sentences && i <= count; i++) {
-        text.size = 0;
-        zest_buffer_text(&text, "");
-        if (!i)
-            zest_conclusion_lead(all, count, &text);
-        else
-            zest_conclusion_sentence(&all[i - 1], &text);
-        if (count > 1 || !i)
-            json_array_append_new(sentences, json_stringn(text.data ? text.data : "", text.size));
-    }
-    zest_buffer_free(&text);
+    json_t *sentences = all ? zest_conclusion_json(all, count) : NULL;
     free(all);
     return sentences ? sentences : json_null();
 }

@@ -31,7 +31,8 @@ static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_ent
     const zest_sample *sample = sample_of(w, e);
     double const unit = zest_sweep_unit(s, e->task), x = (double)e->row;
     double beside[SEEDS_MOST], each[SEEDS_MOST];
-    zest_plot_style style = {.colour = 1 + (int)(e->row % (ZEST_PLOT_GREY - 1)),
+    int const known = zest_sensitivity_colour(zest_sweep_method(&s->plan->runs[s->rows[e->row]]));
+    zest_plot_style style = {.colour = known ? known : 1 + (int)(e->row % (ZEST_PLOT_GREY - 1)),
                              .size = 8,
                              .dash = ZEST_PLOT_NO_LINE,
                              .mark = ZEST_PLOT_CIRCLE};
@@ -43,8 +44,8 @@ static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_ent
     }
     zest_plot_line(panel, used, beside, each,
                    (zest_plot_style){.colour = style.colour,
-                                     .size = 5,
-                                     .opacity = 0.6,
+                                     .size = 7,
+                                     .opacity = 0.7,
                                      .dash = ZEST_PLOT_NO_LINE,
                                      .mark = ZEST_PLOT_RING},
                    NULL);
