@@ -11,7 +11,6 @@
 typedef struct {
     zest_progress progress;
     volatile sig_atomic_t *interrupted;
-    size_t index; /* of the file that is shown */
 } watch;
 
 static int on_progress(const zest_hub_progress *p, void *user) {
@@ -26,33 +25,38 @@ static int on_progress(const zest_hub_progress *p, void *user) {
     return *w->interrupted != 0;
 }
 
-static int print_json(const zest_options *options, const zest_hub_pulled *pulled) {
-    json_t *files = json_array();
-    for (size_t i = 0; i < pulled->count; i++)
-        json_array_append_new(files,
-                              json_pack("{s:s, s:I, s:s}", "name", pulled->files[i].name, "size",
-                                        (json_int_t)pulled->files[i].size, "hash", pulled->files[i].hash));
-    const char *revision = zest_options_text(options, ZEST_OPTION_REVISION);
-    return zest_output_json(json_pack("{s:s, s:s, s:s, s:I, s:o}", "folder", pulled->folder, "revision",
-                                      revision, "commit", pulled->commit, "received_bytes",
-                                      (json_int_t)pulled->received, "files", files));
+static int print_json(const zest_options *options, const char *repo, const zest_hub_pulled *pulled) {
+    json_t *object = json_object(), *files = json_array();
+    for (size_t i = 0; i < pulled->count; i++) {
+        const zest_hub_file *file = &pulled->files[i];
+        json_t *one = json_object();
+        zest_output_set(&one, "name", zest_output_string(file->name));
+        zest_output_set(&one, "size", json_integer((json_int_t)file->size));
+        zest_output_set(&one, "hash", json_string(file->hash));
+        zest_output_append(&files, one);
+    }
+    zest_output_set(&object, "model", json_string(repo));
+    zest_output_set(&object, "revision", json_string(zest_options_text(options, ZEST_OPTION_REVISION)));
+    zest_output_set(&object, "commit", json_string(pulled->commit));
+    zest_output_set(&object, "folder", zest_output_string(pulled->folder));
+    zest_output_set(&object, "received_bytes", json_integer((json_int_t)pulled->received));
+    zest_output_set(&object, "files", files);
+    return zest_output_json(object);
 }
 
 static int print(const zest_options *options, const char *repo, const zest_hub_pulled *pulled) {
-    const char *revision = zest_options_text(options, ZEST_OPTION_REVISION),
-               *out = zest_options_text(options, ZEST_OPTION_OUT);
+    const char *revision = zest_options_text(options, ZEST_OPTION_REVISION);
+    int other = strcmp(revision, "main") != 0;
     uint64_t size = 0;
     for (size_t i = 0; i < pulled->count; i++) size += pulled->files[i].size;
-    printf("%s at %s\n", repo, pulled->commit);
+    zest_output_print("model   %s, commit %s\n", repo, pulled->commit);
     if (pulled->count)
-        printf("files   %zu, %.1f MiB (%.1f MiB downloaded)\n", pulled->count, (double)size / 1048576,
-               (double)pulled->received / 1048576);
-    printf("folder  %s\n", pulled->folder);
-    if (!*out)
-        printf("use it  --model %s%s%s\n", repo, strcmp(revision, "main") ? "@" : "",
-               strcmp(revision, "main") ? revision : "");
-    return fflush(stdout) ? zest_output_fail(ZEST_ERROR_FILE, "standard output cannot be written")
-                          : ZEST_EXIT_OK;
+        zest_output_print("files   %zu, %.1f MiB (%.1f MiB downloaded)\n", pulled->count,
+                          (double)size / 1048576, (double)pulled->received / 1048576);
+    zest_output_print("folder  %s\n", pulled->folder);
+    if (!*zest_options_text(options, ZEST_OPTION_OUT))
+        zest_output_print("use     --model %s%s%s\n", repo, other ? "@" : "", other ? revision : "");
+    return ZEST_EXIT_OK;
 }
 
 static int run(const zest_options *options, char **words, int count) {
@@ -70,7 +74,7 @@ static int run(const zest_options *options, char **words, int count) {
     zest_status status = zest_hub_pull(&request, &pulled, &error);
     zest_progress_end(&w.progress);
     int code = status                                          ? zest_output_fail(status, error.message)
-               : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(options, &pulled)
+               : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(options, words[0], &pulled)
                                                                : print(options, words[0], &pulled);
     zest_hub_pulled_free(&pulled);
     return code;

@@ -54,6 +54,9 @@ int zest_hub_available(void);
  * to be freed. */
 zest_status zest_hub_find(const char *name, char **path, zest_error *error);
 
+/* The message for a path that is not there: of a snapshot, how to get it again. errno says why. */
+zest_status zest_hub_find_missing(const char *path, zest_error *error);
+
 /* The other way round: the ORG/NAME that a path in the cache belongs to. 0: it is not of the cache. */
 enum { ZEST_HUB_REPO_SIZE = 97 };
 int zest_hub_find_repo(const char *path, char repo[ZEST_HUB_REPO_SIZE]);

@@ -1,6 +1,5 @@
 /* Models by name: what was pulled before. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,14 +43,14 @@ int zest_hub_find_repo(const char *path, char repo[ZEST_HUB_REPO_SIZE]) {
 
 /* ---- Messages ---- */
 
-/* A snapshot that is gone, as the options of an old run may name one. */
-static int explain_snapshot(const char *name, zest_error *error) {
+/* A snapshot that is gone may be named in the options of an old run. */
+zest_status zest_hub_find_missing(const char *path, zest_error *error) {
     char repo[ZEST_HUB_REPO_SIZE];
-    if (!zest_hub_find_repo(name, repo)) return 0;
-    zest_error_set(error, ZEST_ERROR_FILE,
-                   "%s: there is no such folder any more. Get it again: zest pull %s --revision %.*s", name,
-                   repo, ZEST_SHA_1_DIGITS, strstr(name, "/snapshots/") + strlen("/snapshots/"));
-    return 1;
+    if (!zest_hub_find_repo(path, repo))
+        return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    return zest_error_set(error, ZEST_ERROR_FILE,
+                          "%s: there is no such folder any more. Get it again: zest pull %s --revision %.*s",
+                          path, repo, ZEST_SHA_1_DIGITS, strstr(path, "/snapshots/") + strlen("/snapshots/"));
 }
 
 static zest_status explain_missing(const lookup *l) {
@@ -161,9 +160,6 @@ zest_status zest_hub_find(const char *name, char **path, zest_error *error) {
         *path = strdup(name);
         return *path ? ZEST_OK : zest_error_memory(error, name, strlen(name));
     }
-    int number = errno;
-    if (zest_hub_name_split(name, l.repo, l.revision)) return find_pulled(&l, path);
-    if (explain_snapshot(name, error)) return ZEST_ERROR_FILE;
-    errno = number;
-    return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", name);
+    if (!zest_hub_name_split(name, l.repo, l.revision)) return zest_hub_find_missing(name, error);
+    return find_pulled(&l, path);
 }

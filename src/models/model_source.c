@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "hub/hub.h"
 #include "base/json.h"
 #include "models/family.h"
 
@@ -40,7 +41,7 @@ static zest_status open_gguf(const char *path, zest_model_source *source, zest_e
 zest_status zest_model_source_open(const char *path, zest_model_source *source, zest_error *error) {
     source->path = path;
     struct stat info;
-    if (stat(path, &info)) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    if (stat(path, &info)) return zest_hub_find_missing(path, error);
     return S_ISDIR(info.st_mode) ? open_folder(path, source, error) : open_gguf(path, source, error);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "data/task.h"
+#include "hub/hub.h"
 #include "text/unicode.h"
 #include "zest.h"
 
@@ -301,7 +302,9 @@ zest_status zest_inputs_check_model(const zest_inputs *in, const char *path, zes
     static const char what_to_do[] = "put the old file back, or say where the model that the run started "
                                      "from is now with --model; --allow-changed-files tries it as it is";
     zest_status status = ZEST_OK;
+    char repo[ZEST_HUB_REPO_SIZE];
     if (!in || !in->recorded || in->allow_changed) return ZEST_OK;
+    if (access(path, F_OK) && zest_hub_find_repo(path, repo)) return zest_hub_find_missing(path, error);
     int folder = is_folder(path);
     for (size_t i = 0; i < in->model.count && !status; i++) {
         const zest_input_file *file = &in->model.files[i];

@@ -90,6 +90,7 @@ grep -q "auth=[^ ]" "$hub_log" && fail "a token came from nowhere"
 : >"$hub_log"
 run 0 pull org/tiny
 out_has "(0.0 MiB downloaded)"
+"$ZEST" pull org/tiny >/dev/full 2>"$work/err" && fail "a full disk behind stdout"
 [ "$(requests resolve)" -eq 0 ] || fail "downloads what is there"
 
 # ---- Models by name ----
@@ -102,6 +103,7 @@ mkdir -p "$work/here/org" && cp -r tests/data/models/roberta "$work/here/org/tin
 (cd "$work/here" && "$program" info org/tiny | grep -q "20480 parameters") || fail "a folder of the name has precedence"
 run 0 train --model org/tiny --task examples/reviews/reviews.task --steps 1 --eval-every 0 --shots 4 --batch 4 --k 1 --out "$work/run" --quiet
 grep -qxF "model=$cache/models--org--tiny/snapshots/$commit" "$work/run/options" || fail "a run notes the snapshot"
+mv "$cache" "$work/away" && rm -rf "$work/run/best" "$work/run/last" && run 1 replay "$work/run" --step 0 && err_has "zest pull org/tiny --revision $commit" && mv "$work/away" "$cache"
 run 1 info roberta-base && err_has "zest pull FacebookAI/roberta-base"
 run 1 info no-such-model && err_has "zest pull ORG/no-such-model"
 run 1 eval org/missing --task SST-2 --data . && err_has "zest pull org/missing"

@@ -232,7 +232,8 @@ static void note(int host, const request *r, int status, uint64_t sent) {
     int size = snprintf(line, sizeof line, "%d %s %s range=%lld auth=%s status=%d sent=%" PRIu64 "\n", host,
                         r->method, r->path, r->range, r->token, status, sent);
     int file = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0666);
-    if (file < 0 || write(file, line, (size_t)size) < 0) die(log_path);
+    if (file < 0) return; /* the test is over */
+    if (write(file, line, (size_t)size) < 0) die(log_path);
     close(file);
 }
 
