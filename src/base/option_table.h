@@ -26,6 +26,7 @@ enum {
     ZEST_FOR_PRETRAIN = 16384,
     ZEST_FOR_SHARPNESS = 32768,
     ZEST_FOR_PULL = 65536,
+    ZEST_FOR_TOKENIZE = 1 << 20,
     ZEST_FOR_SHELL = 1 << 30, /* every command, but no part of a run: never kept in its options */
 };
 
@@ -42,7 +43,7 @@ enum {
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
-     ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL)
+     ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL | ZEST_FOR_TOKENIZE)
 
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
@@ -174,8 +175,16 @@ enum {
     "share of the documents that is not trained on, for the loss that is reported")                                    \
   X(PROMPT, "prompt", 'p', TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE,                                         \
     "what to continue; without it every line of standard input is a prompt")                                           \
-  X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE,                                                  \
-    "what to score; without it every line of standard input is a text")                                                \
+  X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE | ZEST_FOR_TOKENIZE,                              \
+    "the text to work on; without it every line of standard input is a text")                                          \
+  X(IDS, "ids", 0, FLAG, "no", NONE, "", "Model", ZEST_FOR_TOKENIZE,                                                   \
+    "print the ids alone, a text a line")                                                                              \
+  X(COUNT_TOKENS, "count", 0, FLAG, "no", NONE, "", "Model", ZEST_FOR_TOKENIZE,                                        \
+    "print the number of tokens alone, a text a line")                                                                 \
+  X(DECODE, "decode", 0, FLAG, "no", NONE, "", "Model", ZEST_FOR_TOKENIZE,                                             \
+    "the other way round: texts are ids with blanks between them")                                                     \
+  X(SPECIAL, "special", 0, FLAG, "yes", NONE, "", "Model", ZEST_FOR_TOKENIZE,                                          \
+    "add the special tokens that the model expects around a text (with --decode: show them); --no-special: do not")    \
   X(MAX_TOKENS, "max-tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_GENERATE,                 \
     "new tokens at most")                                                                                              \
   X(COMPUTE, "compute", 0, CHOICE, "f32", CHOICES("f32|bf16|f16"), "NAME", "Model", ZEST_FOR_MODELS,                   \
@@ -292,9 +301,7 @@ enum {
   X(ALLOW_CHANGED, "allow-changed-files", 0, FLAG, "no", NONE, "", "Data",                                             \
     ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY,                                                              \
     "use a run's data and model files though they have changed since it began; without it they are refused")           \
-  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running",                                                              \
-    ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_TRAINING | ZEST_FOR_SWEEP | ZEST_FOR_TASKS | ZEST_FOR_GENERATE |       \
-        ZEST_FOR_SCORE | ZEST_FOR_REPLAY | ZEST_FOR_PULL,                                                              \
+  X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                       \
     "no progress on stderr")                                                                                           \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print the result as one JSON object, and nothing else, on stdout")                                                \

@@ -1,7 +1,7 @@
 # Help, the manual page and the option table say the same; exit codes are 0, 1 and 2.
 . tests/cli/lib.sh
 run 0 --help
-for command in train eval predict sweep sharpness report pretrain minimize generate score toy theory replay info bench; do
+for command in train eval predict sweep sharpness report pretrain minimize generate score tokenize toy theory replay info bench; do
     out_has "  $command "
 done
 cp "$work/out" "$work/overview"
@@ -61,7 +61,7 @@ run 2 info one two
 # Every option that a command's help shows stands in the manual page with the same words, and none is missing.
 run 0 manual
 sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/\\fI//g' "$work/out" | tr '\n' ' ' >"$work/manual"
-for command in train eval predict sweep sharpness report pretrain minimize generate score toy theory replay info bench; do
+for command in train eval predict sweep sharpness report pretrain minimize generate score tokenize toy theory replay info bench; do
     run 0 "$command" --help
     grep -o -- '--[a-z][a-z-]*' "$work/out" | sort -u >"$work/options"
     [ -s "$work/options" ] || fail "$command shows no options"

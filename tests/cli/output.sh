@@ -35,6 +35,7 @@ both replay "$work/run" --step 1
 both replay "$work/vector" --step 1
 both report "$work/run" --out "$work/page.html"
 both score $model --text "A lovely day."
+both tokenize $model --text "A lovely day."
 both sweep $small --steps 1 --lr 1e-4,1e-3 --dry-run
 both sharpness "$work/run" $sharp
 both sharpness "$work/run" $sharp --dry-run
