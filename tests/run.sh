@@ -66,6 +66,7 @@ done
 if [ -z "${SANITIZED:-}" ]; then
     script "tests/first_call.sh" sh tests/first_call.sh
     script "tests/header.sh" sh tests/header.sh
+    script "tests/one_file.sh" sh tests/one_file.sh
     script "tests/layers.sh" sh tests/layers.sh
     script "tests/forward_only.sh" sh tests/forward_only.sh
     script "tests/readme.sh" sh tests/readme.sh
