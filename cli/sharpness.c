@@ -175,11 +175,9 @@ const zest_command zest_command_sharpness = {
         "estimate). "
         "All intervals are 95 %. Several runs or models are perturbed alike, and differences are those of "
         "pairs.\n\n"
-        "A radius is the length of a perturbation, |e| = rho sqrt(d), exactly so with --distribution sphere "
-        "and "
-        "rademacher, at most so with ball, and as the root of the mean square with gaussian; rho, the size "
-        "in one "
-        "coordinate, is printed beside it.\n\n"
+        "Perturbations are uniform in the ball |e| <= radius, as in the paper's figures 2 and 4. With "
+        "--distribution sphere and rademacher the radius is the length of each, with gaussian the root of "
+        "their mean square. radius = rho sqrt(d); rho, the size in one coordinate, is printed beside it.\n\n"
         "Examples, task and step are chosen as for eval; the loss is the one that training minimises, by "
         "default "
         "on training examples. What is found about a run is kept as sharpness.json in its folder, where "
@@ -196,7 +194,7 @@ const zest_command zest_command_sharpness = {
         "zest sharpness mezo-*/sharpness.json zest-*/sharpness.json --names MeZO,MeZO,ZEST_N,ZEST_N --out "
         "both.svg\twhat was measured before, seeds taken together\n"
         "zest sharpness run1 --slice 2 --out around.svg\ta plane through the weights, around-slice.svg",
-    .defaults = "seed=42 step=best split=train samples=500",
+    .defaults = "seed=42 step=best split=train samples=500 distribution=ball",
     .users = ZEST_FOR_SHARPNESS,
     .run = run,
 };

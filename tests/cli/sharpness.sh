@@ -13,6 +13,7 @@ for words in "mean loss" "standard deviation" "maximum" "tilted loss" "eigenvalu
 done
 run 0 sharpness $model $few $last --json
 last_line_is_json
+out_has '"distribution": "ball"' # as in the paper's figures 2 and 4
 for key in neighbourhood hessian trace mean spread tilted effective residual half_step disagreement dimension; do out_has "\"$key\":"; done
 # neither the number of threads nor the lanes in memory changes a bit
 clean() { sed 's/"seconds": [0-9.e+-]*//' "$work/out"; }
