@@ -92,7 +92,7 @@ static int report(const zest_options *options, zest_sharpness_view *views, size_
         json_t *one = views[i].kept ? json_incref(views[i].kept)
                                     : zest_sharpness_json(&views[i].found, &views[0].found);
         if (!one || json_array_append_new(models, one)) status = zest_error_memory(&error, "results", 0);
-        series[i] = (zest_sharpness_series){one, views[i].found.name};
+        series[i] = (zest_sharpness_series){one, views[i].found.name, 0};
     }
     if (!status && *out) status = draw(series, count, out, &error);
     free(series);

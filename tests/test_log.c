@@ -36,7 +36,8 @@ static zest_log_step a_step(uint64_t step) {
                            .spread = 4.9406564584124654e-324,
                            .dropped = step % 2,
                            .seconds = 0.1 * (double)step,
-                           .tokens = 1664};
+                           .tokens = 1664,
+                           .passes = 10};
 }
 
 static zest_log_eval an_eval(uint64_t step, const char *part) {
@@ -102,7 +103,8 @@ static void all_comes_back(void **state) {
         zest_log_step const step = a_step(i), *got = &log.steps[i - 1];
         assert_int_equal(got->step, i);
         assert_true(got->loss == step.loss && got->lr == step.lr && got->spread == step.spread);
-        assert_true(got->seconds == step.seconds && got->tokens == 1664 && got->dropped == i % 2);
+        assert_true(got->seconds == step.seconds && got->tokens == 1664 && got->passes == 10 &&
+                    got->dropped == i % 2);
         assert_int_equal(isnan(got->ess), i % 5 == 0);
     }
     assert_true(log.evals[1].value == 0.1 + 0.2 && log.evals[1].best && isnan(log.evals[1].f1));

@@ -100,7 +100,7 @@ static void strange_files_do_no_harm(void **state) {
         json_object_set_new(json, "dimension", json_integer(3));
         assert_int_equal(zest_sharpness_read(json, "f", &f, &error), ZEST_OK);
         zest_sharpness_free(&f);
-        zest_sharpness_series series[] = {{json, "odd"}, {NULL, "odd"}, {json, "even"}};
+        zest_sharpness_series series[] = {{json, "odd", 0}, {NULL, "odd", 0}, {json, "even", 0}};
         zest_plot *plot = zest_sharpness_figure(series, 3, (zest_sharpness_style){.stacked = 1});
         zest_buffer out = {0};
         assert_int_equal(zest_plot_svg(plot, &out), ZEST_OK);
@@ -126,11 +126,12 @@ static void runs_of_one_name_are_one_line(void **state) {
         zest_sharpness_found f = make_found(0.5 + 0.1 * i);
         json[i] = zest_sharpness_json(&f, NULL);
     }
-    zest_sharpness_series series[] = {{json[0], "MeZO"}, {json[1], "ZEST_N t=100"}, {json[2], "MeZO"}};
+    zest_sharpness_series series[] = {
+        {json[0], "MeZO", 1}, {json[1], "ZEST-N t=100", 2}, {json[2], "MeZO", 1}};
     char *svg = figure_of(series, 3);
     assert_non_null(strstr(svg, "standard error over 2 runs"));
     assert_non_null(strstr(svg, "12 train examples (eigenvalues: 6)"));
-    assert_non_null(strstr(svg, ">ZEST_N t=100</text>"));
+    assert_non_null(strstr(svg, ">ZEST-N t=100</text>"));
     assert_null(strstr(strstr(svg, ">MeZO</text>") + 1, ">MeZO</text>"));
     assert_non_null(strstr(svg, ">eigenvalue of the Hessian</text>"));
     free(svg);

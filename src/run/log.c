@@ -166,6 +166,7 @@ static int read_step(zest_log *log, const json_t *root) {
     if (!whole_of(root, "step", &s.step)) return log->bad++, 1;
     whole_of(root, "dropped", &s.dropped);
     whole_of(root, "tokens", &s.tokens);
+    whole_of(root, "passes", &s.passes);
     while (log->step_count && log->steps[log->step_count - 1].step >= s.step) log->step_count--;
     zest_log_step *steps = grow(log->steps, log->step_count, sizeof s);
     if (!steps) return 0;

@@ -2,7 +2,8 @@
  *
  *   {"kind":"start","time":..,"zest":"..","options":{..},"model":{..},"task":{..},"train":n,"dev":n,"test":n,
  *    "resumed_at":step}                                                     each session begins with one
- *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"norm":x,"dropped":n,"seconds":s,"tokens":n}
+ *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"norm":x,"dropped":n,"seconds":s,"tokens":n,
+ *    "passes":n}
  *   {"kind":"eval","step":n,"part":"dev","loss":x,..,"value":x,"low":x,"high":x,"n":n,"best":true,"seconds":s}
  *   {"kind":"end","reason":"..","step":n,"best_step":n,"dev":{..},"test":{..},"seconds":s,"peak_bytes":n,
  *    "device_peak_bytes":n}
@@ -50,6 +51,7 @@ typedef struct {
     uint64_t dropped; /* pairs left out because a loss was not finite */
     double seconds;   /* since the start of the run, over all its sessions */
     uint64_t tokens;  /* of the batch */
+    uint64_t passes;  /* of the batch through the model: 2k lanes, or gradients; 0: an older log */
 } zest_log_step;
 
 /* A metric that was not computed is NaN and left out of the line. */

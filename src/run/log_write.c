@@ -109,6 +109,7 @@ static void add_step(zest_buffer *out, const zest_log_step *s) {
     add_whole(out, "dropped", s->dropped);
     add_real(out, "seconds", s->seconds);
     add_whole(out, "tokens", s->tokens);
+    if (s->passes) add_whole(out, "passes", s->passes);
     zest_buffer_text(out, "}\n");
 }
 

@@ -159,8 +159,10 @@ static void add_advice(const zest_report *report, zest_buffer *out) {
     for (size_t i = 0; ctx && i < report->count && said < ADVICE_RUNS; i++) {
         double const half = half_tilt(ctx, &report->runs[i]);
         if (isnan(half)) continue;
-        zest_buffer_format(out, "%s <i>t</i> of about %g (",
-                           said++ ? "," : " By the losses of the last steps it would be half of <i>k</i> at",
+        zest_buffer_format(out, "%s %g (",
+                           said++ ? ","
+                                  : " By the losses of the last steps, half of the pairs would carry it at "
+                                    "<i>t</i>\xe2\x80\xaf\xe2\x89\x88",
                            zest_choose_t_round(half));
         zest_report_escape(out, report->runs[i].name);
         zest_buffer_text(out, ")");
@@ -188,12 +190,13 @@ void zest_report_tilt(zest_report_page *page) {
     zest_buffer_text(&ess.caption,
                      "How many of the <i>k</i> pairs of losses carry the weight of a step: all of them "
                      "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
-                     "0, one when <i>t</i> is too large.");
+                     "0, only one when <i>t</i> is too large.");
     if (isfinite(most))
         zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
     add_advice(page->report, &ess.caption);
-    zest_buffer_text(&spread.caption, "Standard deviation of the 2<i>k</i> losses of a step: <i>t</i> times "
-                                      "this is what the tilt feels.");
+    zest_buffer_text(&spread.caption,
+                     "Standard deviation of the 2<i>k</i> losses of a step. The tilt depends on "
+                     "<i>t</i> times this.");
     open_figures(page);
     int any = step_figure(page, &ess, ess_of);
     if (!page->status) any |= step_figure(page, &spread, spread_of);
@@ -219,6 +222,15 @@ static double step_time(const zest_log *log, size_t from, size_t to, double *roo
     return used ? room[used / 2] : NAN;
 }
 
+/* Forward tokens of a step over all lanes, as the terminal counts them. Older logs do not say how many passes
+ * there were: 2k of a zeroth-order step, which has a spread. */
+static double forward_tokens(const zest_log *log, const zest_log_step *step) {
+    const char *k = zest_log_find_option(log, "k");
+    double passes = (double)step->passes;
+    if (!step->passes) passes = isfinite(step->spread) && k ? 2 * zest_number_parse(k, NULL) : 1;
+    return (double)step->tokens * passes;
+}
+
 static void speed_curve(zest_report_page *page, zest_report_curve *c, const zest_log *log, int tokens) {
     size_t const n = log->step_count, points = n - 1 < SPEED_POINTS ? n - 1 : SPEED_POINTS;
     if (n < 2 || !zest_report_curve_room(page, c, points, 0)) return;
@@ -228,7 +240,7 @@ static void speed_curve(zest_report_page *page, zest_report_curve *c, const zest
         size_t const from = p * (n - 1) / points, to = (p + 1) * (n - 1) / points;
         double const time = step_time(log, from, to, room);
         double work = 0;
-        for (size_t i = from + 1; i <= to; i++) work += tokens ? (double)log->steps[i].tokens : 1;
+        for (size_t i = from + 1; i <= to; i++) work += tokens ? forward_tokens(log, &log->steps[i]) : 1;
         c->x[p] = (double)log->steps[to].step;
         c->y[p] = time > 0 && work > 0 ? work / (double)(to - from) / time : NAN;
     }
@@ -253,12 +265,13 @@ void zest_report_speed(zest_report_page *page) {
                                 .description = "Steps a second against the step.",
                                 .y = "steps / s"};
     zest_report_figure tokens = {.id = "tokens-per-second",
-                                 .title = "Tokens a second",
-                                 .description = "Tokens of the batches a second against the step.",
+                                 .title = "Forward tokens a second",
+                                 .description = "Forward tokens a second against the step.",
                                  .y = "tokens / s"};
     zest_buffer_text(&steps.caption, "By the median time of a step; the time of evaluations does not count.");
     zest_buffer_text(&tokens.caption,
-                     "Tokens of the batch, each of which goes through the model 2<i>k</i> times.");
+                     "Tokens of the batch times the passes of a step (2<i>k</i> lanes, or gradients), as the "
+                     "terminal shows.");
     open_figures(page);
     int any = speed_figure(page, &steps, 0);
     if (!page->status) any |= speed_figure(page, &tokens, 1);

@@ -202,14 +202,16 @@ static void draw_raw(zest_plot_panel *panel, const drawing *d, const zest_report
     if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, style, NULL);
 }
 
-/* What other panels show, for comparison. */
-static void draw_context(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c) {
-    zest_plot_style style = {.colour = ZEST_PLOT_GREY, .width = 1, .opacity = 0.5};
-    double *scaled = malloc((c->count + 1) * sizeof *scaled);
-    style.group = series_of(d, c)->style.group;
-    for (size_t i = 0; scaled && i < c->count; i++) scaled[i] = d->factor * c->y[i];
-    if (scaled && c->count) zest_plot_line(panel, c->count, c->x, scaled, style, NULL);
-    free(scaled);
+/* What other panels show, for comparison: the mean of several seeds, or the run. */
+static void draw_context(zest_plot_panel *panel, const drawing *d, size_t series) {
+    zest_report_curve c = mean_curve(d->figure, d->report, series);
+    zest_plot_style const style = {.colour = ZEST_PLOT_GREY,
+                                   .width = 1.2,
+                                   .opacity = 0.55,
+                                   .group = d->report->series[series].style.group};
+    for (size_t i = 0; i < c.count; i++) c.y[i] *= d->factor;
+    if (c.count) zest_plot_line(panel, c.count, c.x, c.y, style, NULL);
+    free(c.x);
 }
 
 /* The weights that are kept. */
@@ -276,8 +278,9 @@ static void draw_panel(zest_plot_panel *panel, drawing *d, size_t which) {
     for (size_t i = 0; i < f->count; i++) {
         int const own = which == ZEST_SWEEP_NONE || d->report->runs[f->curves[i].run].panel == which;
         d->runs += own && f->curves[i].count;
-        if (!own) draw_context(panel, d, &f->curves[i]);
     }
+    for (size_t i = 0; i < d->report->series_count && which != ZEST_SWEEP_NONE; i++)
+        if (d->report->runs[d->report->series[i].first].panel != which) draw_context(panel, d, i);
     for (int raw = !d->means; raw >= 0; raw--)
         for (size_t i = 0; i < f->count; i++) {
             const zest_report_curve *c = &f->curves[i];
@@ -514,7 +517,9 @@ static void write_figure(zest_report_page *page, const zest_report_figure *f) {
     if (f->caption.size) zest_buffer_add(out, f->caption.data, f->caption.size);
     if (!f->names && zest_report_has_seeds(page->report))
         zest_buffer_text(out, " Pale: each seed. Strong: mean over seeds.");
-    if (is_split(f, page->report)) zest_buffer_text(out, " Grey: the other panels.");
+    if (is_split(f, page->report))
+        zest_buffer_text(out, zest_report_has_seeds(page->report) ? " Grey: the means of the other panels."
+                                                                  : " Grey: the other panels.");
     if (a.cut) zest_buffer_text(out, " Spikes beyond the frame are cut off.");
     if (a.below) zest_buffer_text(out, " Points below the frame are left out.");
     zest_buffer_text(out, "</figcaption>\n");

@@ -50,7 +50,9 @@ static int gather(const zest_report *report, size_t task, size_t noise, material
             if (!found) continue;
             name_series(s, e, m->names[m->count], sizeof m->names[m->count]);
             m->found[m->count] = found;
-            m->series[m->count] = (zest_sharpness_series){found, m->names[m->count]};
+            m->series[m->count] = (zest_sharpness_series){
+                found, m->names[m->count],
+                zest_sensitivity_colour(zest_sweep_method(&s->plan->runs[s->rows[e->row]]))};
             m->count++;
         }
     }

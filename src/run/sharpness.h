@@ -101,6 +101,7 @@ double zest_sharpness_number(const json_t *object, const char *first, const char
 typedef struct {
     const json_t *found; /* NULL: nothing to draw */
     const char *name;
+    int colour; /* of the plot; 0, or one that another name has: the next that is free */
 } zest_sharpness_series;
 
 typedef struct {

@@ -22,6 +22,20 @@ typedef struct {
     int colour;
 } group;
 
+static int is_taken(const group *groups, size_t used, int colour) {
+    for (size_t i = 0; i < used; i++)
+        if (groups[i].colour == colour) return 1;
+    return 0;
+}
+
+/* The colour asked for, or the first that is free; when none is, in turns. */
+static int choose_colour(const group *groups, size_t used, int wanted) {
+    int colour = 1;
+    if (wanted && !is_taken(groups, used, wanted)) return wanted;
+    while (colour < ZEST_PLOT_COLOURS && is_taken(groups, used, colour)) colour++;
+    return colour < ZEST_PLOT_COLOURS ? colour : 1 + (int)(used % (ZEST_PLOT_COLOURS - 1));
+}
+
 /* The groups in the order of their first series; returns how many. */
 static size_t find_groups(const zest_sharpness_series *series, size_t count, group *groups) {
     size_t used = 0;
@@ -29,10 +43,11 @@ static size_t find_groups(const zest_sharpness_series *series, size_t count, gro
         size_t g = 0;
         while (g < used && strcmp(groups[g].name, series[i].name)) g++;
         if (g < used) continue;
-        groups[used++] = (group){.all = series,
-                                 .count = count,
-                                 .name = series[i].name,
-                                 .colour = 1 + (int)(g % (ZEST_PLOT_COLOURS - 1))};
+        groups[used] = (group){.all = series,
+                               .count = count,
+                               .name = series[i].name,
+                               .colour = choose_colour(groups, used, series[i].colour)};
+        used++;
     }
     return used;
 }

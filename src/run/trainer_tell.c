@@ -100,7 +100,8 @@ zest_status zest_trainer_tell_step(zest_trainer *t, const zest_trainer_took *too
                               .norm = took->norm,
                               .dropped = took->dropped,
                               .seconds = zest_trainer_seconds(t),
-                              .tokens = tokens};
+                              .tokens = tokens,
+                              .passes = took->passes};
         status = zest_log_write_step(t->log, &line, t->error);
         if (!status) status = step_scalars(t, took, news.tokens_per_second);
     }
