@@ -71,6 +71,7 @@ if [ -z "${SANITIZED:-}" ]; then
     script "tests/forward_only.sh" sh tests/forward_only.sh
     script "tests/readme.sh" sh tests/readme.sh
     script "tests/install.sh" sh tests/install.sh
+    command -v python3 >/dev/null && script "tools/get_data.py" python3 tools/get_data.py --selftest
     if [ -d "$BUILD/tests/cuda" ]; then
         for test in "$BUILD"/tests/cuda/*; do
             "$test" >"$BUILD/one.log" 2>&1

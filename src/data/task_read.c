@@ -92,8 +92,10 @@ static zest_status refuse_search(const search *s, const zest_task *task, zest_ta
     if (s->path.failed || s->looked.failed) return zest_error_memory(error, task->name, s->looked.size);
     return zest_error_set(error, ZEST_ERROR_FILE, "%s: its %s data was not found; %s. Looked for %.600s",
                           task->name, part_names[part],
-                          task->path ? "paths in a task file start from its own folder"
-                                     : "give the folder that holds it with --data",
+                          task->path
+                              ? "paths in a task file start from its own folder"
+                              : "give the folder that holds it with --data (docs/train.md says where it "
+                                "is published; tools/get_data.py downloads it)",
                           s->looked.data ? s->looked.data : "nothing");
 }
 
