@@ -147,6 +147,15 @@ mkdir -p "$cache/models--org--tiny/blobs"
 head -c 1000 /dev/zero >"$cache/models--org--tiny/blobs/$(sha256 "$tiny/model.safetensors").incomplete"
 run 0 pull org/tiny && is_model "$cache/models--org--tiny/snapshots/$commit"
 
+# a disk that is full: what has arrived is kept, and the rest comes when there is room
+fresh
+(ulimit -f 2000 && exec "$ZEST" pull org/tiny >/dev/null 2>"$work/err") && fail "a full disk is no failure"
+err_has "cannot be written"
+kept=$(size_of "$cache"/models--org--tiny/blobs/*.incomplete) # ulimit counts blocks, whose size is the shell's
+[ "$kept" -gt 1000000 ] && [ "$kept" -lt "$size" ] || fail "what fitted the disk is not kept"
+run 0 pull org/tiny && is_model "$cache/models--org--tiny/snapshots/$commit"
+grep -q "GET $weights range=$kept " "$hub_log" || fail "the rest after a full disk"
+
 # ---- Bytes that are not the file ----
 for how in corrupt "short 1000" long; do
     fresh
