@@ -157,16 +157,18 @@ const zest_command zest_command_report = {
     .summary = "compare runs of zest train in one HTML page",
     .description =
         "Reads the log of each run (a folder that zest train made, finished or not; a sweep stands for its "
-        "runs) and writes one page that "
-        "needs no network and no script: a table of the runs with 95 % intervals, curves of the loss, the "
-        "dev "
-        "metric, the tilt and the speed, the test metric against t when runs differ in it, and the options "
-        "and "
-        "the command of each run. Without --out the page is RUN/report.html, or report.html for several "
-        "runs. "
-        "The table is printed, too. The page of a sweep begins with its tables, results against t (means and "
-        "standard errors over seeds, MeZO as a band) and the dev metric over time for each t.\n\n"
-        "--json prints the table instead; with --out or --figures it does both.",
+        "runs) and writes one page that needs no network and no script. The page begins with the result as a "
+        "sentence: with MeZO among the runs, the difference of each other setting on the same seeds, its 95 "
+        "% "
+        "interval and a verdict, which needs 3 seeds. Then come a table of the runs, curves of the loss, the "
+        "dev metric, the tilt and the speed, the test metric against t when runs differ in it, and the "
+        "options "
+        "and the command of each run. Without --out the page is RUN/report.html, or report.html for several "
+        "runs. The sentence and the table are printed, too. The page of a sweep begins with its tables, "
+        "results "
+        "against t (means and standard errors over seeds, MeZO as a band) and the dev metric over time for "
+        "each t.\n\n"
+        "--json prints them as JSON instead; with --out or --figures it writes the page as well.",
     .examples = "zest report run1\twrites run1/report.html\n"
                 "zest report mezo zest-t1 zest-t5 --out compare.html\tcompares three runs\n"
                 "zest report run1 --figures plots\talso writes each figure as an SVG file\n"
