@@ -85,8 +85,34 @@ static void what_is_given_counts(void **state) {
     assert_int_equal(steps_of("task=MNLI epochs=3", 0, 1536), 36);
     assert_int_equal(steps_of("task=MNLI epochs=3 batch=1000", 0, 1536), 6);
     assert_int_equal(steps_of("task=MNLI steps=123 epochs=0", 0, 1536), 123);
+    assert_int_equal(steps_of("task=MNLI steps=0 epochs=3", 0, 1536), 36);
     assert_int_equal(steps_of("task=MNLI method=sgd steps=123", 0, 1536), 123);
     assert_int_equal(steps_of("task=COPA epochs=3", 1, 300), 57);
+}
+
+/* The options that a run writes down are options that can be given: zest train --config RUN/options. */
+static void what_is_settled_can_be_given_again(void **state) {
+    (void)state;
+    static const char *const runs[] = {"task=MNLI", "task=MNLI method=sgd", "task=MNLI epochs=3"};
+    for (int i = 0; i < 3; i++) {
+        zest_options first, again;
+        zest_error error = {0};
+        zest_buffer text = {0};
+        zest_options_init(&first);
+        zest_options_init(&again);
+        assert_int_equal(zest_options_set_all(&first, ~0u, runs[i], "options", &error), ZEST_OK);
+        assert_int_equal(zest_load_settle(&first, 0, &error), ZEST_OK);
+        assert_int_equal(zest_load_settle_steps(&first, 1536, &error), ZEST_OK);
+        zest_options_print(&first, ZEST_FOR_TRAIN, &text);
+        assert_int_equal(zest_options_set_all(&again, ZEST_FOR_TRAIN, text.data, "options", &error), ZEST_OK);
+        assert_int_equal(zest_load_settle(&again, 0, &error), ZEST_OK);
+        assert_int_equal(zest_load_settle_steps(&again, 1536, &error), ZEST_OK);
+        assert_int_equal(zest_options_whole(&again, ZEST_OPTION_STEPS),
+                         zest_options_whole(&first, ZEST_OPTION_STEPS));
+        zest_buffer_free(&text);
+        zest_options_free(&first);
+        zest_options_free(&again);
+    }
 }
 
 static void contradictions_are_refused(void **state) {
@@ -111,6 +137,7 @@ int main(void) {
         cmocka_unit_test(seven_hundred_epochs_depend_on_the_classes),
         cmocka_unit_test(other_splits_and_models_have_their_own_lengths),
         cmocka_unit_test(what_is_given_counts),
+        cmocka_unit_test(what_is_settled_can_be_given_again),
         cmocka_unit_test(contradictions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

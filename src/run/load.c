@@ -167,11 +167,12 @@ static const setting pretraining[SETTINGS] = {
 
 /* --epochs decides the steps, so a value of --steps beside it would be given in vain. */
 zest_status zest_load_check_length(const zest_options *given, zest_error *error) {
-    if (!zest_options_given(given, ZEST_OPTION_STEPS) || !zest_options_given(given, ZEST_OPTION_EPOCHS) ||
-        !zest_options_whole(given, ZEST_OPTION_EPOCHS))
-        return ZEST_OK;
+    static const zest_option_id both[] = {ZEST_OPTION_STEPS, ZEST_OPTION_EPOCHS};
+    for (int i = 0; i < 2; i++)
+        if (!zest_options_given(given, both[i]) || !zest_options_whole(given, both[i])) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "--steps and --epochs both say how long to train; give one of them");
+                          "--steps and --epochs both say how long to train; give one of them, and 0 for the "
+                          "other if it comes from a file");
 }
 
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error) {
@@ -204,5 +205,7 @@ zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_
                               (unsigned long long)epochs, (unsigned long long)steps_an_epoch, UINT32_MAX);
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)(epochs * steps_an_epoch));
-    return zest_options_set_id(options, ZEST_OPTION_STEPS, text, error);
+    /* what is written down of the run has one length, so that it can be given again */
+    zest_status status = zest_options_set_id(options, ZEST_OPTION_EPOCHS, "0", error);
+    return status ? status : zest_options_set_id(options, ZEST_OPTION_STEPS, text, error);
 }

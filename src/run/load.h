@@ -39,7 +39,8 @@ zest_model_runner_options zest_load_runner_options(const zest_options *options);
 /* Refuses --steps and --epochs that were given together. */
 zest_status zest_load_check_length(const zest_options *given, zest_error *error);
 /* Fills in what the options leave to the method and the kind of model: shots, batch, lr, steps or epochs,
- * eval-every. With epochs, settle_steps computes the steps; examples: how many there are to train on. */
+ * eval-every. settle_steps turns epochs into steps and leaves 0 epochs; examples: how many there are to train
+ * on. */
 zest_status zest_load_settle(zest_options *options, int causal, zest_error *error);
 zest_status zest_load_settle_steps(zest_options *options, size_t examples, zest_error *error);
 
