@@ -216,6 +216,29 @@ static void literal_fields(void **state) {
     zest_tokenizer_free(t);
 }
 
+/* BERT's: [CLS], words without the spaces between them, [MASK], [SEP]; and label words that it lacks. */
+static void words_of_bert(void **state) {
+    (void)state;
+    zest_tokenizer *t = opened("tests/data/tokenizers/bert-words");
+    zest_rows rows = rows_of("{\"a\":\"The HOURS.\"}\n");
+    zest_task task = masked_task("{a} It was {mask}.", 0);
+    static const char *const wanted[] = {"[CLS]", "the", "hours", ".", "it", "was", "[MASK]", ".", "[SEP]"};
+    zest_examples e;
+    must_make(&task, &rows, t, &masked_model, NULL, &e);
+    assert_int_equal(e.texts[0].length, 9);
+    for (size_t i = 0; i < 9; i++)
+        assert_string_equal(zest_tokenizer_token(t, (int32_t)e.tokens[i], NULL), wanted[i]);
+    assert_int_equal(e.texts[0].asked, 6);
+    assert_int_equal(e.words[0], zest_tokenizer_id(t, "rain", 4));
+    assert_int_equal(e.words[1], zest_tokenizer_id(t, "better", 6));
+    zest_examples_free(&e);
+    task.classes[1].word = "\xE2\x82\xAC"; /* one token, but the unknown one */
+    assert_true(make(&task, &rows, t, &masked_model, NULL, &e) != ZEST_OK);
+    assert_message(&error, "of class '1' is not in the tokenizer's vocabulary; choose another word");
+    zest_rows_free(&rows);
+    zest_tokenizer_free(t);
+}
+
 /* ---- Refusals ---- */
 
 static void refuse(const zest_task *task, const char *jsonl, const zest_model_description *model,
@@ -289,8 +312,8 @@ static void refused_empty(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masked_goldens), cmocka_unit_test(word_goldens),   cmocka_unit_test(causal_goldens),
-        cmocka_unit_test(merged_border),  cmocka_unit_test(literal_fields), cmocka_unit_test(refused),
-        cmocka_unit_test(refused_empty),
+        cmocka_unit_test(merged_border),  cmocka_unit_test(literal_fields), cmocka_unit_test(words_of_bert),
+        cmocka_unit_test(refused),        cmocka_unit_test(refused_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,12 @@ static zest_status find_words(const zest_examples_maker *maker, zest_examples *e
                              : zest_tokenizer_encode(maker->tokenizer, word.data, word.size,
                                                      ZEST_ENCODE_LITERAL, &ids, error);
         if (!status && ids.count != 1) status = refuse_word(maker, i, &ids, error);
+        if (!status && ids.data[0] == zest_tokenizer_special(maker->tokenizer, ZEST_TOKEN_UNK))
+            status =
+                zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                               "%s: the label word '%s' of class '%s' is not in the tokenizer's vocabulary; "
+                               "choose another word",
+                               source_of(maker->task), maker->words[i], maker->task->classes[i].label);
         for (size_t j = 0; j < i && !status; j++)
             if (examples->words[j] == (uint32_t)ids.data[0])
                 status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
