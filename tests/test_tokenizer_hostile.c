@@ -1,5 +1,6 @@
 /* Tokenizer files that are damaged, meant badly, or ask for what zest has not: always an error that says
  * what, never a crash. Run under the sanitizers too. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,62 @@ static void try_bytes(const char *bytes, size_t size) {
     zest_ids_free(&ids);
     zest_buffer_free(&back);
     zest_tokenizer_free(tokenizer);
+}
+
+/* Puts a value into the place that *left counts down to, among the members of a file outside its vocabulary.
+ */
+static int put_value(json_t *json, size_t *left, json_t *value) {
+    const char *key;
+    json_t *member;
+    size_t i;
+    json_object_foreach(json, key, member) {
+        if (!(*left)--) return json_object_set(json, key, value), 1;
+        if (strcmp(key, "vocab") && put_value(member, left, value)) return 1;
+    }
+    json_array_foreach(json, i, member) {
+        if (!(*left)--) return json_array_set(json, i, value), 1;
+        if (i < 20 && put_value(member, left, value)) return 1;
+    }
+    return 0;
+}
+
+/* Sound JSON with one value of another kind: what a damaged byte seldom gives. */
+static void values_of_another_kind(void **state) {
+    (void)state;
+    static const char *const files[] = {DATA "/bert.json", DATA "/bert-cased.json", DATA "/llama3.json",
+                                        DATA "/metaspace.json"};
+    static const char *const values[] = {"null",
+                                         "true",
+                                         "-1",
+                                         "0",
+                                         "4294967296",
+                                         "1e30",
+                                         "\"\"",
+                                         "\"a\"",
+                                         "\"BPE\"",
+                                         "\"WordPiece\"",
+                                         "[]",
+                                         "{}",
+                                         "[[\"a\",\"b\"]]",
+                                         "{\"type\":\"Sequence\"}",
+                                         "\"\\u2581\""};
+    for (size_t f = 0; f < 4; f++)
+        for (size_t place = 0; place < 2000; place++) {
+            json_t *json = json_load_file(files[f], 0, NULL);
+            assert_non_null(json);
+            json_t *value = json_loads(values[(place * 7 + f) % 15], JSON_DECODE_ANY, NULL);
+            size_t left = place * TEST_SLOW;
+            int there = put_value(json, &left, value);
+            char *text = there ? json_dumps(json, JSON_COMPACT) : NULL;
+            if (text) try_bytes(text, strlen(text));
+            free(text);
+            json_decref(value);
+            json_decref(json);
+            if (!there) {
+                assert_true(place > 40 / TEST_SLOW);
+                break;
+            }
+        }
 }
 
 static void damaged_files(void **state) {
@@ -436,6 +493,7 @@ int main(void) {
         cmocka_unit_test(patterns_are_checked),
         cmocka_unit_test(endless_backtracking_ends),
         cmocka_unit_test(not_json),
+        cmocka_unit_test(values_of_another_kind),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(folders),
         cmocka_unit_test(arrays),

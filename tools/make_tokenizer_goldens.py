@@ -444,7 +444,7 @@ def existing(folder, count, paths):
         name = os.path.basename(os.path.dirname(path) if path.endswith("tokenizer.json") else path)
         if path.endswith(".gguf"):
             tok, arrays = from_gguf(path)
-            lines = list(answers(tok, count, name))
+            lines = list(answers(tok, count, "existing", draw=bert_sample))
             write(folder, name, tok, lines, arrays)
             write(folder, name + "-json", tok, name)
             write(folder, name + "-file", tok, name, source=os.path.abspath(path))
@@ -452,8 +452,7 @@ def existing(folder, count, paths):
         tok = Tokenizer.from_file(path) if path.endswith(".json") else from_folder(path)
         tok.no_padding()
         tok.no_truncation()
-        draw = bert_sample if isinstance(tok.model, models.WordPiece) else None
-        write(folder, name, tok, answers(tok, count, name, draw=draw), source=os.path.abspath(path))
+        write(folder, name, tok, answers(tok, count, "existing", draw=bert_sample), source=os.path.abspath(path))
         if name.startswith("stories"):
             write(folder, name + "-scores", tok, name, llama_arrays(tok))
 

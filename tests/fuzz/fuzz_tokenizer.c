@@ -25,7 +25,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
             continue;
         for (size_t j = 0; j < ids.count; j++)
             if (!zest_tokenizer_token(tokenizer, ids.data[j], NULL)) __builtin_trap();
-        if (zest_tokenizer_decode(tokenizer, ids.data, ids.count, i, &back, &error)) __builtin_trap();
+        /* a decoder that makes too much of its tokens is refused */
+        zest_status status = zest_tokenizer_decode(tokenizer, ids.data, ids.count, i, &back, &error);
+        if (status && status != ZEST_ERROR_FORMAT) __builtin_trap();
+        back.size = 0;
     }
     zest_ids_free(&ids);
     zest_buffer_free(&back);
