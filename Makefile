@@ -1,18 +1,21 @@
 # zest: `make deps demo` runs the demonstration, `make deps test` all tests, `make help` lists the rest.
 # Optional parts are auto (used when found), on (an error when missing) or off:  make CUDA=off
 
-goals := $(or $(MAKECMDGOALS),all)
-ifneq ($(and $(filter deps,$(goals)),$(filter-out deps,$(goals))),)
+# As many jobs at once as the machine has threads; -jN on the command line counts instead.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell n=$$(nproc 2>/dev/null || echo 1); [ $$n -lt 16 ] && echo $$n || echo 16)
+endif
 
-# `make deps demo`: first the packages, then everything else in a make of its own. That one starts when the compiler
-# and the libraries are installed; asked for here, before, they would be missing for the whole run.
-after_deps := $(filter-out deps,$(goals))
-.PHONY: deps after-deps $(after_deps)
-deps:
-	@sh tools/deps.sh
-after-deps: deps
-	+@$(MAKE) --no-print-directory $(after_deps)
-$(after_deps): after-deps
+# Of several goals each gets a make of its own, one after the other, deps first. So `make deps demo` asks for compiler
+# and libraries when they are installed, and `make clean all` does not build what is being removed.
+goals := $(or $(MAKECMDGOALS),all)
+steps := deps clean demo check test test-gpu asan fuzz bench install uninstall format format-check
+ifneq ($(and $(word 2,$(goals)),$(filter $(steps),$(goals))),)
+
+.PHONY: in-order $(goals)
+in-order:
+	+@for goal in $(filter deps,$(goals)) $(filter-out deps,$(goals)); do $(MAKE) --no-print-directory $$goal || exit; done
+$(goals): in-order
 	@:
 
 else
@@ -43,7 +46,7 @@ have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && $(PKG_CONFIG) --modver
 ifneq ($(filter-out deps clean help format format-check uninstall,$(goals)),)
 missing := $(if $(shell command -v $(firstword $(CC)) 2>/dev/null),,compiler:$(firstword $(CC))) \
            $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,$(PKG_CONFIG)) \
-           $(foreach p,$(PACKAGES) $(if $(filter test check asan asan-check test-gpu $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
+           $(foreach p,$(PACKAGES) $(if $(filter test check asan test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
 ifneq ($(strip $(missing)),)
 $(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first, it installs them)
 endif
@@ -109,7 +112,7 @@ CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cud
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all found deps demo test check asan fuzz bench install uninstall clean format format-check help lib
+.PHONY: all found deps demo test check test-gpu asan fuzz bench install uninstall clean format format-check help lib
 
 all: found zest lib
 lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
@@ -194,7 +197,7 @@ $(BUILD)/tests/test_progress: $(BUILD)/cli/progress.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
 	$(link) $(LIBS)
 
-$(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o $(BUILD)/link.flags
+$(BUILD)/tests/programs/%: $(BUILD)/tests/programs/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
 	$(link) $(LIBS)
 
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
@@ -213,20 +216,29 @@ deps:
 demo: all
 	@sh tools/demo.sh
 
-# Everything: the tests in every instruction set, the program's behaviour, then all of it again under the sanitizers.
-test: all check
-	@$(MAKE) --no-print-directory asan
+# Tests in tiers; tests/run.sh says what each has.
+TESTED := $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN)
+ASAN   := build/asan
+run_tests = BUILD=$(BUILD) ASAN=$(ASAN) ZEST=./zest TESTS="$(notdir $(TEST_BIN))" CC="$(CC)" CXX="$(CXX)" LIBS="$(LIBS)" sh tests/run.sh
 
-check: all $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN) $(CUDA_TESTS)
-	@BUILD=$(BUILD) ZEST=./zest CC="$(CC)" CXX="$(CXX)" LIBS="$(LIBS)" sh tests/run.sh
+check: all $(TESTED)
+	@$(run_tests) check
 
-asan:
-	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 CUDA=off asan-check \
+test: all $(TESTED) $(CUDA_TESTS) asan-build
+	@$(run_tests) test
+
+asan: asan-build
+	@$(run_tests) asan
+
+test-gpu: all $(TEST_BIN) $(CUDA_TESTS)
+	@$(if $(found_nvcc),,echo "make test-gpu needs nvcc: 'make deps' says where to get it" >&2; exit 1;) $(run_tests) gpu
+
+# A build of its own with AddressSanitizer and UndefinedBehaviorSanitizer.
+.PHONY: asan-build sanitized
+asan-build:
+	@$(MAKE) --no-print-directory BUILD=$(ASAN) OPT=-O1 CUDA=off sanitized \
 	    SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
-
-.PHONY: asan-check
-asan-check: $(BUILD)/zest $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN)
-	@BUILD=$(BUILD) ZEST=$(BUILD)/zest SANITIZED=1 sh tests/run.sh
+sanitized: $(BUILD)/zest $(TESTED)
 
 # libFuzzer on everything that reads bytes from outside: FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 30

@@ -2,7 +2,7 @@
 # it installed them. The Makefile builds a tiny tree here, and a stub of tools/deps.sh "installs" stubs of cc and
 # pkg-config. tools/fresh.sh does the same with a real system, as root. Then: a changed option leaves no stale object.
 set -eu
-work=$(mktemp -d /tmp/zest-first-XXXXXX)
+work=$(mktemp -d "${TMPDIR:-/tmp}"/zest-first-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 fail() {
     echo "FAILED: $*" >&2
@@ -86,4 +86,6 @@ ar t "$work/tree/build/libzest.a" | grep -q backward && fail "GRAD=off leaves an
 again CUDA=off CURL=off demo && says 3 || fail "CURL=off after CURL=auto"
 again CUDA=off CURL=off demo && says 3 || fail "the same again"
 grep -E '^  (CC|AR|LINK) ' "$work/log" && fail "nothing changed, and something was made again"
+again -j4 CUDA=off clean all || fail "make -j4 clean all: it builds what is being removed"
+[ -x "$work/tree/zest" ] || fail "make -j4 clean all leaves no program"
 exit 0

@@ -1,7 +1,7 @@
 # What `make install` leaves can be used: the header, both libraries, pkg-config, the manual page.
 set -eu
 CC=${CC:-cc}
-root=$(mktemp -d /tmp/zest-install-XXXXXX)
+root=$(mktemp -d "${TMPDIR:-/tmp}"/zest-install-XXXXXX)
 trap 'rm -rf "$root"' EXIT
 make --no-print-directory install DESTDIR="$root" PREFIX=/opt/zest >/dev/null
 at="$root/opt/zest"

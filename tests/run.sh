@@ -1,87 +1,170 @@
 #!/bin/sh
-# Runs all tests of one build and counts them. BUILD: its folder; ZEST: the program; SANITIZED: set for ASan builds.
+# Runs tests, several at a time, and counts them:  sh tests/run.sh check|test|asan|gpu   (make builds what they need)
+#   check  the test programs, the command line, the examples, the public header, the layers
+#   test   check; the kernels in every instruction set that this CPU has; the install; GRAD=off; asan; gpu where there is one
+#   asan   what check has, in the build with AddressSanitizer and UndefinedBehaviorSanitizer
+#   gpu    every test that uses a GPU, one at a time; without a GPU they fail
+# New tests are found by their names: tests/test_*.c, tests/*.sh, tests/cli/*.sh, examples/*.c, tests/cuda/*.cu.
+# BUILD, ASAN: folders of the two builds; ZEST: the program; TESTS: names of test programs; TEST_JOBS: how many at a time (default: the CPU's threads).
+# Each test's whole output is in BUILD/test.logs, how long it took in BUILD/test.times.
 set -u
-passed=0 failed=0 skipped=0
-export BUILD ZEST
-export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program sets it for itself: see cli/threads.h
-log="$BUILD/test.log"
-: >"$log"
+: "${BUILD:=build}" "${ASAN:=build/asan}" "${ZEST:=./zest}" "${TEST_JOBS:=$(nproc 2>/dev/null || echo 1)}"
+export BUILD ASAN ZEST
+logs="$BUILD/test.logs" times="$BUILD/test.times" queue="$BUILD/test.logs/queue"
 
-# a cmocka program: its own counts are added up
-program() { # label, command...
-    label=$1
-    shift
-    "$@" >"$BUILD/one.log" 2>&1
-    status=$?
-    cat "$BUILD/one.log" >>"$log"
-    p=$(grep -c '^\[       OK \]' "$BUILD/one.log")
-    s=$(grep '^\[  SKIPPED \] [^0-9]' "$BUILD/one.log" | sort -u | wc -l)
-    f=$(grep -c '^\[  FAILED  \] [a-z_0-9]*$' "$BUILD/one.log")
-    [ "$f" -gt 0 ] && f=$(grep '^\[  FAILED  \] [a-z_0-9]*$' "$BUILD/one.log" | sort -u | wc -l)
-    [ "$status" -ne 0 ] && [ "$f" -eq 0 ] && f=1
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-    if [ "$f" -eq 0 ]; then echo "ok    $label: $p tests"; else
-        echo "FAIL  $label (status $status)"
-        grep -vE '^\[( RUN      |       OK )\]' "$BUILD/one.log" | tail -n 40
-    fi
-}
+# ---- One test: its output in a log, its counts in a result file ----
 
-# a script: one test
-script() { # label, command...
-    label=$1
-    shift
-    if "$@" >"$BUILD/one.log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok    $label"
+now() { date +%s%N | cut -c 1-13; } # milliseconds
+
+# A cmocka program counts its tests itself; a script is one test; 77 says that it could not run here.
+count() { # kind, log, status: passed, failed, skipped
+    if [ "$1" = program ]; then
+        p=$(grep -c '^\[       OK \]' "$2")
+        s=$(grep '^\[  SKIPPED \] [^0-9]' "$2" | sort -u | wc -l)
+        f=$(grep '^\[  FAILED  \] [a-z_0-9]*$' "$2" | sort -u | wc -l)
+        if [ "$3" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+        echo "$p $f $s"
     else
-        failed=$((failed + 1))
-        echo "FAIL  $label"
-        tail -n 40 "$BUILD/one.log"
+        case $3 in 0) echo 1 0 0 ;; 77) echo 0 0 1 ;; *) echo 0 1 0 ;; esac
     fi
-    cat "$BUILD/one.log" >>"$log"
 }
 
-for test in "$BUILD"/tests/test_*; do
-    case "$test" in *.o | *.d) continue ;; esac
-    program "$(basename "$test")" "$test"
-done
-# the kernels once more with features switched off, one after the other
-for cpu in avx512bf16 avx512 avx2 plain; do
-    for test in noise tuner tuner_gradients update forward forward_device forward_attention forward_rows \
-        model model_lanes model_asked grad grad_bits grad_ops methods; do
-        [ -x "$BUILD/tests/test_$test" ] && [ -z "${SANITIZED:-}" ] &&
-            program "test_$test, ZEST_CPU=$cpu" env ZEST_CPU=$cpu "$BUILD/tests/test_$test"
+if [ "${1:-}" = --one ]; then # a line of the queue: kind, label, command
+    IFS='	' read -r kind label command <<LINE
+$(sed -n "$2p" "$queue")
+LINE
+    begun=$(now)
+    timeout --foreground 900 sh -c "$command" >"$logs/$2.log" 2>&1 </dev/null
+    status=$?
+    count "$kind" "$logs/$2.log" $status >"$logs/$2.result"
+    printf '%s\t%s\n' $(($(now) - begun)) "$label" >"$logs/$2.time"
+    echo "$2 $status"
+    exit 0
+fi
+
+# ---- All of them ----
+
+rm -rf "$logs"
+mkdir -p "$logs"
+: >"$queue"
+# What tests write goes to memory where that is possible: they call fsync, and disks are slow.
+shm=$(mktemp -d /dev/shm/zest-XXXXXX 2>/dev/null) || shm=""
+if [ -n "$shm" ] && [ "$(df -Pk "$shm" | awk 'NR == 2 { print $4 }')" -ge 1000000 ] &&
+    printf '#!/bin/sh\n' >"$shm/runs" && chmod +x "$shm/runs" && "$shm/runs" 2>/dev/null; then
+    export TMPDIR="$shm"
+fi
+trap 'rm -rf ${shm:+"$shm"}' EXIT
+trap 'exit 130' INT TERM HUP
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program sets it for itself: see cli/threads.h
+
+names() { # source files: their names without folder and ending
+    for source in "$@"; do basename "${source%.*}"; done
+}
+# GRAD=off leaves tests out: make says which there are.
+: "${TESTS:=$(names tests/test_*.c | tr '\n' ' ')}"
+
+add() { printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$queue"; } # kind, label, command
+
+add_tests() { # build folder, program, prefix of labels, assignments
+    for test in $TESTS; do add program "$3$test" "$4 $1/tests/$test"; done
+    for test in tests/cli/*.sh; do
+        case "$3$test" in
+        */lib.sh) continue ;;
+        # two that take minutes under the sanitizers; test_sweep, test_hessian, test_sharpness and train.sh run the same code
+        asan*/sweep.sh | asan*/sharpness.sh) continue ;;
+        esac
+        add script "$3$test" "$4 BUILD=$1 ZEST=$2 sh $test"
     done
-done
-for test in tests/cli/*.sh; do
-    case "$test" in */lib.sh) continue ;; esac
-    # two that take minutes under the sanitizers; what they run is sanitized by test_sweep, test_hessian, test_sharpness and train.sh
-    case "${SANITIZED:-}$test" in 1*/sweep.sh | 1*/sharpness.sh) continue ;; esac
-    script "$test" sh "$test"
-done
-for example in "$BUILD"/examples/*; do
-    case "$example" in *.o | *.d) continue ;; esac
-    script "examples/$(basename "$example")" "$example"
-done
-if [ -z "${SANITIZED:-}" ]; then
-    script "tests/first_call.sh" sh tests/first_call.sh
-    script "tests/header.sh" sh tests/header.sh
-    script "tests/one_file.sh" sh tests/one_file.sh
-    script "tests/layers.sh" sh tests/layers.sh
-    script "tests/forward_only.sh" sh tests/forward_only.sh
-    script "tests/readme.sh" sh tests/readme.sh
-    script "tests/install.sh" sh tests/install.sh
-    command -v python3 >/dev/null && script "tools/get_data.py" python3 tools/get_data.py --selftest
-    if [ -d "$BUILD/tests/cuda" ]; then
-        for test in "$BUILD"/tests/cuda/*; do
-            "$test" >"$BUILD/one.log" 2>&1
-            case $? in
-            0) passed=$((passed + 1)); echo "ok    cuda/$(basename "$test"): $(cat "$BUILD/one.log")" ;;
-            77) skipped=$((skipped + 1)); echo "skip  cuda/$(basename "$test"): no GPU here" ;;
-            *) failed=$((failed + 1)); echo "FAIL  cuda/$(basename "$test")"; cat "$BUILD/one.log" ;;
+    for example in $(names examples/*.c); do add script "$3examples/$example" "$4 $1/examples/$example"; done
+}
+add_check() {
+    add_tests "$BUILD" "$ZEST" "" ""
+    for test in tests/*.sh; do
+        case "$test" in */run.sh | */forward_only.sh | */install.sh) ;; *) add script "$test" "sh $test" ;; esac
+    done
+    if command -v python3 >/dev/null 2>&1; then add script tools/get_data.py "python3 tools/get_data.py --selftest"; fi
+}
+add_asan() { add_tests "$ASAN" "$ASAN/zest" "asan " "SANITIZED=1"; }
+
+# Tests that compute with the best instructions of this CPU, once more with each lesser set. (test_forward*, test_noise,
+# test_update and test_grad_ops go through all of them by themselves.)
+add_levels() {
+    for cpu in $("$BUILD/tests/programs/cpu_levels"); do
+        for test in tuner tuner_gradients model model_lanes model_asked grad grad_bits methods; do
+            case " $TESTS " in
+            *" test_$test "*) add program "test_$test, ZEST_CPU=$cpu" "ZEST_CPU=$cpu $BUILD/tests/test_$test" ;;
             esac
         done
+    done
+}
+
+add_gpu() {
+    for test in $TESTS; do
+        if grep -qE 'ZEST_DEVICE_CUDA|tests/device' "tests/$test.c"; then
+            add program "gpu $test" "ZEST_NEED_CUDA=1 $BUILD/tests/$test"
+        fi
+    done
+    for test in $(names tests/cuda/*.cu); do add script "gpu cuda/$test" "$BUILD/tests/cuda/$test"; done
+}
+
+# Those that took longest the last time start first, so that none of them runs alone at the end.
+first_the_slow() { # first and last line of the queue
+    sed -n "$1,$2p" "$queue" | awk -F '\t' -v at="$1" -v times="$times" '
+        BEGIN { while ((getline line <times) > 0) { split(line, f, "\t"); took[f[2]] = f[1] } }
+        { print ($2 in took ? took[$2] : $1 == "script" ? 5000 : 1000) "\t" at + NR - 1 }' | sort -k 1,1nr | cut -f 2
+}
+
+# Each test's line when it is done; of a failure its last lines, whole.
+show() {
+    while read -r id status; do
+        label=$(sed -n "$id{p;q}" "$queue" | cut -f 2)
+        read -r p f s <"$logs/$id.result"
+        if [ "$f" -gt 0 ]; then
+            echo "FAIL  $label (status $status), $logs/$id.log:"
+            grep -vE '^\[( RUN      |       OK )\]' "$logs/$id.log" | tail -n 40
+        elif [ "$p" -eq 0 ] && [ "$s" -gt 0 ]; then echo "skip  $label"
+        elif [ "$p" -gt 1 ]; then echo "ok    $label: $p tests"
+        else echo "ok    $label"; fi
+    done
+}
+run() { # first line of the queue, how many at a time
+    last=$(wc -l <"$queue")
+    [ "$1" -le "$last" ] || return 0
+    first_the_slow "$1" "$last" | xargs -P "$2" -n 1 sh "$0" --one | show
+}
+# Without a view of the GPU; one thread each, since there are as many tests at a time as threads.
+run_on_cpu() { (export CUDA_VISIBLE_DEVICES="" OMP_NUM_THREADS=1 && run 1 "$TEST_JOBS"); }
+
+case "${1:-}" in
+check) add_check && run_on_cpu ;;
+asan) add_asan && run_on_cpu ;;
+gpu) add_gpu && run 1 1 ;;
+test)
+    add_check
+    add_levels
+    for test in tests/forward_only.sh tests/install.sh; do add script "$test" "sh $test"; done
+    add_asan
+    run_on_cpu
+    if [ -x "$BUILD/tests/cuda/noise" ]; then
+        "$BUILD/tests/cuda/noise" >/dev/null 2>&1
+        if [ $? -eq 77 ]; then echo "skip  the tests of the GPU: there is none here"; else
+            before=$(wc -l <"$queue")
+            add_gpu
+            run $((before + 1)) 1
+        fi
     fi
-fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    ;;
+*) echo "usage: sh tests/run.sh check|test|asan|gpu" >&2; exit 2 ;;
+esac
+
+# ---- The end ----
+
+for id in $(seq "$(wc -l <"$queue")"); do
+    # a test that left no result was killed with its worker
+    if [ ! -s "$logs/$id.result" ]; then echo "0 1 0" >"$logs/$id.result"; fi
+    read -r p f s <"$logs/$id.result"
+    if [ "$f" -gt 0 ]; then printf 'failed: %s\n' "$(sed -n "$id{p;q}" "$queue" | cut -f 2)"; fi
+done
+{ cat "$logs"/*.time "$times" 2>/dev/null | awk -F '\t' '!seen[$2]++' >"$times.new"; } && mv "$times.new" "$times"
+cat "$logs"/*.result | awk '{ p += $1; f += $2; s += $3 }
+    END { printf "%d passed, %d failed, %d skipped\n", p, f, s; exit !(f == 0 && p > 0) }'

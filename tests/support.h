@@ -30,7 +30,7 @@ double test_uniform_cdf(double x);
 char *test_folder(char room[64]);
 void test_remove(const char *folder);
 
-/* What may lie beside the repository, in the folder ZEST_SHARED, else in ../shared; NULL: it is not there. */
+/* A file of real models and data, which are no part of the repository: in the folder ZEST_SHARED. NULL: not there. */
 const char *test_shared(const char *name, char room[512]);
 
 size_t test_file_size(const char *path);

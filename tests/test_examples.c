@@ -1,6 +1,5 @@
-/* Rows as tokens: published encodings, what is refused. What is cut is in test_examples_cut.c. ZEST_SHARED
- * (default ../shared) is where RoBERTa's vocabulary may lie; what needs it is left out when it is not there.
- */
+/* Rows as tokens: published encodings, what is refused. What is cut is in test_examples_cut.c. The environment
+ * variable ZEST_SHARED names a folder with RoBERTa's vocabulary; what needs it is left out without. */
 #include "tests/examples.h"
 
 #define COUNT(...) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))

@@ -1,8 +1,7 @@
 /* Tokenizers against the answers of Hugging Face tokenizers.
  *
  * ZEST_TOKENIZER_ANSWERS=FOLDER also compares with the many answers of `tools/make_tokenizer_goldens.py large
- * FOLDER`; ZEST_SHARED (default ../shared) is where models may lie. Both are left out when they are not
- * there. */
+ * FOLDER`; ZEST_SHARED=FOLDER compares with the models in there. Without the variables both are left out. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

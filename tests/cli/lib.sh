@@ -1,6 +1,6 @@
 # What the tests of the program share. A test is a shell script; fail ends it.
 set -u
-work=$(mktemp -d /tmp/zest-cli-XXXXXX)
+work=$(mktemp -d "${TMPDIR:-/tmp}"/zest-cli-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 
 fail() {

@@ -1,6 +1,6 @@
 # zest info, generate and score on models: the tiny ones of the tests, and the real ones where they are.
 . tests/cli/lib.sh
-shared=${ZEST_SHARED:-../shared}
+shared=${ZEST_SHARED:-/nonexistent}
 
 for model in roberta bert opt opt-350m gpt2 llama qwen2 llama.gguf; do
     run 0 info "tests/data/models/$model" --json
