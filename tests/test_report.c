@@ -261,7 +261,7 @@ static void the_page_begins_with_the_conclusion(void **state) {
     assert_non_null(strstr(svg, ">MeZO</text>"));
     assert_non_null(strstr(svg, ">ZEST-N</text>"));
     for (int series = 1; series <= 2; series++) {
-        char own[40], grey[40];
+        char own[64], grey[64];
         snprintf(own, sizeof own, "class=\"s%d g%d\" stroke-width=\"2.2\"", series, series);
         snprintf(grey, sizeof grey, "class=\"s8 g%d\"", series);
         assert_int_equal(occurrences(svg, own), 2);  /* the mean over seeds; and the legend */
