@@ -177,7 +177,9 @@ static zest_status stored_options(const places *p, const zest_options *given, ze
     zest_buffer text = {0};
     zest_options_init(out);
     zest_status status = zest_file_read(p->options, 1 << 20, &text, error);
-    if (!status) status = zest_options_preset(out, text.data ? text.data : "", error);
+    if (!status)
+        status = zest_options_set_all(out, ZEST_FOR_MINIMIZE, text.data ? text.data : "", p->options, error);
+    memset(out->given, 0, sizeof out->given); /* of this command line nothing yet */
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
         if (zest_options_given(given, (zest_option_id)id))
             status = zest_options_set_id(out, (zest_option_id)id,

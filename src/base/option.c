@@ -188,7 +188,7 @@ zest_status zest_options_set_id(zest_options *options, zest_option_id id, const 
                                 zest_error *error) {
     const zest_option_row *row = &table[id];
     value v;
-    if (strchr(text, '\n'))
+    if (strchr(text, '\n') && row->users & ZEST_FOR_KEPT) /* options files have a line for each */
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: a value cannot hold a line break",
                               row->name);
     if (!parse(row, text, &v) || !in_range(row, v.number)) return refuse(options, id, text, error);

@@ -36,6 +36,8 @@ enum {
 /* those that train a model, and all that follow a schedule */
 #define ZEST_FOR_TRAINING (ZEST_FOR_TRAIN | ZEST_FOR_PRETRAIN)
 #define ZEST_FOR_STEPS (ZEST_FOR_RUNS | ZEST_FOR_PRETRAIN)
+/* those whose options are kept in a file */
+#define ZEST_FOR_KEPT (ZEST_FOR_STEPS | ZEST_FOR_SWEEP)
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that know language models */
@@ -136,7 +138,9 @@ enum {
   X(SPLIT, "split", 0, CHOICE, "test", CHOICES("train|dev|test"), "NAME", "Data",                                      \
     ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS, "the examples to answer or to measure on")                  \
   X(INPUT, "input", 'i', TEXT, "", NONE, "FILE", "Data", ZEST_FOR_PREDICT,                                             \
-    "rows of your own to answer instead, in the format of the task's files; they need no label")                       \
+    "rows of your own to answer, which need no label; - for standard input")                                           \
+  X(INPUT_FORMAT, "input-format", 0, CHOICE, "auto", CHOICES("auto|lines|tsv|csv|jsonl"), "NAME", "Data",              \
+    ZEST_FOR_PREDICT, "format of the input; auto: by the file's ending or its first line; lines: each is a text")      \
   X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,          \
     "train (sharpness: perturb) the tensors whose names match; several patterns with commas, * for any characters")    \
   X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,                  \
@@ -175,7 +179,7 @@ enum {
     "share of the documents that is not trained on, for the loss that is reported")                                    \
   X(PROMPT, "prompt", 'p', TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE,                                         \
     "what to continue; without it every line of standard input is a prompt")                                           \
-  X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE | ZEST_FOR_TOKENIZE,                              \
+  X(TEXT, "text", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_SCORE | ZEST_FOR_TOKENIZE | ZEST_FOR_PREDICT,           \
     "the text to work on; without it every line of standard input is a text")                                          \
   X(IDS, "ids", 0, FLAG, "no", NONE, "", "Model", ZEST_FOR_TOKENIZE,                                                   \
     "print the ids alone, a text a line")                                                                              \
@@ -272,6 +276,8 @@ enum {
     "starting point: one number for all elements, or a file of numbers in text")                                       \
   X(FORMAT, "format", 0, CHOICE, "text", CHOICES("text|f64|f32"), "NAME", "Objective", ZEST_FOR_MINIMIZE,              \
     "how points are sent: a line of decimal numbers, or raw little-endian doubles or floats")                          \
+  X(ANSWER_FORMAT, "format", 0, CHOICE, "jsonl", CHOICES("jsonl|tsv"), "NAME", "Running", ZEST_FOR_PREDICT,            \
+    "format of the answers: a JSON object a line, or a table with a header")                                           \
   X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_SWEEP,              \
     "copies of the program, or runs of a sweep, that work side by side; results do not depend on it")                  \
   X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE,                          \

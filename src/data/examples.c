@@ -207,10 +207,11 @@ static zest_status make_room(const zest_examples_maker *maker, const zest_exampl
     e->text_starts = calloc(count + 1, sizeof *e->text_starts);
     e->answers = malloc((count + 1) * sizeof *e->answers);
     e->row = malloc((count + 1) * sizeof *e->row);
+    e->truncated = malloc(count + 1);
     if (kind == ZEST_TASK_TEXT) e->gold = calloc(count + 1, sizeof *e->gold);
     if (kind == ZEST_TASK_TEXT) e->prompts = calloc(count + 1, sizeof *e->prompts);
     if (kind == ZEST_TASK_CHOICE) e->right = calloc(count + 1, sizeof *e->right);
-    if (!e->tokens || !e->texts || !e->text_starts || !e->answers || !e->row ||
+    if (!e->tokens || !e->texts || !e->text_starts || !e->answers || !e->row || !e->truncated ||
         (kind == ZEST_TASK_TEXT && (!e->gold || !e->prompts)) || (kind == ZEST_TASK_CHOICE && !e->right))
         return zest_error_memory(error, "examples", e->token_count * sizeof *e->tokens);
     return ZEST_OK;
@@ -242,6 +243,7 @@ static zest_status put_together(const zest_examples_maker *maker, zest_examples_
         e->answers[i] = one->answer;
         e->row[i] = maker->split->rows[i];
         e->cut += one->cut;
+        e->truncated[i] = one->cut > 0;
         if (e->prompts) e->prompts[i] = one->prompt, e->prompts[i].first += first;
         if (e->gold) e->gold[i] = one->gold, one->gold = NULL;
         if (e->right) e->right[i] = one->right, one->right = NULL;
@@ -279,7 +281,8 @@ zest_status zest_examples_make_with(const zest_task *task, const zest_rows *rows
                                  .split = split,
                                  .tokenizer = tokenizer,
                                  .model = model,
-                                 .masked = !model->causal};
+                                 .masked = !model->causal,
+                                 .unlabelled = options && options->unlabelled};
     *examples = (zest_examples){0};
     zest_examples_made *made = calloc(split->count + 1, sizeof *made);
     zest_status status = made ? prepare(&maker, options, examples, error)
@@ -317,5 +320,6 @@ void zest_examples_free(zest_examples *e) {
     free(e->text_starts);
     free(e->answers);
     free(e->row);
+    free(e->truncated);
     *e = (zest_examples){0};
 }

@@ -30,14 +30,16 @@ typedef struct {
     size_t count;
     uint32_t words[ZEST_TASK_CLASSES_MOST]; /* masked: the token of each class's word */
     size_t word_count;
-    size_t max_tokens; /* TEXT: new tokens at most */
-    size_t cut;        /* texts that were too long and were shortened */
+    size_t max_tokens;        /* TEXT: new tokens at most */
+    size_t cut;               /* texts that were too long and were shortened */
+    unsigned char *truncated; /* of each example: was one of its texts shortened? */
 } zest_examples;
 
 /* NULL or {0}: what suits the tokenizer. */
 typedef struct {
     int start_given; /* causal texts begin with `start` instead of what the tokenizer puts there */
     int32_t start;   /* a token; -1: none. OPT's tokenizer puts 2, MeZO used 0 */
+    int unlabelled;  /* rows are only to be answered: a label that is missing or unknown does not matter */
 } zest_examples_options;
 
 /* Encodes the rows of a split. Checks that each label word is one token (masked) and says what to do

@@ -27,6 +27,7 @@ zest_status zest_examples_find_fields(zest_examples_maker *maker, zest_error *er
     if (task->kind == ZEST_TASK_CLASSES) return ZEST_OK;
     zest_status status =
         find_field(maker, task->label ? task->label : "label", "label", &maker->label, error);
+    if (status && maker->unlabelled) status = ZEST_OK;
     if (status || task->kind != ZEST_TASK_CHOICE) return status;
     const char *at = task->options ? task->options : "options";
     while (!status) {
@@ -101,9 +102,10 @@ static zest_status option_of(const zest_examples_maker *maker, size_t row, const
 
 static zest_status find_right(const zest_examples_maker *maker, size_t row, zest_examples_scratch *s,
                               zest_examples_made *made, zest_error *error) {
-    size_t count;
-    const char *const *labels = zest_rows_get(maker->rows, row, maker->label, &count);
-    if (!count)
+    size_t count = 0;
+    const char *const *labels =
+        maker->label >= 0 ? zest_rows_get(maker->rows, row, maker->label, &count) : NULL;
+    if (!count && !maker->unlabelled)
         return zest_examples_refuse(maker, row, error, "the row has no label; give it one or take it out");
     made->right = calloc(count + 1, sizeof *made->right);
     if (!made->right) return zest_error_memory(error, "labels", count * sizeof *made->right);
@@ -111,7 +113,11 @@ static zest_status find_right(const zest_examples_maker *maker, size_t row, zest
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < count && !status; i++)
         status = option_of(maker, row, labels[i], s, &made->right[i + 1], error);
-    made->answer = made->right[1];
+    if (status && status != ZEST_ERROR_MEMORY && maker->unlabelled) {
+        made->right[0] = 0; /* none is known to be right */
+        status = ZEST_OK;
+    }
+    made->answer = made->right[0] ? made->right[1] : 0;
     return status;
 }
 
@@ -120,10 +126,13 @@ static zest_status find_right(const zest_examples_maker *maker, size_t row, zest
 /* The right texts in one block of memory: pointers, then characters. */
 static zest_status copy_gold(const zest_examples_maker *maker, size_t row, zest_examples_made *made,
                              zest_error *error) {
-    size_t count, bytes = 0;
-    const char *const *texts = zest_rows_get(maker->rows, row, maker->label, &count);
-    if (!count)
+    static const char *const nothing[] = {""};
+    size_t count = 0, bytes = 0;
+    const char *const *texts =
+        maker->label >= 0 ? zest_rows_get(maker->rows, row, maker->label, &count) : NULL;
+    if (!count && !maker->unlabelled)
         return zest_examples_refuse(maker, row, error, "the row has no answer; give it one or take it out");
+    if (!count) texts = nothing, count = 1;
     for (size_t i = 0; i < count; i++) bytes += strlen(texts[i]) + 1;
     made->gold = malloc((count + 1) * sizeof *made->gold + bytes);
     if (!made->gold) return zest_error_memory(error, "answers", bytes);

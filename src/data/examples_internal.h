@@ -22,6 +22,7 @@ typedef struct {
     size_t limit;             /* tokens of the longest text */
     size_t max_tokens;        /* TEXT */
     int label;                /* field, or -1 */
+    int unlabelled;           /* zest_examples_options */
     int option_fields[ZEST_EXAMPLES_OPTION_FIELDS];
     size_t option_field_count;
 } zest_examples_maker;

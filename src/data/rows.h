@@ -26,12 +26,13 @@ typedef enum {
 /* How to read a file. */
 typedef struct {
     zest_rows_format format;
-    int header;         /* TSV, CSV: the first line names the columns */
-    const char *fields; /* "sentence=0 label=1": names for columns, counted from 0, -1 the last, or named as
-                         * in the header; for JSONL "answer=target.text": a path of keys; a name alone stands
-                         * for itself; NULL: the names in the file */
-    int skip_short;     /* TSV, CSV: leave out rows with too few columns (QQP has some); else an error */
-    int all_answers;    /* DROP: validated_answers instead of answer */
+    int header;           /* TSV, CSV: the first line names the columns */
+    const char *fields;   /* "sentence=0 label=1": names for columns, counted from 0, -1 the last, or named as
+                           * in the header; for JSONL "answer=target.text": a path of keys; a name alone stands
+                           * for itself; NULL: the names in the file */
+    int skip_short;       /* TSV, CSV: leave out rows with too few columns (QQP has some); else an error */
+    int all_answers;      /* DROP: validated_answers instead of answer */
+    const char *optional; /* JSONL: a field that rows may lack, which then holds no text; or NULL */
 } zest_rows_layout;
 
 typedef struct {

@@ -162,7 +162,8 @@ static zest_status take_row(zest_rows_builder *b, const json_t *object, size_t l
     const zest_rows_picks *picks = b->picks;
     zest_rows_begin(b, line);
     for (size_t i = 0; i < picks->count; i++) {
-        if (!add_texts(b, object, picks->picks[i].from))
+        int optional = b->layout->optional && !strcmp(picks->picks[i].name, b->layout->optional);
+        if (!add_texts(b, object, picks->picks[i].from) && !optional)
             return zest_rows_refuse(b, line, "has no text \"%.60s\"%s", picks->picks[i].from,
                                     b->layout->fields ? "; is the name right, and in every row?"
                                                       : ", which the first row has; name the fields you "

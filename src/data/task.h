@@ -77,6 +77,17 @@ typedef enum { ZEST_PART_TRAIN, ZEST_PART_DEV, ZEST_PART_TEST } zest_task_part;
 zest_status zest_task_read(const zest_task *task, const char *data, int causal, zest_task_part part,
                            zest_rows *rows, zest_error *error);
 
+/* The columns that a model of this kind reads of a row, each once: those of the template and the options, but
+ * not the label. Free it whatever this says. */
+typedef struct {
+    char **names;
+    size_t count;
+} zest_task_columns;
+
+zest_status zest_task_columns_find(const zest_task *task, int causal, zest_task_columns *columns,
+                                   zest_error *error);
+void zest_task_columns_free(zest_task_columns *columns);
+
 /* Is this part in a file of its own? */
 int zest_task_has_part(const zest_task *task, zest_task_part part);
 

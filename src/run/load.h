@@ -64,10 +64,17 @@ extern const char *const zest_load_part_names[3]; /* "train", "dev", "test" */
 
 zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            unsigned parts, zest_error *error);
-/* The rows of a file in the task's format, which need no label. *labelled tells whether they have one. */
-zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_options *options,
-                           const zest_loaded *loaded, zest_rows *rows, zest_examples *examples, int *labelled,
+/* The task alone, without data. */
+zest_status zest_load_task(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            zest_error *error);
+/* All of the caller's rows as examples, to be answered: they need no label. */
+zest_status zest_load_examples(const zest_loaded_data *data, const zest_options *options,
+                               const zest_loaded *loaded, const zest_rows *rows, zest_examples *examples,
+                               zest_error *error);
+/* The rows of the file that a part's examples come from, which `row` of an example counts. */
+zest_status zest_load_part_rows(const zest_loaded_data *data, const zest_options *options,
+                                const zest_loaded *loaded, zest_task_part part, zest_rows *rows,
+                                zest_error *error);
 void zest_load_free_data(zest_loaded_data *data);
 
 #endif

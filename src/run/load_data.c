@@ -130,41 +130,49 @@ zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, 
     return status;
 }
 
-/* Every row, in order, with its label where there is one. */
-static zest_status split_all(const zest_task *task, const zest_rows *rows, int labelled, zest_split *split,
+zest_status zest_load_task(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
+                           zest_error *error) {
+    return open_task(data, options, loaded, error);
+}
+
+/* Every row, in order. A class that is not known is 0: nobody asks for it. */
+static zest_status split_all(const zest_task *task, const zest_rows *rows, zest_split *split,
                              zest_error *error) {
     *split = (zest_split){.rows = malloc((rows->count + 1) * sizeof *split->rows),
                           .answers = calloc(rows->count + 1, sizeof *split->answers),
                           .count = rows->count};
     if (!split->rows || !split->answers)
         return zest_error_memory(error, rows->path, rows->count * sizeof *split->rows);
-    zest_status status = ZEST_OK;
-    for (size_t i = 0; i < rows->count && !status; i++) {
+    int labelled = task->kind == ZEST_TASK_CLASSES && task->label && zest_rows_field(rows, task->label) >= 0;
+    for (size_t i = 0; i < rows->count; i++) {
         split->rows[i] = (uint32_t)i;
-        if (labelled && task->kind == ZEST_TASK_CLASSES)
-            status = zest_task_class_of(task, rows, i, &split->answers[i], error);
+        if (labelled && zest_task_class_of(task, rows, i, &split->answers[i], NULL)) split->answers[i] = 0;
     }
+    return ZEST_OK;
+}
+
+zest_status zest_load_examples(const zest_loaded_data *data, const zest_options *options,
+                               const zest_loaded *loaded, const zest_rows *rows, zest_examples *examples,
+                               zest_error *error) {
+    zest_split split = {0};
+    zest_examples_options form = {0};
+    *examples = (zest_examples){0};
+    zest_status status = read_form(options, &form, error);
+    form.unlabelled = 1;
+    if (!status) status = split_all(&data->task, rows, &split, error);
+    if (!status)
+        status = zest_examples_make_with(&data->task, rows, &split, loaded->tokenizer, &loaded->model->is,
+                                         &form, examples, error);
+    zest_split_free(&split);
     return status;
 }
 
-zest_status zest_load_rows(zest_loaded_data *data, const char *path, const zest_options *options,
-                           const zest_loaded *loaded, zest_rows *rows, zest_examples *examples, int *labelled,
-                           zest_error *error) {
-    zest_split split = {0};
-    zest_examples_options form;
-    *rows = (zest_rows){0};
-    *examples = (zest_examples){0};
-    zest_status status = open_task(data, options, loaded, error);
-    if (!status) status = read_form(options, &form, error);
-    if (!status) status = zest_rows_read(path, &data->task.sources[0].layout, rows, error);
-    if (status) return status;
-    *labelled = zest_rows_field(rows, data->task.label) >= 0;
-    status = split_all(&data->task, rows, *labelled, &split, error);
-    if (!status)
-        status = zest_examples_make(&data->task, rows, &split, loaded->tokenizer, &loaded->model->is,
-                                    examples, error);
-    zest_split_free(&split);
-    return status;
+zest_status zest_load_part_rows(const zest_loaded_data *data, const zest_options *options,
+                                const zest_loaded *loaded, zest_task_part part, zest_rows *rows,
+                                zest_error *error) {
+    if (!zest_task_has_part(&data->task, part)) part = ZEST_PART_TRAIN; /* dev rows are drawn from it */
+    return zest_task_read(&data->task, zest_options_text(options, ZEST_OPTION_DATA), loaded->model->is.causal,
+                          part, rows, error);
 }
 
 void zest_load_free_data(zest_loaded_data *data) {

@@ -136,7 +136,8 @@ zest_status zest_sweep_results_read(zest_sweep_plan *plan, const char *folder, z
 
 static int is_right(const char *line, size_t length, unsigned char *right) {
     json_t *object = json_loadb(line, length, 0, NULL);
-    const json_t *answer = json_object_get(object, "answer"), *label = json_object_get(object, "label");
+    const json_t *answer = json_object_get(object, "prediction"), *label = json_object_get(object, "label");
+    if (!answer) answer = json_object_get(object, "answer"); /* as version 0.1 called it */
     int known = answer && label;
     if (known) *right = (unsigned char)json_equal(answer, label);
     json_decref(object);

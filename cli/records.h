@@ -1,0 +1,45 @@
+/* Rows of the user's own, to be answered: a file, standard input or one text, cut into records. Each record
+ * can be parsed by itself, so that a bad one does not spoil the others. */
+#ifndef ZEST_CLI_RECORDS_H
+#define ZEST_CLI_RECORDS_H
+
+#include "base/option.h"
+#include "data/task.h"
+
+typedef struct {
+    size_t start, size; /* bytes */
+    size_t line;        /* in the input, from 1 */
+} zest_records_item;
+
+typedef struct {
+    char *name; /* for messages: the file, or "standard input" */
+    zest_buffer bytes;
+    zest_records_item header; /* of a table whose first line names the columns; size 0: none */
+    zest_records_item *list;
+    size_t count;
+    zest_rows_layout layout; /* how a record is parsed */
+    char *fields;            /* of the layout, where it has fields of its own */
+    const char *column;      /* every line is a text: the column that it is; else NULL */
+} zest_records;
+
+/* What to read: --text, --input or standard input, by the options. How: --input-format, or else
+ *   - a file's ending, .jsonl, .csv or .tsv;
+ *   - JSON lines when the first character is {;
+ *   - a table when the first line names the columns that the task reads, with tabs or commas between them;
+ *   - a table as the task's own files are, when the line has its separator and is no text;
+ *   - else, for a task with one column, every line is a text.
+ * Tables and objects whose columns have the task's names are read by these names, with or without a label.
+ * Free it whatever this says. */
+zest_status zest_records_read(zest_records *records, const zest_task *task, const zest_task_columns *columns,
+                              const zest_options *options, zest_error *error);
+void zest_records_free(zest_records *records);
+
+/* Parses records first .. end-1. Row r comes from record first + zest_records_of(records, rows, r) when
+ * records have one line each. */
+zest_status zest_records_parse(const zest_records *records, size_t first, size_t end, zest_rows *rows,
+                               zest_error *error);
+/* Has each record one line and one row? Then row r is record first + r, and its text may be shown as it is.
+ */
+int zest_records_are_objects(const zest_records *records);
+
+#endif
