@@ -43,8 +43,8 @@ void zest_metrics_print_short(const zest_metrics *m, FILE *out) {
 
 json_t *zest_metrics_json(const zest_metrics *m) {
     named all[NAMED];
+    if (!m->n) return json_null();
     json_t *object = json_pack("{s:I}", "n", (json_int_t)m->n);
-    if (!m->n) return object;
     name_all(m, all);
     for (size_t i = 0; i < NAMED; i++)
         if (!isnan(all[i].value)) zest_output_set(&object, all[i].name, zest_output_real(all[i].value));

@@ -11,7 +11,7 @@
 void zest_metrics_print(const char *part, const char *metric, const zest_metrics *m, FILE *out);
 /* "dev loss 0.4012  accuracy 0.8257" */
 void zest_metrics_print_short(const zest_metrics *m, FILE *out);
-/* {"n":872,"loss":..,"accuracy":..}: what was computed. */
+/* {"n":872,"loss":..,"accuracy":..}: what was computed; null when there were no examples. */
 json_t *zest_metrics_json(const zest_metrics *m);
 
 #endif

@@ -154,7 +154,7 @@ static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
     zest_error error = {0};
     if (zest_sweep_result_read(run, p->jobs->folder, &error))
         fail_run(run, strdup(error.message));
-    else if (status && !stop)
+    else if (status && !stop && run->state != ZEST_SWEEP_FINISHED) /* a run that diverged has a result, too */
         fail_run(run, why(status, log));
     else if (run->state != ZEST_SWEEP_FINISHED && !stop)
         fail_run(run, strdup("it was stopped from outside; go on with --resume"));

@@ -106,6 +106,20 @@ static int report(const zest_trainer_result *r, const char *folder) {
     return ZEST_EXIT_OK;
 }
 
+/* Why a run with an exploding loss was stopped, and what to do. */
+static int report_divergence(const zest_trainer_result *r, const char *folder) {
+    char now[32] = "not finite";
+    if (isfinite(r->divergence.latest)) snprintf(now, sizeof now, "%.4g", r->divergence.latest);
+    zest_output_note("the training loss diverged: %d steps in a row above %.4g (it began at %.4g and is %s "
+                     "now); try a smaller --lr or --rho",
+                     ZEST_DIVERGENCE_STEPS, zest_divergence_limit(&r->divergence), r->divergence.first, now);
+    if (*folder && r->dev.n)
+        zest_output_note("the best weights, of step %llu, are in %s/best; to go on regardless: zest train "
+                         "--resume %s --on-divergence continue",
+                         (unsigned long long)r->best_step, folder, folder);
+    return ZEST_EXIT_FAILURE;
+}
+
 int zest_training_run(const zest_options *given) {
     const char *resume = zest_options_text(given, ZEST_OPTION_RESUME);
     zest_error error = {0};
@@ -134,6 +148,7 @@ int zest_training_run(const zest_options *given) {
     } else {
         if (result.cut) zest_output_note("%zu texts were too long and were shortened", result.cut);
         code = json ? report_json(&result, folder) : report(&result, folder);
+        if (!code && result.reason == ZEST_TRAINED_DIVERGED) code = report_divergence(&result, folder);
     }
     zest_options_free(&options);
     zest_ctx_free(ctx);

@@ -68,14 +68,76 @@ static void a_run_keeps_everything(void **state) {
     assert_int_equal(log.eval_count, 5); /* 0, 3, 6, 9, 10 */
     assert_non_null(log.end);
     assert_int_equal(log.end->best_step, result.best_step);
-    /* the best is the best: no evaluation is better, and no earlier one as good */
-    double best = -1;
-    uint64_t step = 99;
-    for (size_t i = 0; i < log.eval_count; i++)
-        if (log.evals[i].accuracy > best) best = log.evals[i].accuracy, step = log.evals[i].step;
-    assert_int_equal(step, result.best_step);
-    assert_true(best == result.dev.accuracy);
     zest_log_free(&log);
+}
+
+/* The step that is best by the log: the first with the highest accuracy and, of these, the lowest loss. *ties
+ * counts evaluations that are as accurate as the best one before them, with a lower loss. */
+static uint64_t best_by_log(const char *run, size_t *ties) {
+    zest_log log;
+    uint64_t best = 0, flagged = 0;
+    double accuracy = -1, loss = 0;
+    assert_fine(zest_log_read(training_path(run, "log.jsonl"), &log, error));
+    *ties = 0;
+    for (size_t i = 0; i < log.eval_count; i++) {
+        const zest_log_eval *e = &log.evals[i];
+        int equal = e->accuracy == accuracy && e->loss < loss;
+        *ties += (size_t)equal;
+        if (e->accuracy > accuracy || equal) best = e->step, accuracy = e->accuracy, loss = e->loss;
+        if (e->best) flagged = e->step;
+    }
+    assert_int_equal(flagged, best);
+    zest_log_free(&log);
+    return best;
+}
+
+static void of_equal_values_the_lower_loss_is_best(void **state) {
+    (void)state;
+    zest_trainer_result whole, first, rest;
+    size_t ties;
+    const char *options = BASE "shots=4 dev-size=0 lr=1e-4 steps=24 eval-every=2";
+    assert_fine(train(options, in_place("whole"), 0, &whole, error));
+    assert_int_equal(best_by_log(in_place("whole"), &ties), whole.best_step);
+    assert_true(ties > 0); /* or the test would say nothing */
+    uint64_t step, print;
+    assert_true(zest_checkpoint_read(in_place("whole/best"), &step, &print));
+    assert_int_equal(step, whole.best_step);
+    assert_fine(train(options, in_place("cut"), 13, &first, error));
+    assert_fine(training_resume(in_place("cut"), "", &rest, error));
+    same_run(in_place("whole"), in_place("cut"));
+    same_result(&whole, &rest);
+}
+
+/* A rate that is far too large: the run ends, with the best weights, and a resumed one ends at the same step.
+ * Without the guard it would go on. */
+static void a_loss_that_explodes_ends_the_run(void **state) {
+    (void)state;
+    static const char *const methods[] = {"method=zest-n lr=100", "method=sgd lr=100"};
+    for (int m = 0; m < 2; m++) {
+        char options[400];
+        zest_trainer_result whole, first, rest;
+        snprintf(options, sizeof options, BASE "steps=40 save-every=1 %s", methods[m]);
+        const char *run = in_place(m ? "first" : "zeroth"), *cut = in_place(m ? "first-cut" : "zeroth-cut");
+        assert_fine(train(options, run, 0, &whole, error));
+        assert_int_equal(whole.reason, ZEST_TRAINED_DIVERGED);
+        assert_true(whole.step >= ZEST_DIVERGENCE_STEPS && whole.step < 30);
+        assert_true(zest_divergence_limit(&whole.divergence) >= 10 * whole.divergence.first);
+        assert_true(training_exists(training_path(run, "best/model.safetensors")));
+        assert_true(training_exists(training_path(run, "result.json")));
+        assert_true(whole.dev.accuracy >= whole.start.accuracy); /* of the best weights, not of the last */
+        assert_fine(train(options, cut, 5, &first, error));
+        assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
+        assert_fine(training_resume(cut, "", &rest, error));
+        assert_int_equal(rest.reason, ZEST_TRAINED_DIVERGED);
+        same_result(&whole, &rest);
+        assert_fine(training_resume(run, "", &rest, error)); /* and stays ended */
+        assert_int_equal(rest.reason, ZEST_TRAINED_DIVERGED);
+        assert_int_equal(rest.step, whole.step);
+        if (m) continue; /* by now its losses are not even finite, which ends it in any case */
+        assert_fine(training_resume(run, "on-divergence=continue", &rest, error));
+        assert_int_equal(rest.reason, ZEST_TRAINED_STEPS);
+        assert_int_equal(rest.step, 40);
+    }
 }
 
 static void threads_and_live_pairs_change_nothing(void **state) {
@@ -302,6 +364,8 @@ static void a_run_learns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_PLACE(a_run_keeps_everything),
+        IN_PLACE(of_equal_values_the_lower_loss_is_best),
+        IN_PLACE(a_loss_that_explodes_ends_the_run),
         IN_PLACE(threads_and_live_pairs_change_nothing),
         IN_PLACE(an_interrupted_run_goes_on_as_if_nothing_happened),
         IN_PLACE(a_kill_loses_the_step_in_flight_at_most),

@@ -103,6 +103,10 @@ enum {
     "the mean loss of the perturbed points of every step")                                                             \
   X(MAX_BAD, "max-bad-steps", 0, COUNT, "20", AT_LEAST(1), "STEPS", "Stopping", ZEST_FOR_STEPS,                        \
     "give up after this many steps in a row without one finite pair of losses")                                        \
+  X(ON_DIVERGENCE, "on-divergence", 0, CHOICE, "stop", CHOICES("stop|continue"), "NAME", "Stopping",                   \
+    ZEST_FOR_TRAINING,                                                                                                 \
+    "when the loss stays above ten times that of the first step (and 10 more than it) for 10 steps: stop the run, "    \
+    "or go on")                                                                                                        \
   X(EPOCHS, "epochs", 0, COUNT, "0", AT_LEAST(0), "COUNT", "Stopping", ZEST_FOR_TRAIN,                                 \
     "passes over the training examples, instead of --steps; 0 for --steps. When neither is given, masked models "      \
     "take 700 with 512 shots of a task by name, and 200 with a method that takes gradients")                           \

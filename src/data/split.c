@@ -29,6 +29,16 @@ void zest_split_free(zest_split *split) {
     *split = (zest_split){0};
 }
 
+/* A row that was drawn has a label that the task does not know: names the first such row of the file, where a
+ * person begins to look, whatever the order of the draw. */
+static zest_status refuse_first(const zest_task *task, const zest_rows *rows, zest_error *error) {
+    zest_status status = ZEST_OK;
+    uint32_t ignored;
+    for (size_t row = 0; row < rows->count && !status; row++)
+        status = zest_task_class_of(task, rows, row, &ignored, error);
+    return status;
+}
+
 /* The classes of the split's rows, where the task has classes. */
 static zest_status add_answers(const zest_task *task, const zest_rows *rows, zest_split *split,
                                zest_error *error) {
@@ -37,7 +47,8 @@ static zest_status add_answers(const zest_task *task, const zest_rows *rows, zes
     if (!split->answers) return zest_error_memory(error, "labels", split->count * sizeof *split->answers);
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < split->count && !status; i++)
-        status = zest_task_class_of(task, rows, split->rows[i], &split->answers[i], error);
+        if (zest_task_class_of(task, rows, split->rows[i], &split->answers[i], NULL))
+            status = refuse_first(task, rows, error);
     return status;
 }
 

@@ -15,7 +15,8 @@
 #include "run/trainer_internal.h"
 
 const char *zest_trainer_reason(zest_trained_reason reason) {
-    static const char *const names[] = {"steps done", "no progress", "time is up", "interrupted"};
+    static const char *const names[] = {"steps done", "no progress", "time is up", "interrupted",
+                                        "loss diverged"};
     return names[reason];
 }
 
@@ -123,7 +124,10 @@ static zest_status begin(zest_trainer *t) {
 static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
     uint64_t patience = zest_options_whole(t->options, ZEST_OPTION_PATIENCE);
     double limit = zest_options_number(t->options, ZEST_OPTION_SECONDS);
+    int guarded =
+        !zest_options_whole(t->options, ZEST_OPTION_ON_DIVERGENCE); /* as the option table lists them */
     if (t->hooks->stop && *t->hooks->stop) return *reason = ZEST_TRAINED_INTERRUPTED, 1;
+    if (guarded && zest_divergence_found(&t->divergence)) return *reason = ZEST_TRAINED_DIVERGED, 1;
     if (t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS)) return *reason = ZEST_TRAINED_STEPS, 1;
     if (patience && t->any_dev && t->dev_step >= t->best_step + patience)
         return *reason = ZEST_TRAINED_PATIENCE, 1;
@@ -136,6 +140,7 @@ static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
     while (!status && !why_stop(t, reason)) {
         zest_trainer_took took;
         status = t->way->step(t, &took);
+        if (!status) zest_divergence_note(&t->divergence, took.loss);
         if (!status) status = zest_trainer_tell_step(t, &took);
         if (!status && t->kept) status = t->way->save(t, ZEST_SAVE_STEP);
         if (!status && zest_trainer_dev_due(t)) status = zest_trainer_check_dev(t);
@@ -172,7 +177,9 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     return status;
 }
 
+/* null: there were no examples. */
 static json_t *metrics_json(const zest_metrics *m) {
+    if (!m->n) return json_null();
     json_t *out = json_object();
     const struct {
         const char *name;
@@ -207,6 +214,7 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     r->best_step = t->any_dev && t->kept ? t->best_step : t->step; /* without a folder: the last */
     r->start = t->start;
     r->dropped_pairs = t->dropped;
+    r->divergence = t->divergence;
     r->train = t->counts[ZEST_PART_TRAIN];
     r->dev_count = t->counts[ZEST_PART_DEV];
     r->test_count = t->counts[ZEST_PART_TEST];
@@ -256,6 +264,7 @@ static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest
                           .journal = {.descriptor = -1},
                           .saved_step = UINT64_MAX,
                           .best = NAN,
+                          .best_loss = NAN,
                           .began = zest_clock_now(),
                           .saved = zest_clock_now()};
 }

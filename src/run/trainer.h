@@ -15,6 +15,7 @@
 #include <signal.h>
 
 #include "analysis/choose_t.h"
+#include "core/divergence.h"
 #include "data/metric.h"
 #include "run/folder.h"
 
@@ -23,6 +24,7 @@ typedef enum {
     ZEST_TRAINED_PATIENCE,    /* the dev examples got no better */
     ZEST_TRAINED_TIME,        /* --seconds are over */
     ZEST_TRAINED_INTERRUPTED, /* *stop was set */
+    ZEST_TRAINED_DIVERGED,    /* the loss has exploded; the best weights are kept and judged */
 } zest_trained_reason;
 
 const char *zest_trainer_reason(zest_trained_reason reason);
@@ -57,6 +59,7 @@ typedef struct {
     size_t train, dev_count, test_count; /* examples */
     size_t cut;                          /* texts that were too long and were shortened */
     char metric[16];                     /* the task's: "accuracy" */
+    zest_divergence divergence;          /* of the training loss */
 } zest_trainer_result;
 
 /* A new run in options' --out, or in no folder: then nothing is kept. */

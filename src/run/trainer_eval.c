@@ -19,14 +19,22 @@ static double worth(const zest_trainer *t, const zest_metrics *m) {
     return isnan(value) ? -m->loss : value;
 }
 
+/* Of equal values the one with the lower loss, of equal losses the first. */
+static int is_better(const zest_trainer *t, double value, double loss) {
+    if (isnan(t->best) || value > t->best) return 1;
+    if (value != t->best || t->first_of_equals) return 0;
+    return loss < t->best_loss || (isnan(t->best_loss) && !isnan(loss));
+}
+
 static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
     double value = worth(t, m);
     if (!t->any_dev && step == 0) t->start = *m;
     t->any_dev = 1;
     t->dev = *m;
     t->dev_step = step;
-    if (!isnan(t->best) && !(value > t->best)) return 0;
+    if (!is_better(t, value, m->loss)) return 0;
     t->best = value;
+    t->best_loss = m->loss;
     t->best_step = step;
     return 1;
 }

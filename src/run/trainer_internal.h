@@ -109,11 +109,14 @@ struct zest_trainer {
 
     uint64_t step; /* taken so far */
     uint64_t bad_in_a_row, dropped;
+    zest_divergence divergence;
     zest_metrics start, dev; /* dev: the latest */
     uint64_t dev_step;
     int any_dev;
-    double best; /* by the selection; NaN: none */
+    double best;      /* by the selection; NaN: none */
+    double best_loss; /* on the same examples: decides between equal ones */
     uint64_t best_step;
+    int first_of_equals;  /* a run of zest 0.1: of equal ones the first is best, whatever its loss */
     double began, before; /* clock at the start of this session; seconds of the sessions before */
     double saved;         /* clock at the last checkpoint */
 };

@@ -21,6 +21,7 @@ static int may_change(zest_option_id id) {
     case ZEST_OPTION_DATA:
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_CORPUS:
+    case ZEST_OPTION_ON_DIVERGENCE:
     case ZEST_OPTION_RESUME:
     case ZEST_OPTION_ALLOW_CHANGED:
     case ZEST_OPTION_QUIET:
@@ -73,6 +74,7 @@ static zest_status recall_inputs(zest_trainer *t, const zest_options *given) {
     zest_status status = zest_inputs_read(&t->inputs, &t->folder, t->error);
     t->inputs.allow_changed = (int)zest_options_whole(t->options, ZEST_OPTION_ALLOW_CHANGED);
     t->data.recorded = &t->inputs;
+    t->first_of_equals = !t->inputs.recorded;
     if (!status && zest_options_given(given, ZEST_OPTION_TASK))
         status = zest_inputs_check_task(&t->inputs, zest_options_text(given, ZEST_OPTION_TASK), t->error);
     if (status) return status;
@@ -89,6 +91,25 @@ static zest_status read_log(zest_trainer *t, zest_log *log) {
     return status;
 }
 
+/* What the losses so far say about divergence: the journal's, or of a first-order run the log's, which is on
+ * disk up to the last snapshot. */
+static zest_status recall_losses(zest_trainer *t, const zest_log *log) {
+    zest_record record;
+    zest_tilt_report report;
+    if (zest_options_first_order(t->options)) {
+        for (size_t i = 0; i < log->step_count && log->steps[i].step <= t->step; i++)
+            zest_divergence_note(&t->divergence, log->steps[i].loss);
+        return ZEST_OK;
+    }
+    for (uint64_t step = 1; step <= t->step; step++) {
+        zest_status status = zest_journal_read(t->record, step, &record);
+        if (status) return zest_error_set(t->error, status, "%s", zest_ctx_error(t->ctx));
+        zest_stepper_tilt(&t->stepper, record.losses, &report);
+        zest_divergence_note(&t->divergence, report.mean);
+    }
+    return ZEST_OK;
+}
+
 /* Weights, examples and state as they were behind the last step that is kept. */
 static zest_status catch_up(zest_trainer *t) {
     zest_log log = {0};
@@ -97,6 +118,7 @@ static zest_status catch_up(zest_trainer *t) {
     if (!status) status = zest_trainer_load(t);
     if (!status) status = zest_folder_write_options(&t->folder, t->users, t->options, t->error);
     if (!status) status = read_log(t, &log);
+    if (!status) status = recall_losses(t, &log);
     if (!status) status = zest_trainer_open_logs(t);
     if (!status) status = zest_trainer_tell_start(t, 1);
     if (!status) status = zest_trainer_recall(t, &log);

@@ -123,6 +123,35 @@ printf 'sentence\tlabel\nfine\tgood\nodd\tgreen\n' >"$work/train.tsv"
 cp $task "$work/y.task"
 run 1 train --model $model --task "$work/y.task"
 err_has "train.tsv, line 3"
+# of several bad labels the first of the file, in whatever order rows are drawn
+awk 'BEGIN { print "sentence\tlabel"; for (i = 2; i <= 300; i++) print "text " i "\t" (i % 50 == 5 ? "green" : "good") }' >"$work/train.tsv"
+for seed in 1 2 3; do
+    run 1 train --model $model --task "$work/y.task" --seed $seed
+    err_has "train.tsv, line 5:"
+done
+# a wrong value is told the default that help shows
+run 2 train --lr abc
+err_has "(default 1e-5)"
+"$ZEST" train --help | grep -A1 -e '--lr NUMBER' | grep -qF '[1e-5]' || fail "help shows another default"
+# what was not tested has no figures, not figures of nothing
+sed '/^test/d; s|^train.*|train = '"$PWD"'/examples/reviews/train.tsv|' $task >"$work/z.task"
+run 0 train --model $model --task "$work/z.task" --shots 4 --batch 4 --k 1 --steps 1 --out "$work/untested" --json
+out_has '"test": null'
+grep -q '"test": null' "$work/untested/result.json" || fail "result.json has figures of no examples"
+run 0 report "$work/untested" --out "$work/untested.html"
+
+# A learning rate that is far too large: the run stops, says why, and keeps the best weights.
+run 1 train $small --lr 10 --steps 60 --out "$work/high"
+out_has "loss diverged after"
+err_has "diverged: 10 steps in a row above"
+err_has "smaller --lr"
+err_has "--resume $work/high --on-divergence continue"
+[ -s "$work/high/best/model.safetensors" ] || fail "the best weights are gone"
+grep -q '"reason": "loss diverged"' "$work/high/result.json" || fail "result.json does not say why it ended"
+run 1 train --resume "$work/high"
+err_has "diverged"
+run 0 train --resume "$work/high" --on-divergence continue --steps 30
+run 0 eval "$work/high"
 
 # A disk that fills up: the run ends with a message and can go on.
 (ulimit -f 40; "$ZEST" train $small --steps 8 --out "$work/full" >"$work/out" 2>"$work/err")
