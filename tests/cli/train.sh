@@ -48,7 +48,7 @@ run 0 predict "$work/a" --input "$work/new.tsv"
 grep -q label "$work/out" && fail "rows without labels have labels"
 run 0 report "$work/a" --out "$work/report.html"
 grep -q "<svg" "$work/report.html" || fail "the report has no figure"
-grep -q "it would be half of" "$work/report.html" || fail "the report has no advice on t"
+grep -q "half of the pairs would carry" "$work/report.html" || fail "the report has no advice on t"
 
 # Replay gives the same weights as a run that ended there; step 0 is the start.
 run 0 train $small --steps 5 --out "$work/b" --json
