@@ -268,7 +268,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
 
-FORMATTED := $(wildcard src/*/cuda/*.cu src/*/cuda/*.cuh include/*.h src/*/*.[ch] src/*/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c bench/*.c)
+FORMATTED = $(shell find include src cli tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 format:
 	@clang-format -i $(FORMATTED)
 format-check:

@@ -64,8 +64,7 @@ typedef enum {
 
 ZEST_API const char *zest_status_name(zest_status status); /* "ok", "bad argument", ... */
 
-/* ---- Context: keeps the message of the last error -------------------------------------------------------
- */
+/* ---- Context: keeps the message of the last error ----------------------------------------------------- */
 
 typedef struct zest_ctx zest_ctx;
 
@@ -77,8 +76,7 @@ ZEST_API void zest_ctx_free(zest_ctx *ctx);
 ZEST_API const char *zest_ctx_error(const zest_ctx *ctx); /* what was wrong, where, what to do; "" at first */
 ZEST_API const char *zest_ctx_cpu(const zest_ctx *ctx);   /* instruction set in use: "amx" ... "plain" */
 
-/* ---- Rung 4: directions ----------------------------------------------------------------------------------
- */
+/* ---- Rung 4: directions ------------------------------------------------------------------------------- */
 
 typedef enum {
     ZEST_GAUSSIAN,   /* N(0, I) */
@@ -109,8 +107,7 @@ ZEST_API zest_status zest_direction_init(zest_ctx *ctx, zest_direction *directio
 ZEST_API zest_status zest_direction_read(zest_ctx *ctx, const zest_direction *direction, uint64_t first,
                                          size_t count, float *out);
 
-/* ---- Rung 4: the tilt ------------------------------------------------------------------------------------
- */
+/* ---- Rung 4: the tilt --------------------------------------------------------------------------------- */
 
 typedef enum {
     ZEST_NAIVE,          /* ratio of sample means, bias O(1/k) */
@@ -145,8 +142,7 @@ typedef struct {
 ZEST_API zest_status zest_tilt(zest_ctx *ctx, const zest_tilt_options *options, const double *losses,
                                double *coefficients, zest_tilt_report *report);
 
-/* ---- Options: one table -----------------------------------------------------------------------------------
- */
+/* ---- Options: one table ------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;     /* "rho" */
@@ -159,8 +155,7 @@ typedef struct {
 /* The i-th option that a tuner takes, 0 <= i; returns 0 past the last. */
 ZEST_API int zest_tuner_option(size_t i, zest_option *option);
 
-/* ---- Rungs 2 and 3: the tuner ----------------------------------------------------------------------------
- */
+/* ---- Rungs 2 and 3: the tuner ------------------------------------------------------------------------- */
 
 typedef struct zest_tuner zest_tuner;
 
@@ -254,8 +249,7 @@ ZEST_API void zest_tuner_on_step(zest_tuner *tuner, int (*on_step)(const zest_st
  * callback. */
 ZEST_API void zest_tuner_stop(zest_tuner *tuner);
 
-/* ---- Rung 1: one call
- * -------------------------------------------------------------------------------------- */
+/* ---- Rung 1: one call --------------------------------------------------------------------------------- */
 
 /* options: "name=value name=value ...", or NULL for the defaults. */
 ZEST_API zest_status zest_minimize_f32(zest_ctx *ctx, zest_objective_f32 f, void *user, float *x, size_t n,
@@ -263,8 +257,7 @@ ZEST_API zest_status zest_minimize_f32(zest_ctx *ctx, zest_objective_f32 f, void
 ZEST_API zest_status zest_minimize_f64(zest_ctx *ctx, zest_objective_f64 f, void *user, double *x, size_t n,
                                        const char *options, zest_result *result);
 
-/* ---- Journal: read and replay
- * --------------------------------------------------------------------------------- */
+/* ---- Journal: read and replay ------------------------------------------------------------------------- */
 
 typedef struct zest_journal zest_journal;
 
@@ -295,8 +288,7 @@ ZEST_API zest_status zest_journal_read(zest_journal *journal, uint64_t step, zes
 ZEST_API zest_status zest_journal_replay_f32(zest_journal *journal, uint64_t step, float *x, size_t n);
 ZEST_API zest_status zest_journal_replay_f64(zest_journal *journal, uint64_t step, double *x, size_t n);
 
-/* ---- Theory: which sharpness a tilt penalises (Section 4 of the paper; docs/theory.md)
- * ----------------------- */
+/* ---- Theory: which sharpness a tilt penalises (Section 4 of the paper; docs/theory.md) ---------------- */
 
 /* F_t = f + R_t to second order, with R_t = (1/t) log E exp(t·X) and X = rho g'u + (rho^2/2) u'Lu, in the
  * basis of the Hessian's eigenvectors. R_t is the regulariser; its sensitivity phi_i = dR_t/dlambda_i says

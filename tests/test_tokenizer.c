@@ -23,8 +23,7 @@ static zest_tokenizer *opened(const char *path) {
     return tokenizer;
 }
 
-/* ---- Answers: lines of JSON, see tools/make_tokenizer_goldens.py
- * ---------------------------------------------- */
+/* ---- Answers: lines of JSON, see tools/make_tokenizer_goldens.py -------------------------------------- */
 
 static zest_tokenizer_text *texts_of(const json_t *list, size_t *count) {
     *count = json_array_size(list);
@@ -195,8 +194,7 @@ static void many_answers(void **state) {
     assert_true(check_folder(folder, 1) > 0);
 }
 
-/* ---- Real models, where they are
- * ------------------------------------------------------------------------------- */
+/* ---- Real models, where they are ---------------------------------------------------------------------- */
 
 static zest_tokenizer *shared(const char *model) {
     char name[64], room[512];
@@ -257,8 +255,7 @@ static uint32_t draw(uint64_t *state, uint32_t below) {
     return (uint32_t)(zest_seed(11, 0, (*state)++) % below);
 }
 
-/* ---- The whole, in other ways
- * ------------------------------------------------------------------------------------ */
+/* ---- The whole, in other ways ------------------------------------------------------------------------- */
 
 static void text_comes_back(void **state) {
     (void)state;

@@ -20,8 +20,7 @@ static void refused(zest_tokenizer *tokenizer, const char *words) {
     assert_int_not_equal(error.status, ZEST_OK);
 }
 
-/* ---- tokenizer.json
- * -------------------------------------------------------------------------------------------- */
+/* ---- tokenizer.json ----------------------------------------------------------------------------------- */
 
 /* A file with these members beside a tiny model; NULL: that tiny model. */
 static zest_tokenizer *from_parts(const char *model, const char *rest) {
@@ -169,8 +168,7 @@ static void not_json(void **state) {
     zest_buffer_free(&rest);
 }
 
-/* ---- Damage anywhere
- * -------------------------------------------------------------------------------------------- */
+/* ---- Damage anywhere ---------------------------------------------------------------------------------- */
 
 /* Accepted or refused with a reason; what is accepted must work. */
 static void try_bytes(const char *bytes, size_t size) {
@@ -273,8 +271,7 @@ static void damaged_files(void **state) {
     }
 }
 
-/* ---- vocab.json and merges.txt
- * ------------------------------------------------------------------------------------ */
+/* ---- vocab.json and merges.txt ------------------------------------------------------------------------ */
 
 static int32_t first_id(const char *folder, const char *text, size_t *count) {
     zest_tokenizer *tokenizer = zest_tokenizer_open(folder, &error);
@@ -326,8 +323,7 @@ static void folders(void **state) {
     test_remove(folder);
 }
 
-/* ---- Arrays
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Arrays ------------------------------------------------------------------------------------------- */
 
 static void arrays(void **state) {
     (void)state;

@@ -10,8 +10,7 @@
 
 static zest_error error;
 
-/* ---- Splitters by hand against their patterns
- * ------------------------------------------------------------------ */
+/* ---- Splitters by hand against their patterns --------------------------------------------------------- */
 
 static uint32_t draw(uint64_t *state, uint32_t below) {
     return (uint32_t)(zest_seed(11, 0, (*state)++) % below);
@@ -91,8 +90,7 @@ static void splitters_follow_their_patterns(void **state) {
     zest_buffer_free(&text);
 }
 
-/* ---- Parts
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Parts -------------------------------------------------------------------------------------------- */
 
 /* The definition of BPE: all of the list is swept for the lowest rank, again and again. */
 static void both_ways_of_merging_agree(void **state) {
@@ -168,8 +166,7 @@ static void text_is_repaired_and_composed(void **state) {
     zest_buffer_free(&out);
 }
 
-/* ---- What becomes of matches
- * ------------------------------------------------------------------------------- */
+/* ---- What becomes of matches -------------------------------------------------------------------------- */
 
 static zest_status gather_piece(void *user, const char *piece, size_t size) {
     zest_buffer_add(user, "(", 1);

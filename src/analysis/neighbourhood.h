@@ -1,9 +1,13 @@
 /* Losses around x: what the average, the spread, the maximum and the tilted loss F_t are at some distance.
  *
  * A perturbation is e = rho·v with v drawn from a distribution whose root-mean-square length is sqrt(d)
- * (ball: whose largest is), and is named by its radius = rho·sqrt(d): sphere, signs  |e| = radius ball |e| <=
- * radius Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius rho is the
- * paper's scale of perturbations, the size of e in one coordinate.
+ * (ball: whose largest is), and is named by its radius = rho·sqrt(d):
+ *
+ *     sphere, signs  |e| = radius
+ *     ball           |e| <= radius
+ *     Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius
+ *
+ * rho is the paper's scale of perturbations, the size of e in one coordinate.
  *
  * All radii use the same v_i, which follow from (seed, i) alone: two models with as many numbers are
  * perturbed alike, and their differences are those of pairs. Knows a function that answers losses of lanes,

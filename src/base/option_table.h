@@ -2,9 +2,11 @@
  * page, the options file of a run and the journal's header. Add an option here and it exists everywhere.
  *
  * X(ID, name, letter, kind, default, range, argument, section, users, help)
- *   range    numbers: NONE, POSITIVE, AT_LEAST(low) or WITHIN(low, high); choices: CHOICES("a|b|c"); text:
- * NONE users    who takes it: a sum of ZEST_FOR_* A command may start from other defaults (see
- * cli/command.h); its help then shows those. */
+ *   range    numbers: NONE, POSITIVE, AT_LEAST(low) or WITHIN(low, high); choices: CHOICES("a|b|c");
+ *            text: NONE
+ *   users    who takes it: a sum of ZEST_FOR_*
+ *
+ * A command may start from other defaults (see cli/command.h); its help then shows those. */
 #ifndef ZEST_BASE_OPTION_TABLE_H
 #define ZEST_BASE_OPTION_TABLE_H
 

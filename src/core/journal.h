@@ -1,8 +1,9 @@
 /* The journal: an append-only file from which a run can be rebuilt bit for bit.
  *
  *   header   8 bytes "zestJNL\n"; u32 format; u32 length of the text; the text; u32 checksum of all before it
- *            text, one line each:  fingerprint=HEX   dimension=N   tensor=TYPE COUNT NAME   then every tuner
- * option record   u32 step; u32 flags; f64 lr; f64 losses[]; u32 checksum        (100 bytes for k = 5)
+ *            text, one line each:  fingerprint=HEX   dimension=N   tensor=TYPE COUNT NAME
+ *            and then every tuner option
+ *   record   u32 step; u32 flags; f64 lr; f64 losses[]; u32 checksum        (100 bytes for k = 5)
  *
  * Numbers are little-endian. flags bit 0: f(x) follows the pairs' losses. How many pairs there are follows
  * from the options. A record's checksum (XXH32) is seeded with the one before it, so records can neither be

@@ -1,12 +1,15 @@
 /* The tilt: 2k losses -> k coefficients of the gradient estimate (paper, section 3.2).
  *
  * With a = exp(t f) and Z the sum of all 2k of them, Algorithm 1 wants, for pair i,
- *     w_i = (a+_i - a-_i) / Z                                          naive plug-in, eq. (naive)
- *     w_i = {1 + k/(k-1) [b_i - sum_j b_j^2]} (a+_i - a-_i) / Z        bias-corrected, eq. (BC); b_i = (a+_i
- * + a-_i) / Z and the coefficient w_i / (t rho). All exponentials are taken relative to the largest loss, so
- * none overflows; a difference of nearly equal ones is 2 exp(t m) sinh(t h) with m the middle and h half the
- * difference of the pair, whose division by t has no singularity: the result joins MeZO's (f+ - f-) / (2 rho
- * k) smoothly as t -> 0. */
+ *
+ *     w_i = (a+_i - a-_i) / Z                                       naive plug-in, eq. (naive)
+ *     w_i = {1 + k/(k-1) [b_i - sum_j b_j^2]} (a+_i - a-_i) / Z     bias-corrected, eq. (BC);
+ *                                                                   b_i = (a+_i + a-_i) / Z
+ *
+ * and the coefficient w_i / (t rho). All exponentials are taken relative to the largest loss, so none
+ * overflows; a difference of nearly equal ones is 2 exp(t m) sinh(t h) with m the middle and h half the
+ * difference of the pair, whose division by t has no singularity: the result joins MeZO's
+ * (f+ - f-) / (2 rho k) smoothly as t -> 0. */
 #include "core/tilt.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* A sweep: one training run for every combination of some values, and the tables that follow from them.
  *
- *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary ->
- * tables
+ *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary
+ *     -> tables
  *
  * The grid is text in the form of an options file whose values are lists; the plan is a function of the grid,
  * and the tables are a function of the finished runs: nothing depends on the order in which they were made.

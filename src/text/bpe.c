@@ -7,8 +7,7 @@
 #include "text/hash.h"
 #include "text/unicode.h"
 
-/* ---- GPT-2's spelling of bytes: printable Latin-1 stands for itself, the other 68 move to U+0100 and up
- * ------ */
+/* ---- GPT-2's spelling of bytes: printable Latin-1 stands for itself, the other 68 move to U+0100 and up ---- */
 
 static int printable(unsigned byte) {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255);
@@ -27,8 +26,7 @@ int zest_bpe_spelt(uint32_t code) {
     return code == 256 + 67 ? 173 : -1;
 }
 
-/* ---- The table of pairs
- * ------------------------------------------------------------------------------------------ */
+/* ---- The table of pairs ------------------------------------------------------------------------------- */
 
 static inline uint64_t key_of(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -121,8 +119,7 @@ void zest_bpe_free(zest_bpe *bpe) {
     bpe->slots = 0;
 }
 
-/* ---- Symbols of a piece
- * ---------------------------------------------------------------------------------------- */
+/* ---- Symbols of a piece ------------------------------------------------------------------------------- */
 
 /* A character that is no token: its bytes if the vocabulary has all of them, else the unknown token, which
  * waits in *waiting so that neighbours can share one. */
@@ -186,8 +183,7 @@ static int32_t whole_token(const zest_bpe *bpe, zest_bpe_scratch *scratch, const
     return zest_vocab_find_own(&bpe->vocab, scratch->spelling.data, scratch->spelling.size);
 }
 
-/* ---- Merging
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Merging ------------------------------------------------------------------------------------------ */
 
 size_t zest_bpe_merge_short(const zest_bpe *bpe, int32_t *symbols, size_t count) {
     const zest_bpe_pair *pair[ZEST_BPE_SHORT]; /* pair[i] joins symbols i and i+1; NULL: they do not merge */

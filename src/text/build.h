@@ -6,8 +6,7 @@
 
 #include "text/pipeline.h"
 
-/* ---- JSON (build.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- JSON (build.c) ----------------------------------------------------------------------------------- */
 
 enum { ZEST_BUILD_FILE_LIMIT = 1 << 26, ZEST_BUILD_TEXT_LIMIT = 1024 };
 enum { ZEST_BUILD_WORD_LENGTH = 100 }; /* max_input_chars_per_word of WordPiece where nothing says it */
@@ -42,8 +41,7 @@ zest_status zest_build_vocab(zest_tokenizer *tokenizer, const json_t *vocab, zes
 /* An added token {"content": ..., "special": ..., ...}. */
 zest_status zest_build_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id, zest_error *error);
 
-/* ---- Components of a tokenizer.json; each may be null ---------------------------------------------------
- */
+/* ---- Components of a tokenizer.json; each may be null ------------------------------------------------- */
 
 zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
 zest_status zest_build_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
@@ -59,8 +57,7 @@ zest_status zest_build_wordpiece(zest_tokenizer *tokenizer, const char *prefix, 
 zest_status zest_build_pattern(const zest_tokenizer *tokenizer, const json_t *component, const char *where,
                                char **text, size_t *size, zest_regex **regex, zest_error *error);
 
-/* ---- Roles (build_roles.c)
- * ---------------------------------------------------------------------------------- */
+/* ---- Roles (build_roles.c) ---------------------------------------------------------------------------- */
 
 /* What tokenizer_config.json and special_tokens_map.json say; either may be NULL. */
 typedef struct {

@@ -50,8 +50,7 @@ static zest_status add_merges(zest_tokenizer *tokenizer, const zest_tokenizer_ar
     return status;
 }
 
-/* ---- SentencePiece's BPE: of all neighbours whose union is a token, those with the highest score merge
- * ------ */
+/* ---- SentencePiece's BPE: of all neighbours whose union is a token, those with the highest score merge ---- */
 
 typedef struct {
     float score;
@@ -119,8 +118,7 @@ static zest_status add_scores(zest_tokenizer *tokenizer, const zest_tokenizer_ar
     return status;
 }
 
-/* ---- Models
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Models ------------------------------------------------------------------------------------------- */
 
 static zest_status build_llama(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
     tokenizer->bpe.byte_fallback = 1;

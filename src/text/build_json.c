@@ -8,8 +8,7 @@
 #include "base/json.h"
 #include "text/build.h"
 
-/* ---- The model
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The model ---------------------------------------------------------------------------------------- */
 
 static zest_status build_merges(zest_tokenizer *tokenizer, const json_t *merges, zest_error *error) {
     if (!json_is_array(merges))
@@ -128,8 +127,7 @@ static zest_status build_added(zest_tokenizer *tokenizer, const json_t *tokens, 
     return status;
 }
 
-/* ---- Post-processors: what stands around the text
- * ---------------------------------------------------------- */
+/* ---- Post-processors: what stands around the text ----------------------------------------------------- */
 
 /* The id that this is, if there is such a token; else -1. */
 static int32_t known_id(const zest_tokenizer *tokenizer, const json_t *id) {
@@ -227,8 +225,7 @@ zest_status zest_build_post_processor(zest_tokenizer *tokenizer, const json_t *c
     return status;
 }
 
-/* ---- The whole
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The whole ---------------------------------------------------------------------------------------- */
 
 /* transformers makes BERT's normalizer from tokenizer_config.json, whatever tokenizer.json says. */
 static void override_normalizer(json_t *normalizer, const json_t *config) {

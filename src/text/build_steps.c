@@ -25,8 +25,7 @@ zest_status zest_build_pattern(const zest_tokenizer *tokenizer, const json_t *co
     return status || *size ? status : zest_build_refuse(tokenizer, where, "the pattern is empty", error);
 }
 
-/* ---- Normalizers
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Normalizers -------------------------------------------------------------------------------------- */
 
 zest_status zest_build_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
                                   int lowercase, zest_error *error) {
@@ -89,8 +88,7 @@ zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *compo
                               &step->regex, say);
 }
 
-/* ---- Pre-tokenizers
- * ------------------------------------------------------------------------------------------- */
+/* ---- Pre-tokenizers ----------------------------------------------------------------------------------- */
 
 /* Cut by hand: the pattern must be one that is known to the letter and must leave nothing between its
  * matches. */
@@ -217,8 +215,7 @@ zest_status zest_build_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *co
                    "Sequence, ByteLevel, Split, Digits, Metaspace and BertPreTokenizer", say);
 }
 
-/* ---- Decoders
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Decoders ----------------------------------------------------------------------------------------- */
 
 static zest_status build_strip(zest_tokenizer *tokenizer, const json_t *component, zest_decode_step *step,
                                zest_error *error) {

@@ -10,8 +10,7 @@
 
 typedef enum { GPT2, ROBERTA, QWEN2, BERT } family;
 
-/* ---- Files
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Files -------------------------------------------------------------------------------------------- */
 
 static zest_status add_lines(zest_tokenizer *tokenizer, const zest_buffer *text, zest_error *error) {
     const char *at = text->data, *end = at + text->size;
@@ -90,8 +89,7 @@ static zest_status read_token_lines(zest_tokenizer *tokenizer, const char *folde
     return status;
 }
 
-/* ---- What the class of the tokenizer implies
- * ------------------------------------------------------------------ */
+/* ---- What the class of the tokenizer implies ---------------------------------------------------------- */
 
 /* words: the folder has vocab.txt. */
 static zest_status find_family(const zest_tokenizer *tokenizer, const zest_build_settings *settings,
@@ -160,8 +158,7 @@ static zest_status add_steps(zest_tokenizer *tokenizer, family kind, int prefix,
     return ZEST_OK;
 }
 
-/* ---- Special tokens
- * ------------------------------------------------------------------------------------------- */
+/* ---- Special tokens ----------------------------------------------------------------------------------- */
 
 /* What transformers assumes where the settings say nothing. */
 static const char *usual(family kind, zest_token_role role) {
@@ -246,8 +243,7 @@ static zest_status add_template(zest_tokenizer *tokenizer, const zest_build_sett
     return ZEST_OK;
 }
 
-/* ---- The whole
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- The whole ---------------------------------------------------------------------------------------- */
 
 static zest_status build_byte_level(zest_tokenizer *tokenizer, const char *folder,
                                     const zest_build_settings *settings, family *kind, zest_error *error) {

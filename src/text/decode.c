@@ -66,8 +66,7 @@ int zest_decode_byte(const char *token, size_t size) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* ---- Steps: each reads one list and fills another ---------------------------------------------------------
- */
+/* ---- Steps: each reads one list and fills another ----------------------------------------------------- */
 
 static void join_byte_level(const zest_decode_list *in, zest_decode_list *out) {
     zest_buffer bytes = {0};

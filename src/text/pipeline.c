@@ -49,8 +49,7 @@ zest_status zest_tokenizer_add(zest_tokenizer *tokenizer, const zest_tokenizer_a
     return zest_added_add(added->normalized ? &tokenizer->late : &tokenizer->early, token, error);
 }
 
-/* ---- Merges
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Merges ------------------------------------------------------------------------------------------- */
 
 static int32_t find_token(const zest_tokenizer *tokenizer, const char *text, size_t size, size_t place,
                           zest_error *error) {
@@ -95,8 +94,7 @@ zest_status zest_tokenizer_add_merge_line(zest_tokenizer *tokenizer, const char 
     return zest_tokenizer_add_merge(tokenizer, &left, &right, place, error);
 }
 
-/* ---- Steps
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps -------------------------------------------------------------------------------------------- */
 
 static int has_room(const zest_tokenizer *tokenizer, const char *what, size_t count, size_t limit,
                     zest_error *error) {
@@ -168,8 +166,7 @@ zest_status zest_tokenizer_llama_steps(zest_tokenizer *tokenizer, int prefix, ze
     return ok ? ZEST_OK : say->status;
 }
 
-/* ---- The end
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- The end ------------------------------------------------------------------------------------------ */
 
 static void mark_special(zest_tokenizer *tokenizer, const zest_added *added) {
     for (size_t i = 0; i < added->count; i++)

@@ -55,8 +55,7 @@ static zest_status cut_words(const walk *w, size_t k, piece p) {
     return status;
 }
 
-/* ---- Matches, then what to do with them
- * -------------------------------------------------------------------- */
+/* ---- Matches, then what to do with them --------------------------------------------------------------- */
 
 static int add_span(zest_presplit_room *room, size_t start, size_t end, int match) {
     if (room->count == room->capacity) {
@@ -167,8 +166,7 @@ static zest_status cut_at_matches(const walk *w, size_t k, piece p) {
     return status;
 }
 
-/* ---- Steps that change the text
- * ---------------------------------------------------------------------------- */
+/* ---- Steps that change the text ----------------------------------------------------------------------- */
 
 static zest_status prefix_space(const walk *w, size_t k, piece p) {
     if (p.text[0] == ' ') return run_step(w, k + 1, p);

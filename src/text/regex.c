@@ -24,8 +24,7 @@ struct zest_regex {
     char *pattern, *source;
 };
 
-/* ---- Oniguruma's dialect to PCRE2's
- * ------------------------------------------------------------------------ */
+/* ---- Oniguruma's dialect to PCRE2's ------------------------------------------------------------------- */
 
 typedef struct {
     const char *at, *end;
@@ -134,8 +133,7 @@ static void translate(translation *t) {
     }
 }
 
-/* ---- Compiling
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Compiling ---------------------------------------------------------------------------------------- */
 
 static zest_status compile(zest_regex *regex, const zest_buffer *pattern, zest_error *error) {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
@@ -199,8 +197,7 @@ void zest_regex_free(zest_regex *regex) {
     free(regex);
 }
 
-/* ---- Matching
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Matching ----------------------------------------------------------------------------------------- */
 
 zest_status zest_regex_begin(zest_regex_walk *walk, const zest_regex *regex, const char *text, size_t size,
                              zest_error *error) {

@@ -7,8 +7,7 @@
 #include "text/pipeline.h"
 #include "text/unicode.h"
 
-/* ---- Encoding
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Encoding ----------------------------------------------------------------------------------------- */
 
 /* A short piece that was seen in this call: its tokens stand in the output already. */
 typedef struct {
@@ -140,8 +139,7 @@ zest_status zest_tokenizer_encode(const zest_tokenizer *tokenizer, const char *t
     return status;
 }
 
-/* ---- Decoding
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Decoding ----------------------------------------------------------------------------------------- */
 
 /* The spelling that decoding starts from. */
 static const char *spelling_of(const zest_tokenizer *t, int32_t id, size_t *size) {
@@ -213,8 +211,7 @@ zest_status zest_tokenizer_token_bytes(const zest_tokenizer *tokenizer, int32_t 
     return out->failed ? zest_error_memory(error, "the bytes of a token", size) : ZEST_OK;
 }
 
-/* ---- Questions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Questions ---------------------------------------------------------------------------------------- */
 
 int32_t zest_tokenizer_id(const zest_tokenizer *tokenizer, const char *token, size_t size) {
     return zest_vocab_find(&tokenizer->bpe.vocab, token, size);

@@ -1,7 +1,7 @@
 /* Tokenizers: text to token ids and back, as Hugging Face `tokenizers` does it, token for token.
  *
- *     text -> added tokens cut out -> normalised -> split into pieces -> BPE or WordPiece in every piece ->
- * ids
+ *     text -> added tokens cut out -> normalised -> split into pieces -> BPE or WordPiece in every piece
+ *     -> ids
  *
  * Known: byte-level BPE (GPT-2, RoBERTa, OPT, Qwen2, Llama 3, SmolLM), Llama-style BPE with byte fallback,
  * and WordPiece (BERT), read from a Hugging Face folder, from a tokenizer.json, or (BPE) from the arrays in a

@@ -23,13 +23,15 @@ static void check(cudaError_t error, const char *what) {
 }
 
 __global__ void fill(float *out, uint64_t seed, uint64_t block, size_t blocks) {
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < blocks; i += (size_t)gridDim.x * blockDim.x)
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < blocks;
+         i += (size_t)gridDim.x * blockDim.x)
         zest_normal4(seed, ZEST_STREAM_NORMAL, block + i, out + 4 * i);
 }
 
 /* x = fma(c, z, x) for three directions: the update of core/update.c in the same order. */
 __global__ void update(float *x, uint64_t seed, size_t blocks, float c0, float c1, float c2) {
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < blocks; i += (size_t)gridDim.x * blockDim.x) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < blocks;
+         i += (size_t)gridDim.x * blockDim.x) {
         const float c[3] = {c0, c1, c2};
         for (int k = 0; k < 3; k++) {
             float z[4];
@@ -41,7 +43,8 @@ __global__ void update(float *x, uint64_t seed, size_t blocks, float c0, float c
 
 /* Every root that a radius can need. */
 __global__ void roots(unsigned long long *bad, uint32_t from, uint32_t to) {
-    for (uint64_t i = from + blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i <= to; i += (uint64_t)gridDim.x * blockDim.x) {
+    for (uint64_t i = from + blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i <= to;
+         i += (uint64_t)gridDim.x * blockDim.x) {
         float x = __uint_as_float((uint32_t)i);
         if (__float_as_uint(ZEST_SQRT(x)) != __float_as_uint(__fsqrt_rn(x))) atomicAdd(bad, 1ull);
     }
@@ -72,7 +75,8 @@ int main(void) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) return 77;
     const size_t n = (size_t)1 << 24, blocks = n / 4;
-    float *host = (float *)malloc(n * 4), *back = (float *)malloc(n * 4), *z = (float *)malloc(n * 4), *device;
+    float *host = (float *)malloc(n * 4), *back = (float *)malloc(n * 4), *z = (float *)malloc(n * 4),
+          *device;
     if (!host || !back || !z) return 1;
     check(cudaMalloc(&device, n * 4), "cudaMalloc");
     size_t bad = 0;

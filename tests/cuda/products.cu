@@ -80,7 +80,11 @@ static int try_one(zest_cuda *cuda, const wish *w, const rooms *r, __nv_bfloat16
     check(cudaMemset(r->out, 0xff, count * sizeof *host), "memset");
     const int done = zest_cuda_multiply_hopper(cuda, &job);
     if (done != !w->taken) {
-        printf("%s: %s %s\n", w->what, done < 0 ? "failed:" : done ? "was refused" : "was taken", cuda->base.problem);
+        printf("%s: %s %s\n", w->what,
+               done < 0 ? "failed:"
+               : done   ? "was refused"
+                        : "was taken",
+               cuda->base.problem);
         return 1;
     }
     check(cudaStreamSynchronize(cuda->stream), "product");

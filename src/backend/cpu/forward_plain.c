@@ -1,8 +1,10 @@
 /* The forward pass in plain C: the definition. Every sum is taken in an order written down here, so that the
- * vector versions can take the same one and give the same bits: linear     one chain of fused multiply-adds
- * per output element, over the inputs in order attention  scores by one chain over the head's elements, the
- * weighted sum by one chain over the keys norm, and the softmax's denominator: sixteen running sums, element
- * i in sum i % 16, then added by halves */
+ * vector versions can take the same one and give the same bits:
+ *
+ *     linear     one chain of fused multiply-adds per output element, over the inputs in order
+ *     attention  scores by one chain over the head's elements, the weighted sum by one chain over the keys
+ *     norm       and the softmax's denominator: sixteen running sums, element i in sum i % 16, then added by
+ *                halves */
 #include "backend/forward.h"
 
 #include <omp.h>

@@ -1,10 +1,12 @@
 /* out = act(a W^T + b) + residual over packed operands. Include pack.h first, and define what multiplies a
- * block: LINEAR_BLOCK(rows, groups, a, b, group, steps, first, c, c_stride)    as tile_block in tile.h
+ * block:
+ *
+ *   LINEAR_BLOCK(rows, groups, a, b, group, steps, first, c, c_stride)    as tile_block in tile.h
  *   or LINEAR_BLOCK_FOR(..., out, out_stride), which is also told where the block's finished results will go
  *   (NULL: they are not finished), so that it can fetch those lines while it multiplies
  *   LINEAR_BEGIN, LINEAR_END   statements around the blocks, where a thread has to prepare for them
- *   LINEAR_OUTPUTS       outputs of a panel (a multiple of two groups)
- *   LINEAR_CHUNK         inputs of a chunk (a multiple of NOISE_RUN)
+ *   LINEAR_OUTPUTS             outputs of a panel (a multiple of two groups)
+ *   LINEAR_CHUNK               inputs of a chunk (a multiple of NOISE_RUN)
  *
  * A thread takes a panel of outputs; for one chunk of the inputs after another it packs the panel's weights,
  * both signs from one draw, and multiplies all rows of both lanes while they are in its cache. Sums of

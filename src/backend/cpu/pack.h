@@ -1,6 +1,8 @@
 /* Operands of a multiplication in the order in which the tiles read them. Include a vector_*.h first, and
- * define PAIRS       1: a step of the inner dimension is a pair of bf16 in one float's room; 0: it is one
- * float TILE_ROWS   rows of activations in a block
+ * define
+ *
+ *   PAIRS       1: a step of the inner dimension is a pair of bf16 in one float's room; 0: it is one float
+ *   TILE_ROWS   rows of activations in a block
  *
  * Activations: [block of TILE_ROWS rows][line of 16 steps][row][16 steps], so that a tile walks one stream,
  * whatever the stride of the matrix, and nothing needs to be transposed. Weights: [group of WIDTH

@@ -9,8 +9,7 @@
 
 #include "backend/cuda/cells.cuh"
 
-/* ---- Barriers in shared memory: a phase ends when all have arrived and all announced bytes are there ----
- */
+/* ---- Barriers in shared memory: a phase ends when all have arrived and all announced bytes are there ---- */
 
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");

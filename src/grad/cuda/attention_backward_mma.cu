@@ -2,8 +2,9 @@
  * scores in memory. Two kernels, so that every number has one writer and a fixed order of sums:
  *
  *     queries: 64 of a head go past the keys twice, first for their sum of exponentials and sum of p dp,
- * which they leave for the second kernel, then for dq (where all keys are one tile, the scores stay); keys:
- * 64 of a key head go past the queries of all heads that share it, for dk and dv.
+ *              which they leave for the second kernel, then for dq (where all keys are one tile, the scores
+ *              stay);
+ *     keys:    64 of a key head go past the queries of all heads that share it, for dk and dv.
  *
  * Scores and sums are fp32; p and ds are rounded to bf16 for the products with them. The forward pass with a
  * mask is the first kernel with values in the place of keys. */
