@@ -235,6 +235,36 @@ static void test_tsam(void **state) {
         }
 }
 
+/* The worst of k random points: the gradient there, and none of the others'. */
+static void test_random_sam(void **state) {
+    (void)state;
+    size_t firsts = 0;
+    for (uint64_t seed = 0; seed < 8; seed++) { /* the largest loss comes first, or later */
+        quadratic q;
+        double y[ALL], most = -INFINITY, mean = 0, lr = 0.3;
+        static float points[5][ALL];
+        size_t worst = 0;
+        zest_method_report report;
+        make_quadratic(&q, ZEST_DTYPE_F32);
+        zest_method_options options = zest_method_defaults(ZEST_METHOD_SAM);
+        options.radius = 2, options.seed = seed, options.random = 1;
+        for (size_t n = 0; n < 5; n++) {
+            neighbour(&q, &options, n, points[n]);
+            double f = value_at(&q, points[n]);
+            if (f > most) most = f, worst = n;
+            mean += f / 5;
+        }
+        firsts += worst == 0;
+        for (size_t i = 0; i < ALL; i++)
+            y[i] = (double)q.x[i] - lr * (double)q.a[i] * ((double)points[worst][i] - (double)q.b[i]);
+        run_new(&q, &options, 1, lr, &report);
+        assert_all_close(q.x, y, 1e-6);
+        assert_int_equal(report.evaluations, 5);
+        assert_true(fabs(report.objective - most) < 1e-5 && fabs(report.loss - mean) < 1e-5);
+    }
+    assert_true(firsts > 0 && firsts < 8);
+}
+
 /* ---- Identities ---- */
 
 static void same_bits(zest_method_options one, zest_method_options other, zest_dtype dtype, uint64_t steps) {
@@ -259,6 +289,8 @@ static void test_identities(void **state) {
         same_bits(sgd, tsam, dtypes[d], 5); /* one neighbour, at x itself */
         sam.kind = ZEST_METHOD_SAM, sam.radius = 0;
         same_bits(sgd, sam, dtypes[d], 5);
+        sam.radius = 2, sam.random = 1, tsam = sam, tsam.kind = ZEST_METHOD_TSAM, tsam.tilt = 1e12;
+        same_bits(sam, tsam, dtypes[d], 5); /* the worst of k is t -> infinity */
         sgd.threads = 1, esam.threads = 1, tsam = esam, tsam.threads = 3;
         same_bits(esam, tsam, dtypes[d], 3); /* threads */
     }
@@ -318,7 +350,12 @@ static void test_bad_numbers(void **state) {
         uint64_t before = zest_params_fingerprint(&q.params);
         run_new(&q, &options, 1, 0.1, &report);
         assert_true(!report.moved && before == zest_params_fingerprint(&q.params));
-        if (kind < ZEST_METHOD_ESAM) continue;
+        if (kind < ZEST_METHOD_SAM) continue;
+        if (kind == ZEST_METHOD_SAM) { /* the worst of k random points */
+            q.calls = 0, options.random = 1;
+            run_new(&q, &options, 1, 0.1, &report);
+            assert_true(!report.moved && before == zest_params_fingerprint(&q.params));
+        }
         assert_int_equal(report.dropped, 5);
         q.calls = 0, q.bad = 5; /* two of five */
         run_new(&q, &options, 1, 0.1, &report);
@@ -469,12 +506,19 @@ static void test_models_learn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sgd),           cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_sam),           cmocka_unit_test(test_tsam),
-        cmocka_unit_test(test_identities),    cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_bad_numbers),   cmocka_unit_test(test_mean_of_the_rest),
-        cmocka_unit_test(test_small_updates), cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_options),       cmocka_unit_test(test_models_learn),
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_sam),
+        cmocka_unit_test(test_tsam),
+        cmocka_unit_test(test_random_sam),
+        cmocka_unit_test(test_identities),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_mean_of_the_rest),
+        cmocka_unit_test(test_small_updates),
+        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_models_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

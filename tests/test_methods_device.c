@@ -199,10 +199,11 @@ static void test_methods(void **state) {
     size_t held = device->operations->device->held(device, NULL);
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++)
         for (int d = 0; d < 4; d++)
-            for (int more = 0; more < 2; more++) {
+            for (int more = 0; more < (kind == ZEST_METHOD_SAM ? 3 : 2); more++) {
                 char what[64];
                 zest_method_options options = zest_method_defaults((zest_method_kind)kind);
                 options.k = 3, options.radius = 0.5, options.tilt = 5, options.seed = 7;
+                options.random = more == 2;
                 if (more) {
                     options.momentum = kind == ZEST_METHOD_ADAMW ? 0 : 0.9;
                     options.decay = 0.1, options.clip = 0.5, options.ascent = 0.2;

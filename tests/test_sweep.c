@@ -139,6 +139,27 @@ static size_t count_method(const zest_sweep_plan *plan, const char *method) {
     return count;
 }
 
+/* SAM looks uphill, and k does not matter, or at k random points: then it does, and has a row of its own. */
+static void sam_searches_in_two_ways(void **state) {
+    (void)state;
+    zest_sweep_grid grid;
+    zest_sweep_plan plan;
+    zest_error error = {0};
+    assert_int_equal(
+        zest_sweep_grid_read(&grid, "method=sam, sgd\nsam-search=ascent, random\nk=3, 5\n", "test", &error),
+        ZEST_OK);
+    assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_OK);
+    assert_int_equal(count_method(&plan, "sam"), 3);
+    assert_int_equal(count_method(&plan, "sgd"), 1);
+    for (size_t i = 0; i < plan.count; i++) {
+        const char *search = plan.runs[i].value[ZEST_OPTION_SAM_SEARCH];
+        assert_true(!plan.runs[i].value[ZEST_OPTION_K] == !(search && !strcmp(search, "random")));
+    }
+    assert_true(zest_sweep_tells_rows(&plan, ZEST_OPTION_SAM_SEARCH));
+    zest_sweep_plan_free(&plan);
+    zest_sweep_grid_free(&grid);
+}
+
 /* The paper's: 8 tasks; 3 lr for MeZO and, with 3 t, for both kinds of ZEST; 5 lr and 2 batches for SGD, with
  * 5 radii for ESAM and SAM, and 3 t for TSAM. */
 static void presets_are_the_papers(void **state) {
@@ -162,6 +183,20 @@ static void presets_are_the_papers(void **state) {
     assert_string_equal(sgd->value[ZEST_OPTION_BATCH], "8");
     assert_null(sgd->value[ZEST_OPTION_RADIUS]);
     assert_null(sgd->value[ZEST_OPTION_RHO]);
+    /* of MeZO's code, on which the paper's is based: for the methods with gradients alone */
+    for (size_t i = 0; i < plan.count; i++) {
+        const zest_sweep_run *run = &plan.runs[i];
+        int first = zest_sweep_first_order(zest_sweep_method(run));
+        static const struct {
+            zest_option_id id;
+            const char *value;
+        } basis[] = {{ZEST_OPTION_SCHEDULE, "linear"}, {ZEST_OPTION_CLIP, "1"}, {ZEST_OPTION_DROPOUT, "0.1"}};
+        for (size_t j = 0; j < 3; j++)
+            if (first)
+                assert_string_equal(run->value[basis[j].id], basis[j].value);
+            else
+                assert_null(run->value[basis[j].id]);
+    }
     assert_string_equal(bc->value[ZEST_OPTION_EPOCHS], "70");
     assert_string_equal(bc->value[ZEST_OPTION_BATCH], "128");
     zest_sweep_plan_free(&plan);
@@ -248,6 +283,7 @@ int main(void) {
         cmocka_unit_test(names_are_unique_and_fit_for_file_systems),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(blocks_and_changes),
+        cmocka_unit_test(sam_searches_in_two_ways),
         cmocka_unit_test(presets_are_the_papers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,9 @@ enum {
     "shorten gradients that are longer than this; 0: never")                                                           \
   X(RADIUS, "radius", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Gradients", ZEST_FOR_TRAIN,                             \
     "sam, esam, tsam: how far away the gradients are taken")                                                           \
+  X(SAM_SEARCH, "sam-search", 0, CHOICE, "ascent", CHOICES("ascent|random"), "NAME", "Gradients", ZEST_FOR_TRAIN,      \
+    "sam: the point where the gradient is taken: --radius uphill along the gradient at x, or, of k random points on "  \
+    "the sphere of that radius, the one with the largest loss")                                                        \
   X(ASCENT, "ascent", 0, REAL, "0", AT_LEAST(0), "LENGTH", "Gradients", ZEST_FOR_TRAIN,                                \
     "tsam: one step uphill of this length from each neighbour, at twice the gradients; 0: none")                       \
   X(BETA1, "beta1", 0, REAL, "0.9", WITHIN(0, 0.9999), "NUMBER", "Gradients", ZEST_FOR_TRAINING,                       \

@@ -67,8 +67,8 @@ zest_status zest_method_new(const zest_params *params, const zest_ops *ops,
     if (!m) return zest_error_memory(error, "a method", sizeof *m);
     m->is = *options;
     int adam = options->kind == ZEST_METHOD_ADAMW;
-    int point =
-        options->kind == ZEST_METHOD_SAM || (options->kind == ZEST_METHOD_TSAM && options->ascent > 0);
+    int point = (options->kind == ZEST_METHOD_SAM && !options->random) ||
+                (options->kind == ZEST_METHOD_TSAM && options->ascent > 0);
     zest_status status = zest_sweeps_open(&m->sweeps, params, ops, options->threads, options->device, error);
     if (!status) status = make(m, &m->gradient, error);
     if (!status && point) status = make(m, &m->point, error);

@@ -4,6 +4,7 @@
  *     sgd     G = g(x)                                              one gradient
  *     adamw   the same, moved by Adam with decoupled decay          one
  *     sam     G = g(x + r g(x)/|g(x)|)                              two
+ *             or g(x + e_i) where f(x + e_i) is largest             k losses, one gradient or a few
  *     esam    G = mean of g(x + e_i), e_i ~ U(r S^(d-1))            k
  *     tsam    G = sum of w_i g(x + e_i), w = softmax(t f(x + e_i))  k, or 2k with an ascent
  *
@@ -44,7 +45,8 @@ typedef struct {
     double decay;                 /* sgd: added to the gradient as decay·x; adamw: apart from it */
     double clip;                  /* the norm of G at most; 0: as it is */
     double radius;                /* r */
-    size_t k;                     /* neighbours of esam and tsam */
+    int random;                   /* sam: the worst of k random neighbours instead of the step uphill */
+    size_t k;                     /* neighbours of esam, tsam and random sam */
     double tilt;                  /* t */
     double ascent;                /* tsam: one step of this length uphill from each neighbour; 0: none */
     double beta1, beta2, epsilon; /* adamw */
@@ -69,7 +71,7 @@ typedef struct {
 } zest_method_oracle;
 
 typedef struct {
-    double loss;      /* at x (sgd, adamw, sam); the mean at the neighbours (esam, tsam) */
+    double loss;      /* at x (sgd, adamw, sam); the mean at the neighbours (esam, tsam, random sam) */
     double objective; /* what is minimised: tsam: log(mean of exp(t f))/t; sam: f at the point; else loss */
     double norm;      /* of G, before clipping */
     size_t evaluations, dropped; /* dropped: neighbours whose loss was not finite */

@@ -7,9 +7,9 @@
 
 struct zest_method {
     zest_method_options is;
-    zest_sweeps sweeps;                /* in whose memory the arrays are */
-    float *gradient;                   /* G, but for a factor */
-    float *point;                      /* sam, tsam with an ascent: a gradient, then the point it leads to */
+    zest_sweeps sweeps; /* in whose memory the arrays are */
+    float *gradient;    /* G, but for a factor */
+    float *point;       /* sam uphill, tsam with an ascent: a gradient, then the point it leads to */
     float *arrays[ZEST_METHOD_ARRAYS]; /* momentum; or the two moments of adamw */
     float *copies[ZEST_METHOD_ARRAYS]; /* of them in the host's memory, while they are wanted there */
 };

@@ -46,15 +46,16 @@ int zest_sweep_first_order(const char *method) {
 
 int zest_sweep_matters(const char *method, zest_option_id id) {
     int first = zest_sweep_first_order(method), adamw = !strcmp(method, "adamw"),
-        tsam = !strcmp(method, "tsam"), neighbours = tsam || !strcmp(method, "esam"),
-        tilted = tsam || !strncmp(method, "zest", 4);
+        tsam = !strcmp(method, "tsam"), sam = !strcmp(method, "sam"),
+        neighbours = tsam || !strcmp(method, "esam") || sam, tilted = tsam || !strncmp(method, "zest", 4);
     switch (id) {
     case ZEST_OPTION_T: return tilted;
     case ZEST_OPTION_DENOMINATOR: return tilted && !first;
     case ZEST_OPTION_K: return !first || neighbours;
     case ZEST_OPTION_RHO:
     case ZEST_OPTION_DISTRIBUTION: return !first;
-    case ZEST_OPTION_RADIUS: return neighbours || !strcmp(method, "sam");
+    case ZEST_OPTION_RADIUS: return neighbours;
+    case ZEST_OPTION_SAM_SEARCH: return sam;
     case ZEST_OPTION_ASCENT: return tsam;
     case ZEST_OPTION_MOMENTUM: return first && !adamw;
     case ZEST_OPTION_BETA1:
@@ -83,7 +84,9 @@ static void make_canonical(zest_sweep_run *run) {
         run->value[ZEST_OPTION_METHOD] = mezo;
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (!zest_sweep_matters(zest_sweep_method(run), (zest_option_id)id)) run->value[id] = NULL;
-    const char *weights = run->value[ZEST_OPTION_WEIGHTS];
+    const char *weights = run->value[ZEST_OPTION_WEIGHTS], *search = run->value[ZEST_OPTION_SAM_SEARCH];
+    if (!strcmp(zest_sweep_method(run), "sam") && (!search || strcmp(search, "random")))
+        run->value[ZEST_OPTION_K] = NULL;                                            /* one step uphill */
     if (weights && !strcmp(weights, "f32")) run->value[ZEST_OPTION_ROUNDING] = NULL; /* nothing is rounded */
 }
 

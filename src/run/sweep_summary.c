@@ -27,6 +27,7 @@ int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id) {
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_LABEL_NOISE:
     case ZEST_OPTION_METHOD:
+    case ZEST_OPTION_SAM_SEARCH:
     case ZEST_OPTION_SEED:
     case ZEST_OPTION_SELECT:
     case ZEST_OPTION_OBJECTIVE:

@@ -51,6 +51,7 @@ static zest_method_options method_options(const zest_options *o) {
                                  .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
                                  .clip = zest_options_number(o, ZEST_OPTION_CLIP),
                                  .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
+                                 .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == 1,
                                  .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
                                  .tilt = zest_options_number(o, ZEST_OPTION_T),
                                  .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),

@@ -19,11 +19,13 @@ static const double seconds_between_saves = 60;
 
 /* Options that only gradients look at: given here, they would be given in vain. */
 static const char *refuses(const zest_options *options) {
-    static const zest_option_id others[] = {ZEST_OPTION_MOMENTUM, ZEST_OPTION_CLIP, ZEST_OPTION_ASCENT,
-                                            ZEST_OPTION_DROPOUT, ZEST_OPTION_RECOMPUTE};
+    static const zest_option_id others[] = {ZEST_OPTION_MOMENTUM, ZEST_OPTION_CLIP,
+                                            ZEST_OPTION_ASCENT,   ZEST_OPTION_SAM_SEARCH,
+                                            ZEST_OPTION_DROPOUT,  ZEST_OPTION_RECOMPUTE};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (zest_options_number(options, others[i]) > 0 || zest_options_whole(options, others[i]))
-            return "momentum, clip, ascent, dropout and recompute belong to methods that take gradients: "
+            return "momentum, clip, ascent, sam-search, dropout and recompute belong to methods that take "
+                   "gradients: "
                    "--method sgd, adamw, sam, esam or tsam";
     return NULL;
 }

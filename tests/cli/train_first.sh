@@ -51,6 +51,13 @@ for file in best/model.safetensors last/model.safetensors last/state.safetensors
     same "$work/killed/$file" "$work/whole/$file"
 done
 
+# SAM by random points is TSAM with a tilt that leaves the worst one alone; and it is not SAM by a step uphill.
+run 0 train $small --method sam --sam-search random --k 3 --radius 20 --steps 2 --weights f32 --out "$work/worst"
+run 0 train $small --method tsam --t 1e12 --k 3 --radius 20 --steps 2 --weights f32 --out "$work/tilted"
+same "$work/worst/last/model.safetensors" "$work/tilted/last/model.safetensors"
+run 0 train $small --method sam --k 3 --radius 20 --steps 2 --weights f32 --out "$work/uphill"
+cmp -s "$work/worst/last/model.safetensors" "$work/uphill/last/model.safetensors" && fail "--sam-search changes nothing"
+
 # A disk that fills up: the run ends with a message and can go on.
 (ulimit -f 10000; "$ZEST" train $small --method adamw --steps 8 --save-every 3 --out "$work/full" >"$work/out" 2>"$work/err")
 [ $? -eq 1 ] || fail "a full disk went unnoticed"
@@ -63,6 +70,8 @@ same "$work/full/last/state.safetensors" "$work/a/last/state.safetensors"
 run 2 train $small --method sam --objective f1
 err_has "have no gradient"
 run 2 train $small --momentum 0.9
+err_has "take gradients"
+run 2 train $small --sam-search random
 err_has "take gradients"
 run 2 train --resume "$work/a" --momentum 0.9
 err_has "cannot change"
