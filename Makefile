@@ -251,22 +251,26 @@ bench: all $(BENCH_BIN)
 docs/zest.1: zest
 	./zest manual > $@
 
+COMPLETIONS := bash-completion/completions/zest zsh/site-functions/_zest
+
 install: all docs/zest.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
-	    $(DESTDIR)$(PREFIX)/share/man/man1
+	    $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 $(dir $(COMPLETIONS)))
 	install -m 755 zest $(DESTDIR)$(PREFIX)/bin/zest
 	install -m 644 include/zest.h $(DESTDIR)$(PREFIX)/include/zest.h
 	install -m 644 $(BUILD)/libzest.a $(DESTDIR)$(PREFIX)/lib/libzest.a
 	install -m 755 $(BUILD)/libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so.$(SOVERSION)
 	ln -sf libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so
 	install -m 644 docs/zest.1 $(DESTDIR)$(PREFIX)/share/man/man1/zest.1
+	./zest completion bash > $(DESTDIR)$(PREFIX)/share/$(word 1,$(COMPLETIONS))
+	./zest completion zsh > $(DESTDIR)$(PREFIX)/share/$(word 2,$(COMPLETIONS))
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPTIONAL@|$(strip $(CUDA_LIBS) $(CURL_LIBS))|' \
 	    tools/zest.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
-	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1)
+	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1 $(addprefix share/,$(COMPLETIONS)))
 
 FORMATTED = $(shell find include src cli tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 format:

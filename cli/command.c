@@ -6,12 +6,25 @@
 
 /* In the order in which a newcomer needs them. */
 static const zest_command *const commands[] = {
-    &zest_command_pull,     &zest_command_train,     &zest_command_eval,
-    &zest_command_predict,  &zest_command_info,      &zest_command_report,
-    &zest_command_sweep,    &zest_command_sharpness, &zest_command_replay,
-    &zest_command_generate, &zest_command_score,     &zest_command_tokenize,
-    &zest_command_pretrain, &zest_command_minimize,  &zest_command_toy,
-    &zest_command_theory,   &zest_command_bench,     NULL,
+    &zest_command_pull,
+    &zest_command_train,
+    &zest_command_eval,
+    &zest_command_predict,
+    &zest_command_info,
+    &zest_command_report,
+    &zest_command_sweep,
+    &zest_command_sharpness,
+    &zest_command_replay,
+    &zest_command_generate,
+    &zest_command_score,
+    &zest_command_tokenize,
+    &zest_command_pretrain,
+    &zest_command_minimize,
+    &zest_command_toy,
+    &zest_command_theory,
+    &zest_command_bench,
+    &zest_command_completion,
+    NULL,
 };
 
 /* What other tools call the same thing. */
