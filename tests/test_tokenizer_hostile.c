@@ -293,6 +293,8 @@ static void folders(void **state) {
     size_t count;
     refused(zest_tokenizer_open("/nowhere/at/all", &error), "cannot be opened");
     refused(zest_tokenizer_open(folder, &error), "holds no tokenizer");
+    test_put(folder, "tokenizer.model", "\n");
+    refused(zest_tokenizer_open(folder, &error), "import AutoTokenizer as T");
     test_put(folder, "vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":3,\"</s>\":4}");
     refused(zest_tokenizer_open(folder, &error), "merges.txt: cannot be opened");
     test_put(folder, "merges.txt", "#version: 0.2\r\na b\r\n\r\n");

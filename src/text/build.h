@@ -66,6 +66,8 @@ typedef struct {
 
 zest_status zest_build_read_settings(const char *folder, zest_build_settings *settings, zest_error *error);
 void zest_build_free_settings(zest_build_settings *settings);
+/* Classes of transformers that take tokenizer.json as it is, in version 4 and in version 5. */
+int zest_build_generic_class(const char *name);
 /* What they give for a role: a string, an object with "content", JSON null, or NULL for nothing. */
 const json_t *zest_build_role(const zest_build_settings *settings, zest_token_role role);
 /* Sets the roles from the settings; those that they do not mention, from the usual spellings among the

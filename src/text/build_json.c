@@ -234,8 +234,7 @@ static void override_normalizer(json_t *normalizer, const json_t *config) {
                                           {"tokenize_chinese_chars", "handle_chinese_chars"}};
     const char *type = json_string_value(json_object_get(normalizer, "type")),
                *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    if (!type || strcmp(type, "BertNormalizer") || (class && !strcmp(class, "PreTrainedTokenizerFast")))
-        return;
+    if (!type || strcmp(type, "BertNormalizer") || (class && zest_build_generic_class(class))) return;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(config, keys[i][0]);
         if (json_is_boolean(value)) json_object_set(normalizer, keys[i][1], value);

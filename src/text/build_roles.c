@@ -15,6 +15,10 @@ void zest_build_free_settings(zest_build_settings *settings) {
     *settings = (zest_build_settings){0};
 }
 
+int zest_build_generic_class(const char *name) {
+    return !strcmp(name, "PreTrainedTokenizerFast") || !strcmp(name, "TokenizersBackend");
+}
+
 const json_t *zest_build_role(const zest_build_settings *settings, zest_token_role role) {
     static const char *const keys[ZEST_TOKEN_ROLES] = {
         [ZEST_TOKEN_BOS] = "bos_token", [ZEST_TOKEN_EOS] = "eos_token",   [ZEST_TOKEN_PAD] = "pad_token",

@@ -108,7 +108,7 @@ static zest_status find_family(const zest_tokenizer *tokenizer, const zest_build
         *out = classes[i].kind;
         return ZEST_OK;
     }
-    if (name && strcmp(name, "PreTrainedTokenizerFast") != 0)
+    if (name && !zest_build_generic_class(name))
         return zest_error_set(
             error, ZEST_ERROR_FORMAT,
             "%s: the tokenizer_class \"%.60s\" with %s is not known to zest; save it as a tokenizer.json",
@@ -286,16 +286,28 @@ static int is_there(const char *folder, const char *name) {
     return there;
 }
 
+static void refuse_folder(const char *folder, zest_error *error) {
+    if (is_there(folder, "tokenizer.model"))
+        zest_error_set(
+            error, ZEST_ERROR_FILE,
+            "%s: has the tokenizer in SentencePiece's own format alone (tokenizer.model), which zest does "
+            "not read. Convert it once, with transformers and sentencepiece: python3 -c 'import sys; from "
+            "transformers import AutoTokenizer as T; "
+            "T.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
+            folder, folder);
+    else
+        zest_error_set(error, ZEST_ERROR_FILE,
+                       "%s: holds no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or "
+                       "vocab.txt, there",
+                       folder);
+}
+
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error) {
     zest_error local = {0}, *say = error ? error : &local;
     zest_build_settings settings = {0};
     int words = !is_there(folder, "vocab.json") && is_there(folder, "vocab.txt");
     if (!words && !is_there(folder, "vocab.json")) {
-        zest_error_set(
-            say, ZEST_ERROR_FILE,
-            "%s: holds no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or vocab.txt, "
-            "there",
-            folder);
+        refuse_folder(folder, say);
         return NULL;
     }
     zest_tokenizer *tokenizer = zest_tokenizer_new(folder, say);
