@@ -133,6 +133,10 @@ int zest_training_run(const zest_options *given) {
     zest_trainer_hooks hooks = {
         .tell = on_news, .rebuild = on_rebuild, .note = on_note, .user = &w, .stop = zest_interrupt_catch()};
     zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
+    if (!quiet && !*resume && !*zest_options_text(given, ZEST_OPTION_OUT))
+        zest_output_note(
+            "nothing of this run will be kept, neither weights nor steps; with --out RUN all of it "
+            "is, and the run can be resumed");
     zest_status status = zest_options_copy(&options, given, &error);
     if (!status)
         status = *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)

@@ -108,6 +108,26 @@ static void of_equal_values_the_lower_loss_is_best(void **state) {
     same_result(&whole, &rest);
 }
 
+/* Without a folder nothing is kept, but the figures are those of the same best weights. */
+static void best_means_best_without_a_folder(void **state) {
+    (void)state;
+    static const char *const methods[] = {"lr=1e-3", "lr=1e-3 weights=bf16 weight-decay=0.1",
+                                          "lr=1e-3 distribution=sphere denominator=ball",
+                                          "method=sgd lr=1e-2", "method=adamw lr=1e-3"};
+    int between[2] = {0};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        char options[400], name[32];
+        zest_trainer_result with, without;
+        snprintf(options, sizeof options, REAL BASE "shots=8 batch=8 test-size=20 steps=14 %s", methods[m]);
+        snprintf(name, sizeof name, "run%zu", m);
+        assert_fine(train(options, in_place(name), 0, &with, error));
+        assert_fine(train(options, NULL, 0, &without, error));
+        same_result(&with, &without);
+        between[strstr(methods[m], "method") != NULL] += with.best_step > 0 && with.best_step < with.step;
+    }
+    assert_true(between[0] && between[1]); /* best at the end would say nothing */
+}
+
 /* A rate that is far too large: the run ends, with the best weights, and a resumed one ends at the same step.
  * Without the guard it would go on. */
 static void a_loss_that_explodes_ends_the_run(void **state) {
@@ -365,6 +385,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_PLACE(a_run_keeps_everything),
         IN_PLACE(of_equal_values_the_lower_loss_is_best),
+        IN_PLACE(best_means_best_without_a_folder),
         IN_PLACE(a_loss_that_explodes_ends_the_run),
         IN_PLACE(threads_and_live_pairs_change_nothing),
         IN_PLACE(an_interrupted_run_goes_on_as_if_nothing_happened),

@@ -72,19 +72,23 @@ static zest_status check_tokenizer(const zest_folder *folder, const zest_options
 
 /* ---- Steps ---- */
 
-/* One step on record, taken again where the weights are. */
+zest_status zest_rebuild_redo(zest_stepper *stepper, uint64_t step, double lr, const double *losses,
+                              const zest_loaded *loaded, zest_error *error) {
+    zest_tilt_report report;
+    zest_update update;
+    zest_status status = zest_stepper_aim(stepper, step - 1, loaded->model->params.dimension, 0, error);
+    if (status) return status;
+    zest_stepper_tilt(stepper, losses, &report);
+    if (!zest_stepper_update(stepper, lr, &report, &update)) return ZEST_OK;
+    return zest_model_move(loaded->runner, &update, error);
+}
+
 static zest_status redo(const zest_rebuild_job *job, uint64_t step, const zest_loaded *loaded,
                         zest_error *error) {
     zest_record record;
-    zest_tilt_report report;
-    zest_update update;
     zest_status status = zest_journal_read(job->journal, step, &record);
     if (status) return zest_error_set(error, status, "%s", zest_ctx_error(job->journal->ctx));
-    status = zest_stepper_aim(job->stepper, step - 1, loaded->model->params.dimension, 0, error);
-    if (status) return status;
-    zest_stepper_tilt(job->stepper, record.losses, &report);
-    if (!zest_stepper_update(job->stepper, record.lr, &report, &update)) return ZEST_OK;
-    return zest_model_move(loaded->runner, &update, error);
+    return zest_rebuild_redo(job->stepper, step, record.lr, record.losses, loaded, error);
 }
 
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error) {

@@ -24,6 +24,10 @@ typedef struct {
 /* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
 
+/* Takes one zeroth-order step again, from its losses, where the weights are. */
+zest_status zest_rebuild_redo(zest_stepper *stepper, uint64_t step, double lr, const double *losses,
+                              const zest_loaded *loaded, zest_error *error);
+
 /* A step as text: a number, "last", or "best" (the step that best/ holds, or that the result of a
  * finished run names). */
 zest_status zest_rebuild_step(const zest_folder *folder, const zest_journal *journal, const char *text,

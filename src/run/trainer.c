@@ -116,6 +116,7 @@ static zest_status begin(zest_trainer *t) {
     if (!status) status = zest_trainer_load(t);
     if (!status) status = t->way->arm(t);
     if (!status && t->kept) status = make_folder(t);
+    if (!status && !t->kept) zest_trainer_memory_begin(t);
     return status ? status : zest_trainer_tell_start(t, 0);
 }
 
@@ -156,16 +157,17 @@ static void note_device(const zest_loaded *loaded, zest_trainer_result *r) {
     if (peak > r->device_peak_bytes) r->device_peak_bytes = peak;
 }
 
-/* The best weights, evaluated on what was never looked at. With a folder the model in memory is let go of
- * first: there is never a second one. */
+/* The best weights, evaluated on what was never looked at. The model in memory is let go of first: there is
+ * never a second one. */
 static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     zest_loaded best = {0};
     const zest_loaded *judged = &t->loaded;
-    int other = t->kept && t->any_dev && t->best_step != t->step;
+    int other = t->any_dev && t->best_step != t->step;
     zest_status status = ZEST_OK;
-    t->way->release(t);
     note_device(&t->loaded, r);
-    if (other) {
+    if (other && !t->kept) status = zest_trainer_memory_return(t);
+    t->way->release(t);
+    if (other && t->kept) {
         zest_load_free(&t->loaded);
         status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
         judged = &best;
@@ -211,7 +213,7 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
 static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     struct rusage usage;
     r->step = t->step;
-    r->best_step = t->any_dev && t->kept ? t->best_step : t->step; /* without a folder: the last */
+    r->best_step = t->any_dev ? t->best_step : t->step;
     r->start = t->start;
     r->dropped_pairs = t->dropped;
     r->divergence = t->divergence;
@@ -241,6 +243,7 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     zest_folder_free(&t->folder);
     zest_inputs_free(&t->inputs);
     zest_snapshot_free(&t->from);
+    zest_trainer_memory_free(t);
     free(t->order);
     if (!closing) closing = events;
     if (!status && closing) return zest_error_set(t->error, closing, "%s", late.message);

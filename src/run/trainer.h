@@ -62,7 +62,8 @@ typedef struct {
     zest_divergence divergence;          /* of the training loss */
 } zest_trainer_result;
 
-/* A new run in options' --out, or in no folder: then nothing is kept. */
+/* A new run in options' --out, or in no folder: then nothing is kept, but the result is that of the best
+ * weights all the same. */
 zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                              zest_trainer_result *result, zest_error *error);
 /* Goes on with a run; of `given` only what was given counts, and only what may change: how long to go on, and

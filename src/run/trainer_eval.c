@@ -55,7 +55,10 @@ zest_status zest_trainer_check_dev(zest_trainer *t) {
     if (status) return status;
     int best = note(t, t->step, &metrics);
     /* the weights first: an evaluation that is in the log has its weights on disk */
-    if (t->kept) status = t->way->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
+    if (t->kept)
+        status = t->way->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
+    else if (best)
+        status = zest_trainer_memory_best(t);
     return status ? status : zest_trainer_tell_eval(t, &metrics, best);
 }
 

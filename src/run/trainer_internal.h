@@ -4,7 +4,8 @@
  *     trainer.c         a run from end to end         trainer_zeroth.c   forward passes and a journal
  *     trainer_resume.c  a run that goes on            trainer_first.c    gradients and snapshots
  *     trainer_eval.c    evaluations, what is best     trainer_task.c     the examples of a task
- *     trainer_tell.c    log, events, news             trainer_text.c     text, for zest pretrain */
+ *     trainer_tell.c    log, events, news             trainer_text.c     text, for zest pretrain
+ *     trainer_memory.c  the best weights without a folder */
 #ifndef ZEST_RUN_TRAINER_INTERNAL_H
 #define ZEST_RUN_TRAINER_INTERNAL_H
 
@@ -107,6 +108,12 @@ struct zest_trainer {
     zest_snapshot from;  /* a resumed first-order run: what its state is read from */
     uint64_t saved_step; /* of the last snapshot; UINT64_MAX: none */
 
+    struct {               /* of a run without a folder: see trainer_memory.c */
+        uint64_t start;    /* fingerprint of the first weights */
+        zest_buffer steps; /* lr and losses of every step */
+        char *weights;     /* the best ones, of a run with gradients */
+    } memory;
+
     uint64_t step; /* taken so far */
     uint64_t bad_in_a_row, dropped;
     zest_divergence divergence;
@@ -148,6 +155,16 @@ zest_status zest_trainer_check_dev(zest_trainer *t);
 int zest_trainer_dev_due(const zest_trainer *t);
 /* What the log of a resumed run says about evaluations up to t->step; those that it lost are made again. */
 zest_status zest_trainer_recall(zest_trainer *t, const zest_log *log);
+
+/* ---- trainer_memory.c: a run without a folder ---- */
+void zest_trainer_memory_begin(zest_trainer *t);
+/* A zeroth-order step is about to be taken. */
+zest_status zest_trainer_memory_step(zest_trainer *t, double lr, const double *losses);
+/* The weights are the best so far. */
+zest_status zest_trainer_memory_best(zest_trainer *t);
+/* Makes the weights of t->best_step those of t->loaded. Needs what arm made. */
+zest_status zest_trainer_memory_return(zest_trainer *t);
+void zest_trainer_memory_free(zest_trainer *t);
 
 /* ---- trainer_tell.c ---- */
 zest_status zest_trainer_tell_start(zest_trainer *t, int resumed);

@@ -155,7 +155,8 @@ static zest_status step(zest_trainer *t, zest_trainer_took *took) {
     memcpy(t->recent + t->recent_count++ % ZEST_TILT_ADVICE_STEPS * lanes, t->means,
            lanes * sizeof *t->means);
     /* first on record, then in the weights: whatever happens in between, the journal can make them again */
-    if (t->kept) status = zest_journal_append(&t->journal, t->step + 1, lr, t->means, lanes, 0, t->error);
+    status = t->kept ? zest_journal_append(&t->journal, t->step + 1, lr, t->means, lanes, 0, t->error)
+                     : zest_trainer_memory_step(t, lr, t->means);
     if (!status && zest_stepper_update(&t->stepper, lr, &report, &update))
         status = zest_model_move(t->loaded.runner, &update, t->error);
     if (status) return status;

@@ -50,6 +50,19 @@ run 0 report "$work/a" --out "$work/report.html"
 grep -q "<svg" "$work/report.html" || fail "the report has no figure"
 grep -q "half of the pairs would carry" "$work/report.html" || fail "the report has no advice on t"
 
+# Without a folder: the same figures, and a word that nothing is kept.
+run 0 train $small --steps 8
+err_has "nothing of this run will be kept"
+err_has "--out RUN"
+grep '^dev  \|^test ' "$work/out" >"$work/unkept"
+run 0 eval "$work/a" --split dev
+sed -n 2p "$work/out" >"$work/judged"
+run 0 eval "$work/a"
+sed -n 2p "$work/out" >>"$work/judged"
+same "$work/judged" "$work/unkept"
+run 0 train $small --steps 1 --quiet
+[ -s "$work/err" ] && fail "--quiet still talks"
+
 # Replay gives the same weights as a run that ended there; step 0 is the start.
 run 0 train $small --steps 5 --out "$work/b" --json
 last_line_is_json
