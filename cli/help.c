@@ -116,8 +116,7 @@ void zest_help_command(const zest_command *command, zest_buffer *out) {
 }
 
 void zest_help_overview(zest_buffer *out) {
-    zest_buffer_text(out, "zest " ZEST_VERSION
-                          ": optimisation with function values only, steered to flat minima\n\n"
+    zest_buffer_text(out, "zest " ZEST_VERSION ": optimisation with function values only (MeZO, ZEST)\n\n"
                           "Usage: zest COMMAND [OPTIONS]\n\nCommands:\n");
     for (const zest_command *const *c = zest_command_all(); *c; c++)
         zest_buffer_format(out, "  %-10s %s\n", (*c)->name, (*c)->summary);
@@ -206,7 +205,7 @@ void zest_help_manual(zest_buffer *out) {
     zest_buffer_text(
         out, ".\\\" Made from the option table by `zest manual`; do not edit.\n"
              ".TH ZEST 1 \"\" \"zest " ZEST_VERSION "\" \"User Commands\"\n"
-             ".SH NAME\nzest \\- optimisation with function values only, steered to flat minima\n"
+             ".SH NAME\nzest \\- optimisation with function values only (MeZO, ZEST)\n"
              ".SH SYNOPSIS\n.B zest\n.I COMMAND\n[\\fIOPTIONS\\fR]\n"
              ".SH DESCRIPTION\nzest implements ZEST, zeroth-order sharpness-aware training by exponential "
              "tilting, and its special case MeZO. A command reads its options from one table; the same "

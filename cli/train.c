@@ -32,7 +32,7 @@ static int run(const zest_options *given, char **words, int count) {
 const zest_command zest_command_train = {
     .name = "train",
     .words = "",
-    .summary = "fine-tune a language model by forward passes, towards a flat minimum",
+    .summary = "fine-tune a language model by forward passes",
     .description =
         "Trains MODEL on TASK in the memory of inference: every step evaluates the loss of the batch at x + "
         "rho v_i and x - rho v_i for k random directions v_i and moves along them (ZEST; MeZO with --method "
@@ -47,9 +47,11 @@ const zest_command zest_command_train = {
         "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
         "the last checkpoint (--save-every) instead of the last step.\n\n"
         "With --out RUN everything is kept in a folder: options, the task, journal, log.jsonl, TensorBoard "
-        "events, and best/ and last/, which are Hugging Face folders. Every step is on disk before it is "
-        "taken: after "
-        "Ctrl-C, a kill or a power failure `zest train --resume RUN` goes on bit for bit. `zest eval RUN`, "
+        "events, and best/ and last/, which are Hugging Face folders. Every step is written to the "
+        "journal before it is taken, and the journal is synced to disk once a second. After Ctrl-C, a kill "
+        "or "
+        "a power failure `zest train --resume RUN` goes on from the last step on record; on the CPU it ends "
+        "with the same bits as a run that was not stopped. `zest eval RUN`, "
         "`zest predict RUN`, `zest replay RUN`, `zest info RUN` and `zest report RUN` take it from there.",
     .examples =
         "zest train --model roberta-base --task SST-2 --data data --out run1\tthe paper's settings\n"

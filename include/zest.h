@@ -1,4 +1,4 @@
-/* zest: zeroth-order optimisation that steers to flat minima (ZEST, exponential tilting).
+/* zest: zeroth-order optimisation of the average or the tilted loss around x (MeZO, ZEST).
  *
  * This header is the whole public interface and its manual. It compiles as C11 and as C++.
  *
