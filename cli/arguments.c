@@ -87,6 +87,10 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
             arguments->help = 1;
             continue;
         }
+        if (!strcmp(word, "--version")) {
+            arguments->version = 1;
+            continue;
+        }
         char name[64];
         int negated;
         zest_option_id id = find(command, word, name, sizeof name, &value, &negated);
@@ -102,7 +106,7 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
         zest_status status = zest_command_set(command, options, id, value, error);
         if (status) return status;
     }
-    if (arguments->help) return ZEST_OK;
+    if (arguments->help || arguments->version) return ZEST_OK;
     if (zest_options_given(options, ZEST_OPTION_CONFIG)) {
         zest_status status =
             zest_config_read(command, zest_options_text(options, ZEST_OPTION_CONFIG), options, error);

@@ -8,6 +8,7 @@ typedef struct {
     char **words; /* points into argv */
     int count;
     int help; /* --help or -h was there */
+    int version;
 } zest_arguments;
 
 zest_status zest_arguments_parse(const zest_command *command, int argc, char **argv, zest_options *options,

@@ -67,7 +67,7 @@ const zest_command zest_command_bench = {
     .words = "noise|update|gemm|attention|step|descent",
     .least = 1,
     .most = 1,
-    .summary = "how fast the kernels and whole steps are on this machine",
+    .summary = "measure the speed of kernels and whole steps",
     .description = "noise: nanoseconds a random number for every instruction set that the machine has, on "
                    "one core. update: one sweep x += "
                    "sum c_i v_i over a vector larger than the caches. gemm: the matrix products of a shape, "

@@ -27,6 +27,17 @@ static const zest_command *const commands[] = {
     NULL,
 };
 
+static const struct {
+    const zest_command *first;
+    const char *title;
+} groups[] = {
+    {&zest_command_pull, "Fine-tune a model"},
+    {&zest_command_info, "Look at runs and compare them"},
+    {&zest_command_generate, "Use a language model"},
+    {&zest_command_minimize, "Beyond language models"},
+    {&zest_command_bench, "This machine"},
+};
+
 /* What other tools call the same thing. */
 static const struct {
     const char *theirs, *ours;
@@ -67,6 +78,12 @@ const zest_command *const *zest_command_all(void) { return commands; }
 const zest_command *zest_command_find(const char *name) {
     for (const zest_command *const *c = commands; *c; c++)
         if (!strcmp((*c)->name, name)) return *c;
+    return NULL;
+}
+
+const char *zest_command_heading(const zest_command *command) {
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (groups[i].first == command) return groups[i].title;
     return NULL;
 }
 

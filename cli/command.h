@@ -37,6 +37,8 @@ zest_status zest_command_set(const zest_command *command, zest_options *options,
 /* All commands, in the order of the help; NULL-terminated. */
 const zest_command *const *zest_command_all(void);
 const zest_command *zest_command_find(const char *name);
+/* The title of the group that begins with this command in the overview; NULL: it belongs to the group before. */
+const char *zest_command_heading(const zest_command *command);
 /* The command that a name which is none was probably meant for, or NULL. */
 const char *zest_command_suggest(const char *name);
 

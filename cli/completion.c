@@ -60,7 +60,7 @@ static void bash_values(const zest_command *command, int chosen, zest_buffer *ou
 static void bash_command(const zest_command *command, zest_buffer *out) {
     zest_buffer_format(out, "    %s)\n        words=\"", command->name);
     if (has_choices(command)) add_choices(command->words, out);
-    zest_buffer_text(out, "\"\n        options=\"--help");
+    zest_buffer_text(out, "\"\n        options=\"--help --version");
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (is_taken(command, id))
             zest_buffer_format(out, " --%s", zest_option_row_at((zest_option_id)id)->name);
@@ -156,7 +156,9 @@ static void zsh_option(zest_option_id id, zest_buffer *out) {
 }
 
 static void zsh_command(const zest_command *command, zest_buffer *out) {
-    zest_buffer_format(out, "    %s)\n        _arguments -s \\\n            '--help[show help]' \\\n",
+    zest_buffer_format(out,
+                       "    %s)\n        _arguments -s \\\n            '--help[show help]' \\\n            "
+                       "'--version[show the version]' \\\n",
                        command->name);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (is_taken(command, id)) zsh_option((zest_option_id)id, out);

@@ -2,9 +2,19 @@
 
 #include <string.h>
 
-static const char *const sections[] = {"Objective", "Model",    "Data",   "Method",
-                                       "Gradients", "Stopping", "Running"};
+/* The sections of options, by their name in the table and in the order in which they are shown. */
+static const struct {
+    const char *name, *title;
+} sections[] = {{"Objective", "Objective"},
+                {"Model", "Model"},
+                {"Data", "Data"},
+                {"Running", "Input, output and running"},
+                {"Method", "Method"},
+                {"Gradients", "Methods with gradients"},
+                {"Stopping", "Stopping and evaluation"}};
 enum { SECTIONS = sizeof sections / sizeof sections[0], WIDTH = 100, INDENT = 28 };
+
+#define ZEST_HELP_TITLE "fine-tune language models with forward passes only (MeZO, ZEST)"
 
 /* Adds text broken at blanks, indented from the second line on; `column` is where the first line starts. */
 static void wrap(zest_buffer *out, const char *text, size_t column, size_t indent) {
@@ -52,8 +62,10 @@ static const char *fallback(const zest_options *options, zest_option_id id) {
 static void option_tail(zest_buffer *out, const zest_option_row *row, const char *value) {
     char range[256];
     zest_option_range(row, range, sizeof range);
-    if (*range) zest_buffer_format(out, " (%s)", range);
-    if (*value) zest_buffer_format(out, " [%s]", value);
+    int obvious = row->kind != ZEST_KIND_CHOICE && !row->open && (row->low == 0 || row->low == 1) &&
+                  row->high >= 1 << 20; /* counts and lengths: no limit that anybody meets */
+    if (*range && !obvious) zest_buffer_format(out, " (%s)", range);
+    if (*value) zest_buffer_format(out, " [default: %s]", value);
 }
 
 static void option_line(zest_buffer *out, const zest_option_row *row, const char *value) {
@@ -103,11 +115,14 @@ void zest_help_command(const zest_command *command, zest_buffer *out) {
         int any = 0;
         for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
             const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s])) continue;
-            if (!any++) zest_buffer_format(out, "\n%s:\n", sections[s]);
+            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s].name))
+                continue;
+            if (!any++) zest_buffer_format(out, "\n%s:\n", sections[s].title);
             option_line(out, row, fallback(&options, (zest_option_id)id));
         }
     }
+    zest_buffer_format(out, "\n  -h, --help%*sshow this help\n      --version%*sshow the version\n",
+                       INDENT - 12, "", INDENT - 15, "");
     if (*command->examples) {
         zest_buffer_text(out, "\nExamples:\n");
         examples(command, out, "  %.*s\n", "      %.*s\n");
@@ -116,12 +131,19 @@ void zest_help_command(const zest_command *command, zest_buffer *out) {
 }
 
 void zest_help_overview(zest_buffer *out) {
-    zest_buffer_text(out, "zest " ZEST_VERSION ": optimisation with function values only (MeZO, ZEST)\n\n"
-                          "Usage: zest COMMAND [OPTIONS]\n\nCommands:\n");
-    for (const zest_command *const *c = zest_command_all(); *c; c++)
-        zest_buffer_format(out, "  %-10s %s\n", (*c)->name, (*c)->summary);
+    zest_buffer_text(out, "zest " ZEST_VERSION ": " ZEST_HELP_TITLE "\n\nUsage: zest COMMAND [OPTIONS]\n");
+    for (const zest_command *const *c = zest_command_all(); *c; c++) {
+        const char *heading = zest_command_heading(*c);
+        if (heading) zest_buffer_format(out, "\n%s:\n", heading);
+        zest_buffer_format(out, "  %-11s %s\n", (*c)->name, (*c)->summary);
+    }
     zest_buffer_text(
-        out, "\n`zest COMMAND --help` explains one. `zest --version` prints the version.\n"
+        out, "\nFirst steps:\n"
+             "  zest pull FacebookAI/roberta-base\n"
+             "  zest train --model FacebookAI/roberta-base --task SST-2 --data data --out run1\n"
+             "  zest predict run1 --text 'A lovely day.'\n"
+             "\n"
+             "zest COMMAND --help explains a command, zest --version prints the version.\n"
              "Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong "
              "usage.\n");
 }
@@ -173,7 +195,8 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
     for (int s = 0; s < SECTIONS; s++)
         for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
             const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s])) continue;
+            if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s].name))
+                continue;
             zest_buffer_text(out, ".TP\n\\fB");
             if (row->letter) zest_buffer_format(out, "\\-%c\\fR, \\fB", row->letter);
             roff(out, "--");
@@ -205,11 +228,13 @@ void zest_help_manual(zest_buffer *out) {
     zest_buffer_text(
         out, ".\\\" Made from the option table by `zest manual`; do not edit.\n"
              ".TH ZEST 1 \"\" \"zest " ZEST_VERSION "\" \"User Commands\"\n"
-             ".SH NAME\nzest \\- optimisation with function values only (MeZO, ZEST)\n"
+             ".SH NAME\nzest \\- " ZEST_HELP_TITLE "\n"
              ".SH SYNOPSIS\n.B zest\n.I COMMAND\n[\\fIOPTIONS\\fR]\n"
              ".SH DESCRIPTION\nzest implements ZEST, zeroth-order sharpness-aware training by exponential "
              "tilting, and its special case MeZO. A command reads its options from one table; the same "
              "names serve the C library (\\fBzest.h\\fR).\n"
+             ".SH OPTIONS\nOf every command:\n.TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nshow the help of a "
+             "command\n.TP\n\\fB\\-\\-version\\fR\nshow the version\n"
              ".SH COMMANDS\n");
     for (const zest_command *const *c = zest_command_all(); *c; c++) roff_command(out, *c);
     zest_buffer_text(out,

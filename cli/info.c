@@ -291,13 +291,12 @@ const zest_command zest_command_info = {
     .words = "RUN|MODEL",
     .least = 1,
     .most = 1,
-    .summary = "what a run is and where it stands, or what a model is and wants",
-    .description = "A run (a folder, or the journal itself): checks every record; prints its size, its "
-                   "losses and the options that "
-                   "differ from the defaults.\n\n"
-                   "A model (a Hugging Face folder or a GGUF file): family, sizes, and the memory of a "
-                   "training step with --batch "
-                   "sequences of --tokens tokens, k directions and --live pairs of lanes at once.",
+    .summary = "show the state of a run, or the size and memory of a model",
+    .description =
+        "A run (a folder or its journal): checks every record and prints the number of steps, the losses, "
+        "the results so far, and the options that differ from the defaults.\n\nA model (a Hugging Face "
+        "folder or a GGUF file): prints its family and sizes, and the memory of a training step with --batch "
+        "sequences of --tokens tokens, --k directions, and --live pairs of lanes at once.",
     .examples = "zest info run1\thow far it is\nzest info roberta-base --batch 64 --tokens 64 --k 5 --live "
                 "1\twhat a step would take",
     .defaults = "",

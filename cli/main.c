@@ -63,6 +63,8 @@ static int run(const zest_command *command, int argc, char **argv) {
         zest_output_note("`zest %s --help` explains", command->name);
     } else if (arguments.help) {
         code = help(command->name);
+    } else if (arguments.version) {
+        code = version();
     } else {
         code = run_found(command, &options, &arguments);
     }

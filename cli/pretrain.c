@@ -13,7 +13,7 @@ static int run(const zest_options *given, char **words, int count) {
 const zest_command zest_command_pretrain = {
     .name = "pretrain",
     .words = "",
-    .summary = "make a language model out of text, by gradients",
+    .summary = "train a language model from scratch, with gradients",
     .description =
         "Trains MODEL on the text of a file by AdamW: a masked model is to tell hidden tokens, a "
         "causal one every next token. MODEL is a Hugging Face folder with config.json and a tokenizer; where "

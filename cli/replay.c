@@ -107,7 +107,7 @@ const zest_command zest_command_replay = {
     .words = "RUN",
     .least = 1,
     .most = 1,
-    .summary = "rebuild a run at any of its steps, bit for bit",
+    .summary = "rebuild the weights of any step of a run, bit for bit",
     .description =
         "Takes the steps of a run again from its journal, without evaluating anything, from its start or "
         "from a "

@@ -154,7 +154,7 @@ const zest_command zest_command_report = {
     .words = "RUN|SWEEP...",
     .least = 1,
     .most = 1024,
-    .summary = "compare runs of zest train in one HTML page",
+    .summary = "compare runs in one HTML page",
     .description =
         "Reads the log of each run (a folder that zest train made, finished or not; a sweep stands for its "
         "runs) and writes one page that needs no network and no script. The page begins with the result as a "

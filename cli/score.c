@@ -149,15 +149,14 @@ const zest_command zest_command_score = {
     .words = "MODEL",
     .least = 1,
     .most = 1,
-    .summary = "log-probability of texts under a language model",
-    .description = "Prints the natural logarithm of each text's probability, its tokens and its perplexity. "
-                   "A causal model is asked "
-                   "for every token given those before it (the first token of a model without a start token "
-                   "is given); a masked "
-                   "model for every token given all others, one mask at a time (pseudo-log-likelihood).\n\n"
-                   "A line that cannot be scored, say because it is longer than the model reads, is named on "
-                   "stderr with its number (and in --json as an \"error\"); the others are scored, and the "
-                   "exit status is 1.",
+    .summary = "compute the log-probability of texts",
+    .description =
+        "Prints the natural logarithm of the probability of each text, its number of tokens and its "
+        "perplexity. A causal model predicts every token from those before it (without a start token, the "
+        "first token is given). A masked model predicts every token from all others, one mask at a time: the "
+        "pseudo-log-likelihood.\n\nA line that cannot be scored, for example because it is longer than the "
+        "model reads, is named on stderr with its number (with --json also as an \"error\"). The others are "
+        "scored, and the exit status is 1.",
     .examples = "zest score roberta-base --text 'The cat sat on the mat.'\tone text\n"
                 "zest score smollm2.gguf --json < texts.txt\ta text a line",
     .defaults = "",

@@ -167,7 +167,7 @@ const zest_command zest_command_sharpness = {
     .words = "RUN|MODEL|FILE...",
     .least = 1,
     .most = 64,
-    .summary = "how flat the loss is around the weights of runs or models",
+    .summary = "measure how flat the loss is around the weights",
     .description =
         "Perturbs the weights --samples times at each of the --radii and prints the mean loss, its standard "
         "deviation, the largest loss and the tilted loss F_t; then the largest eigenvalues of the Hessian "

@@ -335,7 +335,7 @@ const zest_command zest_command_sweep = {
     .words = "[GRID]",
     .least = 0,
     .most = 1,
-    .summary = "train with every combination of some options, and make the tables",
+    .summary = "train with all combinations of some options and tabulate the results",
     .description =
         "Every option of `zest train` may have several values, separated by commas, on the command line or "
         "in "

@@ -256,7 +256,7 @@ static int theory(const zest_options *options, char **words, int word_count) {
 const zest_command zest_command_theory = {
     .name = "theory",
     .words = "",
-    .summary = "which sharpness a tilt penalises, from the eigenvalues of a Hessian",
+    .summary = "compute which curvature a tilt penalises",
     .description =
         "To second order, training with tilt t minimises f + R_t. R_t goes from the average curvature (t = "
         "0, MeZO) to "

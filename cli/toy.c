@@ -379,7 +379,7 @@ const zest_command zest_command_toy = {
     .words = "linear|stationary",
     .least = 1,
     .most = 1,
-    .summary = "the paper's two examples in the plane: where GD, MeZO and ZEST go",
+    .summary = "run the paper's two examples in the plane",
     .description =
         "Runs gradient descent, MeZO, ZEST-N and ZEST-BC on one of the paper's two landscapes in the plane, "
         "over several seeds, and prints where they end. With --out it draws the ways they took (SVG).\n\n"

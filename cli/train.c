@@ -32,17 +32,17 @@ static int run(const zest_options *given, char **words, int count) {
 const zest_command zest_command_train = {
     .name = "train",
     .words = "",
-    .summary = "fine-tune a language model by forward passes",
+    .summary = "fine-tune a language model with forward passes",
     .description =
         "Trains MODEL on TASK in the memory of inference: every step evaluates the loss of the batch at x + "
         "rho v_i and x - rho v_i for k random directions v_i and moves along them (ZEST; MeZO with --method "
-        "mezo). The weights that did best on the dev examples are kept and judged on the test examples.\n\n"
+        "mezo). The weights that do best on the dev examples are kept and evaluated on the test examples.\n\n"
         "A masked model answers with label words at the mask, a causal one by the likelihood of its answers. "
         "What is not given depends on the model, as in the paper: masked models take 512 shots a class, "
         "batch 128, lr 1e-5 and 700 epochs (5600 steps for two classes, 8400 for three; with other splits "
         "5600 "
         "steps); causal ones 1000 rows, batch 16, lr 2e-6, 20000 steps.\n\n"
-        "For comparison there are methods that take gradients: --method sgd, adamw, sam, esam "
+        "For comparison there are methods with gradients: --method sgd, adamw, sam, esam "
         "and tsam. There masked models take batch 32, lr 1e-3 and 200 epochs, causal ones batch 8, lr 1e-5 "
         "and 3750 steps. They need memory for activations, gradient and state, and a resumed run starts from "
         "the last checkpoint (--save-every) instead of the last step.\n\n"

@@ -9,7 +9,7 @@ run 2 completion tcsh
 err_has "there is bash and zsh"
 run 2 completion
 
-"$ZEST" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' >"$work/commands"
+"$ZEST" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' | grep -v '^zest$' >"$work/commands"
 [ "$(wc -l <"$work/commands")" -gt 15 ] || fail "which commands are there?"
 
 if command -v bash >/dev/null 2>&1; then
@@ -52,7 +52,7 @@ END
     # every command: exactly the options that its help shows
     while read -r command; do
         "$ZEST" "$command" --help | sed -n 's/^ \{2,6\}\(-[a-zA-Z], \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' >"$work/shown"
-        { cat "$work/shown"; echo --help; } | sort -u | tr '\n' ' ' | sed 's/ *$//' >"$work/wanted"
+        { cat "$work/shown"; echo --help; echo --version; } | sort -u | tr '\n' ' ' | sed 's/ *$//' >"$work/wanted"
         is "$(cat "$work/wanted")" zest "$command" --
     done <"$work/commands"
 fi

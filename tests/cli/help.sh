@@ -1,12 +1,18 @@
 # Help, the manual page and the option table say the same; exit codes are 0, 1 and 2.
 . tests/cli/lib.sh
 run 0 --help
-for command in train eval predict sweep sharpness report pretrain minimize generate score tokenize toy theory replay info bench; do
-    out_has "  $command "
+sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' "$work/out" | grep -v '^zest$' >"$work/commands"
+for command in pull train eval predict sweep sharpness report pretrain minimize generate score tokenize toy theory replay info bench; do
+    grep -qx $command "$work/commands" || fail "the overview lacks $command"
 done
+[ "$(head -n 4 "$work/commands" | tr '\n' ' ')" = "pull train eval predict " ] || fail "a newcomer's commands do not come first"
+[ "$(awk 'length > 100' "$work/out" | wc -l)" -eq 0 ] || fail "the overview is wider than 100 columns"
 cp "$work/out" "$work/overview"
+run 0 help
+same "$work/out" "$work/overview"
 run 0 --version
 out_has "zest $(sed -n 's/^#define ZEST_VERSION "\(.*\)"/\1/p' include/zest.h)"
+cp "$work/out" "$work/version"
 run 2
 run 2 frobnicate
 err_has "unknown command 'frobnicate'; zest --help lists the commands"
@@ -61,14 +67,22 @@ run 2 info one two
 # Every option that a command's help shows stands in the manual page with the same words, and none is missing.
 run 0 manual
 sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/\\fI//g' "$work/out" | tr '\n' ' ' >"$work/manual"
-for command in train eval predict sweep sharpness report pretrain minimize generate score tokenize toy theory replay info bench; do
+while read -r command; do
     run 0 "$command" --help
-    grep -o -- '--[a-z][a-z-]*' "$work/out" | sort -u >"$work/options"
+    [ "$(awk '/^Examples:/ { exit } length > 100' "$work/out" | wc -l)" -eq 0 ] || fail "help on $command is wider than 100 columns"
+    grep -q '^Examples:$' "$work/out" || fail "help on $command has no examples"
+    tail -n 1 "$work/out" | grep -q '^      [^ ]' || fail "help on $command does not end with its examples"
+    cp "$work/out" "$work/help"
+    run 0 help "$command"
+    same "$work/out" "$work/help"
+    run 0 "$command" --version
+    same "$work/out" "$work/version"
+    grep -o -- '--[a-z][a-z-]*' "$work/help" | sort -u >"$work/options"
     [ -s "$work/options" ] || fail "$command shows no options"
     while read -r option; do
         grep -q -- "$option" "$work/manual" || fail "the manual page lacks $option of $command"
     done <"$work/options"
-done
+done <"$work/commands"
 sed -n 's/^  X([A-Z_]*, "\([a-z-]*\)",.*/\1/p' src/base/option_table.h | while read -r name; do
     grep -q -- "--$name" "$work/manual" || fail "the manual page lacks --$name"
 done
