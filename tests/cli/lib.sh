@@ -22,8 +22,8 @@ out_has() { grep -qF -- "$1" "$work/out" || fail "stdout lacks '$1': $(head -c 2
 err_has() { grep -qF -- "$1" "$work/err" || fail "stderr lacks '$1'"; }
 same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
 
-# The last line is one JSON object (checked by the program that parses it best: a small one of ours).
-last_line_is_json() { tail -n 1 "$work/out" | "$BUILD/tests/programs/is_json" || fail "the last line is no JSON object"; }
+# stdout is one JSON object and nothing else.
+out_is_json() { "$BUILD/tests/programs/is_json" <"$work/out" || fail "stdout is not one JSON object: $(head -c 300 "$work/out")"; }
 
 # Waits until the run in a folder has so many steps on record (about 100 bytes each).
 wait_for_steps() {

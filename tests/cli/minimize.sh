@@ -8,14 +8,14 @@ out_has "steps done after 300 steps and 3001 evaluations"
 run 0 replay "$work/a"
 same "$work/out" "$work/a/x"
 run 0 replay "$work/a" --step 0 --json
-last_line_is_json && out_has '"x": [0.0, 0.0, 0.0]'
+out_is_json && out_has '"x": [0.0, 0.0, 0.0]'
 run 0 info "$work/a" --json
-last_line_is_json && out_has '"steps": 300' && out_has '"lr": "0.05"'
+out_is_json && out_has '"steps": 300' && out_has '"lr": "0.05"'
 run 0 minimize --exec "$objective f64 3" --format f64 --dim 3 --steps 300 --lr 0.05 --out "$work/b" --jobs 3
 same "$work/a/x" "$work/b/x"
 same "$work/a/journal" "$work/b/journal"
 run 0 minimize --exec "$objective f32 3" --format f32 --dim 3 --steps 300 --lr 0.05 --json
-last_line_is_json && out_has '"stop": "steps done"'
+out_is_json && out_has '"stop": "steps done"'
 
 # Misbehaviour is named, the run is kept, and resuming ends where the good run did.
 misbehave() { # habit, words of the message

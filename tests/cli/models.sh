@@ -4,7 +4,7 @@ shared=${ZEST_SHARED:-/nonexistent}
 
 for model in roberta bert opt opt-350m gpt2 llama qwen2 llama.gguf; do
     run 0 info "tests/data/models/$model" --json
-    last_line_is_json && out_has '"memory": {"weights": '
+    out_is_json && out_has '"memory": {"weights": '
 done
 run 0 info tests/data/models/roberta --batch 8 --tokens 16 --k 3 --live 1
 out_has "batch 8, 128 tokens in all, k = 3, 1 pairs live"
@@ -36,21 +36,21 @@ err_has "standard input, line 2: has 2"
 err_has "reads at most"
 "$ZEST" score examples/roberta-tiny --json <"$work/lines" >"$work/out" 2>"$work/err"
 [ $? -eq 1 ] || fail "a line that is too long, with --json: not status 1"
-last_line_is_json && out_has '"line": 2, "text": "very ' && out_has '"error": "has 2' && out_has '"line": 4, "text": "Never again."'
+out_is_json && out_has '"line": 2, "text": "very ' && out_has '"error": "has 2' && out_has '"line": 4, "text": "Never again."'
 printf 'not \377 UTF-8\n' | "$ZEST" score examples/roberta-tiny --json >"$work/out" 2>"$work/err" || fail "bytes that are not UTF-8"
-last_line_is_json && out_has "\"text\": \"not $(printf '\357\277\275') UTF-8\""
+out_is_json && out_has "\"text\": \"not $(printf '\357\277\275') UTF-8\""
 run 1 score examples/roberta-tiny --text ""
 "$ZEST" score examples/roberta-tiny <"$work" >"$work/out" 2>"$work/err" && fail "a folder as standard input"
 err_has "standard input cannot be read"
 
 # Benchmarks on a small job: their keys are there, and their figures are numbers.
 run 0 bench step --shape smollm2-135m --batch 2 --tokens 8 --k 1 --json
-last_line_is_json
+out_is_json
 for key in seconds_per_step ceiling_fraction peak_bytes noise gemm attention rest update; do out_has "\"$key\": "; done
 run 0 bench gemm --shape roberta-base --batch 1 --tokens 16 --compute bf16 --json
-last_line_is_json && out_has '"pair_ceiling_fraction": '
+out_is_json && out_has '"pair_ceiling_fraction": '
 run 0 bench attention --shape opt-125m --batch 2 --tokens 16 --lengths sst2 --json
-last_line_is_json && out_has '"ceiling_fraction": '
+out_is_json && out_has '"ceiling_fraction": '
 
 if [ -d "$shared/models/stories15M" ]; then
     run 0 generate "$shared/models/stories15M" --prompt "Once upon a time" --max-tokens 12
@@ -59,9 +59,9 @@ if [ -d "$shared/models/stories15M" ]; then
     out_has "The dog was very happy" # with the space between prompt and continuation
     printf 'Once upon a time\nThe dog\n' >"$work/prompts"
     "$ZEST" generate "$shared/models/stories15M" --max-tokens 12 --json <"$work/prompts" >"$work/out" || fail "two prompts"
-    last_line_is_json && out_has ", there was a little girl named" # a batch-mate changes nothing
+    out_is_json && out_has ", there was a little girl named" # a batch-mate changes nothing
     run 0 score "$shared/models/stories15M" --text "Once upon a time, there was a little girl." --json
-    last_line_is_json && out_has '"log_probability": -7.08'
+    out_is_json && out_has '"log_probability": -7.08'
     run 2 generate "$shared/models/roberta-tiny" --prompt x
     err_has "does not continue text"
     run 0 score "$shared/models/roberta-small" --text "The movie was great."

@@ -7,8 +7,6 @@ sharp="--radii 0.1 --samples 2 --top 0 --trace-samples 0 --examples 4"
 run 0 train $small --steps 2 --out "$work/run"
 run 0 minimize --exec 'while read -r x; do echo 1; done' --dim 2 --steps 2 --out "$work/vector"
 
-is_json() { "$BUILD/tests/programs/is_json" <"$work/out" || fail "zest $*: stdout is not one JSON document: $(head -c 300 "$work/out")"; }
-
 # Every command that prints: its output to a full disk is status 1 and a message, and with --json one document.
 full() {
     "$ZEST" "$@" >/dev/full 2>"$work/err" </dev/null
@@ -18,7 +16,7 @@ full() {
 both() {
     full "$@"
     run 0 "$@" --json
-    is_json "$@"
+    out_is_json
 }
 full --version
 full --help

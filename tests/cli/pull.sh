@@ -81,7 +81,7 @@ silent_pull=$!
 run 1 info org/tiny
 err_has "zest pull org/tiny"
 run 0 pull org/tiny --json
-last_line_is_json && out_has "\"commit\": \"$commit\"" && out_has "\"folder\": \"$cache/models--org--tiny/snapshots/$commit\""
+out_is_json && out_has "\"commit\": \"$commit\"" && out_has "\"folder\": \"$cache/models--org--tiny/snapshots/$commit\""
 is_model "$cache/models--org--tiny/snapshots/$commit"
 [ "$(cat "$cache/models--org--tiny/refs/main")" = $commit ] || fail "refs/main"
 [ "$(readlink "$cache/models--org--tiny/snapshots/$commit/model.safetensors")" = "../../blobs/$(sha256 "$tiny/model.safetensors")" ] || fail "not a link to a blob"

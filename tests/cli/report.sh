@@ -39,7 +39,7 @@ grep -q '<h1>mezo: SST-2</h1>' "$page" || fail "the title is not there"
 # Several: --out; every run is there, by its own words and not as markup; nothing is fetched from anywhere.
 page="$work/all.html"
 run 0 report "$work/mezo" "$work/zest-t1" "$work/zest <t5> & \"co\"" --out "$page" --figures "$work/figures" --json
-last_line_is_json
+out_is_json
 out_has '"state": "running"'
 out_has '"state": "finished"' && out_has '"peak_bytes": 2147483648' && out_has '"device_peak_bytes": 3221225472' && out_has "--model 'roberta base'"
 for name in 'mezo</a>' 'zest-t1</a>' 'zest &lt;t5&gt; &amp; &quot;co&quot;</a>' 'the last line is torn' 'Sensitivity to t'; do
@@ -61,7 +61,7 @@ fi
 # --json alone writes nothing.
 rm "$work/mezo/report.html"
 run 0 report "$work/mezo" --json
-last_line_is_json && out_has '"out": null'
+out_is_json && out_has '"out": null'
 [ ! -e "$work/mezo/report.html" ] || fail "a page was written"
 
 # What cannot be.

@@ -12,7 +12,7 @@ for words in "mean loss" "standard deviation" "maximum" "tilted loss" "eigenvalu
     out_has "$words"
 done
 run 0 sharpness $model $few $last --json
-last_line_is_json
+out_is_json
 out_has '"distribution": "ball"' # as in the paper's figures 2 and 4
 for key in neighbourhood hessian trace mean spread tilted effective residual half_step disagreement dimension; do out_has "\"$key\":"; done
 # neither the number of threads nor the lanes in memory changes a bit
@@ -25,7 +25,7 @@ clean | cmp -s - "$work/first" && fail "the seed of the samples changes nothing"
 
 # Losses alone: no eigenvalues; the trace is about what gradients say (these 40 probes are not those).
 run 0 sharpness $model $few --forward-only --trace-samples 40 --json
-last_line_is_json
+out_is_json
 out_has '"by": "losses"'
 grep -q '"hessian"' "$work/out" && fail "--forward-only finds eigenvalues"
 forward=$(number '"trace": {"trace": {"value"')

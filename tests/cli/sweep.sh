@@ -36,7 +36,7 @@ for file in "$work/figures/by-t-test.svg" "$work/a/by-t-test.svg"; do grep -q 'M
 for file in "$work/figures/methods-test.svg" "$work/a/methods-test.svg"; do grep -q '>ZEST-N</text>' "$file" || fail "$file has no ZEST-N"; done
 # done is done
 run 0 sweep --resume "$work/a" --json
-last_line_is_json
+out_is_json
 run 0 sweep --resume "$work/a" --dry-run
 out_has "6 finished"
 run 1 sweep $grid --out "$work/a"

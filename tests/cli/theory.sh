@@ -6,7 +6,7 @@ measured="--eigenvalues 1884 --dim 41000000 --rho 0.002 --tilts 0,20,100,300,100
 run 0 theory $measured
 out_has 'Gaussian F_t and R_t are finite for t < 132.696; they do not exist at t = 300, 1000'
 run 0 theory $measured --json
-last_line_is_json
+out_is_json
 [ "$(grep -o '"gaussian_finite": false, "gaussian": null' "$work/out" | wc -l)" -eq 2 ] || fail "two rows of JSON have no Gaussian R_t"
 [ "$(grep -o '"gaussian_finite": true' "$work/out" | wc -l)" -eq 3 ] || fail "three rows of JSON have one"
 out_has '"gaussian_limit": 132.696'

@@ -24,7 +24,7 @@ sed 's/	<mask>/<mask>/; s/ <mask>/<mask>/' "$work/again" | cmp -s - "$work/wante
 "$ZEST" tokenize $model --count <"$work/lines" >"$work/out" 2>"$work/err" || fail "counts"
 awk '{print NF}' "$work/ids" | cmp -s - "$work/out" || fail "the counts are not those of the ids"
 "$ZEST" tokenize $model --json <"$work/lines" >"$work/out" 2>"$work/err" || fail "JSON"
-last_line_is_json && out_has '"line": 3, "text": "Never \\ again\t<mask> 😀"'
+out_is_json && out_has '"line": 3, "text": "Never \\ again\t<mask> 😀"'
 out_has '"count": 7, "ids": [0, 36, 1098, 304, 1076, 17, 2], "tokens": ["<s>", "A", "Ġlove", "ly", "Ġday", ".", "</s>"]'
 # every token has a line of its own, whatever it holds
 "$ZEST" tokenize $model <"$work/lines" >"$work/out" 2>"$work/err" || fail "tokens of lines"

@@ -14,7 +14,7 @@ for file in options journal log.jsonl result.json best/model.safetensors best/co
 done
 ls "$work/a" | grep -q '^events.out.tfevents' || fail "no TensorBoard events"
 run 0 eval "$work/a" --json
-last_line_is_json
+out_is_json
 for key in accuracy f1 loss n; do out_has "\"$key\":"; done
 cp "$work/out" "$work/eval"
 run 0 eval "$work/a/best" --task $task --test-size 20 --json
@@ -23,7 +23,7 @@ accuracy() { sed 's/.*"accuracy": \([0-9.]*\).*/\1/' "$1"; }
 run 0 eval "$work/a" --split dev --step 0
 out_has "step 0"
 run 0 info "$work/a" --json
-last_line_is_json
+out_is_json
 out_has '"task": "reviews"'
 out_has '"t_half":'
 out_has '"peak_bytes":'
@@ -65,11 +65,11 @@ run 0 train $small --steps 1 --quiet
 
 # Replay gives the same weights as a run that ended there; step 0 is the start.
 run 0 train $small --steps 5 --out "$work/b" --json
-last_line_is_json
+out_is_json
 run 0 replay "$work/a" --step 5 --out "$work/five"
 same "$work/five/model.safetensors" "$work/b/last/model.safetensors"
 run 0 replay "$work/a" --step 0 --out "$work/zero" --json
-last_line_is_json
+out_is_json
 same "$work/zero/model.safetensors" $model/model.safetensors
 # elsewhere: the run was copied and its model moved
 cp -r "$work/a" "$work/moved"
@@ -145,7 +145,7 @@ done
 # a wrong value is told the default that help shows
 run 2 train --lr abc
 err_has "(default 1e-5)"
-"$ZEST" train --help | grep -A1 -e '--lr NUMBER' | grep -qF '[1e-5]' || fail "help shows another default"
+"$ZEST" train --help | grep -A1 -e '--lr NUMBER' | grep -qF '[default: 1e-5]' || fail "help shows another default"
 # what was not tested has no figures, not figures of nothing
 sed '/^test/d; s|^train.*|train = '"$PWD"'/examples/reviews/train.tsv|' $task >"$work/z.task"
 run 0 train --model $model --task "$work/z.task" --shots 4 --batch 4 --k 1 --steps 1 --out "$work/untested" --json

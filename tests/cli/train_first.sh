@@ -20,7 +20,7 @@ run 0 info "$work/a"
 out_has "steps      8"
 out_has "best dev"
 run 0 eval "$work/a" --json
-last_line_is_json
+out_is_json
 run 0 eval "$work/a" --step last --split dev
 out_has "step 8"
 run 0 predict "$work/a" --split test
