@@ -224,14 +224,6 @@ static int run_run(const zest_options *options, const char *path) {
 
 /* ---- Models ---- */
 
-/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (backend/cpu/linear.h).
- */
-static size_t operand_bytes(const zest_model_description *is, size_t tokens) {
-    size_t lane = tokens * (is->inner > is->width ? is->inner : is->width) * sizeof(float),
-           most = (size_t)32 << 20;
-    return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
-}
-
 static int print_model(const zest_options *options, const char *path, const zest_model *model) {
     const zest_model_description *is = &model->is;
     size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH),
@@ -239,7 +231,7 @@ static int print_model(const zest_options *options, const char *path, const zest
     size_t tokens = batch * (size_t)zest_options_whole(options, ZEST_OPTION_TOKENS);
     size_t live = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE);
     zest_model_plan plan = zest_model_plan_memory(is, tokens, live && live < k ? live : k);
-    size_t operands = operand_bytes(is, tokens), all = model->arena_size + plan.hidden + plan.work + operands;
+    size_t operands = plan.operands, all = model->arena_size + plan.hidden + plan.work + operands;
     const char *type = zest_dtype_name(model->tensors[0].dtype);
     if (zest_options_whole(options, ZEST_OPTION_JSON))
         return zest_output_json(json_pack(

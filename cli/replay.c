@@ -1,9 +1,11 @@
 /* zest replay: the point of a run at any of its steps, rebuilt from its start and its journal. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "run/checkpoint.h"
 #include "run/rebuild.h"
 #include "run/vector_file.h"
@@ -62,6 +64,16 @@ static int print_model(const zest_options *options, const zest_model *model, uin
     return ZEST_EXIT_OK;
 }
 
+/* The model that the run started from is what all its steps need: it is not written over. */
+static zest_status check_target(const char *out, const char *model, zest_error *error) {
+    struct stat there, start;
+    if (stat(out, &there) || stat(model, &start) || there.st_dev != start.st_dev ||
+        there.st_ino != start.st_ino)
+        return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "--out %s: is the model that the run started from; choose another folder", out);
+}
+
 static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
     zest_error error = {0};
     zest_options run;
@@ -69,6 +81,9 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     uint64_t step = 0;
     const char *out = zest_options_text(options, ZEST_OPTION_OUT),
                *model = zest_options_text(options, ZEST_OPTION_MODEL);
+    zest_progress progress;
+    zest_progress_begin(&progress, "replay", "steps", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    zest_progress_callback watch = zest_progress_sink(&progress);
     zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAINING, &run, &error);
     if (status) return zest_output_fail(status, error.message);
     if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
@@ -76,8 +91,10 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
         status = zest_options_set_id(&run, ZEST_OPTION_ALLOW_CHANGED,
                                      zest_options_text(options, ZEST_OPTION_ALLOW_CHANGED), &error);
     if (!status)
-        status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &step,
-                                  &loaded, &error);
+        status = zest_rebuild_run_watched(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP),
+                                          &watch, &step, &loaded, &error);
+    zest_progress_end(&progress);
+    if (!status && *out) status = check_target(out, zest_options_text(&run, ZEST_OPTION_MODEL), &error);
     if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, &error);
     int code = status ? zest_output_fail(status, error.message) : print_model(options, loaded.model, step);
     zest_load_free(&loaded);

@@ -2,6 +2,7 @@
 
 #include "cli/model.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "run/rebuild.h"
 
 /* The options of the run, with those given on the command line on top. */
@@ -38,8 +39,13 @@ static zest_status open_run(zest_subject *subject, const zest_folder *folder, co
     if (status) return status;
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) return zest_error_memory(error, "a context", 0);
-    status = zest_rebuild_run(ctx, folder, &subject->options, zest_options_text(given, ZEST_OPTION_STEP),
-                              &subject->step, &subject->loaded, error);
+    zest_progress progress;
+    zest_progress_begin(&progress, "rebuild", "steps", (int)zest_options_whole(given, ZEST_OPTION_QUIET));
+    zest_progress_callback watch = zest_progress_sink(&progress);
+    status =
+        zest_rebuild_run_watched(ctx, folder, &subject->options, zest_options_text(given, ZEST_OPTION_STEP),
+                                 &watch, &subject->step, &subject->loaded, error);
+    zest_progress_end(&progress);
     zest_ctx_free(ctx);
     return status;
 }

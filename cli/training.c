@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/interrupt.h"
 #include "cli/metrics.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/summary.h"
 #include "run/trainer.h"
 
 /* ---- While it runs ---- */
@@ -16,21 +18,81 @@
 typedef struct {
     zest_progress progress;
     int lines;   /* a line for every evaluation */
+    int dry;     /* the summary is the result */
+    int json;    /* and is printed as JSON */
+    int code;    /* of a dry run */
     int started; /* a step was taken in this session */
+    int timed;   /* how long it will take was said */
+    uint64_t first, step, steps, eval_every;
+    double began; /* clock behind the first step of this session */
     double loss;
 } watch;
 
+/* Once, when a few steps and seconds have passed: how long all of it will take. */
+static void tell_time(watch *w, const zest_trainer_news *news) {
+    double took = zest_clock_now() - w->began, made = (double)(news->step - w->first), left;
+    char text[32];
+    if (w->timed || made < 3 || took < 3) return;
+    w->timed = 1;
+    left = (double)(news->steps - news->step);
+    double evaluations =
+        isnan(news->dev_seconds) ? 0 : 1 + (w->eval_every ? left / (double)w->eval_every : 0);
+    double seconds = left * took / made + evaluations * news->dev_seconds;
+    if (!w->progress.active || !(seconds > 10)) return;
+    zest_progress_clear(&w->progress);
+    zest_output_note("%.3g s a step: about %s to go", took / made,
+                     zest_progress_duration(seconds, text, sizeof text));
+}
+
 static void show_step(watch *w, const zest_trainer_news *news) {
-    char note[128];
-    if (!w->started) zest_progress_stage(&w->progress, "train", "steps", (double)news->step);
+    char note[160], dev[32] = "";
+    if (!w->started) {
+        zest_progress_stage(&w->progress, "train", "steps", (double)news->step);
+        w->first = news->step;
+        w->began = zest_clock_now();
+    }
     w->started = 1;
     w->loss = news->loss;
+    w->step = news->step;
+    tell_time(w, news);
     if (!zest_progress_due(&w->progress)) return;
     int gradients = !isnan(news->norm);
-    snprintf(note, sizeof note, "loss %.4f, dev %.4f, %s %.*f, %.0f tokens/s", news->loss, news->dev.value,
+    if (news->dev.n) snprintf(dev, sizeof dev, ", dev %.4f", news->dev.value);
+    snprintf(note, sizeof note, "loss %.4f%s, %s %.*f, %.0f forward tokens/s", news->loss, dev,
              gradients ? "gradient" : "effective", gradients ? 3 : 1,
              gradients ? news->norm : news->effective, news->tokens_per_second);
     zest_progress_update(&w->progress, (double)news->step, (double)news->steps, note);
+}
+
+/* Evaluations take a part of the time, too: the bar stands still, the note does not. */
+static void on_evaluate(uint64_t done, uint64_t all, void *user) {
+    watch *w = user;
+    char note[96];
+    if (!zest_progress_due(&w->progress)) return;
+    snprintf(note, sizeof note, "evaluating: %llu of %llu examples", (unsigned long long)done,
+             (unsigned long long)all);
+    zest_progress_update(&w->progress, (double)w->step, (double)w->steps, note);
+}
+
+static void on_start(const zest_trainer_summary *summary, void *user) {
+    watch *w = user;
+    zest_buffer text = {0};
+    w->step = summary->step;
+    w->steps = zest_options_whole(summary->options, ZEST_OPTION_STEPS);
+    w->eval_every = zest_options_whole(summary->options, ZEST_OPTION_EVAL_EVERY);
+    zest_progress_clear(&w->progress);
+    if (w->dry && w->json) {
+        w->code = zest_output_json(zest_summary_json(summary));
+        return;
+    }
+    zest_summary_text(summary, &text);
+    if (w->dry) {
+        w->code = zest_output_buffer(&text);
+    } else {
+        if (w->progress.active && !text.failed) zest_output_notes(text.data);
+        zest_buffer_free(&text);
+    }
+    zest_progress_stage(&w->progress, "train", "steps", (double)summary->step);
 }
 
 static void show_evaluation(watch *w, const zest_trainer_news *news) {
@@ -64,6 +126,7 @@ static void on_news(const zest_trainer_news *news, void *user) {
 
 static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
     watch *w = user;
+    if (strcmp(w->progress.label, "rebuild")) zest_progress_stage(&w->progress, "rebuild", "steps", 0);
     zest_progress_update(&w->progress, (double)step, (double)wanted, NULL);
 }
 
@@ -129,18 +192,27 @@ int zest_training_run(const zest_options *given) {
         quiet = (int)zest_options_whole(given, ZEST_OPTION_QUIET);
     zest_ctx *ctx = zest_output_context();
     if (!ctx) return ZEST_EXIT_FAILURE;
-    watch w = {.lines = !json && !quiet, .loss = NAN};
-    zest_trainer_hooks hooks = {
-        .tell = on_news, .rebuild = on_rebuild, .note = on_note, .user = &w, .stop = zest_interrupt_catch()};
+    watch w = {.lines = !json && !quiet, .json = json, .loss = NAN};
+    zest_trainer_hooks hooks = {.start = on_start,
+                                .tell = on_news,
+                                .rebuild = on_rebuild,
+                                .evaluate = on_evaluate,
+                                .note = on_note,
+                                .user = &w,
+                                .stop = zest_interrupt_catch()};
     zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
-    if (!quiet && !*resume && !*zest_options_text(given, ZEST_OPTION_OUT))
+    w.dry = (int)zest_options_whole(given, ZEST_OPTION_DRY_RUN);
+    if (!quiet && !w.dry && !*resume && !*zest_options_text(given, ZEST_OPTION_OUT))
         zest_output_note(
             "nothing of this run will be kept, neither weights nor steps; with --out RUN all of it "
             "is, and the run can be resumed");
     zest_status status = zest_options_copy(&options, given, &error);
+    if (!status && w.dry && *resume)
+        status = zest_error_set(&error, ZEST_ERROR_ARGUMENT, "--dry-run is for a new run, not for --resume");
     if (!status)
-        status = *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)
-                         : zest_trainer_run(ctx, &options, &hooks, &result, &error);
+        status = w.dry     ? zest_trainer_dry_run(ctx, &options, &hooks, &error)
+                 : *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)
+                           : zest_trainer_run(ctx, &options, &hooks, &result, &error);
     zest_progress_end(&w.progress);
     const char *folder = *resume ? resume : zest_options_text(given, ZEST_OPTION_OUT);
     int code;
@@ -149,6 +221,8 @@ int zest_training_run(const zest_options *given) {
         if (*folder && result.step)
             zest_output_note("the run is kept up to step %llu; go on with: zest train --resume %s",
                              (unsigned long long)result.step, folder);
+    } else if (w.dry) {
+        code = w.code;
     } else {
         if (result.cut) zest_output_note("%zu texts were too long and were shortened", result.cut);
         code = json ? report_json(&result, folder) : report(&result, folder);

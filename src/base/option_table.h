@@ -307,8 +307,9 @@ enum {
   X(COMPARE, "compare", 0, TEXT, "", NONE, "NAMES", "Running", ZEST_FOR_SWEEP,                                         \
     "hyper-parameters, separated by commas (radius,t), whose values each get a table row instead of being selected "   \
     "by the dev value")                                                                                                \
-  X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS,                       \
-    "list the runs of a sweep, or estimate time and memory of sharpness, and run nothing")                             \
+  X(DRY_RUN, "dry-run", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS | ZEST_FOR_TRAINING,   \
+    "write nothing: train loads and checks everything, takes one or two steps and prints the plan of the run with "    \
+    "its time and memory, sharpness estimates its time and memory, a sweep lists its runs")                            \
   X(OUT, "out", 'o', TEXT, "", NONE, "PATH", "Running",                                                                \
     ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_TRAINING | ZEST_FOR_PREDICT |      \
         ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_SHARPNESS | ZEST_FOR_PULL,                                         \
@@ -323,7 +324,7 @@ enum {
     ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY,                                                              \
     "use a run's data and model files even if they have changed since it began")                                       \
   X(QUIET, "quiet", 'q', FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                       \
-    "show no progress")                                                                                                \
+    "show no progress, no start summary and no notes")                                                                 \
   X(JSON, "json", 0, FLAG, "no", NONE, "", "Running", ZEST_FOR_ALL_COMMANDS,                                           \
     "print only the result, as JSON")                                                                                  \
   X(CONFIG, "config", 0, TEXT, "", NONE, "FILE", "Running", ZEST_FOR_SHELL,                                            \

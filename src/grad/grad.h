@@ -32,6 +32,9 @@ zest_status zest_grad_new(const zest_model *model, const zest_forward *operation
                           const zest_grad_options *options, zest_grad **grad, zest_error *error);
 void zest_grad_free(zest_grad *grad);
 size_t zest_grad_memory(const zest_grad *grad); /* bytes held */
+/* Bytes that activations will take with a batch of `tokens`, `outputs` of which are predicted. An estimate: it
+ * leaves out what does not grow with the batch. */
+size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs);
 
 /* What the gradient is multiplied by, once the mean loss is known and before anything is added: so the caller
  * may rescale what it has gathered so far. 0: the backward pass is left out. */

@@ -74,6 +74,24 @@ static void list_rooms(const zest_grad_pass *pass, int recompute, wanted_room wa
     for (size_t i = 0; i < ROOMS; i++) wanted[i] = all[i];
 }
 
+size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs) {
+    const zest_model_description *is = &grad->runner->model->is;
+    size_t q = is->heads * is->head_size, stride = q + 2 * is->kv_heads * is->head_size;
+    zest_grad scratch = *grad; /* its rooms are only pointed at */
+    zest_grad_pass pass = {.grad = &scratch, .asked = outputs};
+    zest_model_batch batch = {0};
+    wanted_room wanted[ROOMS];
+    size_t cells = 0;
+    pass.pass.is = is;
+    pass.pass.room_rows = tokens;
+    pass.pass.q_width = q;
+    pass.pass.stride = stride;
+    pass.request.batch = &batch;
+    list_rooms(&pass, grad->recompute, wanted);
+    for (size_t i = 0; i < ROOMS; i++) cells += wanted[i].cells;
+    return cells * zest_model_cell(grad->runner);
+}
+
 /* Bytes that are missing, and bytes that are let go of when they are had. */
 static size_t bytes_wanted(const zest_grad_pass *pass, int recompute, size_t *had) {
     wanted_room wanted[ROOMS];

@@ -62,10 +62,10 @@ zest_device *zest_model_runner_device(const zest_model_runner *runner); /* NULL:
 /* The trained tensors where the forward passes read them: on a device, in its memory. */
 const zest_params *zest_model_runner_params(const zest_model_runner *runner);
 
-/* Bytes that a step's forward passes take beside the weights and the scratch of an operation: hidden states
- * of the live lanes, and one pair's way through a layer. */
+/* Bytes that a step's forward passes take beside the weights: hidden states of the live lanes, one pair's way
+ * through a layer, and, on the CPU, about as much for the operands of an operation. */
 typedef struct {
-    size_t hidden, work;
+    size_t hidden, work, operands;
 } zest_model_plan;
 
 zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs);

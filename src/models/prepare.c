@@ -173,9 +173,17 @@ static size_t inside_layer(const zest_model_description *is) {
     return zest_model_larger(widest, behind_norm(is));
 }
 
+/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (backend/cpu/linear.h).
+ */
+static size_t operand_bytes(const zest_model_description *is, size_t tokens) {
+    size_t lane = tokens * zest_model_larger(is->inner, is->width) * sizeof(float), most = (size_t)32 << 20;
+    return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
+}
+
 zest_model_plan zest_model_plan_memory(const zest_model_description *is, size_t tokens, size_t live_pairs) {
     return (zest_model_plan){.hidden = 2 * live_pairs * tokens * is->width * sizeof(float),
-                             .work = 2 * tokens * (behind_norm(is) + inside_layer(is)) * sizeof(float)};
+                             .work = 2 * tokens * (behind_norm(is) + inside_layer(is)) * sizeof(float),
+                             .operands = operand_bytes(is, tokens)};
 }
 
 zest_status zest_model_make_room(zest_model_pass *pass) {

@@ -69,7 +69,7 @@ zest_status zest_folder_read_options(const zest_folder *folder, unsigned users, 
 zest_status zest_folder_write_options(const zest_folder *folder, unsigned users, const zest_options *options,
                                       zest_error *error) {
     /* these belong to one session, not to the run */
-    static const zest_option_id session[] = {ZEST_OPTION_ALLOW_CHANGED};
+    static const zest_option_id session[] = {ZEST_OPTION_ALLOW_CHANGED, ZEST_OPTION_DRY_RUN};
     zest_options kept;
     zest_buffer text = {0};
     zest_status status = zest_options_copy(&kept, options, error);

@@ -100,7 +100,7 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
                  : open_start(job->folder, job->options, job->journal, loaded, error);
     while (at < step && !status) {
         status = redo(job, ++at, loaded, error);
-        if (job->watch) job->watch(at, step, job->user);
+        zest_progress_call(&job->progress, at, step);
     }
     return status ? status : zest_model_fetch(loaded->runner, error);
 }
@@ -189,11 +189,18 @@ static zest_status rebuild_recorded(zest_ctx *ctx, zest_rebuild_job *job, const 
 
 zest_status zest_rebuild_run(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
                              const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error) {
+    return zest_rebuild_run_watched(ctx, folder, options, step_text, NULL, step, loaded, error);
+}
+
+zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
+                                     const char *step_text, const zest_progress_callback *progress,
+                                     uint64_t *step, zest_loaded *loaded, zest_error *error) {
     zest_stepper stepper = {0};
     *loaded = (zest_loaded){0};
     zest_journal *journal = zest_journal_open(ctx, folder->journal);
     if (!journal) return zest_error_set(error, ctx->error.status, "%s", ctx->error.message);
     zest_rebuild_job job = {.folder = folder, .options = options, .journal = journal, .stepper = &stepper};
+    if (progress) job.progress = *progress;
     zest_status status = zest_options_first_order(options)
                              ? zest_rebuild_kept(folder, options, journal, step_text, step, loaded, error)
                              : rebuild_recorded(ctx, &job, step_text, step, loaded, error);

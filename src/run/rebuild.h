@@ -4,21 +4,18 @@
 #ifndef ZEST_RUN_REBUILD_H
 #define ZEST_RUN_REBUILD_H
 
+#include "base/progress.h"
 #include "core/journal.h"
 #include "core/stepper.h"
 #include "run/folder.h"
 #include "run/load.h"
-
-/* What a rebuilding tells while it goes; may be NULL. */
-typedef void (*zest_rebuild_watch)(uint64_t step, uint64_t wanted, void *user);
 
 typedef struct {
     const zest_folder *folder;
     const zest_options *options; /* of the run; --model says where it started from */
     zest_journal *journal;
     zest_stepper *stepper;
-    zest_rebuild_watch watch;
-    void *user;
+    zest_progress_callback progress; /* of steps that are taken again */
 } zest_rebuild_job;
 
 /* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
@@ -40,7 +37,10 @@ zest_status zest_rebuild_kept(const zest_folder *folder, const zest_options *opt
                               zest_loaded *loaded, zest_error *error);
 
 /* The model of the run in a folder, for commands that only read it: opens journal and stepper by themselves.
- * ctx is where the journal reports. */
+ * ctx is where the journal reports. progress: NULL is fine. */
+zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
+                                     const char *step_text, const zest_progress_callback *progress,
+                                     uint64_t *step, zest_loaded *loaded, zest_error *error);
 zest_status zest_rebuild_run(zest_ctx *ctx, const zest_folder *folder, const zest_options *options,
                              const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error);
 

@@ -117,7 +117,8 @@ static zest_status begin(zest_trainer *t) {
     if (!status) status = t->way->arm(t);
     if (!status && t->kept) status = make_folder(t);
     if (!status && !t->kept) zest_trainer_memory_begin(t);
-    return status ? status : zest_trainer_tell_start(t, 0);
+    if (!status && !t->trying) zest_trainer_announce(t);
+    return status || t->trying ? status : zest_trainer_tell_start(t, 0);
 }
 
 /* ---- Running ---- */
@@ -169,7 +170,9 @@ static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
     t->way->release(t);
     if (other && t->kept) {
         zest_load_free(&t->loaded);
-        status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &r->best_step, &best, t->error);
+        zest_progress_callback watch = {t->hooks->rebuild, t->hooks->user};
+        status = zest_rebuild_run_watched(t->ctx, &t->folder, t->options, "best", &watch, &r->best_step,
+                                          &best, t->error);
         judged = &best;
     }
     if (!status) status = t->source->evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
@@ -268,6 +271,7 @@ static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest
                           .saved_step = UINT64_MAX,
                           .best = NAN,
                           .best_loss = NAN,
+                          .dev_seconds = NAN,
                           .began = zest_clock_now(),
                           .saved = zest_clock_now()};
 }
@@ -277,6 +281,15 @@ zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_tr
     zest_trainer t = new_trainer(ctx, options, hooks, error);
     t.kept = *zest_options_text(options, ZEST_OPTION_OUT) != '\0';
     return go(&t, begin(&t), result);
+}
+
+zest_status zest_trainer_dry_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
+                                 zest_error *error) {
+    zest_trainer t = new_trainer(ctx, options, hooks, error);
+    t.trying = 1;
+    zest_status status = begin(&t);
+    if (!status) status = zest_trainer_try(&t);
+    return close_all(&t, status);
 }
 
 zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_options *given,

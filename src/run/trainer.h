@@ -35,14 +35,36 @@ typedef struct {
     double loss, lr, effective, spread, norm, tokens_per_second, seconds; /* NaN: the method has none */
     zest_metrics dev;
     uint64_t dev_step;
+    double dev_seconds;             /* that the latest evaluation took; NaN: none yet in this session */
     int evaluated;                  /* told for an evaluation */
     int best;                       /* which is the best so far */
     const zest_tilt_advice *advice; /* on t, with a session's first evaluation behind a step; else NULL */
 } zest_trainer_news;
 
+/* What a run is going to be. The texts last for the call. */
 typedef struct {
-    void (*tell)(const zest_trainer_news *news, void *user);     /* or NULL */
-    void (*rebuild)(uint64_t step, uint64_t wanted, void *user); /* a resumed run catches up; or NULL */
+    const zest_options *options; /* with every default filled in */
+    const char *family, *weights;
+    uint64_t parameters, trained;
+    const char *task, *select;   /* select: what is best on the dev examples */
+    size_t train, dev, test;     /* examples */
+    size_t cut;                  /* texts that are too long and are shortened */
+    uint64_t step;               /* behind which a resumed run goes on */
+    double epochs, batch_tokens; /* tokens of a batch, on the average */
+    uint64_t evaluations;        /* of the dev examples, from the start to the end */
+    uint64_t memory;             /* bytes of a step, estimated: of the device's memory if on_device */
+    size_t live;                 /* pairs of lanes in memory at once; 0: the method has none */
+    int on_device;
+    /* of a dry run, which takes a step or two; else NaN and 0 */
+    double step_seconds, total_seconds;
+    uint64_t peak_bytes, device_peak_bytes; /* measured */
+} zest_trainer_summary;
+
+typedef struct {
+    void (*start)(const zest_trainer_summary *summary, void *user); /* before the first step; or NULL */
+    void (*tell)(const zest_trainer_news *news, void *user);        /* or NULL */
+    void (*rebuild)(uint64_t step, uint64_t wanted, void *user);    /* steps are taken again; or NULL */
+    void (*evaluate)(uint64_t done, uint64_t all, void *user);      /* examples are answered; or NULL */
     void (*note)(const char *sentence, void *user); /* what a user should know about a resumed run; or NULL */
     void *user;
     volatile sig_atomic_t *stop; /* set by a signal handler; or NULL */
@@ -66,6 +88,10 @@ typedef struct {
  * weights all the same. */
 zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                              zest_trainer_result *result, zest_error *error);
+/* Everything up to the first step, and one or two steps to see how long they take: hooks->start is told.
+ * Nothing is written. */
+zest_status zest_trainer_dry_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
+                                 zest_error *error);
 /* Goes on with a run; of `given` only what was given counts, and only what may change: how long to go on, and
  * where model and data are now. */
 zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_options *given,

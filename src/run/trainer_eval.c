@@ -3,18 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "run/trainer_internal.h"
 
 /* ---- What is best ---- */
 
-static zest_metric selection(const zest_trainer *t) {
+zest_metric zest_trainer_selection(const zest_trainer *t) {
     uint64_t choice = zest_options_whole(t->options, ZEST_OPTION_SELECT);
     return choice ? (zest_metric)(choice - 1) : t->select;
 }
 
 /* The number to be maximised. A metric that the task does not have falls back on the loss. */
 static double worth(const zest_trainer *t, const zest_metrics *m) {
-    zest_metric by = selection(t);
+    zest_metric by = zest_trainer_selection(t);
     double value = by == ZEST_METRIC_LOSS ? NAN : zest_metric_value(m, by);
     return isnan(value) ? -m->loss : value;
 }
@@ -50,9 +51,11 @@ int zest_trainer_dev_due(const zest_trainer *t) {
 
 zest_status zest_trainer_check_dev(zest_trainer *t) {
     zest_metrics metrics;
-    int generate = selection(t) != ZEST_METRIC_LOSS; /* free text costs far more than its loss */
+    int generate = zest_trainer_selection(t) != ZEST_METRIC_LOSS; /* free text costs far more than its loss */
+    double began = zest_clock_now();
     zest_status status = t->source->evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
     if (status) return status;
+    t->dev_seconds = zest_clock_now() - began;
     int best = note(t, t->step, &metrics);
     /* the weights first: an evaluation that is in the log has its weights on disk */
     if (t->kept)

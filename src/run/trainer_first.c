@@ -173,6 +173,21 @@ static zest_status restore(zest_trainer *t) {
     return zest_snapshot_settle(t->folder.last, &t->from, t->error);
 }
 
+/* ---- Memory ---- */
+
+/* Weights, gradient, state, and the activations of a batch. On a device the first three are there already. */
+static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
+    const zest_device *device = zest_model_runner_device(t->loaded.runner);
+    const zest_trainer_gradients *g = t->gradients;
+    size_t batch = (size_t)zest_options_whole(t->options, ZEST_OPTION_BATCH),
+           outputs = t->source == &zest_trainer_text ? tokens : batch;
+    *live = 0;
+    uint64_t activations = zest_grad_plan_memory(g->grad, tokens, outputs);
+    if (device) return device->operations->device->held(device, NULL) + activations;
+    size_t operands = zest_model_plan_memory(&t->loaded.model->is, tokens, 1).operands;
+    return t->loaded.model->arena_size + zest_method_memory(g->method) + activations + operands;
+}
+
 /* ---- The step ---- */
 
 static zest_status step(zest_trainer *t, zest_trainer_took *took) {
@@ -218,8 +233,11 @@ static zest_status arm(zest_trainer *t) { return none(t); }
 static zest_status weights(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
 static zest_status step(zest_trainer *t, zest_trainer_took *took) { return (void)took, none(t); }
 static zest_status save(zest_trainer *t, zest_trainer_moment moment) { return (void)moment, none(t); }
+static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
+    return (void)t, (void)tokens, *live = 0;
+}
 static void release(zest_trainer *t) { (void)t; }
 
 #endif
 
-const zest_trainer_way zest_trainer_first = {refuses, restore, weights, arm, step, save, release};
+const zest_trainer_way zest_trainer_first = {refuses, restore, weights, arm, step, save, memory, release};

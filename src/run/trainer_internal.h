@@ -5,7 +5,8 @@
  *     trainer_resume.c  a run that goes on            trainer_first.c    gradients and snapshots
  *     trainer_eval.c    evaluations, what is best     trainer_task.c     the examples of a task
  *     trainer_tell.c    log, events, news             trainer_text.c     text, for zest pretrain
- *     trainer_memory.c  the best weights without a folder */
+ *     trainer_memory.c  the best weights without a folder
+ *     trainer_start.c   what the run is going to be */
 #ifndef ZEST_RUN_TRAINER_INTERNAL_H
 #define ZEST_RUN_TRAINER_INTERNAL_H
 
@@ -44,6 +45,8 @@ typedef struct {
     /* The step behind t->step, which it counts up. */
     zest_status (*step)(zest_trainer *t, zest_trainer_took *took);
     zest_status (*save)(zest_trainer *t, zest_trainer_moment moment);
+    /* Bytes that a step takes with batches of so many tokens, behind arm. *live: pairs at once, or 0. */
+    uint64_t (*memory)(zest_trainer *t, size_t tokens, size_t *live);
     void (*release)(zest_trainer *t); /* what arm made, which refers to the model; twice is fine */
 } zest_trainer_way;
 
@@ -71,6 +74,7 @@ struct zest_trainer {
     const zest_trainer_source *source;
     unsigned users; /* whose options the run has */
     int kept;       /* there is a folder */
+    int trying;     /* a dry run */
     zest_folder folder;
 
     zest_loaded loaded;
@@ -119,6 +123,7 @@ struct zest_trainer {
     zest_divergence divergence;
     zest_metrics start, dev; /* dev: the latest */
     uint64_t dev_step;
+    double dev_seconds; /* that it took */
     int any_dev;
     double best;      /* by the selection; NaN: none */
     double best_loss; /* on the same examples: decides between equal ones */
@@ -136,6 +141,11 @@ void zest_trainer_choose(zest_trainer *t);
 zest_status zest_trainer_load(zest_trainer *t); /* the examples, by the source */
 zest_status zest_trainer_open_logs(zest_trainer *t);
 
+/* ---- trainer_start.c ---- */
+zest_trainer_summary zest_trainer_summarize(zest_trainer *t); /* behind arm */
+void zest_trainer_announce(zest_trainer *t);                  /* to hooks->start */
+zest_status zest_trainer_try(zest_trainer *t);                /* the dry run, behind the start */
+
 /* ---- trainer_resume.c ---- */
 /* Options, weights and state as they were behind the last step that is kept. */
 zest_status zest_trainer_begin_again(zest_trainer *t, const zest_options *given);
@@ -149,6 +159,7 @@ const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count);
 zest_status zest_trainer_count_bad(zest_trainer *t, int bad, const char *hint);
 
 /* ---- trainer_eval.c ---- */
+zest_metric zest_trainer_selection(const zest_trainer *t); /* what is best by */
 /* Evaluates the dev examples at t->step, keeps the weights if they are the best, and tells. */
 zest_status zest_trainer_check_dev(zest_trainer *t);
 /* Is it time? At the start, every --eval-every steps and behind the last one. */

@@ -63,6 +63,7 @@ zest_status zest_trainer_memory_best(zest_trainer *t) {
 static zest_status retrace(zest_trainer *t) {
     const double *next = (const double *)(const void *)t->memory.steps.data;
     size_t stride = 1 + lanes_of(t);
+    zest_progress_callback watch = {t->hooks->rebuild, t->hooks->user};
     zest_load_free(&t->loaded);
     zest_status status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->memory.start)
@@ -73,7 +74,7 @@ static zest_status retrace(zest_trainer *t) {
                                 (unsigned long long)t->best_step);
     for (uint64_t step = 1; step <= t->best_step && !status; step++, next += stride) {
         status = zest_rebuild_redo(&t->stepper, step, next[0], next + 1, &t->loaded, t->error);
-        if (t->hooks->rebuild) t->hooks->rebuild(step, t->best_step, t->hooks->user);
+        zest_progress_call(&watch, step, t->best_step);
     }
     return status;
 }

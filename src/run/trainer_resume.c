@@ -123,6 +123,7 @@ static zest_status catch_up(zest_trainer *t) {
     if (!status) status = zest_trainer_tell_start(t, 1);
     if (!status) status = zest_trainer_recall(t, &log);
     if (!status) status = t->way->arm(t);
+    if (!status) zest_trainer_announce(t);
     zest_log_free(&log);
     return status;
 }

@@ -44,11 +44,12 @@ static zest_status evaluate(zest_trainer *t, const zest_loaded *loaded, zest_tas
                             zest_metrics *metrics) {
     const zest_examples *examples = &t->data.parts[part];
     zest_predictions predictions = {0};
+    zest_progress_callback watch = {t->hooks->evaluate, t->hooks->user};
     *metrics = (zest_metrics){0};
     if (!examples->count) return ZEST_OK;
     zest_status status =
-        zest_metric_predict(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
-                            ZEST_TRAINER_EVAL_TOKENS, &predictions, t->error);
+        zest_metric_predict_watched(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
+                                    ZEST_TRAINER_EVAL_TOKENS, &watch, &predictions, t->error);
     if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
     zest_predictions_free(&predictions);
     return status;

@@ -61,6 +61,7 @@ static zest_trainer_news news_of(const zest_trainer *t) {
                                .steps = zest_options_whole(t->options, ZEST_OPTION_STEPS),
                                .seconds = zest_trainer_seconds(t),
                                .dev = t->dev,
+                               .dev_seconds = t->dev_seconds,
                                .dev_step = t->dev_step};
 }
 

@@ -61,6 +61,7 @@ static zest_status evaluate(zest_trainer *t, const zest_loaded *loaded, zest_tas
     size_t all = t->counts[part], asked = 0;
     size_t most = ZEST_TRAINER_EVAL_TOKENS / (size_t)zest_options_whole(t->options, ZEST_OPTION_LENGTH);
     double sum = 0;
+    zest_progress_callback watch = {t->hooks->evaluate, t->hooks->user};
     (void)generate;
     *metrics = (zest_metrics){0};
     if (!all) return ZEST_OK;
@@ -69,8 +70,11 @@ static zest_status evaluate(zest_trainer *t, const zest_loaded *loaded, zest_tas
     zest_status status = which ? ZEST_OK : zest_error_memory(t->error, "sequences", all * sizeof *which);
     for (size_t i = 0; i < all && which; i++) which[i] = (uint32_t)i;
     if (!most) most = 1;
-    for (size_t i = 0; i < all && !status; i += most)
-        status = add_losses(t, loaded, which + i, all - i < most ? all - i : most, &batch, &sum, &asked);
+    for (size_t i = 0; i < all && !status; i += most) {
+        size_t count = all - i < most ? all - i : most;
+        status = add_losses(t, loaded, which + i, count, &batch, &sum, &asked);
+        zest_progress_call(&watch, i + count, all);
+    }
     zest_corpus_batch_free(&batch);
     free(which);
     *metrics = (zest_metrics){.n = asked, .accuracy = NAN, .f1 = NAN, .em = NAN, .low = NAN, .high = NAN};

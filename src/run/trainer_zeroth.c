@@ -55,18 +55,12 @@ static void release(zest_trainer *t) {
     t->losses_room = t->scores_room = 0;
 }
 
-static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
-    const zest_trainer *t = user;
-    if (t->hooks->rebuild) t->hooks->rebuild(step, wanted, t->hooks->user);
-}
-
 static zest_status weights(zest_trainer *t, uint64_t step) {
     zest_rebuild_job job = {.folder = &t->folder,
                             .options = t->options,
                             .journal = t->record,
                             .stepper = &t->stepper,
-                            .watch = on_rebuild,
-                            .user = t};
+                            .progress = {t->hooks->rebuild, t->hooks->user}};
     zest_load_free(&t->loaded);
     return zest_rebuild(&job, step, &t->loaded, t->error);
 }
@@ -173,4 +167,12 @@ static zest_status step(zest_trainer *t, zest_trainer_took *took) {
     return zest_trainer_count_bad(t, report.dropped >= t->stepper.tilt.k, "--lr or --rho");
 }
 
-const zest_trainer_way zest_trainer_zeroth = {refuses, restore, weights, arm, step, save, release};
+static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
+    size_t pairs = t->stepper.tilt.k + t->stepper.tilt.ball_pairs;
+    zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs);
+    *live = budget.live;
+    if (zest_model_runner_device(t->loaded.runner)) return budget.bytes;
+    return budget.bytes + zest_model_plan_memory(&t->loaded.model->is, tokens, 1).operands;
+}
+
+const zest_trainer_way zest_trainer_zeroth = {refuses, restore, weights, arm, step, save, memory, release};

@@ -63,6 +63,31 @@ same "$work/judged" "$work/unkept"
 run 0 train $small --steps 1 --quiet
 [ -s "$work/err" ] && fail "--quiet still talks"
 
+# What a run is going to be: on stderr at its start, and as a result, with a measured step, by --dry-run.
+run 0 train $small --steps 8
+for text in "model   $model (roberta): 1751808 parameters, all of them trained; BF16 weights" \
+    "task    reviews: 16 examples to train on, 16 dev, 20 test; best by accuracy" \
+    "method  zest-n: lr = 1e-4 (constant), k = 2, rho = 0.002, t = 1" "length  8 steps of 8 examples" "(4.0 epochs)" \
+    "memory  at most about"; do err_has "$text"; done
+grep -q "^time" "$work/err" && fail "a time that was not measured"
+run 0 train $small --steps 300 --freeze '*embeddings*' --out "$work/dry" --dry-run
+[ -e "$work/dry" ] && fail "a dry run has written something"
+[ -s "$work/err" ] && fail "a dry run talks on stderr"
+out_has "of them trained"
+out_has "s a step (measured): about"
+out_has "with 76 evaluations of dev"
+run 0 train $small --steps 300 --dry-run --json
+last_line_is_json
+for text in '"parameters": 1751808' '"train": 16' '"steps": "300"' '"evaluations": 76' '"memory_bytes": ' '"step_seconds": ' \
+    '"epochs": 150.0'; do out_has "$text"; done
+run 0 train $small --steps 30 --method adamw --dry-run
+out_has "method  adamw: lr = 1e-4 (constant), seed = 21"
+run 1 train $small --out "$work/a" --dry-run
+err_has "already"
+run 2 train --resume "$work/a" --dry-run
+err_has "for a new run"
+run 2 train $small --shots 8 --task "$work/none.task" --lr -1 --dry-run
+
 # Replay gives the same weights as a run that ended there; step 0 is the start.
 run 0 train $small --steps 5 --out "$work/b" --json
 out_is_json
@@ -71,6 +96,11 @@ same "$work/five/model.safetensors" "$work/b/last/model.safetensors"
 run 0 replay "$work/a" --step 0 --out "$work/zero" --json
 out_is_json
 same "$work/zero/model.safetensors" $model/model.safetensors
+cp -r $model "$work/start"
+run 0 train $small --model "$work/start" --steps 1 --out "$work/own"
+run 2 replay "$work/own" --step 1 --out "$work/start"
+err_has "is the model that the run started from"
+same "$work/start/model.safetensors" $model/model.safetensors
 # elsewhere: the run was copied and its model moved
 cp -r "$work/a" "$work/moved"
 rm -r "$work/moved/best" "$work/moved/last"
