@@ -77,7 +77,7 @@ out_has "of them trained"
 out_has "s a step (measured): about"
 out_has "with 76 evaluations of dev"
 run 0 train $small --steps 300 --dry-run --json
-last_line_is_json
+out_is_json
 for text in '"parameters": 1751808' '"train": 16' '"steps": "300"' '"evaluations": 76' '"memory_bytes": ' '"step_seconds": ' \
     '"epochs": 150.0'; do out_has "$text"; done
 run 0 train $small --steps 30 --method adamw --dry-run
