@@ -273,8 +273,8 @@ zest_status zest_records_read(zest_records *records, const zest_task *task, cons
     reading in = {.records = records, .task = task, .columns = columns, .error = error};
     *records = (zest_records){0};
     zest_status status = read_bytes(records, options, error);
-    if (!status) status = choose_layout(&in, options);
-    if (!status) status = cut(&in);
+    if (!status && records->bytes.size) status = choose_layout(&in, options);
+    if (!status && records->bytes.size) status = cut(&in);
     if (!status && !records->count)
         status = zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
