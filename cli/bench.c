@@ -83,6 +83,9 @@ const zest_command zest_command_bench = {
                 "zest bench step --shape roberta-base --batch 64 --tokens 64 --k 5 --compute bf16 "
                 "--json\tkeys seconds_per_step, "
                 "ceiling_fraction, peak_bytes",
+    .options = "seed\trandom seed\n"
+               "batch\tsequences per batch\n"
+               "steps\tsteps of descent",
     .defaults = "",
     .users = ZEST_FOR_BENCH,
     .run = run,

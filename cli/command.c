@@ -81,6 +81,20 @@ const zest_command *zest_command_find(const char *name) {
     return NULL;
 }
 
+const char *zest_command_option_help(const zest_command *command, const zest_option_row *row, size_t *size) {
+    size_t length = strlen(row->name);
+    for (const char *line = command->options; line && *line; line += *line == '\n') {
+        size_t end = strcspn(line, "\n");
+        if (!strncmp(line, row->name, length) && line[length] == '\t') {
+            *size = end - length - 1;
+            return line + length + 1;
+        }
+        line += end;
+    }
+    *size = strlen(row->help);
+    return row->help;
+}
+
 const char *zest_command_heading(const zest_command *command) {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (groups[i].first == command) return groups[i].title;

@@ -16,6 +16,7 @@ typedef struct zest_command {
     const char *description; /* paragraphs, separated by empty lines */
     const char *examples;    /* lines "command<TAB>what it does" */
     const char *defaults;    /* "name=value ..." that differ from the table's, or "" */
+    const char *options;     /* lines "name<TAB>help" of options that mean something special here; or NULL */
     unsigned users;          /* its ZEST_FOR_ bit */
     unsigned lists;          /* whose options it also takes, as texts that it splits and checks itself */
     int (*run)(const zest_options *options, char **words, int count);
@@ -33,6 +34,9 @@ static inline unsigned zest_command_users(const zest_command *command) {
 /* Stores a value, or the list of values of an option that the command splits itself. */
 zest_status zest_command_set(const zest_command *command, zest_options *options, zest_option_id id,
                              const char *value, zest_error *error);
+
+/* What an option means to the command, in *size bytes. */
+const char *zest_command_option_help(const zest_command *command, const zest_option_row *row, size_t *size);
 
 /* All commands, in the order of the help; NULL-terminated. */
 const zest_command *const *zest_command_all(void);

@@ -109,8 +109,8 @@ static void bash(zest_buffer *out) {
 /* ---- zsh ---- */
 
 /* The first clause of a help text, for a string in single quotes with brackets around it. */
-static void add_short(const char *text, zest_buffer *out) {
-    for (; *text && strncmp(text, "; ", 2) && strncmp(text, ". ", 2); text++) {
+static void add_short(const char *text, size_t size, zest_buffer *out) {
+    for (; size && strncmp(text, "; ", 2) && strncmp(text, ". ", 2); text++, size--) {
         if (*text == '\'')
             zest_buffer_text(out, "'\\''");
         else if (strchr("[]:\\", *text))
@@ -140,7 +140,7 @@ static void zsh_value(zest_option_id id, zest_buffer *out) {
     zest_buffer_free(&words);
 }
 
-static void zsh_option(zest_option_id id, zest_buffer *out) {
+static void zsh_option(const zest_command *command, zest_option_id id, zest_buffer *out) {
     const zest_option_row *row = zest_option_row_at(id);
     const char *equals = row->kind == ZEST_KIND_FLAG ? "" : "=";
     zest_buffer_text(out, "            ");
@@ -149,7 +149,9 @@ static void zsh_option(zest_option_id id, zest_buffer *out) {
                            *equals ? "+" : "", row->name, equals);
     else
         zest_buffer_format(out, "'--%s%s[", row->name, equals);
-    add_short(row->help, out);
+    size_t size;
+    const char *help = zest_command_option_help(command, row, &size);
+    add_short(help, size, out);
     zest_buffer_text(out, "]");
     if (row->kind != ZEST_KIND_FLAG) zsh_value(id, out);
     zest_buffer_text(out, "' \\\n");
@@ -161,7 +163,7 @@ static void zsh_command(const zest_command *command, zest_buffer *out) {
                        "'--version[show the version]' \\\n",
                        command->name);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (is_taken(command, id)) zsh_option((zest_option_id)id, out);
+        if (is_taken(command, id)) zsh_option(command, (zest_option_id)id, out);
     if (has_choices(command)) {
         zest_buffer_text(out, "            '1:word:(");
         add_choices(command->words, out);
@@ -187,7 +189,7 @@ static void zsh(zest_buffer *out) {
                           "    commands=(\n");
     for (const zest_command *const *c = zest_command_all(); *c; c++) {
         zest_buffer_format(out, "        '%s:", (*c)->name);
-        add_short((*c)->summary, out);
+        add_short((*c)->summary, strlen((*c)->summary), out);
         zest_buffer_text(out, "'\n");
     }
     zest_buffer_text(out, "        'help:explain a command'\n"

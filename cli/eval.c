@@ -81,6 +81,8 @@ const zest_command zest_command_eval = {
     .examples = "zest eval run1\tthe best weights on the test examples\n"
                 "zest eval run1 --step 0 --split dev --json\twhere it started\n"
                 "zest eval roberta-base --task SST-2 --data data\tzero-shot",
+    .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
+               "the model that has it",
     .defaults = "seed=42 step=best",
     .users = ZEST_FOR_EVAL,
     .run = run,

@@ -59,7 +59,11 @@ static const char *fallback(const zest_options *options, zest_option_id id) {
     return zest_option_row_at(id)->kind == ZEST_KIND_FLAG ? "" : text;
 }
 
-static void option_tail(zest_buffer *out, const zest_option_row *row, const char *value) {
+static void option_text(zest_buffer *out, const zest_command *command, const zest_option_row *row,
+                        const char *value) {
+    size_t size;
+    const char *help = zest_command_option_help(command, row, &size);
+    zest_buffer_add(out, help, size);
     char range[256];
     zest_option_range(row, range, sizeof range);
     int obvious = row->kind != ZEST_KIND_CHOICE && !row->open && (row->low == 0 || row->low == 1) &&
@@ -68,20 +72,21 @@ static void option_tail(zest_buffer *out, const zest_option_row *row, const char
     if (*value) zest_buffer_format(out, " [default: %s]", value);
 }
 
-static void option_line(zest_buffer *out, const zest_option_row *row, const char *value) {
+static void option_line(zest_buffer *out, const zest_command *command, const zest_option_row *row,
+                        const char *value) {
     zest_buffer line = {0};
     if (row->letter)
-        zest_buffer_format(&line, "  -%c, --%s %s", row->letter, row->name, row->argument);
+        zest_buffer_format(&line, "  -%c, --%s", row->letter, row->name);
     else
-        zest_buffer_format(&line, "      --%s %s", row->name, row->argument);
+        zest_buffer_format(&line, "      --%s", row->name);
+    if (*row->argument) zest_buffer_format(&line, " %s", row->argument);
     if (line.size + 1 >= INDENT) {
         zest_buffer_format(out, "%s\n%*s", line.data ? line.data : "", INDENT, "");
     } else {
         zest_buffer_format(out, "%-*s", INDENT, line.data ? line.data : "");
     }
     line.size = 0;
-    zest_buffer_text(&line, row->help);
-    option_tail(&line, row, value);
+    option_text(&line, command, row, value);
     wrap(out, line.data ? line.data : "", INDENT, INDENT);
     out->failed |= line.failed;
     zest_buffer_free(&line);
@@ -118,7 +123,7 @@ void zest_help_command(const zest_command *command, zest_buffer *out) {
             if (!(row->users & zest_command_users(command)) || strcmp(row->section, sections[s].name))
                 continue;
             if (!any++) zest_buffer_format(out, "\n%s:\n", sections[s].title);
-            option_line(out, row, fallback(&options, (zest_option_id)id));
+            option_line(out, command, row, fallback(&options, (zest_option_id)id));
         }
     }
     zest_buffer_format(out, "\n  -h, --help%*sshow this help\n      --version%*sshow the version\n",
@@ -204,8 +209,7 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
             zest_buffer_format(out, "\\fR %s%s%s\n", *row->argument ? "\\fI" : "", row->argument,
                                *row->argument ? "\\fR" : "");
             zest_buffer tail = {0};
-            zest_buffer_text(&tail, row->help);
-            option_tail(&tail, row, fallback(&options, (zest_option_id)id));
+            option_text(&tail, command, row, fallback(&options, (zest_option_id)id));
             roff(out, tail.data ? tail.data : "");
             zest_buffer_text(out, "\n");
             out->failed |= tail.failed;

@@ -291,6 +291,7 @@ const zest_command zest_command_info = {
         "sequences of --tokens tokens, --k directions, and --live pairs of lanes at once.",
     .examples = "zest info run1\thow far it is\nzest info roberta-base --batch 64 --tokens 64 --k 5 --live "
                 "1\twhat a step would take",
+    .options = "batch\tsequences in a batch",
     .defaults = "",
     .users = ZEST_FOR_INFO,
     .run = run,

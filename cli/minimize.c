@@ -295,6 +295,16 @@ const zest_command zest_command_minimize = {
         "zest minimize --exec ./model --start x0.txt --jobs 8 --out run1\teight copies at once, kept in "
         "run1\n"
         "zest minimize --resume run1 --steps 5000\tand further",
+    .options = "out\trun folder to create: options, start, journal, x\n"
+               "resume\tcontinue the run in this folder, with its options\n"
+               "jobs\tcopies of the program that run in parallel; results do not depend on it\n"
+               "dim\tnumber of dimensions\n"
+               "seed\trandom seed\n"
+               "method\testimator of the tilted gradient: zest-n (naive), zest-bc (bias-corrected) or mezo "
+               "(which is t = 0); the others need gradients and are refused\n"
+               "patience\tstop after this many steps without a better loss; 0: off\n"
+               "eval-every\tevaluate x itself every so many steps; --target and --patience then use these "
+               "losses; 0: they use the mean loss of the perturbed points of every step",
     .defaults = "",
     .users = ZEST_FOR_MINIMIZE,
     .run = run,

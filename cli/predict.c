@@ -288,6 +288,12 @@ const zest_command zest_command_predict = {
         "zest predict run1 < reviews.txt\ta text a line\n"
         "zest predict run1 --input new.csv --format tsv --out labelled.tsv\ta table with predictions\n"
         "zest predict run1 --split dev --out answers.jsonl\twhat it got wrong",
+    .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
+               "the model that has it\n"
+               "out\twrite the answers to this file instead of stdout\n"
+               "text\tone text to answer; for a task with several columns a JSON object of them\n"
+               "split\tanswer the examples of the task instead of rows of your own\n"
+               "json\tJSON lines, which is the default",
     .defaults = "seed=42 step=best",
     .users = ZEST_FOR_PREDICT,
     .run = run,

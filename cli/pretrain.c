@@ -34,6 +34,16 @@ const zest_command zest_command_pretrain = {
         "zest pretrain --model roberta-base --text mine.txt --lr 1e-4 --out adapted\tone that is used to "
         "other texts\n"
         "zest pretrain --resume made\tgo on",
+    .options = "model\tHugging Face folder with config.json and a tokenizer; without weights, random ones "
+               "are made from the seed\n"
+               "out\trun folder to create: options, log, best and last weights\n"
+               "resume\tcontinue the run in this folder, with its options\n"
+               "seed\trandom seed\n"
+               "batch\tbatch size\n"
+               "train-only\ttrain only the tensors whose names match; several patterns separated by commas, "
+               "* matches any characters\n"
+               "patience\tearly stopping: stop after this many steps without a lower held-out loss; 0: off\n"
+               "eval-every\tsteps between evaluations of the held-out documents",
     .defaults = "lr=1e-3 batch=32 steps=1000 eval-every=100 seed=42",
     .users = ZEST_FOR_PRETRAIN,
     .run = run,

@@ -108,6 +108,7 @@ const zest_command zest_command_pull = {
         "zest pull FacebookAI/roberta-base\tthen: zest train --model FacebookAI/roberta-base ...\n"
         "zest pull HuggingFaceTB/SmolLM2-135M --revision main --out smollm2\tinto a folder\n"
         "zest pull unsloth/SmolLM2-135M-Instruct-GGUF --file SmolLM2-135M-Instruct-Q8_0.gguf\tone GGUF file",
+    .options = "out\tmake a plain folder here instead of using the cache",
     .defaults = "",
     .users = ZEST_FOR_PULL,
     .run = run,

@@ -134,6 +134,8 @@ const zest_command zest_command_replay = {
         "--model says where. A run of `zest minimize` gives x, printed or written to --out.",
     .examples = "zest replay run1 --step 100 --out model-100\tthe model after 100 steps\n"
                 "zest replay run1 --step 0\tundone: the starting point",
+    .options = "model\twhere the run's model is now, if it was moved\n"
+               "out\twrite the model as a Hugging Face folder, or x as a text file",
     .defaults = "",
     .users = ZEST_FOR_REPLAY,
     .run = run,

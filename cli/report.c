@@ -174,6 +174,7 @@ const zest_command zest_command_report = {
                 "zest report run1 --figures plots\talso writes each figure as an SVG file\n"
                 "zest report sweep1 --out sweep1.html --figures plots\ta sweep; results against t are "
                 "plots/by-t-test.svg",
+    .options = "out\tpage to write; without it RUN/report.html, or report.html for several runs",
     .defaults = "",
     .users = ZEST_FOR_REPORT,
     .run = run,

@@ -194,6 +194,15 @@ const zest_command zest_command_sharpness = {
         "zest sharpness mezo-*/sharpness.json zest-*/sharpness.json --names MeZO,MeZO,ZEST_N,ZEST_N --out "
         "both.svg\twhat was measured before, seeds taken together\n"
         "zest sharpness run1 --slice 2 --out around.svg\ta plane through the weights, around-slice.svg",
+    .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
+               "the model that has it\n"
+               "out\tfigure to write (SVG)\n"
+               "samples\trandom perturbations at each radius; 0: none\n"
+               "train-only\tperturb only the tensors whose names match; several patterns separated by "
+               "commas, * matches any characters\n"
+               "freeze\tdo not perturb the tensors whose names match\n"
+               "seed\trandom seed of the train/dev split\n"
+               "t\ttilt of the tilted loss F_t",
     .defaults = "seed=42 step=best split=train samples=500 distribution=ball",
     .users = ZEST_FOR_SHARPNESS,
     .run = run,

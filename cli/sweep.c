@@ -365,6 +365,16 @@ const zest_command zest_command_sweep = {
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"
         "zest sweep my.sweep --dry-run\tlist the runs",
+    .options = "out\tsweep folder to create\n"
+               "resume\tcontinue the sweep in this folder, with its options\n"
+               "jobs\truns in parallel; results do not depend on it\n"
+               "preset\tvalues of options that are not given: paper-table-2, paper-table-3, paper-table-4 or "
+               "paper-figure-3\n"
+               "model\tmodels to fine-tune: Hugging Face folders, GGUF files, or ORG/NAME after `zest pull "
+               "ORG/NAME`\n"
+               "patience\tearly stopping: stop after this many steps without a better dev value; 0: off\n"
+               "eval-every\tsteps between evaluations of the dev examples\n"
+               "batch\tbatch size",
     .defaults =
         "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42 preset=", /* as train has them */
     .users = ZEST_FOR_SWEEP,

@@ -275,6 +275,11 @@ const zest_command zest_command_theory = {
                 "zest theory --eigenvalues 80,12,-3 --gradient 0.1 --dim 1e8 --rho 1e-4 --tilts 0,1,5,20\ta "
                 "large model\n"
                 "zest theory --samples 100000\tcheck the integrals with random directions",
+    .options = "out\tfigure to write (SVG)\n"
+               "samples\trandom directions that check R_t; 0: none\n"
+               "dim\tnumber of dimensions; 0: as many as eigenvalues\n"
+               "seed\trandom seed of --samples\n"
+               "rho\tscale of the perturbations",
     .defaults = "eigenvalues=2.4,0.4 versus=2,0.8 gradient=0,0.3 rho=0.8",
     .users = ZEST_FOR_THEORY,
     .run = theory,

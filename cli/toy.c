@@ -392,6 +392,10 @@ const zest_command zest_command_toy = {
     .examples = "zest toy stationary\tthe settings of the paper\n"
                 "zest toy stationary --preset clean --out toy.svg\tsettings in which the claim holds, drawn\n"
                 "zest toy linear --seeds 50\tthe other landscape\n",
+    .options = "out\tfigure to write (SVG)\n"
+               "preset\tvalues of options that are not given: paper (the paper's settings) or clean "
+               "(settings in which its claim shows clearly)\n"
+               "seed\trandom seed of the first run",
     .defaults = "rho=0.8 k=500 lr=0.1 steps=100",
     .users = ZEST_FOR_TOY,
     .run = run_toy,
