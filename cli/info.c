@@ -94,10 +94,28 @@ static void add_training(json_t **object, const zest_log *log) {
 }
 
 static json_t *advice_json(const zest_tilt_advice *a) {
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "steps", (json_int_t)a->steps, "spread",
-                     zest_output_real(a->spread), "effective", zest_output_real(a->effective), "t_low",
-                     zest_output_real(a->low), "t_half", zest_output_real(a->half), "t_high",
-                     zest_output_real(a->high));
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {{"t", a->t},
+               {"rho", a->rho},
+               {"spread", a->spread},
+               {"slope", a->slope},
+               {"curvature", a->curvature},
+               {"effective", a->effective},
+               {"effective_slope", a->effective_slope},
+               {"effective_curvature", a->effective_curvature},
+               {"change", a->change},
+               {"change_slope", a->change_slope},
+               {"change_curvature", a->change_curvature},
+               {"t_low", a->low},
+               {"t_half", a->half},
+               {"t_high", a->high},
+               {"better_rho", a->better_rho}};
+    json_t *object = json_pack("{s:I}", "steps", (json_int_t)a->steps);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        zest_output_set(&object, all[i].name, zest_output_real(all[i].value));
+    return object;
 }
 
 static int print_json(zest_journal *journal, const course *c, const zest_log *log,

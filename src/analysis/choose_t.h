@@ -1,10 +1,16 @@
-/* Choosing t from losses that a run has paid for anyway.
+/* What the tilt does to a run's steps, and which t would do something, from losses that were paid for anyway.
  *
- * The tilt weighs pair i by exp(t f+_i) + exp(t f-_i): it feels t times the spread of the losses, nothing
- * else (appendix B.8 of the paper bounds the useful t by the range of the losses in the same way). How many
- * of the k pairs carry a step, the effective sample size, falls from k at t = 0 to 1. So the losses of a few
- * steps say at which t it would be half of k, and between which t the tilt does anything without leaving all
- * to one pair. */
+ * The losses of pair i are f+ = b_i + a_i and f- = b_i - a_i: a_i, half their difference, is the slope along the
+ * direction, b_i, their mean, has its curvature. Over the directions of a step a_i varies like rho |gradient|,
+ * b_i like rho^2. The tilt acts through both, in different ways:
+ *
+ *   curvature   pairs are weighed by exp(t b_i): directions along which the loss is higher on both sides count
+ *               more. This is what makes the step sharpness-aware
+ *   slope       a_i becomes tanh(t a_i)/t, and pairs are weighed by cosh(t a_i): large steps are damped. A MeZO
+ *               step with another length
+ *
+ * So t is worth something where curvature counts before the slope saturates. Where it does not, no t helps, but
+ * a larger rho does: b_i/a_i grows like rho. */
 #ifndef ZEST_ANALYSIS_CHOOSE_T_H
 #define ZEST_ANALYSIS_CHOOSE_T_H
 
@@ -13,12 +19,20 @@
 
 typedef struct {
     size_t steps, k;  /* steps that were looked at */
-    double t;         /* of the run */
-    double spread;    /* mean over steps of the standard deviation of the losses of a step */
-    double effective; /* mean over steps of the effective sample size at t */
-    /* t at which that mean is 0.9 k, k/2 and 2 (of two pairs: 1.8, 1.5 and 1.1); NaN: at none, as with one
-     * pair or without any spread */
+    double t, rho;    /* of the run */
+    double spread;    /* mean over steps of the standard deviation of the 2k losses of a step */
+    double slope;     /* the same of a_i (about 0: the sign of a direction is arbitrary) */
+    double curvature; /* the same of b_i */
+    double effective; /* mean over steps of the effective sample size: the pairs that carry the step at t */
+    double effective_slope, effective_curvature; /* the same if losses differed in a_i, or in b_i, alone */
+    /* |g_t - g_0|/|g_0|, root mean square over steps: g_t are the coefficients of the directions, g_0 those of
+     * MeZO. Then through a_i alone, and through b_i alone */
+    double change, change_slope, change_curvature;
+    /* t at which curvature alone leaves 0.9 k, k/2 and 2 effective pairs (of two pairs: 1.8, 1.5 and 1.1); NaN
+     * with one pair, without any curvature, and where the slope comes first */
     double low, half, high;
+    double
+        better_rho; /* where the slope comes first: about the rho from which on curvature would; else NaN */
 } zest_tilt_advice;
 
 enum { ZEST_TILT_ADVICE_STEPS = 64 }; /* enough for two digits of t */
@@ -29,7 +43,7 @@ zest_status zest_choose_t(const zest_tilt_options *tilt, const double *losses, s
 /* From the last steps on record; steps = 0 in the advice when there are none. */
 zest_status zest_choose_t_journal(zest_journal *journal, zest_tilt_advice *advice, zest_error *error);
 
-/* "spread 0.012, effective 4.99 of 5 at t = 5; a t of about 60 would halve it (it acts from 27 to 150)" */
+/* "t = 5 changes the steps by less than 1 %: at this rho and t the run equals MeZO; ..." Needs steps > 0. */
 void zest_choose_t_text(const zest_tilt_advice *advice, zest_buffer *out);
 /* t to two digits, which is what these losses can tell. */
 double zest_choose_t_round(double t);

@@ -141,33 +141,34 @@ static double most_samples(const zest_report *report) {
 
 enum { ADVICE_RUNS = 6 };
 
-/* Where the effective sample size would be half of k, by the losses in the run's journal; NaN: not known. */
-static double half_tilt(zest_ctx *ctx, const zest_report_run *run) {
-    zest_tilt_advice advice = {.half = NAN};
+/* What t does, by the last losses in the run's journal; steps = 0: not known. */
+static zest_tilt_advice tilt_of(zest_ctx *ctx, const zest_report_run *run) {
+    zest_tilt_advice advice = {0};
     char *path = zest_file_join(run->path, "journal");
     zest_journal *journal = path ? zest_journal_open(ctx, path) : NULL;
-    if (journal && zest_choose_t_journal(journal, &advice, NULL)) advice.half = NAN;
+    if (journal && zest_choose_t_journal(journal, &advice, NULL)) advice.steps = 0;
     zest_journal_close(journal);
     free(path);
-    return advice.half;
+    return advice;
 }
 
-/* A sentence on t, from the last steps of the first few runs. */
+/* A sentence on t for each of the first few runs, from their last steps. */
 static void add_advice(const zest_report *report, zest_buffer *out) {
     zest_ctx *ctx = zest_ctx_new();
     size_t said = 0;
     for (size_t i = 0; ctx && i < report->count && said < ADVICE_RUNS; i++) {
-        double const half = half_tilt(ctx, &report->runs[i]);
-        if (isnan(half)) continue;
-        zest_buffer_format(out, "%s %g (",
-                           said++ ? ","
-                                  : " By the losses of the last steps, half of the pairs would carry it at "
-                                    "<i>t</i>\xe2\x80\xaf\xe2\x89\x88",
-                           zest_choose_t_round(half));
+        zest_tilt_advice const advice = tilt_of(ctx, &report->runs[i]);
+        zest_buffer text = {0};
+        if (!advice.steps || !(advice.t > 0)) continue;
+        zest_choose_t_text(&advice, &text);
+        zest_buffer_text(out, said++ ? " " : " By the losses of the last steps: ");
         zest_report_escape(out, report->runs[i].name);
-        zest_buffer_text(out, ")");
+        zest_buffer_text(out, ": ");
+        zest_report_escape(out, text.failed ? "" : text.data);
+        zest_buffer_text(out, ".");
+        out->failed |= text.failed;
+        zest_buffer_free(&text);
     }
-    if (said) zest_buffer_text(out, ".");
     zest_ctx_free(ctx);
 }
 

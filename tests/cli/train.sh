@@ -6,7 +6,7 @@ small="--model $model --task $task --shots 8 --batch 8 --k 2 --lr 1e-4 --eval-ev
 # The whole way.
 run 0 train $small --steps 8 --out "$work/a"
 out_has "step      4"
-out_has "tilt: spread"
+out_has "tilt: t = 1 changes the steps by"
 out_has "steps done after 8 steps"
 out_has "test  accuracy"
 for file in options journal log.jsonl result.json best/model.safetensors best/config.json best/vocab.json last/model.safetensors; do
@@ -38,7 +38,7 @@ run 0 info "$work/gpu" --json
 out_has '"device_peak_bytes": 3145728'
 run 0 info "$work/gpu"
 out_has "and 3.0 MiB of the GPU's"
-out_has "of 2 at t = 1; a t of about"
+out_has "t = 1 changes the steps by"
 run 0 predict "$work/a" --split test
 [ "$(wc -l <"$work/out")" -eq 20 ] || fail "predict does not answer every example"
 out_has '"probabilities"'
@@ -48,7 +48,7 @@ run 0 predict "$work/a" --input "$work/new.tsv"
 grep -q label "$work/out" && fail "rows without labels have labels"
 run 0 report "$work/a" --out "$work/report.html"
 grep -q "<svg" "$work/report.html" || fail "the report has no figure"
-grep -q "half of the pairs would carry" "$work/report.html" || fail "the report has no advice on t"
+grep -q "changes the steps by" "$work/report.html" || fail "the report has no advice on t"
 
 # Without a folder: the same figures, and a word that nothing is kept.
 run 0 train $small --steps 8
