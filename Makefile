@@ -28,7 +28,6 @@ GRAD ?= on
 CC      ?= cc
 CXX     ?= c++
 NVCC    ?= $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
-CUDA_ARCH ?= sm_90
 PREFIX  ?= /usr/local
 DESTDIR ?=
 BUILD   ?= build
@@ -82,14 +81,29 @@ ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
 LIBS     := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) $(CURL_LIBS) -lm -fopenmp
 TESTLIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 
-# CUDA: kernels for CUDA_ARCH, and as PTX for GPUs that are newer. The run-time library is linked in, cuBLASLt is
-# opened when a GPU is asked for: the program starts on machines that have neither a driver nor cuBLAS.
+# CUDA_ARCH, a list: sm_86 is machine code for compute capability 8.6 (and for 8.7 and 8.9, not for 9.0), compute_90 is
+# PTX, which the driver compiles for GPUs that are newer. By default machine code for the GPUs of this machine; where
+# there is none, for all that are common (8.6 and 8.9 run 8.0's code), as far as nvcc knows them. The oldest is 8.0.
+ifneq ($(found_nvcc),)
+nvcc_knows := $(shell $(NVCC) --list-gpu-code 2>/dev/null)
+gpus := $(sort $(shell timeout 10 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p'))
+CUDA_ARCH ?= $(or $(filter-out sm_5% sm_6% sm_7%,$(filter $(nvcc_knows),$(gpus))),$(filter $(nvcc_knows) compute_90,sm_80 sm_90 compute_90 sm_100 sm_120))
+unknown := $(filter-out $(nvcc_knows) $(nvcc_knows:sm_%=compute_%),$(CUDA_ARCH)) $(filter sm_5% sm_6% sm_7% compute_5% compute_6% compute_7%,$(CUDA_ARCH))
+ifneq ($(strip $(unknown)),)
+$(error CUDA_ARCH=$(CUDA_ARCH): $(strip $(unknown)) will not do; nvcc $(found_nvcc) knows $(filter-out sm_5% sm_6% sm_7%,$(nvcc_knows)), and compute_ for each)
+endif
+# without any PTX: that of the last
+override CUDA_ARCH := $(CUDA_ARCH) $(if $(filter compute_%,$(CUDA_ARCH)),,$(patsubst sm_%,compute_%,$(lastword $(CUDA_ARCH))))
+endif
+CUDA_CODE := $(foreach a,$(patsubst sm_%,%,$(filter sm_%,$(CUDA_ARCH))),-gencode arch=compute_$(a),code=sm_$(a)) \
+             $(foreach a,$(filter compute_%,$(CUDA_ARCH)),-gencode arch=$(a),code=$(a))
+
+# The run-time library is linked in, cuBLASLt is opened when a GPU is asked for: the program starts on machines that
+# have neither a driver nor cuBLAS.
 CUDA_HOME := $(if $(found_nvcc),$(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC))))))
-CUDA_PTX  := $(CUDA_ARCH:sm_%=compute_%)
-CUDA_LIBS := $(if $(found_nvcc),$(firstword $(wildcard $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,$(CUDA_HOME)/$(d)/libcudart_static.a))) \
+CUDA_LIBS := $(if $(found_nvcc),$(or $(firstword $(wildcard $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,$(CUDA_HOME)/$(d)/libcudart_static.a))),-lcudart_static) \
              -ldl -lrt -lpthread)
-CUDA_CODE := -gencode arch=$(CUDA_PTX),code=$(CUDA_ARCH) -gencode arch=$(CUDA_PTX),code=$(CUDA_PTX)
-NVCCFLAGS := -O3 -std=c++17 -fmad=false \
+NVCCFLAGS := -O3 -std=c++17 -fmad=false --threads 4 -DZEST_CUDA_ARCH='"$(strip $(CUDA_ARCH))"' \
              -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-threadsafe-statics,-fno-exceptions -Iinclude -Isrc
 ifneq ($(found_nvcc),)
 ALL_CFLAGS += -DZEST_CUDA
@@ -181,7 +195,7 @@ $(BUILD)/%.o: %.c Makefile $(BUILD)/compile.flags
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(if $(filter -O3,$(OPT)),-O3) $(TARGET) -MMD -MP -c -o $@ $<
 
 # Instructions that compute capability 9.0 alone has: code that no other GPU runs, chosen at run time.
-ifeq ($(CUDA_ARCH),sm_90)
+ifneq ($(and $(filter sm_90,$(CUDA_ARCH)),$(filter-out 11.% 12.0 12.1 12.2 12.3 12.4,$(found_nvcc))),)
 $(BUILD)/%_sm90a.cuda.o: CUDA_CODE := -DZEST_SM90A -gencode arch=compute_90a,code=sm_90a
 endif
 $(BUILD)/%.cuda.o: %.cu Makefile $(BUILD)/cuda.flags
@@ -205,7 +219,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a $(BUILD)/link.flag
 
 $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a $(BUILD)/cuda.flags $(BUILD)/link.flags
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 -arch=$(CUDA_ARCH) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
+	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 $(CUDA_CODE) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
 

@@ -51,9 +51,8 @@ static const struct {
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu))
-        return zest_output_fail(ZEST_ERROR_ARGUMENT,
-                                "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
+    zest_error error = {0};
+    if (zest_cpu_detect(&cpu, &error)) return zest_output_fail(error.status, error.message);
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         if (!strcmp(words[0], benches[i].name)) return benches[i].run(options, cpu);
     return zest_output_failf(ZEST_ERROR_ARGUMENT,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "cli/arguments.h"
 #include "cli/help.h"
 #include "cli/model.h"
@@ -54,6 +55,8 @@ static int run(const zest_command *command, int argc, char **argv) {
     zest_options options;
     zest_arguments arguments;
     zest_error error;
+    zest_cpu cpu; /* a wrong ZEST_CPU is told by every command, also by those that would not mind */
+    if (zest_cpu_detect(&cpu, &error)) return zest_output_fail(error.status, error.message);
     zest_options_init(&options);
     zest_status status = zest_options_preset(&options, command->defaults, &error);
     if (!status) status = zest_arguments_parse(command, argc, argv, &options, &arguments, &error);

@@ -145,9 +145,6 @@ int zest_output_json(json_t *object) {
 
 zest_ctx *zest_output_context(void) {
     zest_ctx *ctx = zest_ctx_new();
-    if (!ctx)
-        zest_output_fail(
-            ZEST_ERROR_MEMORY,
-            "no context: ZEST_CPU may be amx, avx512bf16, avx512, avx2 or plain, or memory is short");
+    if (!ctx) zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a context");
     return ctx;
 }

@@ -234,8 +234,7 @@ static int theory(const zest_options *options, char **words, int word_count) {
     size_t counts[2] = {0};
     zest_error error = {0};
     zest_ctx *ctx = zest_ctx_new();
-    if (!ctx)
-        return zest_output_fail(ZEST_ERROR_ARGUMENT, "no context: memory is short, or ZEST_CPU is unknown");
+    if (!ctx) return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a context");
     zest_status status =
         zest_options_list(options, ZEST_OPTION_EIGENVALUES, &sheets[0].eigenvalues, &counts[0], &error);
     if (!status) status = read_list(options, ZEST_OPTION_VERSUS, &sheets[1].eigenvalues, &counts[1], &error);

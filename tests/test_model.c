@@ -92,7 +92,7 @@ static void test_families(void **state) {
 static void test_computes(void **state) {
     (void)state;
     zest_cpu cpu;
-    assert_true(zest_cpu_detect(&cpu));
+    assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
     for (size_t i = 0; i < TEST_MODELS; i++) {
         zest_model *model = test_model(test_models[i], ZEST_MODEL_AS_STORED);
         test_golden golden = test_golden_open(test_models[i]);
@@ -169,7 +169,7 @@ static void check_trained(const char *name, int masked) {
     assert_non_null(golden);
     zest_model *model = test_model_load(test_shared(folder, path), ZEST_MODEL_AS_STORED);
     zest_cpu cpu;
-    assert_true(zest_cpu_detect(&cpu));
+    assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
     zest_model_runner *runner = test_runner(model, cpu, ZEST_COMPUTE_F32, 0, 0);
     float *logits = malloc(model->is.vocabulary * sizeof *logits);
     const json_t *cases = masked ? golden : json_object_get(golden, "prompts"), *one;

@@ -1,8 +1,8 @@
 #include "base/cpu.h"
 
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/environment.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -55,15 +55,11 @@ static zest_cpu best(void) {
 #endif
 }
 
-int zest_cpu_detect(zest_cpu *cpu) {
-    const char *wanted = getenv("ZEST_CPU");
+zest_status zest_cpu_detect(zest_cpu *cpu, zest_error *error) {
     int level = ZEST_CPU_COUNT - 1;
-    if (wanted && *wanted) {
-        level = 0;
-        while (level < ZEST_CPU_COUNT && strcmp(wanted, names[level])) level++;
-        if (level == ZEST_CPU_COUNT) return 0;
-    }
+    zest_status status = zest_environment_choice("ZEST_CPU", names, ZEST_CPU_COUNT, &level, error);
+    if (status) return status;
     zest_cpu found = best();
     *cpu = level < (int)found ? (zest_cpu)level : found;
-    return 1;
+    return ZEST_OK;
 }

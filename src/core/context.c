@@ -6,7 +6,7 @@ const char *zest_version(void) { return ZEST_VERSION; }
 
 zest_ctx *zest_ctx_new(void) {
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu)) return NULL;
+    if (zest_cpu_detect(&cpu, NULL)) return NULL;
     zest_ctx *ctx = calloc(1, sizeof *ctx);
     if (!ctx) return NULL;
     ctx->cpu = cpu;

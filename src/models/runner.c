@@ -34,10 +34,8 @@ zest_status zest_model_open_runner(const zest_model *model, const zest_model_run
                                    zest_model_runner **runner, zest_error *error) {
     zest_cpu cpu;
     *runner = NULL;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "ZEST_CPU must be amx, avx512bf16, avx512, avx2 or plain");
-    return zest_model_runner_new(model, zest_forward_for(cpu), options, runner, error);
+    zest_status status = zest_cpu_detect(&cpu, error);
+    return status ? status : zest_model_runner_new(model, zest_forward_for(cpu), options, runner, error);
 }
 
 zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,

@@ -95,9 +95,8 @@ zest_status zest_measure_new(const zest_measure_options *options, zest_measure *
     m->o = *options;
     m->model = options->loaded->model;
     m->what = "";
-    if (!zest_cpu_detect(&m->cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
-    zest_status status = open_slopes(m, error);
+    zest_status status = zest_cpu_detect(&m->cpu, error);
+    if (!status) status = open_slopes(m, error);
     if (!status) status = choose(m, error);
     return status ? status : fill(m, error);
 }

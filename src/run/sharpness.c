@@ -195,8 +195,8 @@ static zest_status cut(work *w, zest_error *error) {
 static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *error) {
     zest_sharpness_found *f = w->found;
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
+    zest_status status = zest_cpu_detect(&cpu, error);
+    if (status) return status;
     w->ops = zest_ops_for(cpu);
     f->plan = *plan;
     f->dimension = w->loaded->model->params.dimension;
@@ -210,7 +210,7 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
     if (f->plan.forward_only && f->plan.slice == 2)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "without gradients there are slices along a line alone: take --slice 1");
-    zest_status status = plan->samples ? make_radii(f, error) : ZEST_OK;
+    status = plan->samples ? make_radii(f, error) : ZEST_OK;
     if (!plan->samples) f->plan.radius_count = 0;
     w->nearby = (zest_neighbourhood_job){.losses = zest_measure_losses,
                                          .user = w->measure,

@@ -50,9 +50,7 @@ static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpn
     zest_model_lane lanes[LANES];
     double losses[LANES], took = 0;
     zest_cpu cpu;
-    zest_status status = ZEST_OK;
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "ZEST_CPU names no known instruction set");
+    zest_status status = zest_cpu_detect(&cpu, error);
     for (size_t i = 0; i < LANES && !status; i++) {
         status = zest_direction_make(zest_ops_for(cpu), plan->threads, &lanes[i].direction,
                                      plan->distribution, zest_seed(plan->seed, 0, i), d, error);

@@ -69,10 +69,9 @@ static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
                                 .threads = (int)zest_options_whole(t->options, ZEST_OPTION_THREADS),
                                 .recompute = (int)zest_options_whole(t->options, ZEST_OPTION_RECOMPUTE),
                                 .runner = t->loaded.runner};
-    if (!zest_cpu_detect(&cpu))
-        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
-                              "ZEST_CPU is none of amx, avx512bf16, avx512, avx2 and plain");
-    zest_status status = zest_grad_new(t->loaded.model, zest_forward_for(cpu), &passes, &g->grad, t->error);
+    zest_status status = zest_cpu_detect(&cpu, t->error);
+    if (status) return status;
+    status = zest_grad_new(t->loaded.model, zest_forward_for(cpu), &passes, &g->grad, t->error);
     g->dropout = dropout_of(t);
     g->oracle = (zest_oracle){.grad = g->grad, .dropout = g->dropout.added > 0 ? &g->dropout : NULL};
     return status;

@@ -5,7 +5,7 @@
 
 int main(void) {
     zest_cpu best;
-    if (!zest_cpu_detect(&best)) return 1;
+    if (zest_cpu_detect(&best, NULL)) return 1;
     for (int level = (int)best - 1; level >= 0; level--) puts(zest_cpu_name((zest_cpu)level));
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
+#include "backend/cuda/settings.h"
 #include "backend/device.h"
 }
 
@@ -64,13 +65,6 @@ struct zest_gemm_plan {
 };
 enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 48 << 20, ZEST_CUDA_PARTS = 16 << 20 };
 
-/* By whom: cuBLASLt, the faster one of it and our own kernel, or our own wherever it can. */
-enum zest_products { ZEST_PRODUCTS_CUBLAS, ZEST_PRODUCTS_FASTEST, ZEST_PRODUCTS_OWN };
-
-/* Norms behind a product: its kernel does them where it can, or their own; late: for tests, the product's
- * kernel never waits for the other parts of a row. */
-enum zest_norms { ZEST_NORMS_TOGETHER, ZEST_NORMS_APART, ZEST_NORMS_LATE };
-
 struct zest_cuda_room {
     char *data;
     size_t size;
@@ -87,10 +81,9 @@ struct zest_cuda_slot {
     zest_cuda_room weights, vectors;
     cudaEvent_t made, used; /* by the stream beside; by the operation */
 };
-enum { ZEST_CUDA_SLOTS = 2, ZEST_CUDA_NORM_SLOTS = 4 };
 
 struct zest_cuda_ring {
-    zest_cuda_slot slots[ZEST_CUDA_NORM_SLOTS];
+    zest_cuda_slot slots[ZEST_CUDA_SLOTS_MOST];
     unsigned count, next;
 };
 
@@ -104,7 +97,6 @@ struct zest_cuda {
     char name[256];
     int number, processors;
     size_t shared_most;   /* bytes of shared memory that a block may have */
-    size_t limit;         /* bytes that may be held; 0: all there are */
     void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no tiles */
     cudaStream_t stream, beside;
     cudaEvent_t changed; /* behind what the stream beside has to wait for */
@@ -119,11 +111,7 @@ struct zest_cuda {
     zest_cuda_room scratch; /* of one operation */
     zest_gemm_plan *plans;
     size_t plan_next;
-    int tune; /* choose among algorithms by their time */
-    zest_products products;
-    zest_norms norms_behind;
-    int split;      /* fp32 products by bf16 ones */
-    unsigned ahead; /* slots for products */
+    zest_cuda_settings settings;
     zest_cuda_room split_weight, split_a;
 
     char *pinned; /* on the host, for uploads in flight */

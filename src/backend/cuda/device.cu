@@ -5,6 +5,10 @@
 
 #include "backend/cuda/cuda.h"
 
+extern "C" {
+#include "backend/cuda/targets.h"
+}
+
 /* ---- Errors ---- */
 
 int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what) {
@@ -31,7 +35,7 @@ static void *allocate(zest_device *device, size_t bytes) {
         cuda->blocks = grown;
         cuda->block_room = room;
     }
-    int beyond = cuda->limit && cuda->held + bytes > cuda->limit;
+    int beyond = cuda->settings.limit && cuda->held + bytes > cuda->settings.limit;
     cudaError_t error = beyond ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         size_t free_bytes = 0, total = 0;
@@ -84,8 +88,8 @@ static size_t available(zest_device *device) {
     const zest_cuda *cuda = zest_cuda_of(device);
     size_t free_bytes = 0, total = 0;
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
-    size_t left = cuda->held < cuda->limit ? cuda->limit - cuda->held : 0;
-    return cuda->limit && left < free_bytes ? left : free_bytes;
+    size_t left = cuda->held < cuda->settings.limit ? cuda->settings.limit - cuda->held : 0;
+    return cuda->settings.limit && left < free_bytes ? left : free_bytes;
 }
 
 static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
@@ -220,8 +224,24 @@ static int open_streams(zest_cuda *cuda) {
                             "making an event") ||
            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
                             "making an event") ||
-           zest_cuda_ring_open(cuda, &cuda->linears, cuda->ahead) ||
-           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_NORM_SLOTS);
+           zest_cuda_ring_open(cuda, &cuda->linears, cuda->settings.ahead) ||
+           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_SLOTS_MOST);
+}
+
+static __global__ void probe_kernel(void) {}
+
+/* All kernels are compiled for the same GPUs, so one stands for all. Other failures are reported by what fails
+ * because of them. */
+static zest_target find_code(void) {
+    cudaFuncAttributes attributes;
+    cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+    (void)cudaGetLastError();
+    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+        return ZEST_TARGET_NO_CODE;
+    return status == cudaErrorUnsupportedPtxVersion || status == cudaErrorInvalidPtx ||
+                   status == cudaErrorJitCompilerNotFound
+               ? ZEST_TARGET_OLD_DRIVER
+               : ZEST_TARGET_READY;
 }
 
 static zest_status open_all(zest_cuda *cuda, zest_error *error) {
@@ -239,31 +259,19 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
                          "reading its properties") ||
         zest_cuda_failed(
             cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
-            "reading its properties") ||
-        open_streams(cuda))
+            "reading its properties"))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
+    if (zest_target_check(cuda->name, properties.major, properties.minor, find_code(), ZEST_CUDA_ARCH, error))
+        return ZEST_ERROR_ARGUMENT;
+    if (open_streams(cuda)) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     cuda->processors = properties.multiProcessorCount;
     cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
     cuda->base.widest = zest_cuda_attention_widest(cuda);
-    if (properties.major < 8)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "%s is too old: the kernels need compute capability 8.0; use --device cpu",
-                              cuda->name);
     if (properties.major == 9 && properties.minor == 0 && zest_cuda_hopper_open(cuda))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
     return zest_cuda_cublas_open(cuda, error);
-}
-
-static zest_products products_of(const char *wish) {
-    if (wish && !strcmp(wish, "cublas")) return ZEST_PRODUCTS_CUBLAS;
-    return wish && !strcmp(wish, "own") ? ZEST_PRODUCTS_OWN : ZEST_PRODUCTS_FASTEST;
-}
-
-static zest_norms norms_of(const char *wish) {
-    if (wish && !strcmp(wish, "apart")) return ZEST_NORMS_APART;
-    return wish && !strcmp(wish, "late") ? ZEST_NORMS_LATE : ZEST_NORMS_TOGETHER;
 }
 
 extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
@@ -273,17 +281,9 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->base.operations = &forward_table;
     cuda->base.compute = compute;
     cuda->base.cell = zest_cuda_size(compute);
-    const char *limit = getenv("ZEST_CUDA_MEMORY"), *tune = getenv("ZEST_CUDA_TUNE");
-    if (limit) cuda->limit = (size_t)strtoull(limit, NULL, 10) << 20;
-    cuda->tune = !tune || strcmp(tune, "off") != 0;
-    const char *plain = getenv("ZEST_CUDA_F32");
-    cuda->split = compute == ZEST_COMPUTE_F32 && !(plain && !strcmp(plain, "plain"));
-    cuda->products = products_of(getenv("ZEST_CUDA_GEMM"));
-    cuda->norms_behind = norms_of(getenv("ZEST_CUDA_NORM"));
-    const char *ahead = getenv("ZEST_CUDA_AHEAD");
-    cuda->ahead = ahead && *ahead >= '1' && *ahead <= '0' + ZEST_CUDA_NORM_SLOTS ? (unsigned)(*ahead - '0')
-                                                                                 : ZEST_CUDA_SLOTS;
-    zest_status status = open_all(cuda, error);
+    zest_status status = zest_cuda_settings_read(&cuda->settings, error);
+    if (compute != ZEST_COMPUTE_F32) cuda->settings.split = 0;
+    if (!status) status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);
         return status;

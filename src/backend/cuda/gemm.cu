@@ -137,7 +137,8 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job) {
         return zest_cuda_gemm(cuda, &bare) || zest_cuda_norm_result(cuda, job) ? -1 : 0;
     }
     int together = job->batch > 1 && job->a_lane >= 0 && job->out_lane > 0 && job->residual_lane >= 0;
-    int result = cuda->split && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
+    int result =
+        cuda->settings.split && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
     if (result != 1) return result;
     result = together ? zest_cuda_multiply(cuda, job) : 1;
     return result == 1 ? multiply_apart(cuda, job) : result;

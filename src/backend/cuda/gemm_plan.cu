@@ -198,7 +198,7 @@ static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cuda
         best = seconds;
         plan->algorithm = results[i].algo;
     }
-    if (cuda->products != ZEST_PRODUCTS_FASTEST) return;
+    if (cuda->settings.products != ZEST_PRODUCTS_FASTEST) return;
     double own = 0, theirs = 0;
     for (int i = 0; i < TURNS && own < NEVER; i++) {
         own += time_one(cuda, clock, [&] { return try_own(cuda, job); });
@@ -228,7 +228,7 @@ static void tune(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
 }
 
 static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
-    return cuda->tune && !cuda->watching && !job->steady &&
+    return cuda->settings.tune && !cuda->watching && !job->steady &&
            2.0 * (double)job->rows * (double)job->inputs * (double)job->outputs * job->batch > 1e7;
 }
 
@@ -273,7 +273,7 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     memset(plan, 0, sizeof *plan);
     if (job->steady ? search_steady(cuda, job, plan) : describe(cuda, job, &p) || search(cuda, job, &p, plan))
         return NULL;
-    plan->own = cuda->products == ZEST_PRODUCTS_OWN;
+    plan->own = cuda->settings.products == ZEST_PRODUCTS_OWN;
     memcpy(plan->key, key, sizeof key);
     return plan;
 }
