@@ -188,7 +188,7 @@ const zest_command zest_command_tokenize = {
         "zest tokenize roberta-base --count < reviews.txt\thow long are my texts?\n"
         "zest tokenize roberta-base --text 'A lovely day.' --ids --no-special\tids alone, without <s> "
         "and </s>\n"
-        "zest tokenize roberta-base --decode --text '0 250 7174 183 4 2'\tback to text",
+        "zest tokenize roberta-base --decode --text '0 250 9869 183 4 2'\tback to text",
     .defaults = "",
     .users = ZEST_FOR_TOKENIZE,
     .run = run,
