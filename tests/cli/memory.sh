@@ -33,4 +33,7 @@ try 100 info "$work/run"
 try 100 info "$work/run" --json
 try 60 eval "$work/run"
 try 60 predict "$work/run" --split test
+try 60 predict "$work/run" --text "A lovely day." --format tsv
+try 60 tokenize examples/roberta-tiny --text "A lovely day." --json
+try 60 completion zsh
 try 60 score examples/roberta-tiny --text "A lovely day." --json
