@@ -196,6 +196,7 @@ const zest_command zest_command_sharpness = {
         "zest sharpness run1 --slice 2 --out around.svg\ta plane through the weights, around-slice.svg",
     .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
                "the model that has it\n"
+               "dry-run\ttry a few passes, print the time and memory of the whole, and measure nothing\n"
                "out\tfigure to write (SVG)\n"
                "samples\trandom perturbations at each radius; 0: none\n"
                "train-only\tperturb only the tensors whose names match; several patterns separated by "

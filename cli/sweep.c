@@ -365,7 +365,8 @@ const zest_command zest_command_sweep = {
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"
         "zest sweep my.sweep --dry-run\tlist the runs",
-    .options = "out\tsweep folder to create\n"
+    .options = "dry-run\tlist the runs and their states, and train nothing\n"
+               "out\tsweep folder to create\n"
                "resume\tcontinue the sweep in this folder, with its options\n"
                "jobs\truns in parallel; results do not depend on it\n"
                "preset\tvalues of options that are not given: paper-table-2, paper-table-3, paper-table-4 or "

@@ -63,16 +63,19 @@ const zest_command zest_command_train = {
         "run4\ta first-order method\n"
         "zest train --resume run1 --steps 8000\tgo on, and further than planned\n"
         "zest train --task list\tthe tasks that are known by name",
-    .options = "model\tmodel to fine-tune: a Hugging Face folder, a GGUF file, or ORG/NAME after `zest pull "
-               "ORG/NAME`\n"
-               "out\trun folder to create: options, journal, log, best and last weights\n"
-               "resume\tcontinue the run in this folder, with its options\n"
-               "seed\trandom seed of the run and of its train/dev split\n"
-               "train-only\ttrain only the tensors whose names match; several patterns separated by commas, "
-               "* matches any characters\n"
-               "batch\tbatch size\n"
-               "patience\tearly stopping: stop after this many steps without a better dev value; 0: off\n"
-               "eval-every\tsteps between evaluations of the dev examples",
+    .options =
+        "model\tmodel to fine-tune: a Hugging Face folder, a GGUF file, or ORG/NAME after `zest pull "
+        "ORG/NAME`\n"
+        "dry-run\tload and check everything, take one or two steps, print the plan of the run with its time "
+        "and memory, and write nothing\n"
+        "out\trun folder to create: options, journal, log, best and last weights\n"
+        "resume\tcontinue the run in this folder, with its options\n"
+        "seed\trandom seed of the run and of its train/dev split\n"
+        "train-only\ttrain only the tensors whose names match; several patterns separated by commas, "
+        "* matches any characters\n"
+        "batch\tbatch size\n"
+        "patience\tearly stopping: stop after this many steps without a better dev value; 0: off\n"
+        "eval-every\tsteps between evaluations of the dev examples",
     .defaults = "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42",
     .users = ZEST_FOR_TRAIN,
     .run = run,

@@ -24,6 +24,7 @@ full train --help
 full manual
 both train --task list
 both train $small --steps 1
+both train $small --steps 1 --dry-run
 both eval "$work/run"
 full predict "$work/run" --split test
 both info "$work/run"
