@@ -110,7 +110,10 @@ static void show_evaluation(watch *w, const zest_trainer_news *news) {
 static void show_advice(const zest_tilt_advice *advice) {
     zest_buffer text = {0};
     zest_choose_t_text(advice, &text);
+    char *more = text.failed ? NULL : strstr(text.data, "; "); /* what it does; and what would */
+    if (more) *more = '\0';
     if (!text.failed) printf("tilt: %s\n", text.data);
+    if (more) printf("      %s\n", more + 2);
     fflush(stdout);
     zest_buffer_free(&text);
 }

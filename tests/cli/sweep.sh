@@ -49,6 +49,11 @@ results "$work/a" >"$work/one"
 results "$work/b" >"$work/two"
 same "$work/one" "$work/two"
 
+# A run that diverges is a result like any other: its best weights count, and the sweep goes on.
+run 0 sweep $common --method mezo --lr 1e-3,1e2 --seed 42 --steps 40 --quiet --out "$work/wild"
+out_has "2 of 2 runs finished"
+grep -q '"reason": "loss diverged"' "$work/wild/runs/lr1e2/result.json" || fail "the run did not diverge, or has no result"
+
 # Several runs on a GPU: a hint at MPS unless it is on (the runs fail where there is no GPU).
 gpu="$common --method mezo --seed 42,13 --steps 1 --device cuda"
 mkdir "$work/mps-off" "$work/mps-on"
