@@ -73,7 +73,7 @@ static void add_length(const zest_trainer_summary *s, zest_buffer *out) {
 }
 
 static void add_memory(const zest_trainer_summary *s, zest_buffer *out) {
-    zest_buffer_format(out, "memory  at most about %.0f MiB%s", mebibytes(s->memory),
+    zest_buffer_format(out, "memory  about %.0f MiB%s", mebibytes(s->memory),
                        s->on_device ? " of the GPU's" : "");
     if (s->live > 1) zest_buffer_format(out, " with %zu pairs at once (--live 1 takes less)", s->live);
     if (s->device_peak_bytes)

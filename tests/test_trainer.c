@@ -72,8 +72,9 @@ static void a_run_keeps_everything(void **state) {
 }
 
 /* The step that is best by the log: the first with the highest accuracy and, of these, the lowest loss. *ties
- * counts evaluations that are as accurate as the best one before them, with a lower loss. */
-static uint64_t best_by_log(const char *run, size_t *ties) {
+ * counts evaluations that are as accurate as the best one before them, with a lower loss. *first: the first
+ * with the highest accuracy, whatever the losses. */
+static uint64_t best_by_log(const char *run, size_t *ties, uint64_t *first) {
     zest_log log;
     uint64_t best = 0, flagged = 0;
     double accuracy = -1, loss = 0;
@@ -83,6 +84,7 @@ static uint64_t best_by_log(const char *run, size_t *ties) {
         const zest_log_eval *e = &log.evals[i];
         int equal = e->accuracy == accuracy && e->loss < loss;
         *ties += (size_t)equal;
+        if (e->accuracy > accuracy) *first = e->step;
         if (e->accuracy > accuracy || equal) best = e->step, accuracy = e->accuracy, loss = e->loss;
         if (e->best) flagged = e->step;
     }
@@ -95,10 +97,11 @@ static void of_equal_values_the_lower_loss_is_best(void **state) {
     (void)state;
     zest_trainer_result whole, first, rest;
     size_t ties;
+    uint64_t earliest;
     const char *options = BASE "shots=4 dev-size=0 lr=1e-4 steps=24 eval-every=2";
     assert_fine(train(options, in_place("whole"), 0, &whole, error));
-    assert_int_equal(best_by_log(in_place("whole"), &ties), whole.best_step);
-    assert_true(ties > 0); /* or the test would say nothing */
+    assert_int_equal(best_by_log(in_place("whole"), &ties, &earliest), whole.best_step);
+    assert_true(ties > 0 && earliest != whole.best_step); /* or the test would say nothing */
     uint64_t step, print;
     assert_true(zest_checkpoint_read(in_place("whole/best"), &step, &print));
     assert_int_equal(step, whole.best_step);
@@ -106,6 +109,11 @@ static void of_equal_values_the_lower_loss_is_best(void **state) {
     assert_fine(training_resume(in_place("cut"), "", &rest, error));
     same_run(in_place("whole"), in_place("cut"));
     same_result(&whole, &rest);
+    /* a run of zest 0.1, which has no inputs.json, keeps its rule: of equal values the first */
+    assert_fine(train(options, in_place("old"), 1, &first, error));
+    assert_int_equal(unlink(in_place("old/inputs.json")), 0);
+    assert_fine(training_resume(in_place("old"), "", &rest, error));
+    assert_int_equal(rest.best_step, earliest);
 }
 
 /* Without a folder nothing is kept, but the figures are those of the same best weights. */
