@@ -47,7 +47,7 @@ missing := $(if $(shell command -v $(firstword $(CC)) 2>/dev/null),,compiler:$(f
            $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,$(PKG_CONFIG)) \
            $(foreach p,$(PACKAGES) $(if $(filter test check asan test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
 ifneq ($(strip $(missing)),)
-$(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first, it installs them)
+$(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first: it installs them on Debian and Ubuntu, and names the packages elsewhere)
 endif
 endif
 
@@ -247,10 +247,10 @@ asan: asan-build
 test-gpu: all $(TEST_BIN) $(CUDA_TESTS)
 	@$(if $(found_nvcc),,echo "make test-gpu needs nvcc: 'make deps' says where to get it" >&2; exit 1;) $(run_tests) gpu
 
-# A build of its own with AddressSanitizer and UndefinedBehaviorSanitizer.
+# A build of its own with AddressSanitizer and UndefinedBehaviorSanitizer; at -O1 the tests would take twice as long.
 .PHONY: asan-build sanitized
 asan-build:
-	@$(MAKE) --no-print-directory BUILD=$(ASAN) OPT=-O1 CUDA=off sanitized \
+	@$(MAKE) --no-print-directory BUILD=$(ASAN) CUDA=off sanitized \
 	    SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 sanitized: $(BUILD)/zest $(TESTED)
 
@@ -296,12 +296,23 @@ clean:
 	rm -rf build zest demo-out
 
 help:
-	@echo "make deps       install the packages that are missing (Debian, Ubuntu; elsewhere: prints a list)"
-	@echo "make            build ./zest and the libraries          make demo     the demonstration"
-	@echo "make test       all tests                               make check    without the sanitizers"
-	@echo "make asan       tests under ASan and UBSan              make fuzz     libFuzzer, FUZZ_SECONDS=30"
-	@echo "make bench      benchmarks                              make format   clang-format"
-	@echo "make install    PREFIX=/usr/local, DESTDIR=             make clean"
-	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) CURL=$(CURL); first-order methods on|off: GRAD=$(GRAD)"
-
+	@echo "make deps          install what is missing (Debian, Ubuntu; elsewhere: says what)"
+	@echo "make               build ./zest, build/libzest.a and build/libzest.so, and print what was found"
+	@echo "make demo          the demonstration: a small model learns, in a minute or two"
+	@echo "make check         the tests for after every change"
+	@echo "make test          all tests: every instruction set, install, sanitizers, GPU where there is one"
+	@echo "make test-gpu      the tests that use a GPU; they fail without one"
+	@echo "make asan          the tests of check under ASan and UBSan"
+	@echo "make fuzz          libFuzzer on what reads files, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
+	@echo "make bench         benchmarks"
+	@echo "make format        clang-format on all files           make format-check   only look"
+	@echo "make docs/zest.1   the manual page"
+	@echo "make install       PREFIX=$(PREFIX) DESTDIR=           make uninstall"
+	@echo "make clean         remove build, zest and demo-out"
+	@echo "tools/fresh.sh     make deps demo and make deps check on a clean Debian, as root"
+	@echo "Several goals run one after the other, deps first: make deps demo"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) (GPUs) CURL=$(CURL) (zest pull)"
+	@echo "GRAD=$(GRAD)            on|off: the first-order methods"
+	@echo "CUDA_ARCH=         GPUs to build for, as in CUDA_ARCH=\"sm_80 sm_90 compute_90\"; default: those of this machine"
+	@echo "CC= CFLAGS= LDFLAGS= NVCC= BUILD=$(BUILD)     V=1 shows the commands, -jN how many at once"
 endif

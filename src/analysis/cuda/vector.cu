@@ -217,11 +217,7 @@ static int turn(const zest_vector_space *s, const zest_vector_turn *job) {
     const double *staged = (const double *)s->device->operations->device->stage(
         s->device, job->turn, job->vectors * job->count * sizeof *job->turn);
     if (!staged) return -1;
-    if (shared > 48 << 10 &&
-        zest_cuda_failed(
-            cuda, cudaFuncSetAttribute(turn_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
-            "getting room for so many vectors"))
-        return -1;
+    if (zest_cuda_shared(cuda, (const void *)turn_kernel, shared, "turning so many vectors")) return -1;
     turn_kernel<<<zest_cuda_blocks(s->count, WIDE), THREADS, shared, cuda->stream>>>(
         job->basis, staged, (unsigned)job->vectors, (unsigned)job->count, s->count);
     return zest_cuda_launched(cuda, "turning vectors");

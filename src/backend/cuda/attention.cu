@@ -110,12 +110,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <class T, int SIZE> static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     size_t bytes = (QUERIES + 2 * KEYS) * (SIZE + PAD) * sizeof(float);
-    if (bytes > 48 << 10 &&
-        zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(attention_kernel<T, SIZE>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-                         "attention's shared memory"))
-        return -1;
+    if (zest_cuda_shared(cuda, (const void *)attention_kernel<T, SIZE>, bytes, "attention")) return -1;
     attention_kernel<T, SIZE><<<grid, THREADS, bytes, cuda->stream>>>(*job);
     return zest_cuda_launched(cuda, "attention");
 }

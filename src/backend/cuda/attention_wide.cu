@@ -126,10 +126,7 @@ template <class T, int SIZE> static size_t shared_for() {
 template <class T, int SIZE>
 static int launch(zest_cuda *cuda, const attention_job *job, unsigned heads, dim3 grid) {
     const size_t bytes = shared_for<T, SIZE>();
-    if (zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(wide_kernel<T, SIZE, keys_for<SIZE>()>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-                         "attention's shared memory"))
+    if (zest_cuda_shared(cuda, (const void *)wide_kernel<T, SIZE, keys_for<SIZE>()>, bytes, "attention"))
         return -1;
     wide_kernel<T, SIZE, keys_for<SIZE>()><<<grid, BLOCK, bytes, cuda->stream>>>(*job, heads);
     return zest_cuda_launched(cuda, "wide attention");

@@ -136,6 +136,9 @@ static inline zest_cuda *zest_cuda_of(zest_scratch *scratch) { return (zest_cuda
 /* Non-zero when the call failed; what: "copying rows". The first problem is kept. */
 int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what);
 int zest_cuda_launched(zest_cuda *cuda, const char *what); /* the same for a kernel that was just launched */
+/* Lets a kernel have that much shared memory, of which GPUs have different amounts (9.0: 227 KiB a block, 8.0: 163,
+ * 8.6, 8.9 and 12.0: 99). Non-zero when this one has less. */
+int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *what);
 /* Grows a room; work that is queued may still use the old one, so this waits when it has to. */
 int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes);
 /* Around an operation, when a pass is watched. */

@@ -23,6 +23,20 @@ int zest_cuda_launched(zest_cuda *cuda, const char *what) {
     return zest_cuda_failed(cuda, cudaGetLastError(), what);
 }
 
+int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *what) {
+    if (bytes <= 48 << 10) return 0; /* every kernel may have those */
+    if (bytes > cuda->shared_most) {
+        if (!cuda->base.problem[0])
+            snprintf(
+                cuda->base.problem, sizeof cuda->base.problem,
+                "%s needs %zu KiB of shared memory, and the GPU %s has %zu for a block: use --device cpu",
+                what, (bytes + 1023) / 1024, cuda->name, cuda->shared_most / 1024);
+        return -1;
+    }
+    return zest_cuda_failed(
+        cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), what);
+}
+
 /* ---- Memory ---- */
 
 static void *allocate(zest_device *device, size_t bytes) {

@@ -8,16 +8,27 @@
 
 /* ---- The library ---- */
 
-static void *open_library(void) {
+/* The file that ZEST_CUBLASLT names and no other, or the first one that the loader finds. */
+static zest_status open_library(void **library, zest_error *error) {
+    const char *named = getenv("ZEST_CUBLASLT");
+    if (named && *named) {
+        *library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        return *library
+                   ? ZEST_OK
+                   : zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                    "the environment variable ZEST_CUBLASLT names a library that cannot be "
+                                    "opened: %s",
+                                    dlerror());
+    }
     char same[64];
     snprintf(same, sizeof same, "libcublasLt.so.%d", CUBLAS_VER_MAJOR);
-    const char *names[] = {getenv("ZEST_CUBLASLT"), same, "libcublasLt.so",
-                           "/usr/local/cuda/lib64/libcublasLt.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = names[i] && *names[i] ? dlopen(names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
-        if (library) return library;
-    }
-    return NULL;
+    const char *names[] = {same, "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((*library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL))) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "libcublasLt.so.%d was not found: install cuBLAS, add its folder to "
+                          "LD_LIBRARY_PATH, or name the file in ZEST_CUBLASLT",
+                          CUBLAS_VER_MAJOR);
 }
 
 template <class F> static int find(void *library, const char *name, F *function) {
@@ -50,12 +61,8 @@ int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *
 
 zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error) {
     zest_cublas *c = &cuda->cublas;
-    c->library = open_library();
-    if (!c->library)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "libcublasLt.so.%d was not found: install cuBLAS, add its folder to "
-                              "LD_LIBRARY_PATH, or name the file in ZEST_CUBLASLT",
-                              CUBLAS_VER_MAJOR);
+    zest_status status = open_library(&c->library, error);
+    if (status) return status;
     if (!find_all(c))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "libcublasLt lacks a function that zest needs: use "

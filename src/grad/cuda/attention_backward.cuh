@@ -47,11 +47,7 @@ static inline attention_back_job attention_back_job_of(const zest_attention_back
 template <class Kernel>
 static int attention_back_run(zest_cuda *cuda, Kernel *kernel, const attention_back_job *job, dim3 grid,
                               unsigned threads, size_t bytes) {
-    if (bytes > 48 << 10 &&
-        zest_cuda_failed(
-            cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-            "attention's shared memory"))
-        return -1;
+    if (zest_cuda_shared(cuda, (const void *)kernel, bytes, "attention's gradient")) return -1;
     kernel<<<grid, threads, bytes, cuda->stream>>>(*job);
     return zest_cuda_launched(cuda, "attention's gradient");
 }
