@@ -111,12 +111,12 @@ LIBS += $(CUDA_LIBS)
 endif
 
 # ---- Files: folders are layers; a name's ending says which instructions a file may use -------------------
-LIB_SRC := $(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/methods/%),$(wildcard src/*/*.c src/*/*/*.c))
+LIB_SRC := $(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/baselines/%),$(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC := $(wildcard cli/*.c)
 TEST_SRC := $(filter-out $(if $(filter off,$(GRAD)),tests/test_grad% tests/test_methods%),$(wildcard tests/test_*.c))
 EXAMPLE_SRC := $(wildcard examples/*.c)
 BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/grad.c bench/methods.c),$(wildcard bench/*.c)))
-CUDA_SRC := $(if $(found_nvcc),$(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/methods/%),$(wildcard src/*/cuda/*.cu)))
+CUDA_SRC := $(if $(found_nvcc),$(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/baselines/%),$(wildcard src/*/cuda/*.cu src/*/*/cuda/*.cu)))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -181,7 +181,7 @@ $(BUILD)/libzest.so: $(BUILD)/libzest.so.$(SOVERSION)
 	@ln -sf $(notdir $<) $@
 
 # The kernels gain from -O3; vector code is compiled for its instruction set and chosen at run time.
-$(BUILD)/src/rng/%.o $(BUILD)/src/backend/%.o $(BUILD)/src/grad/%.o: OPT := $(OPT:-O2=-O3)
+$(BUILD)/src/rng/%.o $(BUILD)/src/kernels/%.o $(BUILD)/src/grad/%.o: OPT := $(OPT:-O2=-O3)
 ifneq ($(filter x86_64,$(ARCH)),)
 AVX512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma -mf16c

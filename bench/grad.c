@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/ceiling.h"
+#include "kernels/peak.h"
 #include "base/clock.h"
 #include "grad/grad.h"
 
@@ -24,10 +24,10 @@ static const char opt[] =
     "\"max_position_embeddings\": 2048, \"activation_function\": \"relu\", \"do_layer_norm_before\": true, "
     "\"word_embed_proj_dim\": 768}";
 
-static const zest_forward *inner;
+static const zest_ops *inner;
 static double product_seconds, product_work;
 
-static int timed_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+static int timed_linear(const zest_linear *job, int threads, zest_workspace *scratch) {
     double began = zest_clock_now();
     int failed = inner->linear(job, threads, scratch);
     product_seconds += zest_clock_now() - began;
@@ -48,20 +48,20 @@ static zest_model_objective make_objective(const zest_model *model, size_t batch
     uint32_t *items = calloc(batch + 1, sizeof *items), *answers = calloc(batch, sizeof *answers), asked = 0;
     if (!tokens || !starts || !rows || !targets || !items || !answers) exit(1);
     for (size_t i = 0; i < batch * length; i++)
-        tokens[i] = (uint32_t)(10 + (i * 2654435761u) % (model->is.vocabulary - 20));
+        tokens[i] = (uint32_t)(10 + (i * 2654435761u) % (model->config.vocab_size - 20));
     for (size_t s = 0; s <= batch; s++) starts[s] = (uint32_t)(s * length);
     for (size_t s = 0; s < batch; s++) {
-        uint32_t several = model->is.causal ? (length - 1 < ANSWER ? (uint32_t)length - 1 : ANSWER) : 1;
+        uint32_t several = model->config.causal ? (length - 1 < ANSWER ? (uint32_t)length - 1 : ANSWER) : 1;
         for (uint32_t j = 0; j < several; j++, asked++) {
             rows[asked] =
-                model->is.causal ? starts[s + 1] - 1 - several + j : starts[s] + (uint32_t)length / 2;
+                model->config.causal ? starts[s + 1] - 1 - several + j : starts[s] + (uint32_t)length / 2;
             targets[asked] = tokens[(rows[asked] + 1) % (batch * length)];
         }
         items[s + 1] = asked;
         answers[s] = s % 2;
     }
     *packed = (zest_model_batch){.tokens = tokens, .starts = starts, .sequences = batch};
-    return (zest_model_objective){.kind = model->is.causal ? ZEST_MODEL_TOKENS : ZEST_MODEL_WORDS,
+    return (zest_model_objective){.kind = model->config.causal ? ZEST_LOSS_TOKENS : ZEST_LOSS_LABEL_WORDS,
                                   .batch = packed,
                                   .items = batch,
                                   .item_starts = items,
@@ -114,11 +114,11 @@ static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job
     zest_grad *grad;
     zest_error error = {0};
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu)) return 2;
-    inner = zest_forward_for(cpu);
-    zest_forward timed = *inner;
+    if (zest_cpu_detect(&cpu, &error)) return 2;
+    inner = zest_ops_for(cpu);
+    zest_ops timed = *inner;
     timed.linear = timed_linear;
-    double ceiling = zest_ceiling_measure(cpu, s->compute, s->threads);
+    double ceiling = zest_peak_measure(cpu, s->compute, s->threads);
     need(zest_grad_new(model, &timed, &options, &grad, &error) != ZEST_OK, &error);
     timing forward = measure(grad, job, &error);
     job->gradient = calloc(model->params.dimension, sizeof(float));
@@ -141,17 +141,17 @@ static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job
 /* Multiply-adds of a forward pass's products times two, with the last layer's rest and the head for asked
  * rows alone. Words are no product. */
 static double work_of(const zest_model *model, const zest_model_objective *objective) {
-    const zest_model_description *is = &model->is;
-    double q = (double)(is->heads * is->head_size), kv = (double)(is->kv_heads * is->head_size),
-           width = (double)is->width;
+    const zest_model_config *config = &model->config;
+    double q = (double)(config->heads * config->head_dim), kv = (double)(config->kv_heads * config->head_dim),
+           width = (double)config->hidden_size;
     double rows = (double)objective->batch->starts[objective->batch->sequences],
            asked = (double)objective->item_starts[objective->items];
-    double within = q * width + width * (double)is->inner * (is->gated ? 3 : 2);
-    double sum = (double)is->layers * rows * width * (q + 2 * kv) + ((double)is->layers - 1) * rows * within +
-                 asked * within;
-    if (is->head_transform) sum += asked * width * width;
-    if (objective->kind != ZEST_MODEL_WORDS)
-        sum += asked * (double)is->vocabulary * (double)is->embedding_width;
+    double within = q * width + width * (double)config->ffn_size * (config->gated ? 3 : 2);
+    double sum = (double)config->layers * rows * width * (q + 2 * kv) +
+                 ((double)config->layers - 1) * rows * within + asked * within;
+    if (config->head_transform) sum += asked * width * width;
+    if (objective->kind != ZEST_LOSS_LABEL_WORDS)
+        sum += asked * (double)config->vocab_size * (double)config->embedding_size;
     return 2 * sum;
 }
 
@@ -174,16 +174,16 @@ static double time_there(zest_grad *grad, const zest_grad_job *job, zest_device 
 
 /* Where the time of a pass goes; the clocks themselves cost some. */
 static void print_parts(zest_grad *grad, const zest_grad_job *job, zest_device *device) {
-    static const char *const names[ZEST_TIME_COUNT] = {"weights", "products", "attention", "norms",
-                                                       "rows",    "loss",     "update"};
+    static const char *const names[ZEST_PROFILE_PARTS] = {"weights", "products", "attention", "norms",
+                                                          "rows",    "loss",     "update"};
     const zest_device_table *table = device->operations->device;
-    double seconds[ZEST_TIME_COUNT];
+    double seconds[ZEST_PROFILE_PARTS];
     zest_error error = {0};
-    if (table->watch(device, 1) || zest_grad_losses(grad, job, NULL, NULL, &error) ||
-        table->times(device, seconds) || table->watch(device, 0))
+    if (table->profile(device, 1) || zest_grad_losses(grad, job, NULL, NULL, &error) ||
+        table->profile_read(device, seconds) || table->profile(device, 0))
         return;
     printf("a pass, watched:");
-    for (int i = 0; i < ZEST_TIME_COUNT; i++) printf(" %s %.3f", names[i], 1e3 * seconds[i]);
+    for (int i = 0; i < ZEST_PROFILE_PARTS; i++) printf(" %s %.3f", names[i], 1e3 * seconds[i]);
     printf(" ms\n");
 }
 
@@ -197,17 +197,16 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
     const zest_device_table *table = device->operations->device;
     zest_grad_options how = {.recompute = s->recompute, .runner = runner};
     need(zest_grad_new(model, NULL, &how, &grad, &error) != ZEST_OK, &error);
-    zest_device_ceiling ceiling;
+    zest_device_peak ceiling;
     size_t bytes = model->params.dimension * sizeof(float), peak;
     float *gradient = table->allocate(device, bytes), *zeros = calloc(1, bytes);
-    if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) ||
-        table->ceiling(device, &ceiling))
+    if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) || table->peak(device, &ceiling))
         return fprintf(stderr, "%s\n", device->problem), 1;
     double forward = time_there(grad, job, device, gradient), work = 3 * work_of(model, job->objective);
     job->gradient = gradient;
     double both = time_there(grad, job, device, gradient);
     if (s->recompute) work *= 4.0 / 3;
-    (void)table->held(device, &peak);
+    (void)table->bytes_allocated(device, &peak);
     printf("%s, %zu × %zu tokens, compute %s, %s%s\n", s->shape, s->batch, s->tokens, s->type,
            table->name(device), s->recompute ? ", recomputing" : "");
     printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; ceiling %.1f: "

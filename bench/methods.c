@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/vector.h"
+#include "lab/sharpness/vector.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "methods/method.h"
+#include "baselines/optimizer.h"
 
 enum { STEPS = 5 };
 
@@ -18,7 +18,7 @@ static void stop(const char *why) {
     exit(1);
 }
 
-static zest_status free_of_charge(void *user, const zest_place *at, size_t number, float *gradient,
+static zest_status free_of_charge(void *user, const zest_eval_point *at, size_t number, float *gradient,
                                   zest_grad_weigh *weigh, void *weigher, double *loss, zest_error *error) {
     (void)user, (void)at, (void)gradient, (void)error;
     *loss = 1 + 0.01 * (double)number; /* ever larger: tsam scales what it has each time */
@@ -33,32 +33,33 @@ static void wait_for(zest_device *device, const void *data) {
 
 static void time_method(const zest_params *params, zest_method_options options, const char *name) {
     zest_error error = {0};
-    zest_method *method;
+    zest_optimizer *method;
     zest_method_oracle oracle = {free_of_charge, NULL};
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu) || zest_method_new(params, zest_ops_for(cpu), &options, &method, &error))
+    if (zest_cpu_detect(&cpu, &error) ||
+        zest_optimizer_new(params, zest_vector_ops_for(cpu), &options, &method, &error))
         stop(error.message);
     double best = 1e9;
     for (uint64_t step = 0; step < STEPS; step++) {
         double began = zest_clock_now();
-        if (zest_method_step(method, &oracle, step, 1e-3, NULL, &error)) stop(error.message);
+        if (zest_optimizer_step(method, &oracle, step, 1e-3, NULL, &error)) stop(error.message);
         wait_for(options.device, params->tensors[0].data);
         double seconds = zest_clock_now() - began;
         if (seconds < best) best = seconds;
     }
     printf("%-24s %9.3f ms a step\n", name, 1e3 * best);
-    zest_method_free(method);
+    zest_optimizer_free(method);
 }
 
 static void time_methods(const zest_params *params, int threads, zest_device *device) {
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++)
         for (int more = 0; more < 2; more++) {
-            zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+            zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
             char name[64];
             options.threads = threads, options.device = device;
             if (more) options.momentum = 0.9, options.ascent = 0.01;
             if (more && kind != ZEST_METHOD_SGD && kind != ZEST_METHOD_TSAM) continue;
-            snprintf(name, sizeof name, "%s%s", zest_method_name(options.kind),
+            snprintf(name, sizeof name, "%s%s", zest_optimizer_name(options.kind),
                      !more                     ? ""
                      : kind == ZEST_METHOD_SGD ? ", momentum"
                                                : ", momentum, ascent");
@@ -68,9 +69,10 @@ static void time_methods(const zest_params *params, int threads, zest_device *de
 
 /* A product is made orthogonal to a vector: twice a dot and a subtraction. */
 static void time_vectors(size_t count, int threads, zest_device *device) {
+    zest_error error = {0};
     zest_cpu cpu;
-    if (!zest_cpu_detect(&cpu)) stop("ZEST_CPU names no known instruction set");
-    zest_vector_space space = {count, zest_ops_for(cpu), threads, device};
+    if (zest_cpu_detect(&cpu, &error)) stop(error.message);
+    zest_vector_space space = {count, zest_vector_ops_for(cpu), threads, device};
     const zest_vector_table *vectors = zest_vector_operations(&space);
     float *v = zest_vector_floats(&space, 1);
     double *w = zest_vector_doubles(&space, 1), best = 1e9, sum = 0;

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static double seconds(void) {
     struct timespec now;
@@ -27,8 +27,8 @@ static size_t encode(const zest_tokenizer *tokenizer, const zest_buffer *text, i
     return ids->count;
 }
 
-static void report(const char *what, size_t bytes, size_t tokens, int passes, double took) {
-    printf("%-16s %8.2f MB/s  %10zu tokens  %d passes\n", what, 1e-6 * (double)bytes * passes / took, tokens,
+static void report(const char *what, size_t bytes, size_t tokens, int passes, double stats) {
+    printf("%-16s %8.2f MB/s  %10zu tokens  %d passes\n", what, 1e-6 * (double)bytes * passes / stats, tokens,
            passes);
 }
 

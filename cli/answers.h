@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "data/metric.h"
+#include "task/metric.h"
 
 typedef struct {
     const zest_task *task;

@@ -5,17 +5,17 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "backend/ceiling.h"
+#include "kernels/peak.h"
 #include "base/clock.h"
-#include "cli/bench_step.h"
-#include "cli/model.h"
+#include "cli/bench.h"
+#include "cli/target.h"
 #include "cli/output.h"
-#include "models/move.h"
+#include "model/transformer.h"
 
 /* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
  * benchmark. ---- */
 
-static const zest_forward *inner;
+static const zest_ops *inner;
 static double linear_seconds, attention_seconds, operations_done, normals_drawn;
 
 /* Multiply-adds of a linear operation, counted as two. */
@@ -24,7 +24,7 @@ static double work_of(const zest_linear *job) {
            job->perturbation.lanes;
 }
 
-static int timed_linear(const zest_linear *job, int threads, zest_scratch *scratch) {
+static int timed_linear(const zest_linear *job, int threads, zest_workspace *scratch) {
     double began = zest_clock_now();
     int failed = inner->linear(job, threads, scratch);
     linear_seconds += zest_clock_now() - began;
@@ -34,14 +34,14 @@ static int timed_linear(const zest_linear *job, int threads, zest_scratch *scrat
     return failed;
 }
 
-static int timed_attention(const zest_attention *job, int threads, zest_scratch *scratch) {
+static int timed_attention(const zest_attention *job, int threads, zest_workspace *scratch) {
     double began = zest_clock_now();
     int failed = inner->attention(job, threads, scratch);
     attention_seconds += zest_clock_now() - began;
     for (size_t s = 0; s < job->sequences; s++) {
         double q = job->q_start[s + 1] - job->q_start[s], kv = (double)zest_attention_keys(job, s);
         double pairs = q * (job->causal ? kv - (q - 1) / 2 : kv);
-        operations_done += 4.0 * pairs * (double)(job->heads * job->head_size);
+        operations_done += 4.0 * pairs * (double)(job->heads * job->head_dim);
     }
     return failed;
 }
@@ -73,34 +73,33 @@ static int make_task(zest_bench_task *t, const zest_options *options, const zest
     t->tokens = malloc(t->count * sizeof *t->tokens);
     if (!t->tokens) return 0;
     for (size_t i = 0; i < t->count; i++)
-        t->tokens[i] = (uint32_t)(10 + (i * 2654435761u) % (model->is.vocabulary - 20));
+        t->tokens[i] = (uint32_t)(10 + (i * 2654435761u) % (model->config.vocab_size - 20));
     for (size_t s = 0; s < batch; s++) {
         uint32_t end = t->starts[s + 1], length = end - t->starts[s],
                  several = length - 1 < ANSWER ? length - 1 : ANSWER;
-        if (!model->is.causal) several = 1;
+        if (!model->config.causal) several = 1;
         for (uint32_t j = 0; j < several; j++, asked++) {
-            t->rows[asked] = model->is.causal ? end - 1 - several + j : t->starts[s] + length / 2;
+            t->rows[asked] = model->config.causal ? end - 1 - several + j : t->starts[s] + length / 2;
             t->targets[asked] = t->tokens[t->rows[asked] + 1 < t->count ? t->rows[asked] + 1 : 0];
         }
         t->item_starts[s + 1] = (uint32_t)asked;
         t->answers[s] = s % 2;
     }
     t->batch = (zest_model_batch){.tokens = t->tokens, .starts = t->starts, .sequences = batch};
-    t->objective = (zest_model_objective){.kind = model->is.causal ? ZEST_MODEL_TOKENS : ZEST_MODEL_WORDS,
-                                          .batch = &t->batch,
-                                          .items = batch,
-                                          .item_starts = t->item_starts,
-                                          .rows = t->rows,
-                                          .targets = t->targets,
-                                          .words = words,
-                                          .word_count = 2,
-                                          .answers = t->answers};
+    t->objective =
+        (zest_model_objective){.kind = model->config.causal ? ZEST_LOSS_TOKENS : ZEST_LOSS_LABEL_WORDS,
+                               .batch = &t->batch,
+                               .items = batch,
+                               .item_starts = t->item_starts,
+                               .rows = t->rows,
+                               .targets = t->targets,
+                               .words = words,
+                               .word_count = 2,
+                               .answers = t->answers};
     return 1;
 }
 
 /* ---- One step ---- */
-
-typedef zest_bench_times times;
 
 /* The losses of all lanes. */
 static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error) {
@@ -115,17 +114,17 @@ static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error
     return status;
 }
 
-zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, times *t, zest_error *error) {
+zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, zest_bench_times *t, zest_error *error) {
     zest_tilt_report report;
     double before = linear_seconds, attended = attention_seconds, done = operations_done;
-    zest_status status = zest_stepper_aim(&b->stepper, index, b->model->params.dimension, 0, error);
+    zest_status status = zest_step_draw_directions(&b->stepper, index, b->model->params.dimension, 0, error);
     if (!status) status = forward(b, &t->forward, error);
     if (status) return status;
     double began = zest_clock_now();
     zest_update update;
-    zest_stepper_tilt(&b->stepper, b->means, &report);
-    if (zest_stepper_update(&b->stepper, b->lr > 0 ? b->lr : 1e-9, &report, &update))
-        status = zest_model_move(b->runner, &update, error);
+    zest_step_tilt(&b->stepper, b->means, &report);
+    if (zest_step_update(&b->stepper, b->lr > 0 ? b->lr : 1e-9, &report, &update))
+        status = zest_model_apply_update(b->runner, &update, error);
     t->update = zest_clock_now() - began;
     t->total = t->forward + t->update;
     t->linear = linear_seconds - before;
@@ -150,11 +149,12 @@ static double seconds_per_normal(zest_cpu cpu, int threads) {
     return best;
 }
 
-static zest_status measure(zest_bench_job *b, zest_cpu cpu, int threads, times *best, zest_error *error) {
+static zest_status measure(zest_bench_job *b, zest_cpu cpu, int threads, zest_bench_times *best,
+                           zest_error *error) {
     zest_status status = zest_bench_take_step(b, 0, best, error); /* touches all memory */
     double began = zest_clock_now();
     for (uint64_t i = 1; !status && (i < 3 || (zest_clock_now() - began < 10 && i < 30)); i++) {
-        times t = {0};
+        zest_bench_times t = {0};
         normals_drawn = 0;
         status = zest_bench_take_step(b, i, &t, error);
         if (!status && (i == 1 || t.total < best->total)) *best = t;
@@ -168,7 +168,7 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (size_t)usage.ru_maxrss * 1024;
 }
 
-static void print_figures(const zest_options *options, const zest_bench_job *b, const times *t,
+static void print_figures(const zest_options *options, const zest_bench_job *b, const zest_bench_times *t,
                           double ceiling, zest_cpu cpu) {
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
@@ -182,8 +182,8 @@ static void print_figures(const zest_options *options, const zest_bench_job *b, 
            (double)peak_bytes() / 1048576, (double)b->model->arena_size / 1048576);
 }
 
-static int print_json(const zest_options *options, const zest_bench_job *b, const times *t, double ceiling,
-                      zest_cpu cpu) {
+static int print_json(const zest_options *options, const zest_bench_job *b, const zest_bench_times *t,
+                      double ceiling, zest_cpu cpu) {
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}}",
@@ -196,7 +196,7 @@ static int print_json(const zest_options *options, const zest_bench_job *b, cons
         "update", t->update));
 }
 
-zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, const zest_forward *operations,
+zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, const zest_ops *operations,
                                zest_cpu cpu, zest_error *error) {
     const char *config;
     zest_model_options load = zest_load_model_options(options);
@@ -210,7 +210,7 @@ zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, c
         status =
             zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
     if (!status) status = zest_model_runner_new(b->model, operations, &run, &b->runner, error);
-    if (!status) status = zest_stepper_init(&b->stepper, zest_ops_for(cpu), options, ZEST_FORMAT, error);
+    if (!status) status = zest_step_init(&b->stepper, zest_vector_ops_for(cpu), options, ZEST_FORMAT, error);
     if (status) return status;
     size_t lanes = 2 * b->stepper.tilt.k;
     if (!make_task(&b->work, options, b->model)) return zest_error_memory(error, "the batch", 0);
@@ -225,7 +225,7 @@ void zest_bench_discard(zest_bench_job *b) {
     free(b->losses);
     free(b->means);
     free(b->lanes);
-    zest_stepper_free(&b->stepper);
+    zest_step_free(&b->stepper);
     zest_model_runner_free(b->runner);
     zest_model_free(b->model);
 }
@@ -234,27 +234,222 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
     if (zest_options_whole(options, ZEST_OPTION_DEVICE)) return zest_bench_step_device(options, cpu);
     zest_error error = {0};
     zest_bench_job b = {0};
-    times best = {0};
-    inner = zest_forward_for(cpu);
-    zest_forward timed = *inner;
+    zest_bench_times best = {0};
+    inner = zest_ops_for(cpu);
+    zest_ops timed = *inner;
     timed.linear = timed_linear;
     timed.attention = timed_attention;
     zest_compute compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE);
     double ceiling = compute == ZEST_COMPUTE_F16
                          ? 0 /* refused below */
-                         : zest_ceiling_measure(cpu, compute, zest_bench_threads(options));
+                         : zest_peak_measure(cpu, compute, zest_bench_threads(options));
     zest_status status = zest_bench_prepare(&b, options, &timed, cpu, &error);
     if (!status) status = measure(&b, cpu, zest_bench_threads(options), &best, &error);
     int code = ZEST_EXIT_OK;
     if (status) {
         code = zest_output_fail(status, error.message);
     } else {
-        ceiling = fmax(ceiling, zest_ceiling_measure(cpu, compute, zest_bench_threads(options)));
+        ceiling = fmax(ceiling, zest_peak_measure(cpu, compute, zest_bench_threads(options)));
         if (zest_options_whole(options, ZEST_OPTION_JSON))
             code = print_json(options, &b, &best, ceiling, cpu);
         else
             print_figures(options, &b, &best, ceiling, cpu);
     }
+    zest_bench_discard(&b);
+    return code;
+}
+
+/* zest bench descent: many steps of a shape with random weights on one batch. Its loss falls if lanes, tilt
+ * and update work together at that size. */
+
+/* The loss of the weights themselves. */
+static zest_status loss_now(zest_bench_job *b, double *loss, zest_error *error) {
+    zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
+    return zest_model_losses(b->runner, &itself, 1, &b->work.objective, b->losses, loss, NULL, error);
+}
+
+static zest_status descend(const zest_options *options, zest_bench_job *b, double *first, double *last,
+                           double *seconds, zest_error *error) {
+    uint64_t steps = zest_options_whole(options, ZEST_OPTION_STEPS);
+    int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
+    zest_bench_times times = {0};
+    zest_status status = loss_now(b, first, error);
+    *last = *first;
+    double began = zest_clock_now();
+    for (uint64_t i = 0; i < steps && !status; i++) {
+        status = zest_bench_take_step(b, i, &times, error);
+        if (status || ((i + 1) % (steps / 10 + 1) && i + 1 < steps)) continue;
+        status = loss_now(b, last, error);
+        if (!status && !json) printf("step %5llu  loss %.4f\n", (unsigned long long)i + 1, *last);
+    }
+    *seconds = zest_clock_now() - began;
+    return status;
+}
+
+int zest_bench_descent(const zest_options *options, zest_cpu cpu) {
+    zest_error error = {0};
+    zest_bench_job b = {.lr = zest_options_number(options, ZEST_OPTION_LR)};
+    double first = NAN, last = NAN, seconds = 0;
+    zest_status status = zest_bench_prepare(&b, options, zest_ops_for(cpu), cpu, &error);
+    if (!status) status = descend(options, &b, &first, &last, &seconds, &error);
+    int code = ZEST_EXIT_OK;
+    if (status)
+        code = zest_output_fail(status, error.message);
+    else if (zest_options_whole(options, ZEST_OPTION_JSON))
+        code = zest_output_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:f}", "bench", "descent", "shape",
+                                          zest_options_text(options, ZEST_OPTION_SHAPE), "steps",
+                                          (json_int_t)zest_options_whole(options, ZEST_OPTION_STEPS),
+                                          "first_loss", zest_output_real(first), "last_loss",
+                                          zest_output_real(last), "seconds", seconds));
+    else
+        printf("loss %.4f at the start, %.4f at the end; %.1f s\n", first, last, seconds);
+    zest_bench_discard(&b);
+    return code;
+}
+
+/* zest bench step --device cuda: a whole step on a GPU, where its time goes, and the ceilings of the same
+ * run. */
+
+/* Queries times the keys that they see: in a layer of all rows, and in the last, of the asked ones. */
+static void count_pairs(const zest_bench_job *b, double *all, double *asked) {
+    const zest_model_objective *objective = &b->work.objective;
+    int causal = b->model->config.causal;
+    *all = *asked = 0;
+    for (size_t s = 0; s < b->work.batch.sequences; s++) {
+        double length = b->work.starts[s + 1] - b->work.starts[s];
+        *all += length * (causal ? (length + 1) / 2 : length);
+        if (!causal) *asked += length;
+        for (size_t r = objective->item_starts[s]; causal && r < objective->item_starts[s + 1]; r++)
+            *asked += objective->rows[r] - b->work.starts[s] + 1;
+    }
+}
+
+/* Multiply-adds of a step, counted as two each: what the matrix products and the attention have to do. */
+static double operations_of(const zest_bench_job *b) {
+    const zest_model_config *config = &b->model->config;
+    const zest_model_objective *objective = &b->work.objective;
+    double width = (double)config->hidden_size, q = (double)(config->heads * config->head_dim),
+           kv = (double)(config->kv_heads * config->head_dim), rows = (double)b->work.count;
+    double asked = (double)(config->causal ? objective->item_starts[objective->items] : objective->items);
+    double behind = q * width + (config->gated ? 3 : 2) * width *
+                                    (double)config->ffn_size; /* a row's, behind the attention */
+    double before = (double)config->layers - 1, queries = config->fused_qkv ? rows : asked, pairs, last_pairs;
+    int absorbs = zest_model_absorbs(config, zest_model_runner_device(b->runner)->max_head_dim, b->work.count,
+                                     (size_t)asked); /* then a last query is as wide as the model */
+    double keys = absorbs ? asked : rows, last_q = absorbs ? (double)config->heads * width : q;
+    count_pairs(b, &pairs, &last_pairs);
+    if (config->fused_qkv) last_pairs = pairs; /* whose matrix gives all queries anyway */
+    double sum = (before * rows + keys) * width * 2 * kv + (before * rows + queries) * width * q +
+                 (before * rows + asked) * behind + 2 * (q * before * pairs + last_q * last_pairs);
+    sum += asked * (double)config->embedding_size *
+           (double)(config->causal ? config->vocab_size : objective->word_count);
+    if (config->head_transform) sum += asked * width * width;
+    return 2 * sum * 2 * (double)b->stepper.tilt.k;
+}
+
+typedef struct {
+    double step, parts[ZEST_PROFILE_PARTS], gaps;
+    zest_device_peak ceiling;
+    size_t peak;
+    zest_model_budget budget; /* the estimate made before the first step */
+} figures;
+
+static zest_status wrong(zest_device *device, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_MEMORY, "%s", device->problem);
+}
+
+/* Steps in a row, as training takes them; the best of some rounds. */
+static zest_status bench_device_measure(zest_bench_job *b, figures *f, zest_error *error) {
+    enum { WARM = 3, ROUNDS = 6, STEPS = 4 };
+    zest_device *device = zest_model_runner_device(b->runner);
+    const zest_device_table *table = device->operations->device;
+    zest_bench_times t = {0};
+    zest_status status = ZEST_OK;
+    double none[ZEST_PROFILE_PARTS];
+    uint64_t index = 0;
+    f->budget = zest_model_runner_budget(b->runner, b->work.count, b->stepper.tilt.k);
+    for (int i = 0; i < WARM && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
+    f->step = INFINITY;
+    for (int round = 0; round < (f->step > 0.25 ? ROUNDS / 2 : ROUNDS) && !status; round++) {
+        if (table->profile_read(device, none)) return wrong(device, error);
+        double began = zest_clock_now();
+        for (int i = 0; i < STEPS && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
+        if (!status && table->profile_read(device, none))
+            return wrong(device, error); /* waits for the last update */
+        f->step = fmin(f->step, (zest_clock_now() - began) / STEPS);
+    }
+    (void)table->bytes_allocated(device, &f->peak);
+    if (!status && table->profile(device, 1)) return wrong(device, error);
+    if (!status) status = zest_bench_take_step(b, index++, &t, error);
+    if (!status && (table->profile_read(device, f->parts) || table->profile(device, 0)))
+        return wrong(device, error);
+    f->gaps = f->step;
+    for (int i = 0; i < ZEST_PROFILE_PARTS; i++) f->gaps -= f->parts[i];
+    return status;
+}
+
+static void bench_device_print_figures(const zest_options *options, const zest_bench_job *b,
+                                       const figures *f) {
+    const zest_device *device = zest_model_runner_device(b->runner);
+    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    double normals = (double)b->stepper.tilt.k * (double)b->model->params.dimension;
+    printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
+           zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
+           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
+           device->operations->device->name(device));
+    printf("%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms %.5f, rows %.5f, loss %.5f, update "
+           "%.5f, "
+           "gaps %.5f\n",
+           f->step, p[ZEST_PROFILE_PERTURB], p[ZEST_PROFILE_GEMM], p[ZEST_PROFILE_ATTENTION],
+           p[ZEST_PROFILE_NORM], p[ZEST_PROFILE_ELEMENTWISE], p[ZEST_PROFILE_LOSS], p[ZEST_PROFILE_UPDATE],
+           f->gaps);
+    printf(
+        "%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+        "%.0f G "
+        "normals/s (update %.0f); peak memory %.1f MiB (estimate %.1f), weights %.1f MiB, %zu live pairs\n",
+        work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
+        f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_PROFILE_UPDATE] / 1e9,
+        (double)f->peak / 1048576, (double)f->budget.bytes / 1048576, (double)b->model->arena_size / 1048576,
+        f->budget.live);
+}
+
+static int bench_device_print_json(const zest_options *options, const zest_bench_job *b, const figures *f) {
+    const zest_device *device = zest_model_runner_device(b->runner);
+    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    return zest_output_json(json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, s:f, "
+        "s:f, s:f, "
+        "s:f, s:f, s:f, s:f}}",
+        "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
+        device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
+        "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
+        (json_int_t)b->stepper.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
+        "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
+        "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
+        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "estimated_bytes", (json_int_t)f->budget.bytes,
+        "live_pairs", (json_int_t)f->budget.live, "weight_bytes", (json_int_t)b->model->arena_size, "seconds",
+        "noise", p[ZEST_PROFILE_PERTURB], "gemm", p[ZEST_PROFILE_GEMM], "attention",
+        p[ZEST_PROFILE_ATTENTION], "norms", p[ZEST_PROFILE_NORM], "rows", p[ZEST_PROFILE_ELEMENTWISE], "loss",
+        p[ZEST_PROFILE_LOSS], "update", p[ZEST_PROFILE_UPDATE], "gaps", f->gaps));
+}
+
+int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {
+    zest_error error = {0};
+    zest_bench_job b = {0};
+    figures f = {0};
+    zest_status status = zest_bench_prepare(&b, options, zest_ops_for(cpu), cpu, &error);
+    if (!status) status = bench_device_measure(&b, &f, &error);
+    if (!status) {
+        zest_device *device = zest_model_runner_device(b.runner);
+        if (device->operations->device->peak(device, &f.ceiling)) status = wrong(device, &error);
+    }
+    int code = ZEST_EXIT_OK;
+    if (status)
+        code = zest_output_fail(status, error.message);
+    else if (zest_options_whole(options, ZEST_OPTION_JSON))
+        code = bench_device_print_json(options, &b, &f);
+    else
+        bench_device_print_figures(options, &b, &f);
     zest_bench_discard(&b);
     return code;
 }

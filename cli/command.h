@@ -10,7 +10,7 @@ enum { ZEST_EXIT_OK = 0, ZEST_EXIT_FAILURE = 1, ZEST_EXIT_USAGE = 2 };
 typedef struct zest_command {
     const char *name;
     const char *words;   /* what stands beside the options, for the usage line: "RUN", "linear|stationary".
-                          * A command with a MODEL among them finds pulled models by name (cli/model.h) */
+                          * A command with a MODEL among them finds pulled models by name (cli/target.h) */
     int least, most;     /* how many words it takes */
     const char *summary; /* one line, no full stop */
     const char *description; /* paragraphs, separated by empty lines */
@@ -45,5 +45,33 @@ const zest_command *zest_command_find(const char *name);
 const char *zest_command_heading(const zest_command *command);
 /* The command that a name which is none was probably meant for, or NULL. */
 const char *zest_command_suggest(const char *name);
+
+/* The command line: --name value, --name=value, -l value, --flag, --no-flag, -- ; words keep their order. */
+
+typedef struct {
+    char **words; /* points into argv */
+    int count;
+    int help; /* --help or -h was there */
+    int version;
+} zest_arguments;
+
+zest_status zest_arguments_parse(const zest_command *command, int argc, char **argv, zest_options *options,
+                                 zest_arguments *arguments, zest_error *error);
+
+/* What `zest --help`, `zest COMMAND --help` and the manual page say: all from the option table and the
+ * commands. */
+
+void zest_help_overview(zest_buffer *out);
+void zest_help_command(const zest_command *command, zest_buffer *out);
+void zest_help_manual(zest_buffer *out); /* roff, section 1 */
+
+/* --config FILE: options from a file. The format is that of a run's options file, so that a run can be
+ * repeated from it: lines `name = value`, blank lines, and lines that begin with #. */
+
+/* Sets what the file says, except for options that are given already: the command line wins. A file may serve
+ * several commands, so options of other commands are skipped; a name that no command knows is refused with
+ * its line. An empty value leaves the default. */
+zest_status zest_config_read(const zest_command *command, const char *path, zest_options *options,
+                             zest_error *error);
 
 #endif

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "cli/output.h"
-#include "data/task.h"
-#include "models/shapes.h"
+#include "task/task.h"
+#include "model/model.h"
 
 /* ---- What can stand where ---- */
 

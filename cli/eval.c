@@ -2,14 +2,13 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/metrics.h"
+#include "cli/target.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/subject.h"
 
 enum { BATCH_TOKENS = 16384 };
 
-static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data, zest_task_part part,
+static zest_status evaluate(const zest_target *subject, zest_loaded_data *data, zest_task_part part,
                             zest_metrics *metrics, zest_error *error) {
     zest_predictions predictions = {0};
     zest_progress progress;
@@ -32,7 +31,7 @@ static zest_status evaluate(const zest_subject *subject, zest_loaded_data *data,
     return status;
 }
 
-static int report(const zest_options *options, const zest_subject *subject, const zest_task *task,
+static int report(const zest_options *options, const zest_target *subject, const zest_task *task,
                   const zest_metrics *m, double seconds) {
     const char *split = zest_options_text(options, ZEST_OPTION_SPLIT);
     if (zest_options_whole(options, ZEST_OPTION_JSON)) {
@@ -52,17 +51,17 @@ static int report(const zest_options *options, const zest_subject *subject, cons
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_subject subject;
+    zest_target subject;
     zest_loaded_data data = {0};
     zest_metrics metrics;
     zest_task_part part = (zest_task_part)zest_options_whole(options, ZEST_OPTION_SPLIT);
-    zest_status status = zest_subject_open(&subject, words[0], options, &error);
+    zest_status status = zest_target_open(&subject, words[0], options, &error);
     double began = zest_clock_now();
     if (!status) status = evaluate(&subject, &data, part, &metrics, &error);
     int code = status ? zest_output_fail(status, error.message)
                       : report(options, &subject, &data.task, &metrics, zest_clock_now() - began);
     zest_load_free_data(&data);
-    zest_subject_close(&subject);
+    zest_target_close(&subject);
     return code;
 }
 

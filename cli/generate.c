@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "cli/target.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "models/generate.h"
+#include "model/generate.h"
 
 /* Prompts behind each other, as a batch wants them. */
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
 
 /* What zest_generate_greedy would refuse for all of them. */
 static zest_status check(const zest_loaded *m, size_t count, zest_error *error) {
-    size_t most = m->model->is.positions;
+    size_t most = m->model->config.max_positions;
     if (count && count <= most) return ZEST_OK;
     return count ? zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                   "the prompt has %zu tokens, and the model reads at most %zu", count, most)
@@ -89,9 +89,9 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, z
                                  .stops = &stop,
                                  .stop_count = end >= 0,
                                  .progress = &watch};
-    if (!m->model->is.causal)
+    if (!m->model->config.causal)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a %s model fills masks, it does not continue text",
-                              m->model->is.family);
+                              m->model->config.family);
     zest_status status = encode(m, lines, &p, results, error);
     uint32_t *tokens = malloc((p.count * how.most + 1) * sizeof *tokens);
     size_t *counts = malloc((p.count + 1) * sizeof *counts);

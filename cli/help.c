@@ -1,4 +1,4 @@
-#include "cli/help.h"
+#include "cli/command.h"
 
 #include <string.h>
 

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/choose_t.h"
-#include "cli/model.h"
+#include "optim/choose_t.h"
+#include "cli/target.h"
 #include "cli/output.h"
-#include "core/journal.h"
-#include "run/folder.h"
-#include "run/log.h"
+#include "optim/journal.h"
+#include "train/run_folder.h"
+#include "train/log.h"
 
 /* The mean loss of the perturbed points of a step. */
 static double loss_of(zest_journal *journal, uint64_t step, double *lr) {
@@ -200,15 +200,15 @@ static int print_text(zest_journal *journal, const course *c, const zest_log *lo
 
 /* A run that was killed early has no log yet, and a damaged one keeps its journal: both are shown without
  * what the log says. */
-static zest_status read_log(const zest_folder *folder, zest_log *log, zest_error *error) {
-    if (!zest_folder_is_training(folder) || access(folder->log, F_OK)) return ZEST_OK;
+static zest_status read_log(const zest_run_folder *folder, zest_log *log, zest_error *error) {
+    if (!zest_run_folder_is_training(folder) || access(folder->log, F_OK)) return ZEST_OK;
     zest_status status = zest_log_read(folder->log, log, error);
     if (status != ZEST_ERROR_FORMAT) return status;
     zest_output_note("%s; what it holds is left out", error->message);
     return ZEST_OK;
 }
 
-static int show_run(const zest_options *options, const zest_folder *folder, zest_journal *journal) {
+static int show_run(const zest_options *options, const zest_run_folder *folder, zest_journal *journal) {
     zest_error error = {0};
     zest_log log = {0};
     zest_tilt_advice advice = {0};
@@ -224,8 +224,8 @@ static int show_run(const zest_options *options, const zest_folder *folder, zest
 
 static int run_run(const zest_options *options, const char *path) {
     zest_error error = {0};
-    zest_folder folder;
-    zest_status status = zest_folder_of(path, &folder, &error);
+    zest_run_folder folder;
+    zest_status status = zest_run_folder_of(path, &folder, &error);
     if (status) return zest_output_fail(status, error.message);
     zest_ctx *ctx = zest_output_context();
     zest_journal *journal = ctx ? zest_journal_open(ctx, folder.journal) : NULL;
@@ -236,41 +236,42 @@ static int run_run(const zest_options *options, const char *path) {
         code = zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));
     zest_journal_close(journal);
     zest_ctx_free(ctx);
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
     return code;
 }
 
 /* ---- Models ---- */
 
 static int print_model(const zest_options *options, const char *path, const zest_model *model) {
-    const zest_model_description *is = &model->is;
+    const zest_model_config *config = &model->config;
     size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH),
            k = (size_t)zest_options_whole(options, ZEST_OPTION_K);
     size_t tokens = batch * (size_t)zest_options_whole(options, ZEST_OPTION_TOKENS);
     size_t live = (size_t)zest_options_whole(options, ZEST_OPTION_LIVE);
-    zest_model_plan plan = zest_model_plan_memory(is, tokens, live && live < k ? live : k);
+    zest_model_plan plan = zest_model_plan_memory(config, tokens, live && live < k ? live : k);
     size_t operands = plan.operands, all = model->arena_size + plan.hidden + plan.work + operands;
     const char *type = zest_dtype_name(model->tensors[0].dtype);
     if (zest_options_whole(options, ZEST_OPTION_JSON))
-        return zest_output_json(json_pack(
-            "{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}", "family",
-            is->family, "parameters", (json_int_t)model->params.dimension, "tensors",
-            (json_int_t)model->params.count, "type", type, "width", (json_int_t)is->width, "layers",
-            (json_int_t)is->layers, "heads", (json_int_t)is->heads, "inner", (json_int_t)is->inner,
-            "vocabulary", (json_int_t)is->vocabulary, "causal", is->causal, "tied", is->tied, "memory",
-            "weights", (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
-            (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
+        return zest_output_json(
+            json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}",
+                      "family", config->family, "parameters", (json_int_t)model->params.dimension, "tensors",
+                      (json_int_t)model->params.count, "type", type, "width", (json_int_t)config->hidden_size,
+                      "layers", (json_int_t)config->layers, "heads", (json_int_t)config->heads, "inner",
+                      (json_int_t)config->ffn_size, "vocabulary", (json_int_t)config->vocab_size, "causal",
+                      config->causal, "tied", config->tied_head, "memory", "weights",
+                      (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
+                      (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
     zest_buffer text = {0}, *out = &text;
     zest_buffer_format(out, "%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path,
-                       is->family, (unsigned long long)model->params.dimension, model->params.count, type,
+                       config->family, (unsigned long long)model->params.dimension, model->params.count, type,
                        mebibytes(model->arena_size));
     zest_buffer_format(
         out,
         "width %zu, %zu layers, %zu heads (%zu for keys) of %zu, inner %zu, vocabulary %zu, %zu positions\n",
-        is->width, is->layers, is->heads, is->kv_heads, is->head_size, is->inner, is->vocabulary,
-        is->positions);
-    zest_buffer_format(out, "%s, %s positions, %s head\n", is->causal ? "causal" : "masked",
-                       is->position_rows ? "learned" : "rotary", is->tied ? "tied" : "separate");
+        config->hidden_size, config->layers, config->heads, config->kv_heads, config->head_dim,
+        config->ffn_size, config->vocab_size, config->max_positions);
+    zest_buffer_format(out, "%s, %s positions, %s head\n", config->causal ? "causal" : "masked",
+                       config->position_rows ? "learned" : "rotary", config->tied_head ? "tied" : "separate");
     zest_buffer_format(
         out,
         "a step with batch %zu, %zu tokens in all, k = %zu, %zu pairs live: weights %.1f + hidden states "

@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "cli/arguments.h"
-#include "cli/help.h"
-#include "cli/model.h"
+#include "cli/command.h"
+#include "cli/target.h"
 #include "cli/output.h"
-#include "cli/threads.h"
 
 static int unknown_command(const char *name) {
     const char *meant = zest_command_suggest(name);
@@ -101,7 +99,7 @@ static void open_standard_streams(void) {
 
 int main(int argc, char **argv) {
     open_standard_streams();
-    zest_threads_be_polite(argv);
+    zest_limit_omp_spin(argv);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
     return zest_output_finish(dispatch(argc, argv));

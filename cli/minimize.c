@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/number.h"
+#include "base/text.h"
 #include "base/file.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "run/exec.h"
-#include "run/vector_file.h"
+#include "optim/exec.h"
+#include "io/vector_file.h"
 
 /* ---- The run folder: start, options, journal, x ---- */
 

@@ -1,17 +1,16 @@
-#include "cli/output.h"
-
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/output.h"
 #include "base/json.h"
-#include "cli/terminal.h"
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* ---- Messages ---- */
 
@@ -147,4 +146,58 @@ zest_ctx *zest_output_context(void) {
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a context");
     return ctx;
+}
+
+static volatile sig_atomic_t interrupted; /* a handler has nothing else to write to */
+
+static void on_signal(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+volatile sig_atomic_t *zest_output_catch_interrupt(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &interrupted;
+}
+
+/* Some microseconds: longer than the threads of one operation drift apart. */
+static const char *const short_spin = "1000";
+
+void zest_limit_omp_spin(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    if (setenv("GOMP_SPINCOUNT", short_spin, 1)) return;
+    execv("/proc/self/exe", argv); /* comes back only if it failed */
+}
+
+/* C1 controls, line and paragraph separators, and the marks that embed, override or isolate a direction. */
+static int is_hidden(uint32_t code) {
+    return (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static void clean_valid(const char *text, size_t size, zest_buffer *out) {
+    for (size_t at = 0; at < size;) {
+        uint32_t code;
+        size_t length = zest_unicode_read(text + at, &code);
+        if (code < 0x20 && code != '\t' && code != '\n')
+            zest_buffer_format(out, "\\x%02x", (unsigned)code);
+        else if (is_hidden(code))
+            zest_buffer_format(out, "\\u%04x", (unsigned)code);
+        else
+            zest_buffer_add(out, text + at, length);
+        at += length;
+    }
+}
+
+void zest_terminal_clean(const char *text, size_t size, zest_buffer *out) {
+    while (size) {
+        size_t valid = zest_unicode_valid(text, size);
+        clean_valid(text, valid, out);
+        text += valid, size -= valid;
+        if (!size) break;
+        zest_buffer_format(out, "\\x%02x", (unsigned char)*text);
+        text++, size--;
+    }
 }

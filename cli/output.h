@@ -3,8 +3,10 @@
 #define ZEST_CLI_OUTPUT_H
 
 #include <jansson.h>
+#include <signal.h>
 
 #include "cli/command.h"
+#include "base/buffer.h"
 
 /* ---- Messages. Control characters in them are escaped. ---- */
 
@@ -48,5 +50,29 @@ void zest_output_notes(const char *lines);
 
 /* A context, or NULL after a message on stderr. */
 zest_ctx *zest_output_context(void);
+
+/* Ctrl-C asks for a clean end; a second one ends zest at once. */
+
+/* From now on SIGINT and SIGTERM set the flag that is returned. */
+volatile sig_atomic_t *zest_output_catch_interrupt(void);
+
+/* How the program's threads wait for each other. */
+
+/* OpenMP's threads wait by spinning for milliseconds, which is right on an empty machine and ruinous on a
+ * busy one: a spinning thread keeps the core that the thread it waits for needs (small models became ten
+ * times slower). Its runtime reads how long to spin when the process starts, so the program starts itself
+ * once more with a short spin, unless the user has set OMP_WAIT_POLICY or GOMP_SPINCOUNT. Returns when there
+ * is nothing to do, or when it cannot be done. */
+void zest_limit_omp_spin(char **argv);
+
+/* Text from files, as a terminal may see it.
+ *
+ * A model, task or data file of a stranger can hold bytes that move the cursor, change the window's title or
+ * hide text. Messages are always cleaned; results are cleaned when they go to a terminal and left as they are
+ * in a file or pipe. */
+
+/* Appends the text with every control character but tab and newline escaped: ESC as \x1b, those beyond ASCII
+ * and marks that change the direction of text as \u009b, bytes that are not UTF-8 as \xff. */
+void zest_terminal_clean(const char *text, size_t size, zest_buffer *out);
 
 #endif

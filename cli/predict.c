@@ -10,13 +10,13 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/records.h"
-#include "cli/subject.h"
+#include "cli/target.h"
 
 enum { BATCH_TOKENS = 16384, CHUNK = 512, CHUNK_OF_TEXTS = 32, NAMED = 20 };
 
 typedef struct {
     const zest_options *options;
-    const zest_subject *subject;
+    const zest_target *subject;
     zest_loaded_data data;
     zest_records records;
     zest_progress progress;
@@ -178,8 +178,8 @@ static zest_status answer_input(job *j) {
     zest_task_columns columns = {0};
     zest_status status = zest_load_task(&j->data, &j->subject->options, &j->subject->loaded, j->error);
     if (!status)
-        status =
-            zest_task_columns_find(&j->data.task, j->subject->loaded.model->is.causal, &columns, j->error);
+        status = zest_task_columns_find(&j->data.task, j->subject->loaded.model->config.causal, &columns,
+                                        j->error);
     if (!status) status = zest_records_read(&j->records, &j->data.task, &columns, j->options, j->error);
     size_t chunk = j->data.task.kind == ZEST_TASK_TEXT ? CHUNK_OF_TEXTS : CHUNK;
     for (size_t first = 0; first < j->records.count && !status && !ferror(stdout); first += chunk) {
@@ -245,12 +245,12 @@ static int conclude(job *j, zest_status status) {
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_subject subject;
+    zest_target subject;
     int input = reads_input(options);
     if (input && zest_options_given(options, ZEST_OPTION_SPLIT))
         return zest_output_fail(ZEST_ERROR_ARGUMENT,
                                 "--split answers the task's own examples: give it, or an input");
-    zest_status status = zest_subject_open(&subject, words[0], options, &error);
+    zest_status status = zest_target_open(&subject, words[0], options, &error);
     job j = {.options = options, .subject = &subject, .data = {.recorded = &subject.inputs}, .error = &error};
     zest_progress_begin(&j.progress, "predict", "rows", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     if (!status) status = input ? answer_input(&j) : answer_split(&j);
@@ -260,7 +260,7 @@ static int run(const zest_options *options, char **words, int count) {
     json_decref(j.first);
     zest_buffer_free(&j.out);
     zest_load_free_data(&j.data);
-    zest_subject_close(&subject);
+    zest_target_close(&subject);
     return code;
 }
 

@@ -78,11 +78,11 @@ static void add_counts(line *l, const zest_progress *p, double done, double tota
 }
 
 static void add_time(line *l, const zest_progress *p, double now, double done, double total) {
-    double took = now - p->stage, made = done - p->first;
+    double stats = now - p->stage, made = done - p->first;
     char left[32];
-    if (!strcmp(p->unit, "bytes") && took > 0) add(l, ", %.1f MiB/s", made / took / 1048576.0);
+    if (!strcmp(p->unit, "bytes") && stats > 0) add(l, ", %.1f MiB/s", made / stats / 1048576.0);
     if (total > 0 && made > 0)
-        add(l, ", %s left", zest_progress_duration(took * (total - done) / made, left, sizeof left));
+        add(l, ", %s left", zest_progress_duration(stats * (total - done) / made, left, sizeof left));
 }
 
 /* Labels and notes may carry names from a stranger's file: control characters stay off the terminal. A cut

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "hub/hub.h"
+#include "io/hub.h"
 
 typedef struct {
     zest_progress progress;
@@ -63,7 +62,7 @@ static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
     zest_hub_pulled pulled;
-    watch w = {.interrupted = zest_interrupt_catch()};
+    watch w = {.interrupted = zest_output_catch_interrupt()};
     zest_hub_request request = {.repo = words[0],
                                 .revision = zest_options_text(options, ZEST_OPTION_REVISION),
                                 .out = zest_options_text(options, ZEST_OPTION_OUT),

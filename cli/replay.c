@@ -6,9 +6,9 @@
 
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "run/checkpoint.h"
-#include "run/rebuild.h"
-#include "run/vector_file.h"
+#include "train/checkpoint.h"
+#include "train/rebuild.h"
+#include "io/vector_file.h"
 
 /* ---- Vectors: runs of zest minimize ---- */
 
@@ -22,7 +22,7 @@ static int print(const zest_options *options, uint64_t step, const double *x, si
     return ZEST_EXIT_OK;
 }
 
-static int rebuild(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
+static int rebuild(zest_ctx *ctx, const zest_options *options, const zest_run_folder *folder) {
     zest_error error = {0};
     double *x = NULL;
     size_t n = 0;
@@ -74,7 +74,7 @@ static zest_status check_target(const char *out, const char *model, zest_error *
                           "--out %s: is the model that the run started from; choose another folder", out);
 }
 
-static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_folder *folder) {
+static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_run_folder *folder) {
     zest_error error = {0};
     zest_options run;
     zest_loaded loaded = {0};
@@ -84,7 +84,7 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
     zest_progress progress;
     zest_progress_begin(&progress, "replay", "steps", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     zest_progress_callback watch = zest_progress_sink(&progress);
-    zest_status status = zest_folder_read_options(folder, ZEST_FOR_TRAINING, &run, &error);
+    zest_status status = zest_run_folder_read_options(folder, ZEST_FOR_TRAINING, &run, &error);
     if (status) return zest_output_fail(status, error.message);
     if (*model) status = zest_options_set_id(&run, ZEST_OPTION_MODEL, model, &error);
     if (!status)
@@ -105,17 +105,17 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_folder folder;
-    zest_status status = zest_folder_of(words[0], &folder, &error);
+    zest_run_folder folder;
+    zest_status status = zest_run_folder_of(words[0], &folder, &error);
     if (status) return zest_output_fail(status, error.message);
     zest_ctx *ctx = zest_output_context();
     int code = ZEST_EXIT_FAILURE;
-    if (ctx && zest_folder_is_training(&folder))
+    if (ctx && zest_run_folder_is_training(&folder))
         code = rebuild_model(ctx, options, &folder);
     else if (ctx)
         code = rebuild(ctx, options, &folder);
     zest_ctx_free(ctx);
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
     return code;
 }
 

@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "cli/output.h"
-#include "run/report.h"
-#include "run/text_table.h"
+#include "lab/report/report.h"
+#include "lab/stats/text_table.h"
 
 /* ---- As JSON ---- */
 

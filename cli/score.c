@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "cli/target.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "models/losses.h"
+#include "model/loss.h"
 
 /* One text as a batch: a causal model sees it once and is asked for every token but the first; a masked model
  * sees it once for every token, with that token masked (the pseudo-log-likelihood). */
@@ -76,20 +76,20 @@ static zest_status score(const zest_loaded *m, const char *text, answer *a, zest
     *a = (answer){0};
     zest_status status =
         zest_tokenizer_encode(m->tokenizer, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, error);
-    if (!status && ids.count > m->model->is.positions)
+    if (!status && ids.count > m->model->config.max_positions)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "has %zu tokens, and the model reads at most %zu; cut it into pieces",
-                                ids.count, m->model->is.positions);
+                                ids.count, m->model->config.max_positions);
     if (!status)
         status =
-            m->model->is.causal ? ask_causal(&q, &ids, error) : ask_masked(&q, m->tokenizer, &ids, error);
+            m->model->config.causal ? ask_causal(&q, &ids, error) : ask_masked(&q, m->tokenizer, &ids, error);
     if (!status && !q.asked)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "is too short: there is no token to predict");
     double *losses = malloc((q.asked + 1) * sizeof *losses);
     if (!status && !losses) status = zest_error_memory(error, "the scores", q.asked * sizeof *losses);
     if (!status) {
         zest_model_batch batch = {.tokens = q.tokens, .starts = q.starts, .sequences = q.sequences};
-        zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+        zest_model_objective objective = {.kind = ZEST_LOSS_TOKENS,
                                           .batch = &batch,
                                           .items = q.asked,
                                           .item_starts = q.item_starts,
@@ -121,7 +121,7 @@ static void print_one(const answer *a, const char *text, size_t line, json_t **r
 static zest_status score_all(const zest_loaded *m, const zest_options *options, zest_lines *lines,
                              json_t **results, zest_error *error) {
     zest_progress progress;
-    if (!m->model->is.causal && zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_MASK) < 0)
+    if (!m->model->config.causal && zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_MASK) < 0)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
                               "the tokenizer has no mask token to score a text with");
     zest_progress_begin(&progress, "score", "texts", (int)zest_options_whole(options, ZEST_OPTION_QUIET));

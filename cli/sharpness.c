@@ -1,8 +1,16 @@
 /* zest sharpness: how flat the loss is around the weights of runs or models. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/sharpness.h"
+#include "base/json.h"
+#include "lab/sharpness/hessian.h"
+#include "base/file.h"
+#include "cli/output.h"
+#include "cli/target.h"
+#include "model/model.h"
+#include "train/run_folder.h"
 
 /* ---- What is asked for ---- */
 
@@ -208,3 +216,319 @@ const zest_command zest_command_sharpness = {
     .users = ZEST_FOR_SHARPNESS,
     .run = run,
 };
+
+/* One run or model: opened, measured, and what was found kept in its folder. Or read from where it was kept.
+ */
+
+enum { FILE_MOST = 64 << 20 };
+
+static void tell(void *user, const char *what, double done, double all) {
+    zest_sharpness_look *l = user;
+    if (l->what != what) zest_progress_stage(&l->progress, what, "passes", done);
+    l->what = what;
+    zest_progress_update(&l->progress, done, all, l->name);
+}
+
+/* ---- Opening ---- */
+
+/* The tensors that were asked for on the command line. A run is rebuilt with its own, so these come later. */
+static zest_status restrict_to(const zest_options *given, zest_loaded *loaded, const zest_options *options,
+                               zest_error *error) {
+    const char *only = zest_options_text(given, ZEST_OPTION_TRAIN_ONLY),
+               *not_these = zest_options_text(given, ZEST_OPTION_FREEZE);
+    if (!*only && !*not_these) return ZEST_OK;
+    zest_model_runner_options how = zest_load_runner_options(options);
+    zest_model_runner_free(loaded->runner);
+    loaded->runner = NULL;
+    zest_status status = zest_trainable_select(loaded->model, only, not_these, error);
+    return status ? status : zest_model_open_runner(loaded->model, &how, &loaded->runner, error);
+}
+
+static zest_status open_subject(zest_target *subject, const char *path, const zest_options *given,
+                                zest_error *error) {
+    zest_options own;
+    *subject = (zest_target){0};
+    zest_options_init(&subject->options);
+    zest_status status = zest_options_copy(&own, given, error);
+    if (status) return status;
+    static const zest_option_id later[] = {ZEST_OPTION_TRAIN_ONLY, ZEST_OPTION_FREEZE};
+    for (size_t i = 0; i < 2 && !status; i++) {
+        status = zest_options_set_id(&own, later[i], "", error);
+        own.given[later[i]] = 0;
+    }
+    if (!status) status = zest_target_open(subject, path, &own, error);
+    if (!status) status = restrict_to(given, &subject->loaded, &subject->options, error);
+    zest_options_free(&own);
+    return status;
+}
+
+/* ---- Measuring ---- */
+
+/* Models of one size that are compared take the same steps of difference quotients: those of the first, where
+ * two neighbours agreed. It saves looking for them again, and the check with half the step is made for each.
+ */
+static zest_sharpness_plan plan_like(const zest_sharpness_plan *plan, const zest_sharpness_found *first,
+                                     uint64_t dimension) {
+    zest_sharpness_plan own = *plan;
+    if (!first || first->dimension != dimension) return own;
+    if (first->top.count && first->top.disagreement <= ZEST_LADDER_AGREED) own.top_step = first->top.step;
+    if (first->trace.probes && first->trace.disagreement <= ZEST_LADDER_AGREED && !first->trace_by_losses)
+        own.trace_step = first->trace.step;
+    return own;
+}
+
+static zest_status measure_or_foresee(const zest_sharpness_look *l, const zest_sharpness_target *subject,
+                                      zest_sharpness_found *found, zest_error *error) {
+    zest_sharpness_plan plan = plan_like(l->plan, l->first, subject->loaded->model->params.dimension);
+    if (!l->cost) return zest_sharpness_measure(&plan, subject, found, error);
+    found->dimension = subject->loaded->model->params.dimension;
+    found->examples = zest_eval_target_examples(subject->losses);
+    found->slope_examples = zest_eval_target_examples(subject->slopes);
+    return zest_sharpness_estimate_cost(&plan, subject, l->cost, error);
+}
+
+static zest_status measure(zest_sharpness_look *l, const zest_target *subject, const zest_examples *examples,
+                           zest_sharpness_found *found, zest_error *error) {
+    uint64_t few = zest_options_whole(l->given, ZEST_OPTION_TOP_EXAMPLES);
+    zest_eval_target *losses = NULL, *slopes = NULL;
+    zest_eval_target_options options = {
+        .loaded = &subject->loaded,
+        .examples = examples,
+        .most = (size_t)zest_options_whole(l->given, ZEST_OPTION_EXAMPLES),
+        .seed = l->plan->seed,
+        .compute = ZEST_COMPUTE_F32, /* differences of gradients want all digits */
+        .threads = l->plan->threads,
+        .stop = zest_output_catch_interrupt(),
+        .tell = tell,
+        .user = l,
+    };
+    int wanted = !l->plan->forward_only && (l->plan->top || l->plan->trace_samples || l->plan->slice);
+    options.slopes = wanted && !few;
+    zest_status status = zest_eval_target_new(&options, &losses, error);
+    if (!status && few) {
+        options.most = (size_t)few;
+        options.slopes = wanted;
+        status = zest_eval_target_new(&options, &slopes, error);
+    }
+    zest_sharpness_target both = {&subject->loaded, losses, few ? slopes : losses};
+    if (!status) status = measure_or_foresee(l, &both, found, error);
+    zest_eval_target_free(losses);
+    zest_eval_target_free(slopes);
+    return status;
+}
+
+/* ---- Keeping ---- */
+
+static json_t *read_json(const char *path, zest_error *error) {
+    zest_buffer text = {0};
+    json_t *object = NULL;
+    if (!zest_file_read(path, FILE_MOST, &text, error) && text.data)
+        object = json_loadb(text.data, text.size, 0, NULL);
+    zest_buffer_free(&text);
+    return object;
+}
+
+static int same_text(const json_t *a, const json_t *b, const char *name) {
+    return json_equal(json_object_get(a, name), json_object_get(b, name));
+}
+
+/* What was not measured this time stays as it was, if it was about the same weights and examples of the same
+ * split: losses today, eigenvalues tomorrow. */
+static void keep_rest(json_t *object, const char *path) {
+    static const char *const parts[] = {"neighbourhood", "hessian", "trace", "slice"};
+    json_t *old = access(path, F_OK) ? NULL : read_json(path, NULL);
+    if (json_is_object(old) && same_text(old, object, "step") && same_text(old, object, "split") &&
+        same_text(old, object, "task") && same_text(old, object, "dimension")) {
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            if (!json_object_get(object, parts[i]) && json_object_get(old, parts[i]))
+                json_object_set(object, parts[i], json_object_get(old, parts[i]));
+        if (json_object_get(old, "neighbourhood") == json_object_get(object, "neighbourhood") &&
+            json_object_get(old, "neighbourhood")) { /* its numbers go with it */
+            static const char *const facts[] = {"samples", "examples", "distribution", "sample_seed",
+                                                "loss",    "t",        "antithetic"};
+            for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+                if (json_object_get(old, facts[i]))
+                    json_object_set(object, facts[i], json_object_get(old, facts[i]));
+        }
+    }
+    json_decref(old);
+}
+
+/* RUN/sharpness.json, where `zest report` looks for it. */
+static zest_status keep(const zest_sharpness_found *found, const char *folder, zest_error *error) {
+    json_t *object = zest_sharpness_json(found, NULL);
+    char *path = zest_file_join(folder, "sharpness.json");
+    if (object && path) keep_rest(object, path);
+    char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
+    zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
+                                      : zest_error_memory(error, "sharpness.json", 0);
+    json_decref(object);
+    free(text);
+    free(path);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static zest_status look_at(zest_sharpness_look *l, const char *path, zest_sharpness_view *view,
+                           zest_error *error) {
+    zest_target subject;
+    zest_loaded_data data = {0};
+    zest_sharpness_found *found = &view->found;
+    zest_task_part part = (zest_task_part)zest_options_whole(l->given, ZEST_OPTION_SPLIT);
+    *found =
+        (zest_sharpness_found){.path = path,
+                               .name = last_part(zest_hub_find_repo(path, view->repo) ? view->repo : path),
+                               .split = zest_options_text(l->given, ZEST_OPTION_SPLIT)};
+    l->name = found->name;
+    zest_status status = open_subject(&subject, path, l->given, error);
+    data.recorded = &subject.inputs;
+    if (!status) status = zest_load_data(&data, &subject.options, &subject.loaded, 1u << part, error);
+    if (!status) {
+        view->task = strdup(data.task.name);
+        if (!view->task) status = zest_error_memory(error, "a name", 0);
+    }
+    if (!status) {
+        found->task = view->task;
+        found->is_run = subject.is_run;
+        found->step = subject.step;
+        status = measure(l, &subject, &data.parts[part], found, error);
+    }
+    if (!status && subject.is_run && !l->cost) {
+        zest_run_folder folder;
+        status = zest_run_folder_of(path, &folder, error);
+        if (!status) status = keep(found, folder.path, error);
+        if (!status) zest_run_folder_free(&folder);
+    }
+    zest_load_free_data(&data);
+    zest_target_close(&subject);
+    return status;
+}
+
+zest_status zest_sharpness_look_at(zest_sharpness_look *l, const char *path, zest_sharpness_view *view,
+                                   zest_error *error) {
+    size_t length = strlen(path);
+    zest_error inner = {0};
+    *view = (zest_sharpness_view){0};
+    if (length < 5 || strcmp(path + length - 5, ".json")) return look_at(l, path, view, error);
+    view->kept = read_json(path, &inner);
+    if (!view->kept)
+        return zest_error_set(error, inner.status ? inner.status : ZEST_ERROR_FORMAT, "%.900s",
+                              inner.status ? inner.message : "this is no JSON");
+    return zest_sharpness_read(view->kept, path, &view->found, error);
+}
+
+void zest_sharpness_look_free(zest_sharpness_view *view) {
+    zest_sharpness_free(&view->found);
+    json_decref(view->kept);
+    free(view->task);
+}
+
+static const char *const distributions[] = {"Gaussian", "sphere", "ball", "signs"};
+
+static void print_interval(zest_estimate e) {
+    if (isfinite(e.low))
+        zest_output_print("%9.5g [%.5g, %.5g]", e.value, e.low, e.high);
+    else
+        zest_output_print("%9.5g", e.value);
+}
+
+static void print_nearby(const zest_sharpness_found *f) {
+    zest_output_print("  %10s %9s  %-30s %-30s %9s  %-22s %9s\n", "radius", "rho", "mean loss",
+                      "standard deviation", "maximum", "tilted loss F_t", "effective");
+    for (size_t r = 0; r < f->plan.radius_count; r++) {
+        const zest_perturbed_loss *p = &f->points[r];
+        char mean[64], spread[64], tilted[64];
+        snprintf(mean, sizeof mean, "%.5g [%.5g, %.5g]", p->mean.value, p->mean.low, p->mean.high);
+        if (isfinite(p->spread.low))
+            snprintf(spread, sizeof spread, "%.3g [%.3g, %.3g]", p->spread.value, p->spread.low,
+                     p->spread.high);
+        else
+            snprintf(spread, sizeof spread, "%.3g", p->spread.value);
+        snprintf(tilted, sizeof tilted, "%.5g ± %.2g", p->tilted.value, p->tilted.high - p->tilted.value);
+        zest_output_print("  %10.4g %9.4g  %-30s %-30s %9.5g  %-22s %9.1f\n", p->radius, p->rho, mean, spread,
+                          p->highest, tilted, p->effective);
+        if (p->bad) zest_output_print("  %zu of them are not finite and are left out\n", p->bad);
+    }
+}
+
+static void print_step(double step, double disagreement) {
+    zest_output_print("h = %.3g", step);
+    if (isfinite(disagreement)) zest_output_print(", neighbouring steps agree to %.1g", disagreement);
+    zest_output_print("\n");
+    if (disagreement > ZEST_LADDER_AGREED)
+        zest_output_print("  NOT TO BE TRUSTED: no step h was found at which two neighbours agree\n");
+}
+
+static void print_hessian(const zest_sharpness_found *f) {
+    const zest_hessian_top *top = &f->top;
+    if (f->slope_examples && f->slope_examples != f->examples)
+        zest_output_print("  the Hessian on %zu of the examples\n", f->slope_examples);
+    zest_output_print("  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
+    for (size_t k = 0; k < top->count; k++)
+        zest_output_print("  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
+                          top->again[k]);
+    zest_output_print("  lowest seen %.4g (residual %.2g); %s after %zu products, %zu restarts, %.1f MiB; ",
+                      top->lowest, top->lowest_bound, top->converged ? "settled" : "not settled", top->steps,
+                      top->restarts, f->top_bytes / 0x1p20);
+    print_step(top->step, top->disagreement);
+}
+
+static void print_trace(const zest_sharpness_found *f) {
+    zest_output_print("  trace ");
+    print_interval(f->trace.trace);
+    zest_output_print(", mean eigenvalue %.3g; %zu probes by %s; ",
+                      f->trace.trace.value / (double)f->dimension, f->trace.probes,
+                      f->trace_by_losses ? "second differences of losses" : "gradients");
+    print_step(f->trace.step, f->trace.disagreement);
+}
+
+static void print_slice(const zest_sharpness_found *f) {
+    const zest_slice *s = &f->slice;
+    size_t rows = s->dimensions == 2 ? s->points : 1;
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (size_t i = 0; i < s->points * rows; i++)
+        low = fmin(low, s->values[i]), high = fmax(high, s->values[i]);
+    zest_output_print("  slice along %s from %.4g to %.4g: loss %.5g to %.5g\n",
+                      f->plan.seeded ? "random directions" : "eigenvectors", -s->span, s->span, low, high);
+    for (size_t i = 0; i < s->points && rows == 1; i++)
+        zest_output_print("  %12.5g %12.6g\n", s->places[i], s->values[i]);
+}
+
+/* How a model's mean losses compare with the first one's, perturbation by perturbation. */
+static void print_difference(const zest_sharpness_found *f, const zest_sharpness_found *first) {
+    zest_estimate any = zest_sharpness_difference(f, first, 0);
+    if (!isfinite(any.value)) return;
+    zest_output_print("  mean loss above that of %s, by the same perturbations:", first->name);
+    for (size_t r = 0; r < f->plan.radius_count; r++) {
+        zest_estimate e = zest_sharpness_difference(f, first, r);
+        zest_output_print("%s %.4g ± %.2g", r ? "," : "", e.value, e.high - e.value);
+    }
+    zest_output_print("\n");
+}
+
+void zest_sharpness_print(const zest_sharpness_view *views, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const zest_sharpness_found *f = &views[i].found;
+        zest_output_print("%s%s", i ? "\n" : "", f->name);
+        if (f->is_run) zest_output_print(", step %llu", (unsigned long long)f->step);
+        zest_output_print(": loss %.6g on %zu %s examples of %s; d = %llu\n", f->loss, f->examples, f->split,
+                          f->task, (unsigned long long)f->dimension);
+        if (f->plan.radius_count) {
+            zest_output_print(
+                "  %zu perturbations at each radius%s, %s; F_t with t = %g; intervals are 95 %%\n",
+                f->plan.samples, f->plan.antithetic ? " (pairs)" : "", distributions[f->plan.distribution],
+                f->plan.t);
+            print_nearby(f);
+        }
+        if (i) print_difference(f, &views[0].found);
+        if (f->top.count) print_hessian(f);
+        if (f->trace.probes) print_trace(f);
+        if (f->slice.values) print_slice(f);
+    }
+}

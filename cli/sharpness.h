@@ -4,10 +4,10 @@
 
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "hub/hub.h"
-#include "run/sharpness.h"
+#include "io/hub.h"
+#include "lab/sharpness/sharpness.h"
 
-/* ---- sharpness_look.c ---- */
+/* ---- sharpness.c ---- */
 
 /* One run or model, or a file that says what was found about one. */
 typedef struct {
@@ -32,7 +32,7 @@ zest_status zest_sharpness_look_at(zest_sharpness_look *look, const char *path, 
                                    zest_error *error);
 void zest_sharpness_look_free(zest_sharpness_view *view);
 
-/* ---- sharpness_print.c ---- */
+/* ---- sharpness.c ---- */
 
 /* The table for people. */
 void zest_sharpness_print(const zest_sharpness_view *views, size_t count);

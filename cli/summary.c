@@ -1,4 +1,4 @@
-#include "cli/summary.h"
+#include "cli/train.h"
 
 #include <math.h>
 #include <string.h>

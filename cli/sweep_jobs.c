@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "cli/progress.h"
-#include "run/folder.h"
+#include "train/run_folder.h"
 
 static volatile sig_atomic_t stop;
 
@@ -135,13 +135,13 @@ static void fail_run(zest_sweep_run *run, char *message) {
 
 /* With one seed the best weights are still to answer the test examples. */
 static void drop(const zest_sweep_jobs *jobs, const zest_sweep_run *run, int at_once) {
-    zest_folder folder;
+    zest_run_folder folder;
     char *path = path_of(jobs->folder, "runs", run->name, "");
     int best = jobs->keep == ZEST_SWEEP_KEEP_NONE && (!at_once || jobs->plan->varies[ZEST_OPTION_SEED]);
-    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_folder_of(path, &folder, NULL)) {
+    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_run_folder_of(path, &folder, NULL)) {
         zest_file_remove_folder(folder.last, NULL);
         if (best) zest_file_remove_folder(folder.best, NULL);
-        zest_folder_free(&folder);
+        zest_run_folder_free(&folder);
     }
     free(path);
 }

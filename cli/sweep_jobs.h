@@ -4,7 +4,7 @@
 #define ZEST_CLI_SWEEP_JOBS_H
 
 #include "cli/output.h"
-#include "run/sweep.h"
+#include "lab/sweep/sweep.h"
 
 /* --keep: the weights of finished runs */
 typedef enum { ZEST_SWEEP_KEEP_ALL, ZEST_SWEEP_KEEP_BEST, ZEST_SWEEP_KEEP_NONE } zest_sweep_keep;

@@ -1,11 +1,12 @@
 /* zest theory: which sharpness a tilt penalises, on a quadratic landscape. */
-#include "cli/theory.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/theory.h"
+#include "lab/plot/plot.h"
 
 enum { COLUMNS = 3, SHOWN = 8 }; /* sensitivities in the table and numbers in a list; JSON has them all */
 
@@ -32,7 +33,7 @@ static void print_heads(const char *what, size_t columns) {
     }
 }
 
-static void print_rows(const zest_theory_sheet *sheet, int sampled) {
+static void print_rows(const zest_theory_table *sheet, int sampled) {
     size_t n = sheet->landscape.count, columns = n < COLUMNS ? n : COLUMNS;
     printf("%10s %12s %12s", "t", "Gauss R_t", "ball R_t");
     if (sampled) printf(" %12s %12s %12s", "sampled R_t", "std error", "effective");
@@ -63,7 +64,7 @@ static void print_rows(const zest_theory_sheet *sheet, int sampled) {
 }
 
 /* Beyond the limit E exp(t f) is infinite: there is no objective F_t, and so no R_t, for a Gaussian. */
-static void print_limit(const zest_theory_sheet *sheet) {
+static void print_limit(const zest_theory_table *sheet) {
     if (isinf(sheet->limit)) {
         printf("\nGaussian F_t and R_t are finite for every t\n");
         return;
@@ -78,7 +79,7 @@ static void print_limit(const zest_theory_sheet *sheet) {
     putchar('\n');
 }
 
-static void print_sheet(const zest_theory_sheet *sheet, size_t number, double epsilon, int sampled) {
+static void print_sheet(const zest_theory_table *sheet, size_t number, double epsilon, int sampled) {
     const zest_landscape *l = &sheet->landscape;
     printf("Landscape %zu: ", number);
     print_list("eigenvalues", l->eigenvalues, l->count);
@@ -103,7 +104,7 @@ static json_t *json_list(const double *numbers, size_t count) {
     return list;
 }
 
-static json_t *json_row(const zest_theory_sheet *sheet, const zest_theory_row *row, int sampled) {
+static json_t *json_row(const zest_theory_table *sheet, const zest_theory_row *row, int sampled) {
     size_t n = sheet->landscape.count;
     json_t *object = json_pack(
         "{so sb so so so so so so}", "t", zest_output_real(row->t), "gaussian_finite",
@@ -119,7 +120,7 @@ static json_t *json_row(const zest_theory_sheet *sheet, const zest_theory_row *r
     return object;
 }
 
-static json_t *json_sheet(const zest_theory_sheet *sheet, double epsilon, int sampled) {
+static json_t *json_sheet(const zest_theory_table *sheet, double epsilon, int sampled) {
     const zest_landscape *l = &sheet->landscape;
     const zest_tilt_bounds *b = &sheet->bounds;
     json_t *rows = json_array();
@@ -153,7 +154,7 @@ static zest_status read_list(const zest_options *options, zest_option_id id, dou
     return zest_options_list(options, id, values, count, error);
 }
 
-static zest_status set_gradient(const zest_options *options, zest_theory_sheet *sheet, size_t n,
+static zest_status set_gradient(const zest_options *options, zest_theory_table *sheet, size_t n,
                                 zest_error *error) {
     double *given;
     size_t count;
@@ -169,7 +170,7 @@ static zest_status set_gradient(const zest_options *options, zest_theory_sheet *
     return status;
 }
 
-static zest_status compute(zest_ctx *ctx, const zest_options *options, zest_theory_sheet *sheet,
+static zest_status compute(zest_ctx *ctx, const zest_options *options, zest_theory_table *sheet,
                            const double *tilts, size_t count) {
     size_t n = sheet->landscape.count;
     sheet->maximiser = calloc(4 * n, sizeof(double));
@@ -178,7 +179,7 @@ static zest_status compute(zest_ctx *ctx, const zest_options *options, zest_theo
     sheet->multiplier_derivative = sheet->maximiser + 2 * n;
     sheet->worst_phi_derivative = sheet->maximiser + 3 * n;
     zest_status status =
-        zest_theory_sheet_fill(ctx, sheet, tilts, count, zest_options_whole(options, ZEST_OPTION_SEED),
+        zest_theory_table_fill(ctx, sheet, tilts, count, zest_options_whole(options, ZEST_OPTION_SEED),
                                zest_options_whole(options, ZEST_OPTION_SAMPLES));
     if (!status)
         status = zest_theory_worst(ctx, &sheet->landscape, &sheet->worst, sheet->maximiser, sheet->worst_phi);
@@ -192,7 +193,7 @@ static zest_status compute(zest_ctx *ctx, const zest_options *options, zest_theo
 }
 
 /* One landscape from its eigenvalues, which become the sheet's. */
-static zest_status make_sheet(zest_ctx *ctx, const zest_options *options, zest_theory_sheet *sheet, size_t n,
+static zest_status make_sheet(zest_ctx *ctx, const zest_options *options, zest_theory_table *sheet, size_t n,
                               zest_error *error) {
     double *tilts = NULL;
     size_t count;
@@ -212,7 +213,7 @@ static zest_status make_sheet(zest_ctx *ctx, const zest_options *options, zest_t
     return status;
 }
 
-static int print_all(const zest_options *options, const zest_theory_sheet *sheets, size_t count) {
+static int print_all(const zest_options *options, const zest_theory_table *sheets, size_t count) {
     double mean, variance, epsilon = zest_options_number(options, ZEST_OPTION_EPSILON);
     int sampled = zest_options_whole(options, ZEST_OPTION_SAMPLES) > 0;
     zest_theory_norm(NULL, sheets->landscape.dimension, &mean, &variance);
@@ -230,7 +231,7 @@ static int print_all(const zest_options *options, const zest_theory_sheet *sheet
 
 static int theory(const zest_options *options, char **words, int word_count) {
     (void)words, (void)word_count;
-    zest_theory_sheet sheets[2] = {0};
+    zest_theory_table sheets[2] = {0};
     size_t counts[2] = {0};
     zest_error error = {0};
     zest_ctx *ctx = zest_ctx_new();
@@ -247,7 +248,7 @@ static int theory(const zest_options *options, char **words, int word_count) {
     const char *path = zest_options_text(options, ZEST_OPTION_OUT);
     if (!status && *path) status = zest_theory_draw(ctx, sheets, count, path, &error);
     int code = status ? zest_output_fail(status, error.message) : print_all(options, sheets, count);
-    for (size_t s = 0; s < 2; s++) zest_theory_sheet_free(&sheets[s]);
+    for (size_t s = 0; s < 2; s++) zest_theory_table_free(&sheets[s]);
     zest_ctx_free(ctx);
     return code;
 }
@@ -283,3 +284,128 @@ const zest_command zest_command_theory = {
     .users = ZEST_FOR_THEORY,
     .run = theory,
 };
+
+static zest_status fill_row(zest_ctx *ctx, const zest_theory_table *sheet, zest_theory_row *row,
+                            uint64_t seed, uint64_t samples) {
+    size_t n = sheet->landscape.count;
+    row->gaussian_phi = malloc(2 * n * sizeof(double));
+    if (!row->gaussian_phi) return ZEST_ERROR_MEMORY;
+    row->ball_phi = row->gaussian_phi + n;
+    row->gaussian = NAN;
+    row->sampled.value = NAN;
+    for (size_t i = 0; i < n; i++) row->gaussian_phi[i] = NAN;
+    zest_status status = ZEST_OK;
+    if (zest_theory_has_gaussian(sheet, row))
+        status = zest_theory_gaussian(ctx, &sheet->landscape, row->t, &row->gaussian, row->gaussian_phi);
+    if (!status) status = zest_theory_ball(ctx, &sheet->landscape, row->t, &row->ball, row->ball_phi);
+    if (!status && samples)
+        status = zest_theory_sampled(ctx, &sheet->landscape, row->t, seed, samples, &row->sampled, NULL);
+    return status;
+}
+
+zest_status zest_theory_table_fill(zest_ctx *ctx, zest_theory_table *sheet, const double *tilts, size_t count,
+                                   uint64_t seed, uint64_t samples) {
+    sheet->rows = calloc(count + 1, sizeof *sheet->rows);
+    if (!sheet->rows) return ZEST_ERROR_MEMORY;
+    sheet->count = count;
+    zest_status status = zest_theory_gaussian_limit(ctx, &sheet->landscape, &sheet->limit);
+    for (size_t j = 0; j < count && !status; j++) {
+        sheet->rows[j].t = tilts[j];
+        status = fill_row(ctx, sheet, &sheet->rows[j], seed, samples);
+    }
+    return status;
+}
+
+void zest_theory_table_free(zest_theory_table *sheet) {
+    for (size_t j = 0; j < sheet->count; j++) free(sheet->rows[j].gaussian_phi);
+    free(sheet->rows);
+    free(sheet->eigenvalues);
+    free(sheet->gradient);
+    free(sheet->maximiser);
+}
+
+enum { POINTS = 161, draw_SHOWN = 4 }; /* of each curve; curves of phi_i in each landscape */
+
+/* The positive tilts' range, widened to at least one decade. */
+static void range_of(const zest_theory_table *sheet, double *low, double *high) {
+    *low = HUGE_VAL, *high = 0;
+    for (size_t j = 0; j < sheet->count; j++) {
+        double t = sheet->rows[j].t;
+        if (t > 0) *low = fmin(*low, t), *high = fmax(*high, t);
+    }
+    if (!(*high > 0)) *low = 0.1, *high = 10;
+    if (*high < 10 * *low) *low /= 3.2, *high *= 3.2;
+}
+
+/* The Gaussian runs off to infinity: it is cut where it would flatten everything else. R_inf is left out
+ * where no curve comes near it. */
+static void draw_values(zest_plot_panel *panel, const zest_theory_table *dense,
+                        const zest_theory_table *sheet, const double *t, int which) {
+    static const char *const ball[] = {"ball, landscape 1", "ball, landscape 2"};
+    static const char *const gaussian[] = {"Gaussian, landscape 1", "Gaussian, landscape 2"};
+    int colour = which ? ZEST_PLOT_ORANGE : ZEST_PLOT_BLUE;
+    double value[POINTS], last = dense->rows[POINTS - 1].ball.value, top = sheet->worst.value;
+    int in_sight = last > 0.2 * top;
+    for (int j = 0; j < POINTS; j++) value[j] = dense->rows[j].ball.value;
+    zest_plot_line(panel, POINTS, t, value, (zest_plot_style){.colour = colour}, ball[which]);
+    double cut = fmax(1.15 * (in_sight ? top : last), 1.5 * dense->rows[0].gaussian);
+    for (int j = 0; j < POINTS; j++) value[j] = dense->rows[j].gaussian > cut ? NAN : dense->rows[j].gaussian;
+    zest_plot_line(panel, POINTS, t, value, (zest_plot_style){.colour = colour, .dash = ZEST_PLOT_DASHED},
+                   gaussian[which]);
+    zest_plot_style thin = {.colour = colour, .dash = ZEST_PLOT_DOTTED, .width = 1};
+    if (in_sight) zest_plot_guide_y(panel, top, thin, which ? NULL : "R_inf in the ball");
+}
+
+static void draw_sensitivities(zest_plot_panel *panel, const zest_theory_table *dense, const double *t,
+                               int which) {
+    static const zest_plot_dash dashes[draw_SHOWN] = {ZEST_PLOT_SOLID, ZEST_PLOT_DASHED, ZEST_PLOT_DOTTED,
+                                                      ZEST_PLOT_DASH_DOT};
+    double value[POINTS];
+    for (size_t i = 0; i < dense->landscape.count && i < draw_SHOWN; i++) {
+        char label[64];
+        for (int j = 0; j < POINTS; j++) value[j] = dense->rows[j].ball_phi[i];
+        snprintf(label, sizeof label, "landscape %d, λ = %g", which + 1, dense->landscape.eigenvalues[i]);
+        zest_plot_style style = {.colour = which ? ZEST_PLOT_ORANGE : ZEST_PLOT_BLUE, .dash = dashes[i]};
+        zest_plot_line(panel, POINTS, t, value, style, label);
+    }
+}
+
+static zest_plot *layout(const zest_theory_table *sheet) {
+    char text[160];
+    zest_plot *plot = zest_plot_new(1, 2, 960, 440);
+    zest_plot_title(plot, "The tilt goes from the average to the worst case",
+                    "Left: the regulariser R_t against the tilt t, in the ball from R_0 up to R_inf, for a "
+                    "Gaussian up to "
+                    "infinity. Right: how much each eigenvalue counts in the ball.");
+    snprintf(text, sizeof text, "d = %.15g, rho = %g", (double)sheet->landscape.dimension,
+             sheet->landscape.rho);
+    zest_plot_subtitle(plot, text);
+    for (int c = 0; c < 2; c++) zest_plot_axis_x(zest_plot_at(plot, 0, c), "tilt t", ZEST_PLOT_LOG);
+    zest_plot_legend(zest_plot_at(plot, 0, 1), ZEST_PLOT_LEGEND_TOP_LEFT);
+    zest_plot_axis_y(zest_plot_at(plot, 0, 0), "regulariser R_t", ZEST_PLOT_LINEAR);
+    zest_plot_axis_y(zest_plot_at(plot, 0, 1), "sensitivity φ_i (ball)", ZEST_PLOT_LINEAR);
+    return plot;
+}
+
+zest_status zest_theory_draw(zest_ctx *ctx, const zest_theory_table *sheets, size_t count, const char *path,
+                             zest_error *error) {
+    double low, high, t[POINTS];
+    range_of(sheets, &low, &high);
+    for (int j = 0; j < POINTS; j++) t[j] = low * pow(high / low, (double)j / (POINTS - 1));
+    zest_plot *plot = layout(sheets);
+    zest_status status = plot ? ZEST_OK : zest_error_memory(error, "the figure", 0);
+    for (size_t s = 0; s < count && !status; s++) {
+        zest_theory_table dense = {.landscape = sheets[s].landscape};
+        status = zest_theory_table_fill(ctx, &dense, t, POINTS, 0, 0);
+        if (status) {
+            zest_error_set(error, status, "%s", zest_ctx_error(ctx));
+        } else {
+            draw_values(zest_plot_at(plot, 0, 0), &dense, &sheets[s], t, (int)s);
+            draw_sensitivities(zest_plot_at(plot, 0, 1), &dense, t, (int)s);
+        }
+        zest_theory_table_free(&dense);
+    }
+    if (!status) status = zest_plot_write(plot, path, error);
+    zest_plot_free(plot);
+    return status;
+}

@@ -20,19 +20,19 @@ typedef struct {
     zest_tilt_bounds bounds;
     zest_theory_row *rows;
     size_t count;
-} zest_theory_sheet;
+} zest_theory_table;
 
 /* Fills rows[0 .. count-1] for these t; frees nothing on failure. samples 0: none. */
-zest_status zest_theory_sheet_fill(zest_ctx *ctx, zest_theory_sheet *sheet, const double *tilts, size_t count,
+zest_status zest_theory_table_fill(zest_ctx *ctx, zest_theory_table *sheet, const double *tilts, size_t count,
                                    uint64_t seed, uint64_t samples);
 /* Whether F_t exists for Gaussian perturbations at the row's t. */
-static inline int zest_theory_has_gaussian(const zest_theory_sheet *sheet, const zest_theory_row *row) {
+static inline int zest_theory_has_gaussian(const zest_theory_table *sheet, const zest_theory_row *row) {
     return row->t < sheet->limit;
 }
-void zest_theory_sheet_free(zest_theory_sheet *sheet);
+void zest_theory_table_free(zest_theory_table *sheet);
 
 /* Two panels, R_t and phi_i against t, over the range of the tilts that are positive. */
-zest_status zest_theory_draw(zest_ctx *ctx, const zest_theory_sheet *sheets, size_t count, const char *path,
+zest_status zest_theory_draw(zest_ctx *ctx, const zest_theory_table *sheets, size_t count, const char *path,
                              zest_error *error);
 
 #endif

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/lines.h"
+#include "cli/records.h"
 #include "cli/output.h"
-#include "run/folder.h"
-#include "text/tokenizer.h"
+#include "train/run_folder.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct {
     const zest_tokenizer *tokenizer;
@@ -128,16 +128,16 @@ static zest_status decode(job *j, size_t line, zest_error *error) {
 
 /* The tokenizer of a model, or of a run: that of its checkpoints. */
 static zest_tokenizer *open_tokenizer(const char *path, zest_error *error) {
-    zest_folder folder;
-    if (zest_folder_of(path, &folder, error)) return NULL;
+    zest_run_folder folder;
+    if (zest_run_folder_of(path, &folder, error)) return NULL;
     zest_tokenizer *tokenizer = NULL;
-    if (zest_folder_is_training(&folder)) {
+    if (zest_run_folder_is_training(&folder)) {
         tokenizer = zest_tokenizer_open(folder.best, error);
         if (!tokenizer) tokenizer = zest_tokenizer_open(folder.last, error);
     } else {
         tokenizer = zest_tokenizer_open(path, error);
     }
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
     return tokenizer;
 }
 

@@ -2,7 +2,7 @@
 #ifndef ZEST_CLI_TOY_H
 #define ZEST_CLI_TOY_H
 
-#include "analysis/toy.h"
+#include "lab/toys/toy.h"
 
 enum { ZEST_TOY_MINIMA = 4 };
 

@@ -110,7 +110,7 @@ static void normal4(uint64_t seed, uint64_t block, float out[4]) {
     }
 }
 
-/* ---- 2. Directions: v_i is made from its seed s_i, Algorithm 1 lines 2 and 4 (seed.c, direction.c) ---- */
+/* ---- 2. Directions: v_i is made from its seed s_i, Algorithm 1 lines 2 and 4 (noise.c, lanes.c) ---- */
 
 /* A bijection of 64-bit numbers that mixes all bits: the finaliser of MurmurHash3, Stafford's variant 13. */
 static uint64_t mix(uint64_t z) {
@@ -157,7 +157,7 @@ static void evaluate_lanes(const config *c, int step, const double *x, int d, do
     }
 }
 
-/* ---- 4. Tilt: (k, 2) losses -> k coefficients, Algorithm 1 lines 8 and 9 (tilt.c, exponential.c) ---- */
+/* ---- 4. Tilt: (k, 2) losses -> k coefficients, Algorithm 1 lines 8 and 9 (tilt.c, exp.c) ---- */
 
 /* exp(x) for x <= 0. With x = n ln 2 + r it is 2^n exp(r), and exp(r) is a Taylor series. The last bit of
  * libm's exp depends on the machine. ln 2 is split in two, so that n times its high part is exact. */
@@ -230,7 +230,7 @@ static void update(const config *c, int step, double lr, const double *losses, d
             add_direction(direction_seed(c->seed, step, i), -lr * g[i], x, d, x);
 }
 
-/* ---- 6. Journal: lr and the 2k losses of every step (journal.c, journal_write.c) ----
+/* ---- 6. Journal: lr and the 2k losses of every step (journal.c) ----
  *
  * A record has 8 (1 + 2k) bytes: 88 at k = 5, for any d. It is written before x changes, so a run that is
  * killed loses at most one step. The library's records also have a step number and a checksum. */
@@ -258,7 +258,7 @@ static int train(const config *c, double *x, int d, FILE *journal) {
     return 1;
 }
 
-/* ---- 7. Replay: the same updates from the losses in the journal, without the objective (replay.c) ---- */
+/* ---- 7. Replay: the same updates from the losses in the journal, without the objective (journal.c) ---- */
 
 /* x is the first x and becomes the x after the last step in the journal. Returns the number of steps. */
 static int replay(const config *c, double *x, int d, FILE *journal) {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/direction.h"
-#include "models/forward.h"
+#include "optim/lanes.h"
+#include "model/transformer.h"
 #include "tests/support.h"
 
 enum { MOST = 200 };
@@ -77,7 +77,7 @@ static inline zest_status bowl_losses(void *user, const zest_model_lane *lanes, 
     double e[MOST] = {0};
     (void)error;
     for (size_t l = 0; l < count; l++) {
-        zest_direction_raw(zest_ops_for(ZEST_CPU_PLAIN), &lanes[l].direction, 0, b->d, z);
+        zest_direction_raw(zest_vector_ops_for(ZEST_CPU_PLAIN), &lanes[l].direction, 0, b->d, z);
         for (size_t i = 0; i < b->d; i++) e[i] = lanes[l].scale * lanes[l].direction.gain * (double)z[i];
         losses[l] = bowl_at(b, e);
     }

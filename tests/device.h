@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/device.h"
+#include "kernels/device.h"
 #include "tests/support.h"
 
 /* Before anything is loaded: a test that is skipped frees nothing. */

@@ -4,7 +4,7 @@
 
 #include "tests/forward_support.h"
 
-#include "backend/device.h"
+#include "kernels/device.h"
 
 static const zest_compute device_computes[] = {ZEST_COMPUTE_F32, ZEST_COMPUTE_BF16, ZEST_COMPUTE_F16};
 static const char *const device_names[] = {"cuda f32", "cuda bf16", "cuda f16"};
@@ -44,19 +44,20 @@ static inline void *device_put(zest_device *device, const void *from, size_t byt
 
 /* Floats as activations; the host's copy is rounded too, so that both sides see the same numbers. */
 static inline float *device_put_cells(zest_device *device, float *values, size_t count) {
-    void *cells = malloc(count * device->cell + 1);
+    void *cells = malloc(count * device->element_size + 1);
     assert_non_null(cells);
     assert_int_equal(zest_dtype_from_float(device_dtype(device), values, count, cells), 0);
     assert_int_equal(zest_dtype_to_float(device_dtype(device), cells, count, values), 0);
-    float *data = device_put(device, cells, count * device->cell);
+    float *data = device_put(device, cells, count * device->element_size);
     free(cells);
     return data;
 }
 
 static inline void device_get_cells(zest_device *device, const float *data, size_t count, float *values) {
-    void *cells = malloc(count * device->cell + 1);
+    void *cells = malloc(count * device->element_size + 1);
     assert_non_null(cells);
-    device_fine(device, device->operations->device->download(device, cells, data, count * device->cell));
+    device_fine(device,
+                device->operations->device->download(device, cells, data, count * device->element_size));
     assert_int_equal(zest_dtype_to_float(device_dtype(device), cells, count, values), 0);
     free(cells);
 }

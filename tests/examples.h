@@ -2,7 +2,7 @@
 #ifndef ZEST_TESTS_EXAMPLES_H
 #define ZEST_TESTS_EXAMPLES_H
 
-#include "data/examples.h"
+#include "task/examples.h"
 #include "tests/task.h"
 
 static zest_error error;
@@ -15,14 +15,14 @@ static inline zest_tokenizer *opened(const char *path) {
 
 static inline zest_tokenizer *small(void) { return opened("tests/data/tokenizers/gpt2.json"); }
 
-static const zest_model_description masked_model = {
-    .family = "roberta", .vocabulary = 50265, .positions = 512, .causal = 0};
-static const zest_model_description causal_model = {
-    .family = "opt", .vocabulary = 50272, .positions = 2048, .causal = 1};
+static const zest_model_config masked_model = {
+    .family = "roberta", .vocab_size = 50265, .max_positions = 512, .causal = 0};
+static const zest_model_config causal_model = {
+    .family = "opt", .vocab_size = 50272, .max_positions = 2048, .causal = 1};
 
 /* All rows in their order, as class 0. */
 static inline zest_status make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
-                               const zest_model_description *model, const zest_examples_options *options,
+                               const zest_model_config *model, const zest_examples_options *options,
                                zest_examples *out) {
     zest_split split = {.rows = calloc(rows->count + 1, sizeof(uint32_t)),
                         .answers = calloc(rows->count + 1, sizeof(uint32_t)),
@@ -35,7 +35,7 @@ static inline zest_status make(const zest_task *task, const zest_rows *rows, con
 }
 
 static inline void must_make(const zest_task *task, const zest_rows *rows, const zest_tokenizer *tokenizer,
-                             const zest_model_description *model, const zest_examples_options *options,
+                             const zest_model_config *model, const zest_examples_options *options,
                              zest_examples *out) {
     if (make(task, rows, tokenizer, model, options, out)) fail_msg("%s", error.message);
 }

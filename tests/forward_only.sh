@@ -4,7 +4,7 @@ set -eu
 build=${BUILD:-build}/forward-only
 make --no-print-directory -s BUILD="$build" OPT=-O0 CUDA=off GRAD=off "$build/libzest.a" >"${BUILD:-build}/forward-only.log" 2>&1 ||
     { cat "${BUILD:-build}/forward-only.log" >&2; exit 1; }
-[ ! -d "$build/src/grad" ] && [ ! -d "$build/src/methods" ] || { echo "GRAD=off compiled src/grad or src/methods" >&2; exit 1; }
+[ ! -d "$build/src/grad" ] && [ ! -d "$build/src/baselines" ] || { echo "GRAD=off compiled src/grad or src/baselines" >&2; exit 1; }
 nm "$build/libzest.a" >"$build/symbols"
 if grep -iE 'grad|backward' "$build/symbols" | grep -vE ' zest_toy_[a-z]*_gradient$'; then
     echo "GRAD=off leaves a backward pass in the library" >&2
@@ -12,8 +12,8 @@ if grep -iE 'grad|backward' "$build/symbols" | grep -vE ' zest_toy_[a-z]*_gradie
 fi
 grep -q ' T zest_model_losses$' "$build/symbols"
 # nor would their kernels be compiled, where there is an nvcc
-if make --no-print-directory -n BUILD="$build" GRAD=off "$build/libzest.a" | grep -E 'src/(grad|methods)/'; then
-    echo "GRAD=off compiles kernels of src/grad or src/methods" >&2
+if make --no-print-directory -n BUILD="$build" GRAD=off "$build/libzest.a" | grep -E 'src/(grad|baselines)/'; then
+    echo "GRAD=off compiles kernels of src/grad or src/baselines" >&2
     exit 1
 fi
 # and what is left needs nothing of what was left out

@@ -10,8 +10,8 @@
 
 #include "tests/support.h"
 
-#include "backend/forward.h"
-#include "backend/ops.h"
+#include "kernels/ops.h"
+#include "kernels/vector_ops.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define GUARD 123.5f /* what no operation may overwrite */

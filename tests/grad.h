@@ -35,7 +35,7 @@ static inline void open_fixture(fixture *f, const char *name, zest_model_storage
     f->golden = test_golden_open(name);
     test_objectives_make(&f->golden, &f->objectives);
     f->options = f->objectives.tokens;
-    f->options.kind = ZEST_MODEL_OPTIONS;
+    f->options.kind = ZEST_LOSS_CHOICES;
     f->options.examples = 1;
     f->options.example_starts = option_examples;
     f->options.answers = option_answers;
@@ -116,7 +116,7 @@ static inline float *gradient_of(const zest_model *model, zest_cpu cpu, const ze
     zest_grad *grad;
     float *out = calloc(model->params.dimension, sizeof *out);
     assert_non_null(out);
-    assert_done(zest_grad_new(model, zest_forward_for(cpu), options, &grad, error));
+    assert_done(zest_grad_new(model, zest_ops_for(cpu), options, &grad, error));
     job.gradient = out;
     if (job.factor == 0) job.factor = 1;
     assert_done(zest_grad_losses(grad, &job, losses, mean, error));

@@ -41,7 +41,7 @@ static inline zest_model_objective larger_three(uint32_t first, uint32_t words) 
                           targets[] = {5, 8191, 8192, 8999, 0, 77}, item_starts[] = {0, 2, 3, 6};
     static const zest_model_batch batch = {tokens, starts, 3, NULL, NULL};
     larger_tokens(tokens, 400, first, words);
-    return (zest_model_objective){.kind = ZEST_MODEL_TOKENS,
+    return (zest_model_objective){.kind = ZEST_LOSS_TOKENS,
                                   .batch = &batch,
                                   .items = 3,
                                   .item_starts = item_starts,
@@ -56,7 +56,7 @@ static inline zest_model_objective larger_one(size_t count, uint32_t words) {
     static const zest_model_batch batch = {tokens, starts, 1, NULL, NULL};
     larger_tokens(tokens, count, 0, words);
     starts[1] = (uint32_t)count, row = starts[1] - 1;
-    return (zest_model_objective){.kind = ZEST_MODEL_TOKENS,
+    return (zest_model_objective){.kind = ZEST_LOSS_TOKENS,
                                   .batch = &batch,
                                   .items = 1,
                                   .item_starts = item_starts,

@@ -1,6 +1,6 @@
 # The architecture: an include never goes up, the library neither prints nor exits, files stay readable.
 set -eu
-layers="base rng params hub backend plot text core models grad methods data analysis run" # from the lowest
+layers="base rng io kernels tokenizer optim model grad baselines task train lab" # from the lowest
 bad=0
 complain() { echo "$*" >&2; bad=1; }
 rank() { n=0; for l in $layers; do n=$((n + 1)); [ "$l" = "$1" ] && { echo $n; return; }; done; echo 0; }
@@ -19,8 +19,8 @@ done
 for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v _tables.c); do
     [ "$(wc -l <"$file")" -le 800 ] || complain "$file: longer than 800 lines"
 done
-# numbers have a decimal point in every locale: base/number.h
-grep -rnE '\b(strtod|strtof|atof)\(' src cli --include='*.[ch]' --include='*.cu' | grep -v '^src/base/number\.c' &&
+# numbers have a decimal point in every locale: base/text.h
+grep -rnE '\b(strtod|strtof|atof)\(' src cli --include='*.[ch]' --include='*.cu' | grep -v '^src/base/text\.c' &&
     complain "use zest_number_parse: strtod follows the locale"
 grep -rnE 'ffast-math|Ofast|funsafe' Makefile && complain "no fast-math"
 exit $bad

@@ -105,8 +105,8 @@ static inline void discard(operands *o) {
     }
 }
 
-static inline void run(const zest_forward *forward, operands *o, int residual, int threads,
-                       zest_scratch *scratch) {
+static inline void run(const zest_ops *forward, operands *o, int residual, int threads,
+                       zest_workspace *scratch) {
     for (int l = 0; l < o->job.perturbation.lanes; l++) {
         memcpy(o->out[l], o->fresh[l], o->out_floats * sizeof(float));
         o->job.out[l] = o->out[l];

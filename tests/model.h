@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/forward.h"
-#include "models/generate.h"
-#include "models/losses.h"
-#include "models/model.h"
-#include "params/safetensors.h"
-#include "params/safetensors_write.h"
+#include "model/transformer.h"
+#include "model/generate.h"
+#include "model/loss.h"
+#include "model/model.h"
+#include "io/safetensors.h"
 #include "tests/support.h"
 
 static const char *const test_models[] = {"roberta", "roberta-untied", "bert",   "opt",  "opt-350m",
@@ -27,12 +26,12 @@ enum { TEST_CAUSAL = sizeof test_causal / sizeof *test_causal };
 static inline const zest_model_objective *test_two_prompts(void) {
     static const uint32_t tokens[] = {4, 9, 33, 12, 7, 61, 8, 5, 6, 90, 91, 3, 17};
     static const uint32_t starts[] = {0, 4, 6, 7, 9, 10, 12, 13};
-    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, ZEST_MODEL_NO_PARENT, 3, 3, 3};
+    static const uint32_t prefix_of[] = {ZEST_MODEL_NO_PREFIX, 0, 0, ZEST_MODEL_NO_PREFIX, 3, 3, 3};
     static const uint32_t rows[] = {3, 4, 3, 8, 8, 10, 8}, targets[] = {7, 61, 8, 90, 91, 3, 17};
     static const uint32_t item_starts[] = {0, 2, 3, 4, 6, 7}, example_starts[] = {0, 2, 5},
                           answers[] = {1, 0};
-    static const zest_model_batch batch = {tokens, starts, 7, NULL, parents};
-    static const zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
+    static const zest_model_batch batch = {tokens, starts, 7, NULL, prefix_of};
+    static const zest_model_objective objective = {.kind = ZEST_LOSS_CHOICES,
                                                    .batch = &batch,
                                                    .items = 5,
                                                    .item_starts = item_starts,
@@ -73,7 +72,7 @@ static inline zest_model_runner *test_runner(const zest_model *model, zest_cpu c
                                              int threads, size_t live) {
     zest_model_runner *runner;
     zest_model_runner_options options = {.compute = compute, .threads = threads, .live_pairs = live};
-    assert_done(zest_model_runner_new(model, zest_forward_for(cpu), &options, &runner, error));
+    assert_done(zest_model_runner_new(model, zest_ops_for(cpu), &options, &runner, error));
     return runner;
 }
 
@@ -135,14 +134,14 @@ static inline void test_objectives_make(const test_golden *golden, test_objectiv
         out->token_items[out->tokens.items] = s;
         out->item_starts[++out->tokens.items] = count;
     }
-    out->words = (zest_model_objective){.kind = ZEST_MODEL_WORDS,
+    out->words = (zest_model_objective){.kind = ZEST_LOSS_LABEL_WORDS,
                                         .batch = batch,
                                         .items = batch->sequences,
                                         .rows = out->word_rows,
                                         .words = golden->words,
                                         .word_count = golden->word_count,
                                         .answers = golden->answers};
-    out->tokens.kind = ZEST_MODEL_TOKENS;
+    out->tokens.kind = ZEST_LOSS_TOKENS;
     out->tokens.batch = batch;
     out->tokens.item_starts = out->item_starts;
     out->tokens.rows = out->rows;

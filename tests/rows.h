@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "data/rows.h"
+#include "task/rows.h"
 
 #define TSV(names) \
     (zest_rows_layout) { .format = ZEST_ROWS_TSV, .header = 1, .fields = names }

@@ -55,7 +55,7 @@ if [ -n "$shm" ] && [ "$(df -Pk "$shm" | awk 'NR == 2 { print $4 }')" -ge 100000
 fi
 trap 'rm -rf ${shm:+"$shm"}' EXIT
 trap 'exit 130' INT TERM HUP
-export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program sets it for itself: see cli/threads.h
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # as the program sets it for itself: see cli/output.h
 
 names() { # source files: their names without folder and ending
     for source in "$@"; do basename "${source%.*}"; done

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "run/sweep.h"
+#include "lab/sweep/sweep.h"
 #include "tests/support.h"
 
 static inline zest_sweep_plan plan_of(const char *text) {

@@ -10,8 +10,8 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "data/task.h"
-#include "data/template.h"
+#include "task/task.h"
+#include "task/template.h"
 
 /* The data sets, where they are; NULL: not here. */
 static inline const char *shared_data(void) {

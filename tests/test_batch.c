@@ -1,6 +1,6 @@
 /* Batches: packed and with shared prompts, an example's loss has the bits that it has alone and written out.
  * And the order in which examples come. */
-#include "data/batch.h"
+#include "task/batch.h"
 #include "tests/model.h"
 
 static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2"};
@@ -68,7 +68,7 @@ static double alone(zest_model_runner *runner, const zest_model_lane *lane, cons
     uint32_t starts[2] = {0, t->length}, items[2] = {0, t->length - t->asked}, rows[12];
     for (uint32_t i = 0; i < items[1]; i++) rows[i] = t->asked + i - 1;
     zest_model_batch batch = {.tokens = h->tokens + t->first, .starts = starts, .sequences = 1};
-    zest_model_objective o = {.kind = ZEST_MODEL_TOKENS,
+    zest_model_objective o = {.kind = ZEST_LOSS_TOKENS,
                               .batch = &batch,
                               .items = 1,
                               .item_starts = items,
@@ -85,9 +85,9 @@ static void check_form(const zest_batch *b, size_t tokens) {
     assert_int_equal(m->starts[m->sequences], tokens);
     for (size_t s = 0; s < m->sequences; s++) {
         assert_true(m->starts[s] < m->starts[s + 1]);
-        uint32_t parent = m->parents ? m->parents[s] : ZEST_MODEL_NO_PARENT;
-        if (parent == ZEST_MODEL_NO_PARENT) continue;
-        assert_true(parent < s && m->parents[parent] == ZEST_MODEL_NO_PARENT);
+        uint32_t parent = m->prefix_of ? m->prefix_of[s] : ZEST_MODEL_NO_PREFIX;
+        if (parent == ZEST_MODEL_NO_PREFIX) continue;
+        assert_true(parent < s && m->prefix_of[parent] == ZEST_MODEL_NO_PREFIX);
     }
 }
 
@@ -100,7 +100,7 @@ static void check_options(zest_model_runner *runner, const zest_model_lane *lane
     double losses[EXAMPLES], scores[TEXTS];
     size_t tokens = 0, item = 0;
     assert_done(zest_batch_make(b, &h->e, orders[o], counts[o], ZEST_BATCH_SCORE, error));
-    assert_int_equal(b->objective.kind, ZEST_MODEL_OPTIONS);
+    assert_int_equal(b->objective.kind, ZEST_LOSS_CHOICES);
     assert_true(b->objective.batch == &b->batch && b->count == counts[o]);
     assert_done(zest_model_losses(runner, lane, 1, &b->objective, losses, NULL, scores, error));
     for (size_t i = 0; i < counts[o]; i++) {
@@ -124,8 +124,8 @@ static void check_tokens(zest_model_runner *runner, const zest_model_lane *lane,
     double losses[EXAMPLES], mean, sum = 0, answer = 0;
     size_t tokens = 0;
     assert_done(zest_batch_make(b, &h->e, orders[o], counts[o], ZEST_BATCH_TRAIN, error));
-    assert_int_equal(b->objective.kind, ZEST_MODEL_TOKENS);
-    assert_null(b->batch.parents);
+    assert_int_equal(b->objective.kind, ZEST_LOSS_TOKENS);
+    assert_null(b->batch.prefix_of);
     assert_done(zest_model_losses(runner, lane, 1, &b->objective, losses, &mean, NULL, error));
     for (size_t i = 0; i < counts[o]; i++) {
         uint32_t which = orders[o][i];
@@ -176,7 +176,7 @@ static void cost(void **state) {
     zest_batch b = {0};
     for (uint32_t i = 0; i < EXAMPLES; i++) {
         assert_done(zest_batch_make(&b, &h.e, &i, 1, ZEST_BATCH_TRAIN, error));
-        assert_int_equal(b.objective.kind, ZEST_MODEL_OPTIONS);
+        assert_int_equal(b.objective.kind, ZEST_LOSS_CHOICES);
         assert_int_equal(zest_batch_tokens(&h.e, i, ZEST_BATCH_TRAIN), tokens[i]);
         assert_int_equal(b.batch.starts[b.batch.sequences], tokens[i]);
         assert_int_equal(b.batch.sequences, sequences[i]);
@@ -204,8 +204,8 @@ static void masked(void **state) {
         double losses[EXAMPLES], scores[4 * EXAMPLES], loss, score[4];
         for (int purpose = 0; purpose < 2; purpose++) {
             assert_done(zest_batch_make(&b, &h.e, orders[1], EXAMPLES, (zest_batch_purpose)purpose, error));
-            assert_int_equal(b.objective.kind, ZEST_MODEL_WORDS);
-            assert_null(b.batch.parents);
+            assert_int_equal(b.objective.kind, ZEST_LOSS_LABEL_WORDS);
+            assert_null(b.batch.prefix_of);
             assert_done(zest_model_losses(runner, &lane, 1, &b.objective, losses, NULL, scores, error));
             for (size_t i = 0; i < EXAMPLES; i++) {
                 uint32_t which = orders[1][i], starts[2] = {0, h.texts[which].length};

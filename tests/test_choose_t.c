@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/choose_t.h"
+#include "optim/choose_t.h"
 #include "tests/support.h"
 
 enum { K = 5, STEPS = 40, STRIDE = 2 * K };

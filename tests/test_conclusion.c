@@ -1,5 +1,5 @@
 /* The result in words: every case of the sentence, and of the one that counts. */
-#include "run/conclusion.h"
+#include "lab/stats/conclusion.h"
 
 #include <math.h>
 #include <string.h>

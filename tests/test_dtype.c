@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "params/dtype.h"
+#include "io/tensor.h"
 
 typedef struct {
     const char *name;

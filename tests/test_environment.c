@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/settings.h"
-#include "backend/cuda/targets.h"
+#include "kernels/cuda/settings.h"
+#include "kernels/cuda/targets.h"
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "tests/support.h"

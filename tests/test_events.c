@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "run/events.h"
+#include "train/tensorboard.h"
 #include "tests/support.h"
 
 /* Written by tensorboard 2.21.0 itself (tensorboard.compat.proto and its RecordWriter): the version at wall
@@ -34,24 +34,24 @@ static const unsigned char golden[] = {
 static void crc_has_known_answers(void **state) {
     (void)state;
     unsigned char bytes[32];
-    assert_int_equal(zest_events_crc32c("", 0), 0);
-    assert_int_equal(zest_events_crc32c("123456789", 9), 0xe3069283);
+    assert_int_equal(zest_tensorboard_crc32c("", 0), 0);
+    assert_int_equal(zest_tensorboard_crc32c("123456789", 9), 0xe3069283);
     memset(bytes, 0, sizeof bytes); /* RFC 3720, B.4 */
-    assert_int_equal(zest_events_crc32c(bytes, sizeof bytes), 0x8a9136aa);
+    assert_int_equal(zest_tensorboard_crc32c(bytes, sizeof bytes), 0x8a9136aa);
     memset(bytes, 0xff, sizeof bytes);
-    assert_int_equal(zest_events_crc32c(bytes, sizeof bytes), 0x62a8ab43);
+    assert_int_equal(zest_tensorboard_crc32c(bytes, sizeof bytes), 0x62a8ab43);
     for (int i = 0; i < 32; i++) bytes[i] = (unsigned char)i;
-    assert_int_equal(zest_events_crc32c(bytes, sizeof bytes), 0x46dd794e);
+    assert_int_equal(zest_tensorboard_crc32c(bytes, sizeof bytes), 0x46dd794e);
 }
 
 static void encodes_as_tensorboard(void **state) {
     (void)state;
     zest_buffer out = {0};
-    zest_events_encode_version(&out, 1700000000.25);
-    zest_events_encode_scalar(&out, "train/loss", 0, 1700000000.5, 0.6931471805599453);
-    zest_events_encode_scalar(&out, "train/loss", 1, 1700000001.0, 0.0);
-    zest_events_encode_scalar(&out, "dev/accuracy", 300, 1700000001.5, 0.875);
-    zest_events_encode_scalar(&out, "train/loss", (uint64_t)1 << 40, 1700000002.0, HUGE_VAL);
+    zest_tensorboard_encode_version(&out, 1700000000.25);
+    zest_tensorboard_encode_scalar(&out, "train/loss", 0, 1700000000.5, 0.6931471805599453);
+    zest_tensorboard_encode_scalar(&out, "train/loss", 1, 1700000001.0, 0.0);
+    zest_tensorboard_encode_scalar(&out, "dev/accuracy", 300, 1700000001.5, 0.875);
+    zest_tensorboard_encode_scalar(&out, "train/loss", (uint64_t)1 << 40, 1700000002.0, HUGE_VAL);
     assert_false(out.failed);
     assert_int_equal(out.size, sizeof golden);
     assert_memory_equal(out.data, golden, sizeof golden);
@@ -76,7 +76,7 @@ static size_t count_records(const char *path) {
         for (int part = 0; part < 2; part++) {
             const char *bytes = file.data + at + (part ? 12 : 0);
             size_t const size = part ? (size_t)length : 8;
-            uint32_t const crc = zest_events_crc32c(bytes, size);
+            uint32_t const crc = zest_tensorboard_crc32c(bytes, size);
             assert_int_equal(little_endian(bytes + size, 4),
                              (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u));
         }
@@ -94,14 +94,15 @@ static void each_session_makes_a_file(void **state) {
     char *names[3];
     test_folder(folder);
     for (int i = 0; i < 3; i++) { /* within one second, most likely */
-        zest_events *events;
-        assert_int_equal(zest_events_open(folder, &events, &error), ZEST_OK);
-        names[i] = strdup(zest_events_path(events));
+        zest_tensorboard *events;
+        assert_int_equal(zest_tensorboard_open(folder, &events, &error), ZEST_OK);
+        names[i] = strdup(zest_tensorboard_path(events));
         assert_non_null(strstr(names[i], "/events.out.tfevents."));
         for (int step = 0; step < 1000 * i; step++)
             assert_int_equal(
-                zest_events_scalar(events, "train/loss", (uint64_t)step, 1.7e9 + step, NAN, &error), ZEST_OK);
-        assert_int_equal(zest_events_close(events, &error), ZEST_OK);
+                zest_tensorboard_scalar(events, "train/loss", (uint64_t)step, 1.7e9 + step, NAN, &error),
+                ZEST_OK);
+        assert_int_equal(zest_tensorboard_close(events, &error), ZEST_OK);
         assert_int_equal(count_records(names[i]), 1 + 1000 * i);
         if (i) assert_true(strcmp(names[i - 1], names[i]) < 0); /* TensorBoard reads in this order */
     }
@@ -112,23 +113,23 @@ static void each_session_makes_a_file(void **state) {
 static void what_is_flushed_can_be_read(void **state) {
     (void)state;
     char folder[64];
-    zest_events *events;
+    zest_tensorboard *events;
     test_folder(folder);
-    assert_int_equal(zest_events_open(folder, &events, NULL), ZEST_OK);
-    assert_int_equal(count_records(zest_events_path(events)), 1);
-    assert_int_equal(zest_events_scalar(events, "", 7, 0, -0.0, NULL), ZEST_OK);
-    assert_int_equal(zest_events_flush(events, NULL), ZEST_OK);
-    assert_int_equal(count_records(zest_events_path(events)), 2);
-    assert_int_equal(zest_events_close(events, NULL), ZEST_OK);
-    assert_int_equal(zest_events_close(NULL, NULL), ZEST_OK);
+    assert_int_equal(zest_tensorboard_open(folder, &events, NULL), ZEST_OK);
+    assert_int_equal(count_records(zest_tensorboard_path(events)), 1);
+    assert_int_equal(zest_tensorboard_scalar(events, "", 7, 0, -0.0, NULL), ZEST_OK);
+    assert_int_equal(zest_tensorboard_flush(events, NULL), ZEST_OK);
+    assert_int_equal(count_records(zest_tensorboard_path(events)), 2);
+    assert_int_equal(zest_tensorboard_close(events, NULL), ZEST_OK);
+    assert_int_equal(zest_tensorboard_close(NULL, NULL), ZEST_OK);
     test_remove(folder);
 }
 
 static void a_missing_folder_is_named(void **state) {
     (void)state;
-    zest_events *events;
+    zest_tensorboard *events;
     zest_error error;
-    assert_int_equal(zest_events_open("/nowhere/at/all", &events, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_tensorboard_open("/nowhere/at/all", &events, &error), ZEST_ERROR_FILE);
     assert_null(events);
     assert_non_null(strstr(error.message, "/nowhere/at/all"));
 }

@@ -240,8 +240,8 @@ static void words_of_bert(void **state) {
 
 /* ---- Refusals ---- */
 
-static void refuse(const zest_task *task, const char *jsonl, const zest_model_description *model,
-                   const char *says, const char *remedy) {
+static void refuse(const zest_task *task, const char *jsonl, const zest_model_config *model, const char *says,
+                   const char *remedy) {
     zest_tokenizer *t = small();
     zest_rows rows = rows_of(jsonl);
     zest_examples e;
@@ -267,8 +267,8 @@ static void refused(void **state) {
     refuse(&task, row, &masked_model, "character 1: rows.jsonl has no field 'b'", "it has a, label");
     task = masked_task("{a}{mask}", 0);
     refuse(&task, row, &causal_model, "T: the task needs a masked model", "opt is a causal one");
-    zest_model_description few = masked_model;
-    few.vocabulary = 500;
+    zest_model_config few = masked_model;
+    few.vocab_size = 500;
     refuse(&task, row, &few, "but the model knows 500", "belong together");
     zest_task choice = {
         .name = "C", .kind = ZEST_TASK_CHOICE, .causal = "{a} {answer}", .label = "label", .options = "o"};

@@ -65,13 +65,13 @@ static void field_limits(void **state) {
     zest_examples_free(&whole);
     zest_examples_free(&e);
     /* the model has less room than the task allows */
-    zest_model_description tight = masked_model;
-    tight.positions = 9;
+    zest_model_config tight = masked_model;
+    tight.max_positions = 9;
     task.max_length = 100;
     must_make(&task, &rows, t, &tight, NULL, &e);
     for (size_t i = 0; i < e.count; i++) assert_true(e.texts[i].length <= 9);
     zest_examples_free(&e);
-    tight.positions = 4;
+    tight.max_positions = 4;
     task.masked = "It was long ago:{mask} {a}";
     assert_int_equal(make(&task, &rows, t, &tight, NULL, &e), ZEST_ERROR_FORMAT);
     assert_message(&error, "rows.jsonl:1: the template's own text leaves no room for the mask in 4 tokens");

@@ -4,20 +4,20 @@
 
 static void every_level_equals_the_reference(void **state) {
     (void)state;
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int compute = 0; compute < 2; compute++) {
             const linear_case *c = &cases[i];
             operands o = make(c, (zest_compute)compute);
             float *expected[2] = {room(o.out_floats), room(o.out_floats)};
-            run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
+            run(zest_ops_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
             for (int l = 0; l < c->lanes; l++) memcpy(expected[l], o.out[l], o.out_floats * sizeof(float));
             for (int level = 0; level < levels(); level++)
                 for (int threads = 1; threads <= 3; threads++) {
                     char what[128];
                     snprintf(what, sizeof what, "%s, %s, %s, %d threads", c->name, compute ? "bf16" : "fp32",
                              zest_cpu_name((zest_cpu)level), threads);
-                    run(zest_forward_for((zest_cpu)level), &o, c->residual, threads, &scratch);
+                    run(zest_ops_for((zest_cpu)level), &o, c->residual, threads, &scratch);
                     for (int l = 0; l < c->lanes; l++) /* the padding between rows is compared too */
                         same(o.out[l], expected[l], o.out_floats,
                              level == ZEST_CPU_AMX && compute ? c->tolerance : 0, what);
@@ -34,9 +34,9 @@ static void every_level_equals_the_reference(void **state) {
 static double rounded(double x) { return zest_dtype_from_bf16(zest_dtype_to_bf16((float)x)); }
 
 static void check_reference(const linear_case *c, int bf16) {
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     operands o = make(c, bf16 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32);
-    run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
+    run(zest_ops_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
     for (int l = 0; l < c->lanes; l++)
         for (size_t m = 0; m < c->rows; m++)
             for (size_t n = 0; n<c->outputs; n += c->inputs> 1000 ? 7 : 1) {
@@ -70,10 +70,10 @@ static void a_row_depends_on_nothing_else(void **state) {
     (void)state;
     static const linear_case c = {"", 45, 1300, 75, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_GELU,
                                   0,  0};
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (int level = 0; level < levels(); level++)
         for (int compute = 0; compute < 2; compute++) {
-            const zest_forward *forward = zest_forward_for((zest_cpu)level);
+            const zest_ops *forward = zest_ops_for((zest_cpu)level);
             operands o = make(&c, (zest_compute)compute);
             float *alone = room(c.outputs * 9);
             run(forward, &o, NONE, 2, &scratch);
@@ -101,11 +101,11 @@ static void rows_in_turns_change_nothing(void **state) {
     (void)state;
     static const linear_case c = {"", 1100,       8200,          33, 0, BF16, 1, NONE, 1, 0,
                                   0,  {0.01f, 0}, ZEST_ACT_NONE, 0,  0};
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     operands o = make(&c, ZEST_COMPUTE_F32);
     memcpy((float *)(uintptr_t)o.job.a[0] + 1099 * c.inputs, o.job.a[0], c.inputs * sizeof(float));
     for (int level = 1; level < levels(); level++) {
-        run(zest_forward_for((zest_cpu)level), &o, NONE, 2, &scratch);
+        run(zest_ops_for((zest_cpu)level), &o, NONE, 2, &scratch);
         same(o.out[0] + 1099 * c.outputs, o.out[0], c.outputs, 0, zest_cpu_name((zest_cpu)level));
     }
     discard(&o);
@@ -117,11 +117,11 @@ static void perturbing_on_the_fly_equals_perturbing_before(void **state) {
     for (int level = 0; level < levels(); level++)
         for (int compute = 0; compute < 2; compute++)
             for (int transposed = 0; transposed < 2; transposed++) {
-                const zest_forward *forward = zest_forward_for((zest_cpu)level);
-                const zest_ops *ops = zest_ops_for((zest_cpu)level);
+                const zest_ops *forward = zest_ops_for((zest_cpu)level);
+                const zest_vector_ops *ops = zest_vector_ops_for((zest_cpu)level);
                 linear_case c = {
                     "", 16, 150, 90, transposed, F32, 0, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 0};
-                zest_scratch scratch = {0};
+                zest_workspace scratch = {0};
                 operands o = make(&c, (zest_compute)compute);
                 float *w = room(150 * 90), *z = room(150 * 90), *out = room(16 * 90);
                 run(forward, &o, NONE, 1, &scratch);
@@ -151,10 +151,10 @@ static void a_nan_stays(void **state) {
         for (int compute = 0; compute < 2; compute++)
             for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
                 linear_case c = {"", 3, 40, 20, 0, F32, 0, NONE, 1, 0, 0, {0, 0}, (zest_activation)act, 0, 0};
-                zest_scratch scratch = {0};
+                zest_workspace scratch = {0};
                 operands o = make(&c, (zest_compute)compute);
                 ((float *)(uintptr_t)o.job.a[0])[40 + 7] = NAN;
-                run(zest_forward_for((zest_cpu)level), &o, NONE, 1, &scratch);
+                run(zest_ops_for((zest_cpu)level), &o, NONE, 1, &scratch);
                 for (size_t n = 0; n < 20; n++) {
                     assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][40 + n]));
                     assert_true(isnan(o.out[0][20 + n]));

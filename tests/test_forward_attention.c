@@ -85,12 +85,12 @@ static void discard(attention_operands *o) {
 
 static void every_level_attends_as_the_reference(void **state) {
     (void)state;
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (size_t i = 0; i < COUNT(attentions); i++) {
         attention_operands o;
         make(&o, &attentions[i]);
         float *expected = room(o.out_floats);
-        assert_int_equal(zest_forward_plain.attention(&o.job, 1, &scratch), 0);
+        assert_int_equal(zest_ops_plain.attention(&o.job, 1, &scratch), 0);
         memcpy(expected, o.out, o.out_floats * sizeof(float));
         for (int level = 0; level < levels(); level++)
             for (int threads = 1; threads <= 3; threads++)
@@ -99,8 +99,7 @@ static void every_level_attends_as_the_reference(void **state) {
                     snprintf(what, sizeof what, "attention %zu, %s", i, zest_cpu_name((zest_cpu)level));
                     for (size_t j = 0; j < o.out_floats; j++) o.out[j] = GUARD;
                     o.job.compute = (zest_compute)compute;
-                    assert_int_equal(zest_forward_for((zest_cpu)level)->attention(&o.job, threads, &scratch),
-                                     0);
+                    assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&o.job, threads, &scratch), 0);
                     same(o.out, expected, o.out_floats, 0, what);
                 }
         free(expected);
@@ -114,35 +113,35 @@ static void attend(const zest_attention *job, size_t sequence, size_t i, size_t 
     size_t k0 = job->kv_start[sequence], q0 = job->q_start[sequence];
     size_t keys = (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - k0;
     size_t seen = job->causal ? keys - (job->q_start[sequence + 1] - q0) + i + 1 : keys;
-    size_t at = head * job->kv_heads / job->heads * job->head_size;
-    const float *q = job->q + (q0 + i) * job->q_stride + head * job->head_size;
+    size_t at = head * job->kv_heads / job->heads * job->head_dim;
+    const float *q = job->q + (q0 + i) * job->q_stride + head * job->head_dim;
     double sum = 0;
-    memset(out, 0, job->head_size * sizeof *out);
+    memset(out, 0, job->head_dim * sizeof *out);
     for (size_t j = 0; j < seen; j++) {
         double dot = 0;
-        for (size_t d = 0; d < job->head_size; d++)
+        for (size_t d = 0; d < job->head_dim; d++)
             dot += (double)q[d] * job->k[(k0 + j) * job->kv_stride + at + d];
         double e = exp(dot * job->scale);
         sum += e;
-        for (size_t d = 0; d < job->head_size; d++) out[d] += e * job->v[(k0 + j) * job->kv_stride + at + d];
+        for (size_t d = 0; d < job->head_dim; d++) out[d] += e * job->v[(k0 + j) * job->kv_stride + at + d];
     }
-    for (size_t d = 0; d < job->head_size; d++) out[d] /= sum;
+    for (size_t d = 0; d < job->head_dim; d++) out[d] /= sum;
 }
 
 static void the_reference_attends_right(void **state) {
     (void)state;
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (size_t c = 0; c < COUNT(attentions); c++) {
         attention_operands o;
         double exact[256];
         make(&o, &attentions[c]);
-        assert_int_equal(zest_forward_plain.attention(&o.job, 1, &scratch), 0);
+        assert_int_equal(zest_ops_plain.attention(&o.job, 1, &scratch), 0);
         for (size_t s = 0; s < o.job.sequences; s++)
             for (size_t i = 0; i < attentions[c].lengths[s]; i++)
                 for (size_t h = 0; h < o.job.heads; h++) {
                     attend(&o.job, s, i, h, exact);
-                    const float *got = o.out + (o.q_start[s] + i) * o.job.out_stride + h * o.job.head_size;
-                    for (size_t d = 0; d < o.job.head_size; d++) assert_close(got[d], exact[d], 4e-6);
+                    const float *got = o.out + (o.q_start[s] + i) * o.job.out_stride + h * o.job.head_dim;
+                    for (size_t d = 0; d < o.job.head_dim; d++) assert_close(got[d], exact[d], 4e-6);
                 }
         discard(&o);
     }
@@ -154,12 +153,12 @@ static void the_reference_attends_right(void **state) {
 static void a_query_depends_on_its_keys_alone(void **state) {
     (void)state;
     static const attention_case c = {2, 1, 64, 1, 0, 0, {20, 61, 9}};
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (int level = 0; level < levels(); level++)
         for (uint32_t skip = 0; skip < 61; skip += 5) {
             attention_operands o;
             make(&o, &c);
-            assert_int_equal(zest_forward_for((zest_cpu)level)->attention(&o.job, 2, &scratch), 0);
+            assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&o.job, 2, &scratch), 0);
             uint32_t q_start[2] = {20 + skip, 81}, kv_start[2] = {20, 81};
             zest_attention job = o.job;
             float *out = room(o.out_floats);
@@ -167,7 +166,7 @@ static void a_query_depends_on_its_keys_alone(void **state) {
             job.q_start = q_start;
             job.kv_start = kv_start;
             job.out = out;
-            assert_int_equal(zest_forward_for((zest_cpu)level)->attention(&job, 1, &scratch), 0);
+            assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&job, 1, &scratch), 0);
             for (size_t i = q_start[0]; i < 81; i++)
                 same(out + i * job.out_stride, o.out + i * job.out_stride, 128, 0,
                      zest_cpu_name((zest_cpu)level));
@@ -208,7 +207,7 @@ static const attention_case more_attentions[] = {
     {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}},
 };
 
-/* Heads that all look at the same keys, which are the values too (models/absorb.c): up to 256 the kernels
+/* Heads that all look at the same keys, which are the values too (model/attention.c): up to 256 the kernels
  * above take them, then another one, in 16 bits. */
 static const attention_case shared_attentions[] = {
     {4, 1, 64, 0, 0, 0, {70, 1, 0, 9}},
@@ -261,7 +260,7 @@ static void discard_lanes(attention_lanes *a) {
 /* What the device makes of them, to be freed. */
 static float *attend_there(zest_device *device, attention_lanes *a) {
     attention_operands *o = &a->o;
-    zest_scratch scratch = {.device = device};
+    zest_workspace scratch = {.device = device};
     zest_attention job = o->job;
     float *got = room(LANES * a->floats);
     job.q = device_put_cells(device, a->q, LANES * a->q_floats);
@@ -271,7 +270,7 @@ static float *attend_there(zest_device *device, attention_lanes *a) {
     job.q_start = device_put(device, o->q_start, sizeof o->q_start);
     job.kv_start = device_put(device, o->kv_start, sizeof o->kv_start);
     job.kv_end = a->even || o->job.kv_end ? device_put(device, o->kv_end, sizeof o->kv_end) : NULL;
-    job.longest = a->longest, job.lanes = LANES, job.q_lane = a->q_floats, job.kv_lane = a->kv_floats,
+    job.max_queries = a->longest, job.lanes = LANES, job.q_lane = a->q_floats, job.kv_lane = a->kv_floats,
     job.out_lane = a->floats;
     device_fine(device, device->operations->attention(&job, 1, &scratch));
     device_get_cells(device, job.out, LANES * a->floats, got);
@@ -280,7 +279,7 @@ static float *attend_there(zest_device *device, attention_lanes *a) {
 
 static void attend_on_device(zest_device *device, const attention_case *c, layout even, int which) {
     attention_lanes a;
-    zest_scratch plain = {0};
+    zest_workspace plain = {0};
     char what[96];
     make_lanes(&a, c, even);
     float *got = attend_there(device, &a);
@@ -289,7 +288,7 @@ static void attend_on_device(zest_device *device, const attention_case *c, layou
         job.q = a.q + l * a.q_floats, job.k = a.k + l * a.kv_floats;
         job.v = even == SHARED ? job.k : a.v + l * a.kv_floats; /* k was rounded */
         job.out = a.out + l * a.floats;
-        assert_int_equal(zest_forward_plain.attention(&job, 1, &plain), 0);
+        assert_int_equal(zest_ops_plain.attention(&job, 1, &plain), 0);
     }
     snprintf(what, sizeof what, "attention of %zu heads of %zu, %zu first, %s%s", c->heads, c->size,
              c->lengths[0], device_names[which],
@@ -310,9 +309,9 @@ static void the_gpu_attends_as_the_reference(void **state) {
         for (size_t i = 0; i < COUNT(more_attentions); i++)
             attend_on_device(device, &more_attentions[i], EVEN, which);
         for (size_t i = 0; i < COUNT(shared_attentions); i++)
-            if (shared_attentions[i].size <= device->widest)
+            if (shared_attentions[i].size <= device->max_head_dim)
                 attend_on_device(device, &shared_attentions[i], SHARED, which);
-        assert_true(device->widest >= (which ? 512 : 256));
+        assert_true(device->max_head_dim >= (which ? 512 : 256));
         zest_device_close(device);
     }
     device_verdict();
@@ -362,7 +361,8 @@ static void no_sequence_on_the_gpu_sees_another_one(void **state) {
         for (size_t s = 0; s < 6; s++) {
             for (size_t i = 0; i < COUNT(cases); i++)
                 stays_within_a_sequence(device, &cases[i], EVEN, s, which);
-            if (shared.size <= device->widest) stays_within_a_sequence(device, &shared, SHARED, s, which);
+            if (shared.size <= device->max_head_dim)
+                stays_within_a_sequence(device, &shared, SHARED, s, which);
         }
         zest_device_close(device);
     }

@@ -7,7 +7,7 @@
  * compute rounds the weights (both sides alike), the bias and the result. */
 static void check_on_device(zest_device *device, const linear_case *c, int which) {
     operands o = make(c, which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32);
-    zest_scratch plain = {0}, scratch = {.device = device};
+    zest_workspace plain = {0}, scratch = {.device = device};
     zest_linear job = o.job;
     float *got = room(o.out_floats);
     job.weight = device_put_weight(device, &o.job.weight);
@@ -20,7 +20,7 @@ static void check_on_device(zest_device *device, const linear_case *c, int which
                           : c->residual == APART ? device_put_cells(device, o.residual[l], o.out_floats)
                                                  : out;
     }
-    run(zest_forward_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &plain);
+    run(zest_ops_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &plain);
     device_fine(device, device->operations->linear(&job, 1, &scratch));
     for (int l = 0; l < c->lanes; l++) {
         char what[128];
@@ -53,7 +53,7 @@ static void the_gpu_stacks_matrices(void **state) {
     static const size_t outputs[3] = {64, 32, 40};
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
-        zest_scratch plain = {0}, scratch = {.device = device};
+        zest_workspace plain = {0}, scratch = {.device = device};
         zest_perturbation p = {.seed = 77, .scale = {0.02f, -0.02f}, .lanes = 2};
         zest_linear_part more[2];
         float *a[2], *expected[2], *got = room(ROWS * ALL);
@@ -77,7 +77,7 @@ static void the_gpu_stacks_matrices(void **state) {
                                .out = {expected[0] + at, expected[1] + at},
                                .out_stride = ALL,
                                .compute = which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32};
-            assert_int_equal(zest_forward_plain.linear(&one, 1, &plain), 0);
+            assert_int_equal(zest_ops_plain.linear(&one, 1, &plain), 0);
             zest_linear_part part = {device_put_weight(device, &w), device_put_weight(device, &b)};
             if (i)
                 more[i - 1] = part;
@@ -106,7 +106,7 @@ static void the_gpu_takes_several_pairs(void **state) {
     for (int which = 0; which < 3; which++)
         for (int kind = 0; kind < 4; kind++) { /* 1: a residual in place, 2: GELU, 3: frozen */
             zest_device *device = device_open(device_computes[which]);
-            zest_scratch plain = {0}, scratch = {.device = device};
+            zest_workspace plain = {0}, scratch = {.device = device};
             zest_perturbation p[PAIRS];
             for (size_t i = 0; i < PAIRS; i++)
                 p[i] = (zest_perturbation){.seed = 70 + i, .scale = {0.02f, -0.02f}, .lanes = 2};
@@ -125,10 +125,10 @@ static void the_gpu_takes_several_pairs(void **state) {
                                .activation = kind == 2 ? ZEST_ACT_GELU : ZEST_ACT_NONE};
             job.perturbation.more = p + 1, job.perturbation.more_count = PAIRS - 1;
             job.a[0] = device_put_cells(device, a, 2 * PAIRS * LANE);
-            job.a[1] = (const float *)(const void *)((const char *)job.a[0] + LANE * device->cell);
+            job.a[1] = (const float *)(const void *)((const char *)job.a[0] + LANE * device->element_size);
             for (int round = 0; round < 2; round++) {
                 job.out[0] = device_put_cells(device, out, 2 * PAIRS * LANE);
-                job.out[1] = (float *)(void *)((char *)job.out[0] + LANE * device->cell);
+                job.out[1] = (float *)(void *)((char *)job.out[0] + LANE * device->element_size);
                 for (int l = 0; l < 2; l++) job.residual[l] = kind == 1 ? job.out[l] : NULL;
                 device_fine(device, device->operations->linear(&job, 1, &scratch));
             }
@@ -142,7 +142,7 @@ static void the_gpu_takes_several_pairs(void **state) {
                     one.out[l] = out + (2 * i + l) * LANE;
                     one.residual[l] = kind == 1 ? one.out[l] : NULL;
                 }
-                assert_int_equal(zest_forward_plain.linear(&one, 1, &plain), 0);
+                assert_int_equal(zest_ops_plain.linear(&one, 1, &plain), 0);
                 for (size_t l = 0; l < 2; l++)
                     device_same(got + (2 * i + l) * LANE, one.out[l], ROWS, OUTPUTS, OUTPUTS,
                                 4e-5 + 6 * device_step[which], device_names[which]);
@@ -159,7 +159,7 @@ static void a_nan_stays_on_the_gpu(void **state) {
     for (int which = 0; which < 3; which++)
         for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
             zest_device *device = device_open(device_computes[which]);
-            zest_scratch scratch = {.device = device};
+            zest_workspace scratch = {.device = device};
             linear_case c = {"", 3, 40, 24, 0, F32, 1, NONE, 1, 0, 0, {0, 0}, (zest_activation)act, 0, 0};
             operands o = make(&c, ZEST_COMPUTE_F32);
             zest_linear job = o.job;
@@ -212,7 +212,8 @@ static void large_weights(const zest_device *device, const operands *o, float *c
     float *z = room(count), *stored = room(count);
     void *cells = malloc(count * sizeof(float));
     assert_non_null(cells);
-    zest_ops_for(ZEST_CPU_PLAIN)->noise->normal(z, o->job.perturbation.seed, o->job.weight.first, count);
+    zest_vector_ops_for(ZEST_CPU_PLAIN)
+        ->noise->normal(z, o->job.perturbation.seed, o->job.weight.first, count);
     assert_int_equal(zest_dtype_to_float(o->job.weight.dtype, o->job.weight.data, count, stored), 0);
     for (int l = 0; l < 2; l++) {
         for (size_t i = 0; i < count; i++) w[l][i] = fmaf(o->job.perturbation.scale[l], z[i], stored[i]);
@@ -247,7 +248,7 @@ static void the_gpu_multiplies_large_matrices(void **state) {
         assert_int_equal(setenv("ZEST_CUDA_F32", kinds[i].way, 1), 0);
         zest_device *device = device_open(kinds[i].compute);
         assert_int_equal(unsetenv("ZEST_CUDA_F32"), 0);
-        zest_scratch scratch = {.device = device};
+        zest_workspace scratch = {.device = device};
         operands o = make(&c, kinds[i].compute);
         o.job.weight.first = 1000;
         zest_linear job = o.job;
@@ -257,7 +258,7 @@ static void the_gpu_multiplies_large_matrices(void **state) {
         float *both = device->operations->device->allocate(device, 2 * out * sizeof(float));
         assert_non_null(both);
         job.out[0] = both;
-        job.out[1] = (float *)((char *)both + out * device->cell);
+        job.out[1] = (float *)((char *)both + out * device->element_size);
         if (job.a[1] < job.a[0]) { /* lanes lie behind each other */
             const float *first = job.a[1];
             job.a[1] = job.a[0];

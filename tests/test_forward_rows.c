@@ -21,7 +21,7 @@ static void norms(void **state) {
     (void)state;
     static const size_t widths[] = {1, 7, 16, 23, 96, 769, 15011}; /* the last is worth several threads */
     static const zest_dtype dtypes[] = {ZEST_DTYPE_F32, ZEST_DTYPE_F16, ZEST_DTYPE_BF16};
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     for (size_t w = 0; w < COUNT(widths); w++)
         for (int kind = 0; kind < 16; kind++) {
             size_t width = widths[w], count = 5 * width;
@@ -36,7 +36,7 @@ static void norms(void **state) {
                   *expected[2] = {room(count), room(count)};
             float *out[2] = {room(count), room(count)};
             for (int l = 0; l < lanes; l++) job.x[l] = x[l], job.out[l] = expected[l];
-            assert_int_equal(zest_forward_plain.norm(&job, 1, &scratch), 0);
+            assert_int_equal(zest_ops_plain.norm(&job, 1, &scratch), 0);
             for (int l = 0; l < lanes; l++) check_norm(&job, x[l], expected[l], l);
             for (int level = 0; level < levels(); level++) {
                 for (int l = 0; l < lanes; l++) {
@@ -44,7 +44,7 @@ static void norms(void **state) {
                     job.x[l] = in_place ? out[l] : x[l];
                     job.out[l] = out[l];
                 }
-                assert_int_equal(zest_forward_for((zest_cpu)level)->norm(&job, 1 + level % 3, &scratch), 0);
+                assert_int_equal(zest_ops_for((zest_cpu)level)->norm(&job, 1 + level % 3, &scratch), 0);
                 for (int l = 0; l < lanes; l++)
                     same(out[l], expected[l], count, 0, zest_cpu_name((zest_cpu)level));
             }
@@ -69,7 +69,7 @@ static void rotaries(void **state) {
             double angle = (double)(i / half) * pow(10000, -2.0 * (double)(i % half) / (double)size);
             c[i] = (float)cos(angle), n[i] = (float)sin(angle);
         }
-        zest_forward_plain.rotary(expected, 6, stride, 3, size, positions, c, n, 1, NULL);
+        zest_ops_plain.rotary(expected, 6, stride, 3, size, positions, c, n, 1, NULL);
         for (size_t m = 0; m < 6; m++)
             for (size_t h = 0; h < 3; h++)
                 for (size_t i = 0; i < half; i++) { /* a rotation of the plane, as a complex product */
@@ -80,7 +80,7 @@ static void rotaries(void **state) {
                 }
         for (int level = 0; level < levels(); level++) {
             float *got = normals(count, 1, 1);
-            zest_forward_for((zest_cpu)level)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
+            zest_ops_for((zest_cpu)level)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
             same(got, expected, count, 0, zest_cpu_name((zest_cpu)level));
             free(got);
         }
@@ -96,19 +96,19 @@ static void activations(void **state) {
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 3e-3f, ones[i] = 1;
     for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
         memcpy(expected, x, N * sizeof *x);
-        zest_forward_plain.gate(expected, ones, N, (zest_activation)act, 1, NULL);
+        zest_ops_plain.gate(expected, ones, N, (zest_activation)act, 1, NULL);
         for (int i = 0; i < N; i++) {
             double v = x[i];
             assert_close(expected[i], activated(v, (zest_activation)act), 2e-7 * fmax(1, fabs(v)));
         }
         for (int level = 0; level < levels(); level++) {
             memcpy(got, x, N * sizeof *x);
-            zest_forward_for((zest_cpu)level)->gate(got, ones, N, (zest_activation)act, 2, NULL);
+            zest_ops_for((zest_cpu)level)->gate(got, ones, N, (zest_activation)act, 2, NULL);
             same(got, expected, N, 0, zest_cpu_name((zest_cpu)level));
         }
         for (int level = 0; level < levels(); level++) { /* far out, and NaN */
             float far[4] = {1e30f, -1e30f, NAN, 0}, up[4] = {2, 2, 2, 2};
-            zest_forward_for((zest_cpu)level)->gate(far, up, 4, (zest_activation)act, 1, NULL);
+            zest_ops_for((zest_cpu)level)->gate(far, up, 4, (zest_activation)act, 1, NULL);
             assert_true(far[0] == 2e30f && isnan(far[2]) && far[3] == 0);
             if (act) assert_close(far[1], 0, 1e-7);
         }
@@ -155,8 +155,7 @@ static void gathering_free(gathering *g) {
     for (size_t i = 0; i < ZEST_GATHER_PARTS; i++) release(&g->parts[i].table);
 }
 
-static int gathered(const zest_forward *operations, gathering *g, float *const out[2],
-                    zest_scratch *scratch) {
+static int gathered(const zest_ops *operations, gathering *g, float *const out[2], zest_workspace *scratch) {
     g->job.parts = g->parts;
     g->job.out[0] = out[0], g->job.out[1] = out[1];
     return operations->gather(&g->job, 2, scratch);
@@ -169,7 +168,7 @@ static void gathered_singly(gathering *g, float *const out[2]) {
     for (size_t i = 0; i < g->job.part_count; i++) {
         one.parts = &g->parts[i];
         one.add = g->job.add || i;
-        assert_int_equal(zest_forward_plain.gather(&one, 1, NULL), 0);
+        assert_int_equal(zest_ops_plain.gather(&one, 1, NULL), 0);
     }
 }
 
@@ -189,7 +188,7 @@ static void gathers_of(int kind, size_t columns) {
     }
     for (int level = 0; level < levels(); level++) {
         for (int l = 0; l < 2; l++) memcpy(out[l], before, g.values * sizeof(float));
-        assert_int_equal(gathered(zest_forward_for((zest_cpu)level), &g, out, NULL), 0);
+        assert_int_equal(gathered(zest_ops_for((zest_cpu)level), &g, out, NULL), 0);
         for (int l = 0; l < 2; l++) same(out[l], expected[l], g.values, 0, zest_cpu_name((zest_cpu)level));
     }
     free(before);
@@ -209,7 +208,7 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
     enum { ROWS = 11 };
     size_t count = ROWS * width;
     int lanes = kind % 3 ? 2 : 1;
-    zest_scratch plain = {0}, scratch = {.device = device};
+    zest_workspace plain = {0}, scratch = {.device = device};
     zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = ROWS, .width = width}, there;
     job.perturbation =
         (zest_perturbation){.seed = 99, .signs = kind == 5, .scale = {0.05f, -0.05f}, .lanes = lanes};
@@ -226,7 +225,7 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
         there.out[l] = kind & 8 ? (float *)(uintptr_t)there.x[l] : device_put_cells(device, got, count);
         job.x[l] = x[l], job.out[l] = expected[l];
     }
-    assert_int_equal(zest_forward_plain.norm(&job, 1, &plain), 0);
+    assert_int_equal(zest_ops_plain.norm(&job, 1, &plain), 0);
     device_fine(device, device->operations->norm(&there, 1, &scratch));
     for (int l = 0; l < lanes; l++) {
         device_get_cells(device, there.out[l], count, got);
@@ -257,7 +256,7 @@ static void gather_on_device(zest_device *device, int kind, size_t columns, uint
     zest_perturbation *p = &g.job.perturbation, more[PAIRS - 1];
     /* a pair at rest has no others beside it */
     size_t pairs = p->lanes == 2 && p->scale[0] != 0 ? PAIRS : 1, lanes = pairs * (size_t)p->lanes;
-    zest_scratch scratch = {.device = device};
+    zest_workspace scratch = {.device = device};
     for (size_t i = 0; i + 1 < pairs; i++) {
         more[i] = *p;
         more[i].seed = 77 + i, more[i].scale[0] = 0.2f, more[i].scale[1] = -0.2f;
@@ -274,7 +273,7 @@ static void gather_on_device(zest_device *device, int kind, size_t columns, uint
     /* One guarded lane behind the last. */
     float *expected = normals((lanes + 1) * g.values, 1, 1), *got = room((lanes + 1) * g.values);
     float *cells = device_put_cells(device, expected, (lanes + 1) * g.values);
-    float *const out[2] = {cells, (float *)(void *)((char *)cells + g.values * device->cell)};
+    float *const out[2] = {cells, (float *)(void *)((char *)cells + g.values * device->element_size)};
     device_fine(device, gathered(device->operations, &there, out, &scratch));
     for (size_t i = 0; i < pairs; i++) {
         float *to = expected + i * 2 * g.values, *const both[2] = {to, to + g.values};
@@ -305,13 +304,13 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
     static const uint32_t positions[] = {3, 0, 7, 7, 2, 9};
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
-        zest_scratch scratch = {.device = device};
+        zest_workspace scratch = {.device = device};
         gathers_on_device(device, which);
         float *x = normals(COUNT_, 1, 1), *got = room(COUNT_), c[10 * HALF], s[10 * HALF];
         for (size_t i = 0; i < 10 * HALF; i++)
             c[i] = (float)cos(0.1 * (double)i), s[i] = (float)sin(0.1 * (double)i);
         float *there = device_put_cells(device, x, COUNT_);
-        zest_forward_plain.rotary(x, 6, STRIDE, 3, SIZE, positions, c, s, 1, NULL);
+        zest_ops_plain.rotary(x, 6, STRIDE, 3, SIZE, positions, c, s, 1, NULL);
         device->operations->rotary(there, 6, STRIDE, 3, SIZE, device_put(device, positions, sizeof positions),
                                    device_put(device, c, sizeof c), device_put(device, s, sizeof s), 1,
                                    &scratch);
@@ -323,7 +322,7 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
             for (int i = 0; i < N; i++) gate[i] = (float)(i - N / 2) * 3e-3f;
             float *gate_there = device_put_cells(device, gate, N),
                   *up_there = device_put_cells(device, up, N);
-            zest_forward_plain.gate(gate, up, N, (zest_activation)act, 1, NULL);
+            zest_ops_plain.gate(gate, up, N, (zest_activation)act, 1, NULL);
             device->operations->gate(gate_there, up_there, N, (zest_activation)act, 1, &scratch);
             device_get_cells(device, gate_there, N, up);
             device_same(up, gate, 1, N, N, 3e-6 + device_step[which], device_names[which]);

@@ -11,11 +11,11 @@ static size_t slowly(zest_model_runner *runner, const zest_model *model, const z
     float logits[96];
     memcpy(text, prompt, length * sizeof *text);
     size_t count = 0;
-    for (; count < most && length + count < model->is.positions; count++) {
+    for (; count < most && length + count < model->config.max_positions; count++) {
         uint32_t row = starts[1] - 1, best = 0;
         zest_model_batch batch = {.tokens = text, .starts = starts, .sequences = 1};
         assert_done(zest_model_logits(runner, lane, &batch, &row, 1, logits, error));
-        for (uint32_t w = 1; w < model->is.vocabulary; w++)
+        for (uint32_t w = 1; w < model->config.vocab_size; w++)
             if (logits[w] > logits[best]) best = w;
         out[count] = text[starts[1]++] = best;
     }

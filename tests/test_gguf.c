@@ -12,7 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "params/gguf.h"
+#include "io/gguf.h"
 
 #define GOLDENS "tests/data/gguf/goldens.gguf"
 #define GOLDEN_FLOATS "tests/data/gguf/goldens.f32"

@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "params/gguf.h"
+#include "io/gguf.h"
 
 #define GOLDENS "tests/data/gguf/goldens.gguf"
 

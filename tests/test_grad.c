@@ -1,6 +1,6 @@
 /* Gradients against the reference implementation, and against differences of our own losses. */
-#include "backend/ops.h"
-#include "core/direction.h"
+#include "kernels/vector_ops.h"
+#include "optim/lanes.h"
 #include "tests/grad.h"
 
 /* ---- The reference implementation ---- */
@@ -70,7 +70,7 @@ static double along(const zest_model *model, const float *g, const zest_directio
     double sum = 0, square = 0;
     float *v = malloc(model->params.dimension * sizeof *v);
     assert_non_null(v);
-    zest_direction_raw(zest_ops_for(ZEST_CPU_PLAIN), direction, 0, model->params.dimension, v);
+    zest_direction_raw(zest_vector_ops_for(ZEST_CPU_PLAIN), direction, 0, model->params.dimension, v);
     for (size_t i = 0; i < model->params.dimension; i++) {
         sum += (double)g[i] * (double)v[i] * direction->gain;
         square += (double)g[i] * (double)g[i];
@@ -86,7 +86,7 @@ static void check_differences(const char *name, zest_dropout *dropout) {
     fixture f;
     zest_grad_options options = {.threads = 1};
     open_fixture(&f, name, ZEST_MODEL_F32);
-    int kinks = f.model->is.activation == ZEST_ACT_RELU;
+    int kinks = f.model->config.activation == ZEST_ACT_RELU;
     for (size_t o = 0; o < f.count; o++) {
         zest_grad_job job = {.objective = &f.all[o], .dropout = dropout};
         double mean, norm, difference[2], worst = 0;
@@ -97,7 +97,7 @@ static void check_differences(const char *name, zest_dropout *dropout) {
             for (int step = 0; step < 2; step++) {
                 double h = kinks ? 3e-5 : step ? 1e-3 : 2e-3, side[2];
                 for (int sign = 0; sign < 2; sign++) {
-                    job.at = (zest_place){.direction = &direction, .scale = sign ? -h : h};
+                    job.at = (zest_eval_point){.direction = &direction, .scale = sign ? -h : h};
                     free(gradient_of(f.model, best_cpu(), &options, job, NULL, &side[sign]));
                 }
                 difference[step] = (side[0] - side[1]) / (2 * h);
@@ -158,7 +158,7 @@ static void check_large(const char *config) {
         targets[i] = tokens[rows[i] + 1];
     }
     zest_model_batch batch = {.tokens = tokens, .starts = starts, .sequences = SEQUENCES};
-    zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+    zest_model_objective objective = {.kind = ZEST_LOSS_TOKENS,
                                       .batch = &batch,
                                       .items = 2,
                                       .item_starts = items,
@@ -179,7 +179,7 @@ static void check_large(const char *config) {
     zest_direction direction = test_lane(model, 2, 0).direction;
     double slope = along(model, g, &direction, &norm);
     for (int sign = 0; sign < 2; sign++) {
-        job.at = (zest_place){.direction = &direction, .scale = sign ? -h : h};
+        job.at = (zest_eval_point){.direction = &direction, .scale = sign ? -h : h};
         free(gradient_of(model, best_cpu(), &options, job, NULL, &side[sign]));
     }
     report("large", "differences", fabs((side[0] - side[1]) / (2 * h) - slope) / norm);

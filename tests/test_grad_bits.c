@@ -1,7 +1,7 @@
 /* What must not change a bit of a gradient, or not more than rounding: where the weights lie, threads,
  * recomputing, batches before, shared prompts, frozen tensors. And what is refused. */
-#include "backend/ops.h"
-#include "models/freeze.h"
+#include "kernels/vector_ops.h"
+#include "model/model.h"
 #include "tests/grad.h"
 
 /* ---- Places ---- */
@@ -9,19 +9,19 @@
 /* A model that was moved by hand, a lane and a point give the same bits. */
 static void test_places(void **state) {
     (void)state;
-    const zest_ops *ops = zest_ops_for(best_cpu());
+    const zest_vector_ops *ops = zest_vector_ops_for(best_cpu());
     for (size_t i = 0; i < TEST_MODELS; i++) {
         fixture f;
         open_fixture(&f, test_models[i], ZEST_MODEL_AS_STORED);
         zest_model *moved = test_model(test_models[i], ZEST_MODEL_F32);
         zest_direction direction = test_lane(f.model, 3, 0).direction;
         direction.gain = 1.25;
-        zest_place lane = {.direction = &direction, .scale = 0.02}, point = {0};
+        zest_eval_point lane = {.direction = &direction, .scale = 0.02}, point = {0};
         size_t count = f.model->params.dimension;
         float *values = malloc(count * sizeof *values);
         for (size_t t = 0; t < f.model->params.count; t++) {
             const zest_tensor *tensor = &f.model->params.tensors[t], *other = &moved->params.tensors[t];
-            zest_place_read(&lane, ops, tensor, 0, tensor->count, values + tensor->first);
+            zest_eval_point_read(&lane, ops, tensor, 0, tensor->count, values + tensor->first);
             memcpy(other->data, values + tensor->first, tensor->count * sizeof *values);
         }
         point.point = values;
@@ -80,7 +80,7 @@ static void test_one_after_another(void **state) {
     fixture f;
     open_fixture(&f, "llama", ZEST_MODEL_AS_STORED);
     zest_grad *grad;
-    assert_done(zest_grad_new(f.model, zest_forward_for(best_cpu()), NULL, &grad, error));
+    assert_done(zest_grad_new(f.model, zest_ops_for(best_cpu()), NULL, &grad, error));
     size_t bytes = f.model->params.dimension * sizeof(float);
     float *g = malloc(bytes);
     for (size_t round = 0; round < 6; round++) {
@@ -118,7 +118,7 @@ static void test_factors(void **state) {
         double mean;
         zest_grad_job job = {.objective = &f.all[o]};
         float *one = gradient_of(f.model, best_cpu(), NULL, job, NULL, NULL), *g = malloc(count * sizeof *g);
-        assert_done(zest_grad_new(f.model, zest_forward_for(best_cpu()), NULL, &grad, error));
+        assert_done(zest_grad_new(f.model, zest_ops_for(best_cpu()), NULL, &grad, error));
         for (size_t i = 0; i < count; i++) g[i] = 1;
         job.gradient = g, job.factor = -0.5;
         assert_done(zest_grad_losses(grad, &job, NULL, NULL, error));
@@ -147,12 +147,13 @@ static void test_parents(void **state) {
     (void)state;
     static const char *const names[] = {"opt", "gpt2", "llama", "llama3"};
     static const uint32_t shared[] = {9, 12, 40, 7, 33, 8, 21, 50}, shared_starts[] = {0, 4, 6, 8};
-    static const uint32_t parents[] = {ZEST_MODEL_NO_PARENT, 0, 0};
+    static const uint32_t prefix_of[] = {ZEST_MODEL_NO_PREFIX, 0, 0};
     static const uint32_t shared_rows[] = {3, 4, 3, 6}, targets[] = {33, 8, 21, 50}, items[] = {0, 2, 4};
     static const uint32_t apart[] = {9, 12, 40, 7, 33, 8, 9, 12, 40, 7, 21, 50}, apart_starts[] = {0, 6, 12};
     static const uint32_t apart_rows[] = {3, 4, 9, 10};
-    zest_model_batch a = {shared, shared_starts, 3, NULL, parents}, b = {apart, apart_starts, 2, NULL, NULL};
-    zest_model_objective x = {.kind = ZEST_MODEL_OPTIONS,
+    zest_model_batch a = {shared, shared_starts, 3, NULL, prefix_of},
+                     b = {apart, apart_starts, 2, NULL, NULL};
+    zest_model_objective x = {.kind = ZEST_LOSS_CHOICES,
                               .batch = &a,
                               .items = 2,
                               .item_starts = items,
@@ -192,7 +193,7 @@ static void test_frozen(void **state) {
         fixture f;
         open_fixture(&f, patterns[i][0], ZEST_MODEL_AS_STORED);
         zest_model *part = test_model(patterns[i][0], ZEST_MODEL_AS_STORED);
-        assert_done(zest_freeze(part, "", patterns[i][1], error));
+        assert_done(zest_trainable_select(part, "", patterns[i][1], error));
         assert_true(part->params.dimension < f.model->params.dimension);
         zest_grad_job job = {.objective = &f.all[0]};
         float *all = gradient_of(f.model, best_cpu(), NULL, job, NULL, NULL);
@@ -218,7 +219,7 @@ static void test_refusals(void **state) {
     open_fixture(&f, "opt", ZEST_MODEL_AS_STORED);
     zest_grad *grad;
     zest_error why = {0};
-    assert_done(zest_grad_new(f.model, zest_forward_for(best_cpu()), NULL, &grad, error));
+    assert_done(zest_grad_new(f.model, zest_ops_for(best_cpu()), NULL, &grad, error));
     zest_model_objective bad = f.all[1];
     bad.items = 0;
     zest_grad_job job = {.objective = &bad, .factor = 1};

@@ -1,6 +1,6 @@
 /* Gradients on a GPU: against the reference implementation, against the CPU's, and against themselves.
  * Without a GPU these tests are skipped. */
-#include "models/freeze.h"
+#include "model/model.h"
 #include "tests/device.h"
 #include "tests/grad.h"
 #include "tests/larger.h"
@@ -35,7 +35,7 @@ static there open_there(const zest_model *model, zest_model_runner *runner, int 
     t.device = zest_model_runner_device(t.runner);
     t.table = t.device->operations->device;
     zest_grad_options how = {.recompute = recompute, .runner = t.runner};
-    assert_done(zest_grad_new(model, zest_forward_for(best_cpu()), &how, &t.grad, error));
+    assert_done(zest_grad_new(model, zest_ops_for(best_cpu()), &how, &t.grad, error));
     t.gradient = t.table->allocate(t.device, t.dimension * sizeof(float));
     t.point = t.table->allocate(t.device, t.dimension * sizeof(float));
     assert_true(t.gradient && t.point);
@@ -105,7 +105,7 @@ static void compare(const both *b, const char *what, zest_grad_job job, double s
     size_t count = b->model->params.dimension, bytes = count * sizeof(float);
     float *expected = gradient_of(b->model, best_cpu(), NULL, job, losses[0], &means[0]);
     for (int c = 0; c < COMPUTES; c++) {
-        int kinks = c && b->model->is.activation == ZEST_ACT_RELU; /* rounding moves units across them */
+        int kinks = c && b->model->config.activation == ZEST_ACT_RELU; /* rounding moves units across them */
         float *got[3];
         for (int i = 0; i < 3; i++)
             got[i] = gradient_there(b->model, b->runners[c], i == 2, job, losses[1], &means[1]);
@@ -165,8 +165,9 @@ static void places(void **state) {
         float *point = malloc(count * sizeof *point);
         assert_non_null(point);
         for (size_t t = 0, at = 0; t < f.model->params.count; at += f.model->params.tensors[t++].count)
-            zest_place_read(&(zest_place){.direction = &direction, .scale = 0.03}, zest_ops_for(best_cpu()),
-                            &f.model->params.tensors[t], 0, f.model->params.tensors[t].count, point + at);
+            zest_eval_point_read(&(zest_eval_point){.direction = &direction, .scale = 0.03},
+                                 zest_vector_ops_for(best_cpu()), &f.model->params.tensors[t], 0,
+                                 f.model->params.tensors[t].count, point + at);
         const zest_model_objective *last = &f.all[f.count - 1];
         compare(&b, "neighbour",
                 (zest_grad_job){.objective = last, .at = {.direction = &direction, .scale = 0.02}}, 1);
@@ -190,7 +191,7 @@ static void sharing(void **state) {
     for (size_t i = 0; i < TEST_CAUSAL; i++) {
         zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
-        if (i == 3) assert_done(zest_freeze(model, "", "*q_proj*,*norm*,*embed*", error));
+        if (i == 3) assert_done(zest_trainable_select(model, "", "*q_proj*,*norm*,*embed*", error));
         both b = open_both(test_causal[i], model);
         compare(&b, "parents", (zest_grad_job){.objective = test_two_prompts()}, 1.5);
         compare(&b, "parents, dropout", (zest_grad_job){.objective = test_two_prompts(), .dropout = &dropout},
@@ -210,7 +211,7 @@ static void frozen(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f;
         open_fixture(&f, cases[i][0], ZEST_MODEL_F32);
-        assert_done(zest_freeze(f.model, cases[i][1], cases[i][2], error));
+        assert_done(zest_trainable_select(f.model, cases[i][1], cases[i][2], error));
         both b = open_both(cases[i][0], f.model);
         compare(&b, "frozen", (zest_grad_job){.objective = &f.all[0]}, 1);
         close_both(&b);
@@ -251,7 +252,7 @@ static void larger(void **state) {
     for (size_t i = 0; i < 3; i++) {
         zest_model *model = larger_model(configs[i], i % 2 ? ZEST_MODEL_BF16 : ZEST_MODEL_F32);
         zest_model_objective objective = larger_three(3, 2900);
-        if (i == 2) objective.kind = ZEST_MODEL_WORDS;
+        if (i == 2) objective.kind = ZEST_LOSS_LABEL_WORDS;
         objective.words = words, objective.word_count = 2, objective.answers = answers;
         zest_dropout dropout = {0.1, 0.1, 0.1, 3};
         both b = open_both(names[i], model);
@@ -287,7 +288,7 @@ static void jobs(void **state) {
         double mean, seen = 0, alone;
         assert_true(once && sum);
         zest_grad_job job = {.objective = &f.all[1]}, away = job;
-        away.at = (zest_place){.direction = &direction, .scale = 0.1};
+        away.at = (zest_eval_point){.direction = &direction, .scale = 0.1};
         away.gradient = NULL;
         add_there(&t, job, once, NULL, &mean);
         assert_done(zest_grad_losses(t.grad, &away, NULL, &alone, error));
@@ -345,9 +346,9 @@ static void bad_numbers(void **state) {
     zest_grad *grad;
     assert_done(zest_model_open_runner(model, &options, &runner, error));
     zest_error error = {0};
-    assert_int_equal(zest_grad_new(model, zest_forward_for(best_cpu()),
-                                   &(zest_grad_options){.runner = runner}, &grad, &error),
-                     ZEST_ERROR_ARGUMENT);
+    assert_int_equal(
+        zest_grad_new(model, zest_ops_for(best_cpu()), &(zest_grad_options){.runner = runner}, &grad, &error),
+        ZEST_ERROR_ARGUMENT);
     assert_null(grad);
     assert_non_null(strstr(error.message, "--compute bf16"));
     zest_model_runner_free(runner);

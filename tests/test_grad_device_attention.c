@@ -1,7 +1,6 @@
 /* Attention's gradients, and its forward pass with a mask, on a GPU against plain C, on operands rounded to
  * the compute's type. Without a GPU these tests are skipped. */
-#include "grad/dropout.h"
-#include "grad/plain.h"
+#include "grad/backward.h"
 #include "tests/device_support.h"
 
 enum { COMPUTES = 2 };
@@ -52,10 +51,10 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .sequences = SEQUENCES,
                                                    .heads = c->heads,
                                                    .kv_heads = c->kv_heads,
-                                                   .head_size = c->head_size,
+                                                   .head_dim = c->head_size,
                                                    .causal = c->causal,
                                                    .scale = 1.0f / sqrtf((float)c->head_size),
-                                                   .longest = 150,
+                                                   .max_queries = 150,
                                                    .lanes = 1},
                                        .mask = c->masked ? &a->mask : NULL,
                                        .longest = LONGEST,
@@ -72,7 +71,7 @@ static void point(zest_attention_backward *job, float *const x[8], const uint32_
 
 static void one_attention(zest_device *device, int c, const attention_case *n) {
     attention_data a;
-    zest_scratch scratch = {.device = device}, host = {0};
+    zest_workspace scratch = {.device = device}, host = {0};
     float *there[8];
     make_attention(n, &a);
     for (size_t i = 0; i < 8; i++) there[i] = device_put_cells(device, a.x[i], a.count[i]);

@@ -1,7 +1,6 @@
 /* The operations of the backward pass on a GPU against the plain C ones, on operands rounded to the compute's
  * type. Without a GPU these tests are skipped. */
-#include "grad/dropout.h"
-#include "grad/plain.h"
+#include "grad/backward.h"
 #include "tests/device_support.h"
 
 enum { COMPUTES = 2 };
@@ -24,10 +23,10 @@ static void one_norm(zest_device *device, int c, const norm_case *n) {
     float *x = normals(all, 1, 2), *dy = normals(all, 2, 1), *dx = normals(all, 3, 1), *gain = room(n->width);
     zest_weight stored = weight(n->dtype, 1, n->width, 4, 1, 1003);
     zest_perturbation p = {.seed = 9, .scale = {n->moves ? 0.1f : 0}, .lanes = 1};
-    zest_scratch scratch = {.device = device}, host = {0};
+    zest_workspace scratch = {.device = device}, host = {0};
     uint32_t none = 0;
     float *out[2] = {gain, gain};
-    assert_int_equal(zest_forward_rows(&zest_forward_plain, &stored, &p, &none, 1, out, 1, &host), 0);
+    assert_int_equal(zest_ops_gather_rows(&zest_ops_plain, &stored, &p, &none, 1, out, 1, &host), 0);
     zest_norm_backward job = {.rms = n->rms,
                               .epsilon = 1e-5f,
                               .add = n->add,
@@ -91,7 +90,7 @@ static void columns(void **state) {
         zest_device *device = device_open(device_computes[c]);
         for (size_t i = 0; i < COUNT(shapes); i++) {
             size_t rows = shapes[i][0], width = shapes[i][1], stride = shapes[i][2];
-            zest_scratch scratch = {.device = device}, host = {0};
+            zest_workspace scratch = {.device = device}, host = {0};
             float *x = normals(rows * stride, 1, 1), *sums = normals(width, 2, 1);
             float *there = device_put(device, sums, width * sizeof *sums);
             float *cells = device_put_cells(device, x, rows * stride);
@@ -118,7 +117,7 @@ static void activations(void **state) {
         for (int form = 0; form < 20; form++) { /* aligned or not, gated or not */
             zest_activation kind = (zest_activation)(form / 4);
             size_t count = form & 1 ? ALL : 4000, skip = form & 1 ? 1 : 0;
-            zest_scratch scratch = {.device = device};
+            zest_workspace scratch = {.device = device};
             float *x = room(count), *up = normals(count, 4, 1), *d = normals(count, 5, 1), *y = room(count),
                   *d_up = room(count), *got = room(count);
             for (size_t i = 0; i < count; i++) x[i] = (float)((double)i - 2000) * 0.004f + 0.0013f;
@@ -126,7 +125,7 @@ static void activations(void **state) {
             float *ds = device_put_cells(device, d, count), *ys = device_put_cells(device, y, count);
             float *d_ups = device_put_cells(device, d_up, count);
             const float *by = form & 2 ? up : NULL, *bys = form & 2 ? ups : NULL;
-            size_t bytes = skip * device->cell, n = count - skip;
+            size_t bytes = skip * device->element_size, n = count - skip;
 #define AT(x) ((void *)((char *)(uintptr_t)(x) + bytes))
             zest_plain_activate(y + skip, x + skip, by ? by + skip : NULL, n, kind, 1, NULL);
             zest_backward_for(device->operations)
@@ -158,7 +157,7 @@ static void drops(void **state) {
         zest_device *device = device_open(device_computes[c]);
         for (size_t i = 0; i < 2 * COUNT(counts); i++) {
             size_t count = counts[i / 2];
-            zest_scratch scratch = {.device = device};
+            zest_workspace scratch = {.device = device};
             zest_mask mask = zest_dropout_mask(&(zest_dropout){0, 0.3, 0, 7}, 0.3, i, ZEST_DROPOUT_MLP);
             float *x = normals(count, 1, 1), *r = normals(count, 2, 1), *got = room(count);
             float *xs = device_put_cells(device, x, count), *rs = device_put_cells(device, r, count);
@@ -170,7 +169,7 @@ static void drops(void **state) {
         }
         float *x = normals(100, 1, 1), *there = device_put(device, x, 100 * sizeof *x);
         zest_backward_for(device->operations)
-            ->negate(there, there, 100, 1, &(zest_scratch){.device = device});
+            ->negate(there, there, 100, 1, &(zest_workspace){.device = device});
         float *got = device_fetch(device, there, 100 * sizeof *x);
         for (size_t i = 0; i < 100; i++) assert_true(got[i] == -x[i]);
         free(x), free(got);
@@ -223,7 +222,7 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     far.index.sources = there + (index.sources - table);
     assert_int_equal(zest_plain_collect(&job, 2, NULL), 0);
     device_fine(device,
-                zest_backward_for(device->operations)->collect(&far, 1, &(zest_scratch){.device = device}));
+                zest_backward_for(device->operations)->collect(&far, 1, &(zest_workspace){.device = device}));
     float *got = room(rows * out_stride);
     if (add)
         device_fine(device, device->operations->device->download(device, got, far.out,
@@ -239,7 +238,7 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     if (copy.count > rows) copy.count = copied.count = rows;
     assert_int_equal(zest_plain_copy(&copy, 2, NULL), 0);
     device_fine(device,
-                zest_backward_for(device->operations)->copy(&copied, 1, &(zest_scratch){.device = device}));
+                zest_backward_for(device->operations)->copy(&copied, 1, &(zest_workspace){.device = device}));
     device_get_cells(device, copied.to, rows * out_stride, got);
     device_same(got, out, rows, out_stride, out_stride, 0, "copy");
     free(x), free(out), free(got);
@@ -281,7 +280,7 @@ static void one_words(zest_device *device, int c, size_t items, size_t width, in
     far.d_bias = far.d_weight + VOCABULARY * width;
     assert_int_equal(zest_plain_words_backward(&job, 1, NULL), 0);
     device_fine(device,
-                zest_backward_for(device->operations)->words(&far, 1, &(zest_scratch){.device = device}));
+                zest_backward_for(device->operations)->words(&far, 1, &(zest_workspace){.device = device}));
     float *got = room(items * width), *got_head = device_fetch(device, far.d_weight, table * sizeof *head);
     device_get_cells(device, far.d, items * width, got);
     device_same(got, d, items, width, width, 1e-6 + device_step[c], "words");
@@ -309,7 +308,7 @@ static void one_logits(zest_device *device, int c, size_t rows, size_t count, si
     far.d = device_put_cells(device, d, rows * stride);
     assert_int_equal(zest_plain_logits_backward(&job, 1, NULL), 0);
     device_fine(device,
-                zest_backward_for(device->operations)->logits(&far, 1, &(zest_scratch){.device = device}));
+                zest_backward_for(device->operations)->logits(&far, 1, &(zest_workspace){.device = device}));
     device_get_cells(device, far.d, rows * stride, got);
     device_same(got, d, rows, count, stride, 1e-6 + device_step[c], "logits");
     free(logits), free(d), free(got), free(targets), free(sums), free(weights);
@@ -335,7 +334,7 @@ static void logits(void **state) {
 /* out += left' right: the gradient of a weight. */
 static void one_outer(zest_device *device, int c, size_t rows, size_t left, size_t right, size_t skip) {
     size_t stride = left + skip;
-    zest_scratch scratch = {.device = device}, host = {0};
+    zest_workspace scratch = {.device = device}, host = {0};
     float *a = normals(rows * stride, 1, 1), *b = normals(rows * right, 2, 1),
           *out = normals(left * right, 3, 1);
     float *got_out = device_put(device, out, left * right * sizeof *out);
@@ -351,15 +350,15 @@ static void one_outer(zest_device *device, int c, size_t rows, size_t left, size
                        .out_stride = right,
                        .residual = {out, out},
                        .residual_stride = right,
-                       .wide = 1,
-                       .steady = 1};
+                       .fp32_output = 1,
+                       .deterministic = 1};
     zest_linear far = job;
     far.weight.data = bs, far.weight.dtype = device_dtype(device);
     far.a[0] = far.a[1] = as;
     far.out[0] = far.out[1] = got_out;
     far.residual[0] = far.residual[1] = got_out;
     far.compute = device->compute;
-    assert_int_equal(zest_forward_plain.linear(&job, 1, &host), 0);
+    assert_int_equal(zest_ops_plain.linear(&job, 1, &host), 0);
     device_fine(device, device->operations->linear(&far, 1, &scratch));
     float *got = device_fetch(device, got_out, left * right * sizeof *got);
     char what[80];
@@ -371,7 +370,7 @@ static void one_outer(zest_device *device, int c, size_t rows, size_t left, size
 /* Matrices that stand below each other, for further inputs. */
 static void one_stack(zest_device *device, int c, size_t rows, size_t width) {
     const size_t inputs[3] = {64, 16, 16};
-    zest_scratch scratch = {.device = device}, host = {0};
+    zest_workspace scratch = {.device = device}, host = {0};
     float *a = normals(rows * 96, 1, 1), *out = room(rows * width), *got = room(rows * width);
     float *as = device_put_cells(device, a, rows * 96), *outs = device_put_cells(device, out, rows * width);
     zest_weight parts[3], far[3];
@@ -391,12 +390,12 @@ static void one_stack(zest_device *device, int c, size_t rows, size_t width) {
                        .rows = rows,
                        .out = {out, out},
                        .out_stride = width,
-                       .steady = 1};
+                       .deterministic = 1};
     zest_linear there = job;
     there.weight = far[0], there.more = more, there.more_count = 2;
     there.a[0] = there.a[1] = as, there.out[0] = there.out[1] = outs;
     there.compute = device->compute;
-    assert_int_equal(zest_forward_plain.linear(&job, 1, &host), 0);
+    assert_int_equal(zest_ops_plain.linear(&job, 1, &host), 0);
     device_fine(device, device->operations->linear(&there, 1, &scratch));
     device_get_cells(device, outs, rows * width, got);
     device_same(got, out, rows, width, width, 2e-5 + 2 * device_step[c], "matrices below each other");

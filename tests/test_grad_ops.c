@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grad/dropout.h"
-#include "grad/plain.h"
+#include "grad/backward.h"
 #include "tests/support.h"
 
 enum { LEVELS = 3 };
@@ -79,7 +78,7 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .sequences = c->sequences,
                                                    .heads = c->heads,
                                                    .kv_heads = c->kv_heads,
-                                                   .head_size = c->head_size,
+                                                   .head_dim = c->head_size,
                                                    .causal = c->causal,
                                                    .scale = 1.0f / sqrtf((float)c->head_size)},
                                        .d_out = a->d,
@@ -101,7 +100,7 @@ static void attention_levels(void **state) {
     size_t count = levels(tables);
     for (size_t i = 0; i < sizeof attention_cases / sizeof *attention_cases; i++) {
         attention_data first, other;
-        zest_scratch scratch = {0};
+        zest_workspace scratch = {0};
         make_attention(&attention_cases[i], &first);
         assert_int_equal(zest_backward_plain.attention(&first.job, 1, &scratch), 0);
         if (first.job.mask) zest_backward_plain.attention_masked(&first.job, 1, &scratch);
@@ -123,7 +122,7 @@ static void attention_levels(void **state) {
 
 /* sum of d·out at moved inputs, by the masked forward pass (a mask that keeps all where there is none) */
 static double attention_value(attention_data *a) {
-    zest_scratch scratch = {0};
+    zest_workspace scratch = {0};
     zest_mask all = {1, 0, 1.0f};
     zest_attention_backward job = a->job;
     if (!job.mask) job.mask = &all;
@@ -138,7 +137,7 @@ static void attention_differences(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof attention_cases / sizeof *attention_cases; i++) {
         attention_data a;
-        zest_scratch scratch = {0};
+        zest_workspace scratch = {0};
         make_attention(&attention_cases[i], &a);
         assert_int_equal(zest_backward_plain.attention(&a.job, 1, &scratch), 0);
         float *const x[3] = {a.q, a.k, a.v}, *const d[3] = {a.dq, a.dk, a.dv};
@@ -179,7 +178,7 @@ static void norm_levels(void **state) {
                   *one = NULL;
             for (size_t l = 0; l < count; l++)
                 for (int threads = 1; threads < 4; threads++) {
-                    zest_scratch scratch = {0};
+                    zest_workspace scratch = {0};
                     float *out = calloc(all + 3 * width, sizeof *out);
                     zest_norm_backward job = {.x = x,
                                               .dy = dy,
@@ -319,7 +318,7 @@ static void turned_activations(void **state) {
                 for (size_t m = 0; m < rows; m++)
                     for (size_t k = 0; k < inputs; k++) turned[m * inputs + k] = a[k * stride + m];
                 for (int form = 0; form < 2; form++) {
-                    zest_scratch scratch = {0};
+                    zest_workspace scratch = {0};
                     float *to = out + (size_t)form * rows * outputs;
                     zest_linear job = {.weight = {w, ZEST_DTYPE_F32, inputs, outputs, 0, 1},
                                        .transposed = 1,
@@ -333,7 +332,7 @@ static void turned_activations(void **state) {
                                        .residual = {to, NULL},
                                        .residual_stride = outputs,
                                        .compute = (zest_compute)compute};
-                    assert_int_equal(zest_forward_for((zest_cpu)cpu)->linear(&job, 1 + form, &scratch), 0);
+                    assert_int_equal(zest_ops_for((zest_cpu)cpu)->linear(&job, 1 + form, &scratch), 0);
                     free(scratch.data);
                 }
                 assert_memory_equal(out, out + rows * outputs, rows * outputs * sizeof *out);

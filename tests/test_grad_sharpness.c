@@ -1,10 +1,10 @@
 /* The Hessian of models: Lanczos's process against the whole matrix, where few enough numbers are not frozen.
  */
-#include "analysis/hessian.h"
-#include "analysis/symmetric.h"
-#include "core/direction.h"
-#include "models/freeze.h"
-#include "run/measure.h"
+#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/lanczos.h"
+#include "optim/lanes.h"
+#include "model/model.h"
+#include "lab/sharpness/eval_target.h"
 #include "tests/grad.h"
 
 /* ---- Slopes of an objective ---- */
@@ -20,11 +20,11 @@ static zest_status slope_of(void *user, const float *v, double scale, double fac
     slopes *s = user;
     size_t d = s->model->params.dimension;
     float *point = calloc(2 * d, sizeof *point), *part = point + d;
-    zest_place here = {0};
+    zest_eval_point here = {0};
     assert_non_null(point);
     for (size_t i = 0; i < s->model->params.count; i++) {
         const zest_tensor *t = &s->model->params.tensors[i];
-        zest_place_read(&here, zest_ops_for(ZEST_CPU_PLAIN), t, 0, t->count, point + t->first);
+        zest_eval_point_read(&here, zest_vector_ops_for(ZEST_CPU_PLAIN), t, 0, t->count, point + t->first);
     }
     for (size_t i = 0; i < d; i++) point[i] = (float)((double)point[i] + scale * (double)v[i]);
     zest_grad_job job = {.objective = s->objective, .at = {.point = point}, .gradient = part, .factor = 1};
@@ -47,7 +47,7 @@ static void dense(const zest_hessian *h, double step, double *values) {
         unit[j] = 0;
         for (size_t i = 0; i < d; i++) a[i * d + j] += column[i] / 2, a[j * d + i] += column[i] / 2;
     }
-    assert_true(zest_symmetric_solve(a, d, values, vectors));
+    assert_true(zest_lanczos_solve_small(a, d, values, vectors));
     free(a);
     free(unit);
 }
@@ -91,17 +91,17 @@ static void test_families(void **state) {
         slopes s = {0};
         zest_grad_options options = {.threads = 2};
         open_fixture(&f, names[i][0], ZEST_MODEL_F32);
-        assert_done(zest_freeze(f.model, names[i][1], "", error));
+        assert_done(zest_trainable_select(f.model, names[i][1], "", error));
         size_t d = f.model->params.dimension;
         assert_true(d >= 20 && d <= 200);
         s.model = f.model;
         s.objective = &f.all[f.count > 1];
-        assert_done(zest_grad_new(f.model, zest_forward_for(best_cpu()), &options, &s.grad, error));
+        assert_done(zest_grad_new(f.model, zest_ops_for(best_cpu()), &options, &s.grad, error));
         zest_hessian h = {.slope = slope_of,
                           .user = &s,
                           .dimension = d,
                           .start = 0.5,
-                          .ops = zest_ops_for(best_cpu()),
+                          .ops = zest_vector_ops_for(best_cpu()),
                           .threads = 2,
                           .seed = 1};
         compare(&h, names[i][0]);
@@ -116,7 +116,7 @@ typedef struct {
     zest_options options;
     zest_loaded loaded;
     zest_loaded_data data;
-    zest_measure *measure;
+    zest_eval_target *measure;
 } subject;
 
 static void open_reviews(subject *s, const char *patterns, int threads, size_t most) {
@@ -128,18 +128,18 @@ static void open_reviews(subject *s, const char *patterns, int threads, size_t m
     assert_done(zest_options_set_id(&s->options, ZEST_OPTION_TRAIN_ONLY, patterns, error));
     assert_done(zest_options_set_id(&s->options, ZEST_OPTION_THREADS, text, error));
     assert_done(zest_load_model(&s->loaded, "examples/roberta-tiny", NULL, &s->options, error));
-    assert_done(zest_load_settle(&s->options, 0, error));
+    assert_done(zest_load_resolve_defaults(&s->options, 0, error));
     assert_done(zest_load_data(&s->data, &s->options, &s->loaded, ZEST_LOAD_TRAIN, error));
-    zest_measure_options options = {.loaded = &s->loaded,
-                                    .examples = &s->data.parts[ZEST_PART_TRAIN],
-                                    .most = most,
-                                    .seed = 3,
-                                    .threads = threads};
-    assert_done(zest_measure_new(&options, &s->measure, error));
+    zest_eval_target_options options = {.loaded = &s->loaded,
+                                        .examples = &s->data.parts[ZEST_PART_TRAIN],
+                                        .most = most,
+                                        .seed = 3,
+                                        .threads = threads};
+    assert_done(zest_eval_target_new(&options, &s->measure, error));
 }
 
 static void close_reviews(subject *s) {
-    zest_measure_free(s->measure);
+    zest_eval_target_free(s->measure);
     zest_load_free_data(&s->data);
     zest_load_free(&s->loaded);
     zest_options_free(&s->options);
@@ -147,12 +147,12 @@ static void close_reviews(subject *s) {
 
 static zest_hessian hessian_of(subject *s, int threads) {
     double norm;
-    assert_done(zest_measure_norm(s->measure, &norm, error));
-    return (zest_hessian){.slope = zest_measure_slope,
+    assert_done(zest_eval_target_norm(s->measure, &norm, error));
+    return (zest_hessian){.slope = zest_eval_target_gradient,
                           .user = s->measure,
                           .dimension = s->loaded.model->params.dimension,
                           .start = 0.02 * norm,
-                          .ops = zest_ops_for(best_cpu()),
+                          .ops = zest_vector_ops_for(best_cpu()),
                           .threads = threads,
                           .seed = 1};
 }
@@ -162,7 +162,7 @@ static void test_measured(void **state) {
     if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
     subject s;
     open_reviews(&s, "*layer.5.output.LayerNorm.bias", 1, 10);
-    assert_int_equal(zest_measure_examples(s.measure), 10);
+    assert_int_equal(zest_eval_target_examples(s.measure), 10);
     zest_hessian h = hessian_of(&s, 1);
     compare(&h, "reviews");
     close_reviews(&s);
@@ -180,17 +180,17 @@ static void test_consistent(void **state) {
     zest_direction signs = {5, d, 1, ZEST_RADEMACHER};
     zest_model_lane one = {signs, 0.004}, itself = {.direction = {.dimension = d, .gain = 1}};
     assert_true(sum && v);
-    zest_direction_raw(zest_ops_for(ZEST_CPU_PLAIN), &signs, 0, d, v);
-    assert_done(zest_measure_losses(s.measure, &itself, 1, &center, error));
-    assert_done(zest_measure_losses(s.measure, &one, 1, &lane, error));
-    assert_done(zest_measure_at(s.measure, v, 0.004, NULL, 0, &point, error));
+    zest_direction_raw(zest_vector_ops_for(ZEST_CPU_PLAIN), &signs, 0, d, v);
+    assert_done(zest_eval_target_losses(s.measure, &itself, 1, &center, error));
+    assert_done(zest_eval_target_losses(s.measure, &one, 1, &lane, error));
+    assert_done(zest_eval_target_at(s.measure, v, 0.004, NULL, 0, &point, error));
     assert_close(lane, point, 1e-6);
     assert_true(fabs(lane - center) > 1e-4);
-    assert_done(zest_measure_at(s.measure, v, 0.002, v, 0.002, &point, error));
+    assert_done(zest_eval_target_at(s.measure, v, 0.002, v, 0.002, &point, error));
     assert_close(lane, point, 1e-6);
-    assert_done(zest_measure_at(s.measure, v, 1e-3, NULL, 0, &up, error));
-    assert_done(zest_measure_at(s.measure, v, -1e-3, NULL, 0, &down, error));
-    assert_done(zest_measure_slope(s.measure, v, 0, 2, sum, error));
+    assert_done(zest_eval_target_at(s.measure, v, 1e-3, NULL, 0, &up, error));
+    assert_done(zest_eval_target_at(s.measure, v, -1e-3, NULL, 0, &down, error));
+    assert_done(zest_eval_target_gradient(s.measure, v, 0, 2, sum, error));
     for (size_t i = 0; i < d; i++) along += (double)v[i] * sum[i] / 2;
     assert_close((up - down) / 2e-3, along, 0.02 * fabs(along) + 1e-3);
     free(sum);
@@ -222,21 +222,21 @@ static void test_stops(void **state) {
     (void)state;
     subject s;
     volatile sig_atomic_t stop = 1;
-    zest_measure *m;
+    zest_eval_target *m;
     double loss;
     open_reviews(&s, "*layer.5*", 1, 8);
-    zest_measure_options options = {.loaded = &s.loaded,
-                                    .examples = &s.data.parts[ZEST_PART_TRAIN],
-                                    .most = 8,
-                                    .seed = 3,
-                                    .threads = 1,
-                                    .stop = &stop};
+    zest_eval_target_options options = {.loaded = &s.loaded,
+                                        .examples = &s.data.parts[ZEST_PART_TRAIN],
+                                        .most = 8,
+                                        .seed = 3,
+                                        .threads = 1,
+                                        .stop = &stop};
     zest_model_lane itself = {.direction = {.gain = 1}};
-    assert_done(zest_measure_new(&options, &m, error));
-    assert_int_equal(zest_measure_losses(m, &itself, 1, &loss, NULL), ZEST_ERROR_STATE);
+    assert_done(zest_eval_target_new(&options, &m, error));
+    assert_int_equal(zest_eval_target_losses(m, &itself, 1, &loss, NULL), ZEST_ERROR_STATE);
     stop = 0;
-    assert_done(zest_measure_losses(m, &itself, 1, &loss, error));
-    zest_measure_free(m);
+    assert_done(zest_eval_target_losses(m, &itself, 1, &loss, error));
+    zest_eval_target_free(m);
     close_reviews(&s);
 }
 

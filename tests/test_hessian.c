@@ -1,8 +1,7 @@
 /* Eigenvalues and traces that are known. Statistical tests allow five standard errors (a false alarm in about
  * two million), with seeds that are fixed anyway. */
-#include "analysis/hessian.h"
-#include "analysis/ladder.h"
-#include "analysis/symmetric.h"
+#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/lanczos.h"
 #include "tests/bowl.h"
 
 /* ---- Small matrices ---- */
@@ -15,7 +14,7 @@ static void test_symmetric_known(void **state) {
         a[i * N + i] = 2;
         if (i) a[i * N + i - 1] = a[(i - 1) * N + i] = -1;
     }
-    assert_true(zest_symmetric_solve(a, N, values, vectors));
+    assert_true(zest_lanczos_solve_small(a, N, values, vectors));
     for (size_t k = 0; k < N; k++)
         assert_close(values[k], 2 - 2 * cos((double)(N - k) * 3.14159265358979323846 / (N + 1)), 1e-13);
 }
@@ -29,7 +28,7 @@ static void test_symmetric_random(void **state) {
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < N; j++)
             copy[i * N + j] = a[i * N + j] = (double)noise[i * N + j] + (double)noise[j * N + i];
-    assert_true(zest_symmetric_solve(a, N, values, vectors));
+    assert_true(zest_lanczos_solve_small(a, N, values, vectors));
     for (size_t k = 0; k < N; k++) {
         if (k) assert_true(values[k] <= values[k - 1]);
         for (size_t i = 0; i < N; i++) {
@@ -44,7 +43,7 @@ static void test_symmetric_random(void **state) {
         }
     }
     a[3] = NAN;
-    assert_false(zest_symmetric_solve(a, N, values, vectors));
+    assert_false(zest_lanczos_solve_small(a, N, values, vectors));
 }
 
 /* ---- Lanczos ---- */
@@ -58,7 +57,7 @@ static zest_lanczos_job lanczos_job(bowl *b, size_t wanted, size_t steps, size_t
                               .vectors = vectors,
                               .tolerance = 1e-5,
                               .seed = 7,
-                              .ops = zest_ops_for(ZEST_CPU_PLAIN)};
+                              .ops = zest_vector_ops_for(ZEST_CPU_PLAIN)};
 }
 
 /* Values, and that the vectors are what they are said to be. */
@@ -146,7 +145,7 @@ static zest_hessian hessian_of(bowl *b) {
                           .user = b,
                           .dimension = b->d,
                           .start = 1,
-                          .ops = zest_ops_for(ZEST_CPU_PLAIN),
+                          .ops = zest_vector_ops_for(ZEST_CPU_PLAIN),
                           .seed = 3};
 }
 
@@ -282,8 +281,8 @@ static void test_vectors_before_their_device(void **state) {
     (void)state;
     static const zest_device_table open_table = {.allocate = count_new, .release = count_free},
                                    closed_table = {.release = refuse_free};
-    static const zest_forward open_operations = {.device = &open_table},
-                              closed_operations = {.device = &closed_table};
+    static const zest_ops open_operations = {.device = &open_table},
+                          closed_operations = {.device = &closed_table};
     zest_device device = {.operations = &open_operations};
     double values[MOST];
     bowl b;

@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/sha.h"
-#include "hub/hub_list.h"
-#include "hub/hub_name.h"
-#include "hub/hub_settings.h"
+#include "base/hash.h"
+#include "io/hub_files.h"
+#include "io/hub.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 #define SHA256 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/fingerprint.h"
-#include "run/inputs.h"
+#include "base/hash.h"
+#include "train/run_inputs.h"
 #include "tests/place.h"
 
 /* Published test vectors of XXH3 with 64 bits and seed 0. */
@@ -34,11 +34,11 @@ static void test_known_hashes(void **state) {
 static void test_record(void **state) {
     (void)state;
     zest_error error = {0};
-    zest_folder folder;
+    zest_run_folder folder;
     zest_inputs in = {0}, back;
     zest_fingerprint a = {12, 0xffffffffffffffff}, b = {12, 0xfffffffffffffffe};
     test_put(test_place, "rows.tsv", "one\n");
-    assert_int_equal(zest_folder_of(test_place, &folder, &error), ZEST_OK);
+    assert_int_equal(zest_run_folder_of(test_place, &folder, &error), ZEST_OK);
     assert_int_equal(zest_inputs_add_data(&in, "train", in_place("rows.tsv"), a, &error), ZEST_OK);
     assert_int_equal(zest_inputs_add_data(&in, "test", "bad \xff bytes", b, &error), ZEST_OK);
     in.task_name = strdup("mine");
@@ -61,7 +61,7 @@ static void test_record(void **state) {
     assert_int_equal(zest_inputs_check_data(&back, "train", "x", b, &error), ZEST_OK);
     zest_inputs_free(&back);
     zest_inputs_free(&in);
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
 }
 
 int main(void) {

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/journal_format.h"
+#include "optim/journal.h"
 #include "tests/support.h"
 
 enum { D = 40, STEPS = 9 };

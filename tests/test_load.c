@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/split.h"
-#include "run/load.h"
+#include "task/split.h"
+#include "train/load.h"
 #include "tests/support.h"
 
 /* Steps of a run with these options ("name=value ...") on so many training examples. */
@@ -13,8 +13,8 @@ static uint64_t steps_of(const char *text, int causal, size_t examples) {
     zest_error error = {0};
     zest_options_init(&options);
     zest_status status = zest_options_set_all(&options, ~0u, text, "options", &error);
-    if (!status) status = zest_load_settle(&options, causal, &error);
-    if (!status) status = zest_load_settle_steps(&options, examples, &error);
+    if (!status) status = zest_load_resolve_defaults(&options, causal, &error);
+    if (!status) status = zest_load_resolve_steps(&options, examples, &error);
     if (status) fail_msg("%s: %s", text, error.message);
     uint64_t steps = zest_options_whole(&options, ZEST_OPTION_STEPS);
     zest_options_free(&options);
@@ -101,12 +101,12 @@ static void what_is_settled_can_be_given_again(void **state) {
         zest_options_init(&first);
         zest_options_init(&again);
         assert_int_equal(zest_options_set_all(&first, ~0u, runs[i], "options", &error), ZEST_OK);
-        assert_int_equal(zest_load_settle(&first, 0, &error), ZEST_OK);
-        assert_int_equal(zest_load_settle_steps(&first, 1536, &error), ZEST_OK);
+        assert_int_equal(zest_load_resolve_defaults(&first, 0, &error), ZEST_OK);
+        assert_int_equal(zest_load_resolve_steps(&first, 1536, &error), ZEST_OK);
         zest_options_print(&first, ZEST_FOR_TRAIN, &text);
         assert_int_equal(zest_options_set_all(&again, ZEST_FOR_TRAIN, text.data, "options", &error), ZEST_OK);
-        assert_int_equal(zest_load_settle(&again, 0, &error), ZEST_OK);
-        assert_int_equal(zest_load_settle_steps(&again, 1536, &error), ZEST_OK);
+        assert_int_equal(zest_load_resolve_defaults(&again, 0, &error), ZEST_OK);
+        assert_int_equal(zest_load_resolve_steps(&again, 1536, &error), ZEST_OK);
         assert_int_equal(zest_options_whole(&again, ZEST_OPTION_STEPS),
                          zest_options_whole(&first, ZEST_OPTION_STEPS));
         zest_buffer_free(&text);
@@ -124,8 +124,8 @@ static void contradictions_are_refused(void **state) {
         zest_error error = {0};
         zest_options_init(&options);
         assert_int_equal(zest_options_set_all(&options, ~0u, bad[i][0], "options", &error), ZEST_OK);
-        zest_status status = zest_load_settle(&options, 0, &error);
-        if (!status) status = zest_load_settle_steps(&options, 1536, &error);
+        zest_status status = zest_load_resolve_defaults(&options, 0, &error);
+        if (!status) status = zest_load_resolve_steps(&options, 1536, &error);
         assert_int_equal(status, ZEST_ERROR_ARGUMENT);
         assert_non_null(strstr(error.message, bad[i][1]));
         zest_options_free(&options);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "run/log.h"
+#include "train/log.h"
 #include "tests/place.h"
 
 static const char *the_log(void) { return in_place("log.jsonl"); }

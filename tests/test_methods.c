@@ -1,16 +1,15 @@
 /* First-order methods against closed forms on a quadratic, against each other where they must agree to the
  * bit, and on models. */
-#include "backend/ops.h"
-#include "core/direction.h"
-#include "methods/method.h"
-#include "methods/oracle.h"
+#include "kernels/vector_ops.h"
+#include "optim/lanes.h"
+#include "baselines/optimizer.h"
 #include "tests/model.h"
 
-static const zest_ops *best_ops(zest_cpu *cpu) {
+static const zest_vector_ops *best_ops(zest_cpu *cpu) {
     zest_cpu found;
     assert_int_equal(zest_cpu_detect(&found, NULL), ZEST_OK);
     if (cpu) *cpu = found;
-    return zest_ops_for(found);
+    return zest_vector_ops_for(found);
 }
 
 /* ---- f(x) = 1/2 sum a_i (x_i - b_i)^2, in two tensors ---- */
@@ -42,10 +41,10 @@ static void make_quadratic(quadratic *q, zest_dtype dtype) {
     q->params = (zest_params){q->tensors, 2, ALL};
 }
 
-static void read_at(const quadratic *q, const zest_place *at, float *out) {
+static void read_at(const quadratic *q, const zest_eval_point *at, float *out) {
     for (int t = 0; t < 2; t++)
-        zest_place_read(at, best_ops(NULL), &q->tensors[t], 0, q->tensors[t].count,
-                        out + q->tensors[t].first);
+        zest_eval_point_read(at, best_ops(NULL), &q->tensors[t], 0, q->tensors[t].count,
+                             out + q->tensors[t].first);
 }
 
 static double value_at(const quadratic *q, const float *x) {
@@ -57,7 +56,7 @@ static double value_at(const quadratic *q, const float *x) {
     return loss;
 }
 
-static zest_status evaluate(void *user, const zest_place *at, size_t number, float *gradient,
+static zest_status evaluate(void *user, const zest_eval_point *at, size_t number, float *gradient,
                             zest_grad_weigh *weigh, void *weigher, double *loss, zest_error *error) {
     quadratic *q = user;
     float x[ALL];
@@ -74,25 +73,25 @@ static zest_status evaluate(void *user, const zest_place *at, size_t number, flo
     return ZEST_OK;
 }
 
-static zest_method *new_method(const zest_params *params, const zest_method_options *options) {
-    zest_method *method;
-    assert_done(zest_method_new(params, best_ops(NULL), options, &method, error));
+static zest_optimizer *new_method(const zest_params *params, const zest_method_options *options) {
+    zest_optimizer *method;
+    assert_done(zest_optimizer_new(params, best_ops(NULL), options, &method, error));
     return method;
 }
 
 /* Steps from..to of a method on a quadratic. */
-static void run(quadratic *q, zest_method *method, uint64_t from, uint64_t to, double lr,
+static void run(quadratic *q, zest_optimizer *method, uint64_t from, uint64_t to, double lr,
                 zest_method_report *report) {
     zest_method_oracle oracle = {evaluate, q};
     for (uint64_t step = from; step < to; step++)
-        assert_done(zest_method_step(method, &oracle, step, lr, report, error));
+        assert_done(zest_optimizer_step(method, &oracle, step, lr, report, error));
 }
 
 static void run_new(quadratic *q, const zest_method_options *options, uint64_t steps, double lr,
                     zest_method_report *report) {
-    zest_method *method = new_method(&q->params, options);
+    zest_optimizer *method = new_method(&q->params, options);
     run(q, method, 0, steps, lr, report);
-    zest_method_free(method);
+    zest_optimizer_free(method);
 }
 
 static void assert_all_close(const float *x, const double *y, double tolerance) {
@@ -112,7 +111,7 @@ static void test_sgd(void **state) {
         zest_method_report report;
         make_quadratic(&q, ZEST_DTYPE_F32);
         for (size_t i = 0; i < ALL; i++) y[i] = (double)q.x[i];
-        zest_method_options options = zest_method_defaults(ZEST_METHOD_SGD);
+        zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_SGD);
         options.momentum = settings[s][0], options.decay = settings[s][1], options.clip = settings[s][2];
         run_new(&q, &options, 10, lr, &report);
         for (int step = 0; step < 10; step++) {
@@ -139,7 +138,7 @@ static void test_adamw(void **state) {
     double y[ALL], m[ALL] = {0}, v[ALL] = {0}, lr = 0.01;
     make_quadratic(&q, ZEST_DTYPE_F32);
     for (size_t i = 0; i < ALL; i++) y[i] = (double)q.x[i];
-    zest_method_options options = zest_method_defaults(ZEST_METHOD_ADAMW);
+    zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_ADAMW);
     options.decay = 0.05;
     run_new(&q, &options, 20, lr, NULL);
     for (int n = 1; n <= 20; n++)
@@ -160,7 +159,7 @@ static void test_sam(void **state) {
     zest_method_report report;
     make_quadratic(&q, ZEST_DTYPE_F32);
     for (size_t i = 0; i < ALL; i++) y[i] = (double)q.x[i];
-    zest_method_options options = zest_method_defaults(ZEST_METHOD_SAM);
+    zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_SAM);
     options.radius = r;
     run_new(&q, &options, 5, lr, &report);
     for (int step = 0; step < 5; step++) {
@@ -203,7 +202,7 @@ static void test_tsam(void **state) {
             static float points[5][ALL];
             zest_method_report report;
             make_quadratic(&q, ZEST_DTYPE_F32);
-            zest_method_options options = zest_method_defaults(ZEST_METHOD_TSAM);
+            zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_TSAM);
             options.radius = 2, options.seed = (uint64_t)tilt / 3;
             options.tilt = tilt % 3 == 2 ? 20 : tilt % 3;
             options.ascent = ascent ? 0.5 : 0;
@@ -246,7 +245,7 @@ static void test_random_sam(void **state) {
         size_t worst = 0;
         zest_method_report report;
         make_quadratic(&q, ZEST_DTYPE_F32);
-        zest_method_options options = zest_method_defaults(ZEST_METHOD_SAM);
+        zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_SAM);
         options.radius = 2, options.seed = seed, options.random = 1;
         for (size_t n = 0; n < 5; n++) {
             neighbour(&q, &options, n, points[n]);
@@ -280,7 +279,7 @@ static void test_identities(void **state) {
     (void)state;
     static const zest_dtype dtypes[3] = {ZEST_DTYPE_F32, ZEST_DTYPE_BF16, ZEST_DTYPE_F16};
     for (int d = 0; d < 3; d++) {
-        zest_method_options esam = zest_method_defaults(ZEST_METHOD_ESAM), tsam = esam, sgd = esam,
+        zest_method_options esam = zest_optimizer_defaults(ZEST_METHOD_ESAM), tsam = esam, sgd = esam,
                             sam = esam;
         esam.radius = tsam.radius = 0.5, esam.momentum = tsam.momentum = 0.9;
         tsam.kind = ZEST_METHOD_TSAM, tsam.tilt = 0;
@@ -299,8 +298,8 @@ static void test_identities(void **state) {
     double y[ALL];
     make_quadratic(&p, ZEST_DTYPE_F32);
     make_quadratic(&q, ZEST_DTYPE_F32);
-    zest_method_options sgd = zest_method_defaults(ZEST_METHOD_SGD),
-                        tsam = zest_method_defaults(ZEST_METHOD_TSAM);
+    zest_method_options sgd = zest_optimizer_defaults(ZEST_METHOD_SGD),
+                        tsam = zest_optimizer_defaults(ZEST_METHOD_TSAM);
     tsam.k = 1, tsam.radius = 1e-6, tsam.tilt = 1e-9;
     run_new(&p, &sgd, 5, 0.3, NULL);
     run_new(&q, &tsam, 5, 0.3, NULL);
@@ -313,26 +312,26 @@ static void test_identities(void **state) {
 static void test_resume(void **state) {
     (void)state;
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
         quadratic p, q;
         make_quadratic(&p, ZEST_DTYPE_BF16);
         make_quadratic(&q, ZEST_DTYPE_BF16);
         options.momentum = kind == ZEST_METHOD_ADAMW ? 0 : 0.9, options.seed = 8;
         run_new(&p, &options, 8, 0.1, NULL);
-        zest_method *first = new_method(&q.params, &options);
+        zest_optimizer *first = new_method(&q.params, &options);
         run(&q, first, 0, 3, 0.1, NULL);
-        zest_method *second = new_method(&q.params, &options);
+        zest_optimizer *second = new_method(&q.params, &options);
         zest_method_array a[ZEST_METHOD_ARRAYS], b[ZEST_METHOD_ARRAYS];
-        size_t count = zest_method_arrays(first, a);
-        assert_int_equal(count, zest_method_arrays(second, b));
+        size_t count = zest_optimizer_arrays(first, a);
+        assert_int_equal(count, zest_optimizer_arrays(second, b));
         assert_int_equal(count, kind == ZEST_METHOD_ADAMW ? 2 : 1);
         for (size_t i = 0; i < count; i++) {
             assert_string_equal(a[i].name, b[i].name);
             memcpy(b[i].data, a[i].data, a[i].count * sizeof *a[i].data);
         }
-        zest_method_free(first);
+        zest_optimizer_free(first);
         run(&q, second, 3, 8, 0.1, NULL);
-        zest_method_free(second);
+        zest_optimizer_free(second);
         assert_true(zest_params_fingerprint(&p.params) == zest_params_fingerprint(&q.params));
     }
 }
@@ -342,7 +341,7 @@ static void test_resume(void **state) {
 static void test_bad_numbers(void **state) {
     (void)state;
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
         zest_method_report report;
         quadratic q;
         make_quadratic(&q, ZEST_DTYPE_F32);
@@ -367,8 +366,8 @@ static void test_bad_numbers(void **state) {
 /* The mean is over those that are left. */
 static void test_mean_of_the_rest(void **state) {
     (void)state;
-    zest_method_options options[2] = {zest_method_defaults(ZEST_METHOD_ESAM),
-                                      zest_method_defaults(ZEST_METHOD_TSAM)};
+    zest_method_options options[2] = {zest_optimizer_defaults(ZEST_METHOD_ESAM),
+                                      zest_optimizer_defaults(ZEST_METHOD_TSAM)};
     quadratic q[2];
     double y[ALL];
     options[1].tilt = 0;
@@ -389,9 +388,9 @@ static void test_small_updates(void **state) {
     quadratic q;
     make_quadratic(&q, ZEST_DTYPE_BF16);
     float before[ALL], after[ALL];
-    zest_place here = {0};
+    zest_eval_point here = {0};
     read_at(&q, &here, before);
-    zest_method_options options = zest_method_defaults(ZEST_METHOD_SGD);
+    zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_SGD);
     run_new(&q, &options, 400, 1e-3, NULL);
     read_at(&q, &here, after);
     double moved = 0, wanted = 0;
@@ -403,12 +402,12 @@ static void test_small_updates(void **state) {
     assert_true(fabs(moved / wanted - 1) < 0.15);
 }
 
-/* 16-bit weights: fma in fp32, then the rounding that core/update.h defines, to the bit. */
+/* 16-bit weights: fma in fp32, then the rounding that optim/step.h defines, to the bit. */
 static void test_rounding(void **state) {
     (void)state;
     for (int nearest = 0; nearest < 2; nearest++) {
         quadratic q;
-        zest_place here = {0};
+        zest_eval_point here = {0};
         make_quadratic(&q, ZEST_DTYPE_BF16);
         float x[ALL];
         uint16_t random[ALL], wanted[ALL];
@@ -417,8 +416,8 @@ static void test_rounding(void **state) {
             x[i] = fmaf(-0.01f, (float)((double)q.a[i] * ((double)x[i] - (double)q.b[i])), x[i]);
         zest_noise_plain.round(random, zest_seed(9, 0, (1 << 24) - 1), 0, ALL);
         for (size_t i = 0; i < ALL && nearest; i++) random[i] = 0x8000;
-        zest_ops_plain.store_bf16(wanted, x, random, ALL);
-        zest_method_options options = zest_method_defaults(ZEST_METHOD_SGD);
+        zest_vector_ops_plain.store_bf16(wanted, x, random, ALL);
+        zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_SGD);
         options.seed = 9, options.nearest = nearest;
         run_new(&q, &options, 1, 0.01, NULL);
         assert_memory_equal(q.half, wanted, sizeof wanted);
@@ -430,11 +429,11 @@ static void test_rounding(void **state) {
 static void test_options(void **state) {
     (void)state;
     quadratic q;
-    zest_method *method;
+    zest_optimizer *method;
     zest_error why = {0};
     make_quadratic(&q, ZEST_DTYPE_F32);
     for (int bad = 0; bad < 7; bad++) {
-        zest_method_options options = zest_method_defaults(ZEST_METHOD_TSAM);
+        zest_method_options options = zest_optimizer_defaults(ZEST_METHOD_TSAM);
         if (bad == 0) options.k = 0;
         if (bad == 1) options.tilt = -1;
         if (bad == 2) options.radius = (double)NAN;
@@ -442,7 +441,7 @@ static void test_options(void **state) {
         if (bad == 4) options.kind = ZEST_METHOD_COUNT;
         if (bad == 5) options.clip = -1;
         if (bad == 6) q.tensors[1].dtype = ZEST_DTYPE_F64;
-        assert_int_equal(zest_method_new(&q.params, best_ops(NULL), &options, &method, &why),
+        assert_int_equal(zest_optimizer_new(&q.params, best_ops(NULL), &options, &method, &why),
                          ZEST_ERROR_ARGUMENT);
         assert_null(method);
     }
@@ -450,15 +449,16 @@ static void test_options(void **state) {
     static const size_t arrays[ZEST_METHOD_COUNT] = {1, 3, 2, 1, 1}; /* of d floats, beside the weights */
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
         zest_method_kind found;
-        zest_method_options options = zest_method_defaults((zest_method_kind)kind);
-        assert_true(zest_method_find(zest_method_name((zest_method_kind)kind), &found) && (int)found == kind);
+        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
+        assert_true(zest_optimizer_find(zest_optimizer_name((zest_method_kind)kind), &found) &&
+                    (int)found == kind);
         method = new_method(&q.params, &options);
-        assert_int_equal(zest_method_memory(method) / (ALL * sizeof(float)), arrays[kind]);
-        zest_method_free(method);
+        assert_int_equal(zest_optimizer_memory(method) / (ALL * sizeof(float)), arrays[kind]);
+        zest_optimizer_free(method);
     }
     zest_method_kind none;
-    assert_false(zest_method_find("lion", &none));
-    zest_method_free(NULL);
+    assert_false(zest_optimizer_find("lion", &none));
+    zest_optimizer_free(NULL);
 }
 
 /* ---- Models ---- */
@@ -469,7 +469,7 @@ static void test_models_learn(void **state) {
     static const char *const learners[] = {"roberta", "opt-350m", "qwen2"};
     static const zest_dropout dropout = {0.05, 0.05, 0.05, 3};
     zest_cpu cpu;
-    const zest_ops *ops = best_ops(&cpu);
+    const zest_vector_ops *ops = best_ops(&cpu);
     for (size_t i = 0; i < 3; i++)
         for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
             uint64_t prints[2];
@@ -480,22 +480,22 @@ static void test_models_learn(void **state) {
                 test_objectives_make(&golden, &objectives);
                 zest_oracle oracle = {.objective = golden.causal ? &objectives.tokens : &objectives.words,
                                       .dropout = i == 1 ? &dropout : NULL};
-                zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+                zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
                 options.clip = 1, options.threads = 1 + round;
                 zest_grad_options how = {.threads = 1 + round};
-                assert_done(zest_grad_new(model, zest_forward_for(cpu), &how, &oracle.grad, error));
-                zest_method *method;
-                assert_done(zest_method_new(&model->params, ops, &options, &method, error));
+                assert_done(zest_grad_new(model, zest_ops_for(cpu), &how, &oracle.grad, error));
+                zest_optimizer *method;
+                assert_done(zest_optimizer_new(&model->params, ops, &options, &method, error));
                 zest_method_report first = {0}, report = {0};
                 for (oracle.step = 0; oracle.step < 12; oracle.step++) {
-                    zest_method_oracle ask = {zest_oracle_evaluate, &oracle};
+                    zest_method_oracle ask = {zest_loss_and_grad_evaluate, &oracle};
                     double lr = kind == ZEST_METHOD_ADAMW ? 0.005 : 0.05;
-                    assert_done(zest_method_step(method, &ask, oracle.step, lr, &report, error));
+                    assert_done(zest_optimizer_step(method, &ask, oracle.step, lr, &report, error));
                     if (!oracle.step) first = report;
                 }
                 assert_true(report.loss < 0.7 * first.loss);
                 prints[round] = zest_params_fingerprint(&model->params);
-                zest_method_free(method);
+                zest_optimizer_free(method);
                 zest_grad_free(oracle.grad);
                 zest_model_free(model);
                 zest_safetensors_close(golden.file);

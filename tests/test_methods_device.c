@@ -1,15 +1,15 @@
 /* The sweeps of the methods on a GPU, and every method on a function with a known gradient: the bits of the
  * CPU. Skipped without a GPU. */
-#include "core/direction.h"
-#include "methods/method.h"
-#include "methods/sweeps.h"
+#include "optim/lanes.h"
+#include "baselines/optimizer.h"
+#include "baselines/vector_ops.h"
 #include "tests/device_support.h"
 #include "tests/model.h"
 
-static const zest_ops *best_ops(void) {
+static const zest_vector_ops *best_ops(void) {
     zest_cpu cpu;
     assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
-    return zest_ops_for(cpu);
+    return zest_vector_ops_for(cpu);
 }
 
 static void get(zest_device *device, void *to, const void *from, size_t bytes) {
@@ -89,10 +89,10 @@ static void fetch_weights(bowl *w) {
 }
 
 /* Loss and gradient on the host, whatever memory they are asked for in. */
-static zest_status evaluate(void *user, const zest_place *at, size_t number, float *gradient,
+static zest_status evaluate(void *user, const zest_eval_point *at, size_t number, float *gradient,
                             zest_grad_weigh *weigh, void *weigher, double *loss, zest_error *error) {
     bowl *w = user;
-    zest_place place = *at;
+    zest_eval_point place = *at;
     (void)error, (void)number;
     fetch_weights(w);
     if (w->device && at->point) {
@@ -100,7 +100,7 @@ static zest_status evaluate(void *user, const zest_place *at, size_t number, flo
         place.point = w->point;
     }
     for (size_t t = 0; t < TENSORS; t++)
-        zest_place_read(&place, best_ops(), &w->on_host[t], 0, sizes[t], w->x + w->on_host[t].first);
+        zest_eval_point_read(&place, best_ops(), &w->on_host[t], 0, sizes[t], w->x + w->on_host[t].first);
     *loss = 0;
     for (size_t i = 0; i < ALL; i++) {
         double d = (double)w->x[i] - (double)w->b[i];
@@ -119,10 +119,10 @@ static zest_status evaluate(void *user, const zest_place *at, size_t number, flo
 
 /* ---- Whole methods ---- */
 
-static zest_method *new_method(bowl *w, zest_method_options options) {
-    zest_method *method;
+static zest_optimizer *new_method(bowl *w, zest_method_options options) {
+    zest_optimizer *method;
     options.device = w->device;
-    assert_done(zest_method_new(&w->params, best_ops(), &options, &method, error));
+    assert_done(zest_optimizer_new(&w->params, best_ops(), &options, &method, error));
     return method;
 }
 
@@ -151,18 +151,18 @@ static void same_weights(bowl *a, bowl *b, const char *what) {
     }
 }
 
-static void same_arrays(zest_method *a, zest_method *b, const char *what) {
+static void same_arrays(zest_optimizer *a, zest_optimizer *b, const char *what) {
     zest_method_array x[ZEST_METHOD_ARRAYS], y[ZEST_METHOD_ARRAYS];
-    assert_done(zest_method_fetch(b, error));
-    size_t count = zest_method_arrays(a, x);
-    assert_int_equal(count, zest_method_arrays(b, y));
+    assert_done(zest_optimizer_download(b, error));
+    size_t count = zest_optimizer_arrays(a, x);
+    assert_int_equal(count, zest_optimizer_arrays(b, y));
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(x[i].name, y[i].name);
         if (!memcmp(x[i].data, y[i].data, ALL * sizeof(float))) continue;
         printf("%s: %s differs\n", what, x[i].name);
         device_complaints++;
     }
-    zest_method_drop(b);
+    zest_optimizer_drop(b);
 }
 
 /* Some steps in both memories; `bad` and `slope` are the bowl's. */
@@ -172,20 +172,20 @@ static void compare(zest_device *device, zest_method_options options, zest_dtype
     make_bowl(&p, dtype, NULL);
     make_bowl(&q, dtype, device);
     p.bad = q.bad = bad, p.bad_slope = q.bad_slope = slope;
-    zest_method *host = new_method(&p, options), *there = new_method(&q, options);
+    zest_optimizer *host = new_method(&p, options), *there = new_method(&q, options);
     zest_method_oracle ask_host = {evaluate, &p}, ask_there = {evaluate, &q};
     for (uint64_t step = 0; step < 3; step++) {
         zest_method_report a, b;
-        assert_done(zest_method_step(host, &ask_host, step, 0.3, &a, error));
-        assert_done(zest_method_step(there, &ask_there, step, 0.3, &b, error));
+        assert_done(zest_optimizer_step(host, &ask_host, step, 0.3, &a, error));
+        assert_done(zest_optimizer_step(there, &ask_there, step, 0.3, &b, error));
         same_reports(&a, &b, what);
         if (slope) assert_int_equal(b.moved, 0);
         same_weights(&p, &q, what);
     }
     same_arrays(host, there, what);
-    assert_int_equal(zest_method_memory(host), zest_method_memory(there));
-    zest_method_free(host);
-    zest_method_free(there);
+    assert_int_equal(zest_optimizer_memory(host), zest_optimizer_memory(there));
+    zest_optimizer_free(host);
+    zest_optimizer_free(there);
     free_bowl(&p);
     free_bowl(&q);
 }
@@ -196,12 +196,12 @@ static const char *const dtype_names[] = {"f32", "bf16", "f16", "mixed"};
 static void test_methods(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
-    size_t held = device->operations->device->held(device, NULL);
+    size_t held = device->operations->device->bytes_allocated(device, NULL);
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++)
         for (int d = 0; d < 4; d++)
             for (int more = 0; more < (kind == ZEST_METHOD_SAM ? 3 : 2); more++) {
                 char what[64];
-                zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+                zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
                 options.k = 3, options.radius = 0.5, options.tilt = 5, options.seed = 7;
                 options.random = more == 2;
                 if (more) {
@@ -209,10 +209,12 @@ static void test_methods(void **state) {
                     options.decay = 0.1, options.clip = 0.5, options.ascent = 0.2;
                     options.nearest = d == 2;
                 }
-                snprintf(what, sizeof what, "%s %s %d", zest_method_name(options.kind), dtype_names[d], more);
+                snprintf(what, sizeof what, "%s %s %d", zest_optimizer_name(options.kind), dtype_names[d],
+                         more);
                 compare(device, options, dtypes[d], 0, 0, what);
             }
-    assert_int_equal(device->operations->device->held(device, NULL), held); /* nothing is left behind */
+    assert_int_equal(device->operations->device->bytes_allocated(device, NULL),
+                     held); /* nothing is left behind */
     zest_device_close(device);
     device_verdict();
 }
@@ -221,7 +223,7 @@ static void test_bad_numbers(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
         compare(device, options, ZEST_DTYPE_BF16, 5, 0, "some losses are NaN");
         compare(device, options, ZEST_DTYPE_F32, (size_t)-1, 0, "all losses are NaN");
         compare(device, options, ZEST_DTYPE_F32, 0, 1, "a NaN in the gradient");
@@ -235,33 +237,33 @@ static void test_resume(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
     for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_method_defaults((zest_method_kind)kind);
+        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
         options.momentum = kind == ZEST_METHOD_ADAMW ? 0 : 0.9, options.k = 2;
         bowl p, q;
         make_bowl(&p, ZEST_DTYPE_BF16, device);
         make_bowl(&q, ZEST_DTYPE_BF16, device);
         zest_method_oracle ask[2] = {{evaluate, &p}, {evaluate, &q}};
-        zest_method *whole = new_method(&p, options), *part = new_method(&q, options);
+        zest_optimizer *whole = new_method(&p, options), *part = new_method(&q, options);
         zest_method_array a[ZEST_METHOD_ARRAYS], b[ZEST_METHOD_ARRAYS];
         for (uint64_t step = 0; step < 4; step++) {
-            assert_done(zest_method_step(whole, &ask[0], step, 0.1, NULL, error));
-            assert_done(zest_method_step(part, &ask[1], step, 0.1, NULL, error));
+            assert_done(zest_optimizer_step(whole, &ask[0], step, 0.1, NULL, error));
+            assert_done(zest_optimizer_step(part, &ask[1], step, 0.1, NULL, error));
             if (step != 1) continue;
-            zest_method *next = new_method(&q, options);
-            assert_done(zest_method_fetch(part, error));
-            assert_done(zest_method_fetch(next, error));
-            size_t count = zest_method_arrays(part, a);
-            assert_int_equal(count, zest_method_arrays(next, b));
+            zest_optimizer *next = new_method(&q, options);
+            assert_done(zest_optimizer_download(part, error));
+            assert_done(zest_optimizer_download(next, error));
+            size_t count = zest_optimizer_arrays(part, a);
+            assert_int_equal(count, zest_optimizer_arrays(next, b));
             for (size_t i = 0; i < count; i++) memcpy(b[i].data, a[i].data, a[i].count * sizeof(float));
-            assert_done(zest_method_send(next, error));
-            zest_method_drop(next);
-            zest_method_free(part);
+            assert_done(zest_optimizer_upload(next, error));
+            zest_optimizer_drop(next);
+            zest_optimizer_free(part);
             part = next;
         }
         fetch_weights(&p);
-        same_weights(&p, &q, zest_method_name(options.kind));
-        zest_method_free(whole);
-        zest_method_free(part);
+        same_weights(&p, &q, zest_optimizer_name(options.kind));
+        zest_optimizer_free(whole);
+        zest_optimizer_free(part);
         free_bowl(&p);
         free_bowl(&q);
     }
@@ -298,11 +300,11 @@ static void check_arrays(zest_device *device, size_t count) {
     size_t blocks = (count + ZEST_SWEEPS_BLOCK - 1) / ZEST_SWEEPS_BLOCK;
     double *sums = calloc(2 * blocks, sizeof *sums);
     float *x = new_floats(count), *there;
-    zest_sweeps host, gpu;
+    zest_optim_vectors host, gpu;
     zest_direction one, other;
     assert_non_null(sums);
-    assert_done(zest_sweeps_open(&host, &params, best_ops(), 2, NULL, error));
-    assert_done(zest_sweeps_open(&gpu, &params, best_ops(), 2, device, error));
+    assert_done(zest_optim_vectors_open(&host, &params, best_ops(), 2, NULL, error));
+    assert_done(zest_optim_vectors_open(&gpu, &params, best_ops(), 2, device, error));
     draw_wild(x, count, 3, 80);
     there = device_put(device, x, count * sizeof *x);
     assert_int_equal(host.table->squares(&host, x, sums), 0);
@@ -326,8 +328,8 @@ static void check_arrays(zest_device *device, size_t count) {
         device_complaints++;
     }
     device->operations->device->release(device, there);
-    zest_sweeps_close(&gpu);
-    zest_sweeps_close(&host);
+    zest_optim_vectors_close(&gpu);
+    zest_optim_vectors_close(&host);
     free(sums);
     free(x);
 }
@@ -344,12 +346,12 @@ static void test_arrays(void **state) {
 /* kind: 0 to 2 sgd, 3 adamw, 4 and 5 uphill. */
 static void check_weights(zest_device *device, zest_dtype dtype, int kind, const char *what) {
     bowl p, q;
-    zest_sweeps host, gpu;
+    zest_optim_vectors host, gpu;
     float *arrays[2][3];
     make_bowl(&p, dtype, NULL);
     make_bowl(&q, dtype, device);
-    assert_done(zest_sweeps_open(&host, &p.params, best_ops(), 2, NULL, error));
-    assert_done(zest_sweeps_open(&gpu, &q.params, best_ops(), 2, device, error));
+    assert_done(zest_optim_vectors_open(&host, &p.params, best_ops(), 2, NULL, error));
+    assert_done(zest_optim_vectors_open(&gpu, &q.params, best_ops(), 2, device, error));
     for (int i = 0; i < 3; i++) {
         arrays[0][i] = new_floats(ALL);
         draw_wild(arrays[0][i], ALL, (uint64_t)(20 + i), i == 0 ? 30 : 10);
@@ -357,7 +359,7 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         arrays[1][i] = device_put(device, arrays[0][i], ALL * sizeof(float));
     }
     for (int side = 0; side < 2; side++) {
-        const zest_sweeps *s = side ? &gpu : &host;
+        const zest_optim_vectors *s = side ? &gpu : &host;
         float **x = arrays[side];
         int moves = kind != 0;
         zest_sweeps_move move = {x[0], moves ? x[1] : NULL, kind == 3 ? x[2] : NULL, 55, kind == 2};
@@ -365,7 +367,7 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         sgd.decay = kind == 1 ? 0 : 0.01f, sgd.back = -0.13f;
         zest_adamw_numbers adamw = {0.7f, 0.9f, 0.999f, 0.1f, 0.001f, 0.99f, 0.02f, 1.5f, 1e-8f};
         zest_direction direction = {12, ALL, 1.01, kind == 5 ? ZEST_RADEMACHER : ZEST_SPHERE};
-        zest_place here = {0}, near = {.direction = &direction, .scale = 0.003};
+        zest_eval_point here = {0}, near = {.direction = &direction, .scale = 0.003};
         int failed = kind < 3   ? s->table->sgd(s, &move, &sgd)
                      : kind < 4 ? s->table->adamw(s, &move, &adamw)
                                 : s->table->uphill(s, kind == 4 ? &here : &near, 0.37f, x[1]);
@@ -377,8 +379,8 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         device->operations->device->release(device, arrays[1][i]);
         free(arrays[0][i]);
     }
-    zest_sweeps_close(&gpu);
-    zest_sweeps_close(&host);
+    zest_optim_vectors_close(&gpu);
+    zest_optim_vectors_close(&host);
     free_bowl(&p);
     free_bowl(&q);
 }

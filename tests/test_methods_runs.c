@@ -2,11 +2,11 @@
  * the CPU; and sharpness by gradients there. Skipped without a GPU. */
 #include <math.h>
 
-#include "analysis/hessian.h"
-#include "backend/device.h"
-#include "run/measure.h"
-#include "run/sharpness.h"
-#include "run/snapshot.h"
+#include "lab/sharpness/hessian.h"
+#include "kernels/device.h"
+#include "lab/sharpness/eval_target.h"
+#include "lab/sharpness/sharpness.h"
+#include "train/checkpoint.h"
 #include "tests/device.h"
 #include "tests/training.h"
 
@@ -113,14 +113,14 @@ static void a_run_changes_the_device(void **state) {
         assert_fine(training_resume(in_place("moved"), ways[w][1], &rest, error));
         assert_int_equal(rest.step, 8);
         assert_true(near(rest.dev.loss, whole.dev.loss, 5e-3)); /* the schedule was for 6 steps */
-        zest_snapshot snapshot;
+        zest_checkpoint snapshot;
         zest_loaded loaded;
         zest_options options;
         zest_options_init(&options);
-        assert_true(zest_snapshot_load(in_place("moved/last"), &options, &loaded, &snapshot));
+        assert_true(zest_checkpoint_load(in_place("moved/last"), &options, &loaded, &snapshot));
         assert_int_equal(snapshot.step, 8);
         zest_load_free(&loaded);
-        zest_snapshot_free(&snapshot);
+        zest_checkpoint_free(&snapshot);
         zest_options_free(&options);
     }
 }
@@ -145,7 +145,7 @@ typedef struct {
     zest_options options;
     zest_loaded loaded;
     zest_loaded_data data;
-    zest_measure *measure;
+    zest_eval_target *measure;
 } subject;
 
 static void open_subject(subject *s, const char *device) {
@@ -156,18 +156,18 @@ static void open_subject(subject *s, const char *device) {
     assert_fine(zest_options_set_id(&s->options, ZEST_OPTION_FREEZE, "*word_embeddings*", error));
     assert_fine(zest_options_set_id(&s->options, ZEST_OPTION_WEIGHTS, "f32", error));
     assert_fine(zest_load_model(&s->loaded, training_model, NULL, &s->options, error));
-    assert_fine(zest_load_settle(&s->options, 0, error));
+    assert_fine(zest_load_resolve_defaults(&s->options, 0, error));
     assert_fine(zest_load_data(&s->data, &s->options, &s->loaded, ZEST_LOAD_TRAIN, error));
-    zest_measure_options options = {.loaded = &s->loaded,
-                                    .examples = &s->data.parts[ZEST_PART_TRAIN],
-                                    .most = 24,
-                                    .seed = 3,
-                                    .threads = 2};
-    assert_fine(zest_measure_new(&options, &s->measure, error));
+    zest_eval_target_options options = {.loaded = &s->loaded,
+                                        .examples = &s->data.parts[ZEST_PART_TRAIN],
+                                        .most = 24,
+                                        .seed = 3,
+                                        .threads = 2};
+    assert_fine(zest_eval_target_new(&options, &s->measure, error));
 }
 
 static void close_subject(subject *s) {
-    zest_measure_free(s->measure);
+    zest_eval_target_free(s->measure);
     zest_load_free_data(&s->data);
     zest_load_free(&s->loaded);
     zest_options_free(&s->options);
@@ -195,7 +195,7 @@ static void sharpness(void **state) {
         subject s;
         open_subject(&s, devices[i]);
         found[i] = (zest_sharpness_found){0};
-        zest_sharpness_subject both = {&s.loaded, s.measure, s.measure};
+        zest_sharpness_target both = {&s.loaded, s.measure, s.measure};
         assert_fine(zest_sharpness_measure(&plan, &both, &found[i], error));
         close_subject(&s);
     }

@@ -1,5 +1,5 @@
 /* Metrics: closed forms, cases by hand, and predictions that do not depend on how they were batched. */
-#include "data/metric_internal.h"
+#include "task/metric.h"
 #include "tests/model.h"
 
 static zest_error error_text;
@@ -168,21 +168,21 @@ static void errors(void **state) {
     zest_examples e = {.kind = ZEST_TASK_CLASSES, .answers = answers, .count = 5};
     zest_batch b = {.examples = &e, .which = which, .count = 5};
     b.objective = (zest_model_objective){
-        .kind = ZEST_MODEL_OPTIONS, .items = 10, .examples = 5, .example_starts = starts, .answers = answers};
+        .kind = ZEST_LOSS_CHOICES, .items = 10, .examples = 5, .example_starts = starts, .answers = answers};
     /* right, right, a tie (class 0, wrong), wrong, no score at all (wrong) */
     const double scores[10] = {-1, -2, -2, -1, -1, -1, -3, -2, NAN, NAN};
     assert_close(zest_metric_error(&b, ZEST_METRIC_ACCURACY, scores), 0.6, 1e-15);
     assert_close(zest_metric_error(&b, ZEST_METRIC_F1, scores), 1 - 2.0 / 5, 1e-15); /* 1 found, 2 said, 3 */
-    b.objective.kind = ZEST_MODEL_WORDS;
+    b.objective.kind = ZEST_LOSS_LABEL_WORDS;
     b.objective.word_count = 2;
     assert_close(zest_metric_error(&b, ZEST_METRIC_ACCURACY, scores), 0.6, 1e-15);
     assert_true(isnan(zest_metric_error(&b, ZEST_METRIC_EM, scores)));
-    b.objective.kind = ZEST_MODEL_TOKENS;
+    b.objective.kind = ZEST_LOSS_TOKENS;
     assert_true(isnan(zest_metric_error(&b, ZEST_METRIC_ACCURACY, scores)));
     uint32_t both[] = {2, 0, 1}, one[] = {1, 1}, *right[5] = {one, one, both, both, one};
     e.kind = ZEST_TASK_CHOICE;
     e.right = right;
-    b.objective.kind = ZEST_MODEL_OPTIONS;
+    b.objective.kind = ZEST_LOSS_CHOICES;
     assert_close(zest_metric_error(&b, ZEST_METRIC_ACCURACY, scores), 0.4, 1e-15);
     which[0] = 2; /* the batch's examples need not be the first */
     assert_close(zest_metric_error(&b, ZEST_METRIC_ACCURACY, scores), 0.2, 1e-15);
@@ -283,7 +283,7 @@ static void set_up(setting *s, const zest_task *task, int causal) {
     s->runner = test_runner(s->model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
     assert_done(zest_rows_parse(rows_text, sizeof rows_text - 1, "rows.jsonl", &layout, &s->rows, error));
     s->split = (zest_split){.rows = numbers, .answers = classes, .count = ROWS};
-    assert_done(zest_examples_make(task, &s->rows, &s->split, s->tokenizer, &s->model->is, &s->e, error));
+    assert_done(zest_examples_make(task, &s->rows, &s->split, s->tokenizer, &s->model->config, &s->e, error));
 }
 
 static void tear_down(setting *s) {

@@ -12,7 +12,7 @@ static void report(const char *name, const char *what, double error) {
 static void check_logits(const char *name, const zest_model *model, const test_golden *golden,
                          zest_compute compute, zest_cpu cpu, double tolerance) {
     zest_model_runner *runner = test_runner(model, cpu, compute, 2, 0);
-    size_t count = golden->rows * model->is.vocabulary;
+    size_t count = golden->rows * model->config.vocab_size;
     float *logits = malloc(count * sizeof *logits);
     uint32_t rows[64];
     for (uint32_t i = 0; i < golden->rows; i++) rows[i] = i;
@@ -26,10 +26,11 @@ static void check_logits(const char *name, const zest_model *model, const test_g
 
 static void check_hidden(const char *name, const zest_model *model, const test_golden *golden) {
     zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
-    for (size_t depth = 0; depth <= model->is.layers; depth++) {
+    for (size_t depth = 0; depth <= model->config.layers; depth++) {
         char key[32];
         snprintf(key, sizeof key, "hidden_%zu", depth);
-        size_t width = depth == model->is.layers ? model->is.embedding_width : model->is.width;
+        size_t width =
+            depth == model->config.layers ? model->config.embedding_size : model->config.hidden_size;
         float *hidden = malloc(golden->rows * width * sizeof *hidden);
         assert_done(zest_model_hidden(runner, NULL, &golden->batch, depth, hidden, error));
         assert_int_equal(zest_safetensors_find(golden->file, key)->count, golden->rows * width);
@@ -114,7 +115,7 @@ static void test_storage(void **state) {
         assert_int_equal(narrow->tensors[i].dtype, ZEST_DTYPE_BF16);
     check_logits("opt-350m f32", wide, &other, ZEST_COMPUTE_F32, ZEST_CPU_PLAIN, 1e-4);
     check_logits("opt bf16", narrow, &golden, ZEST_COMPUTE_F32, ZEST_CPU_PLAIN, 0.15);
-    assert_non_null(strstr(narrow->config, "\"torch_dtype\": \"bfloat16\""));
+    assert_non_null(strstr(narrow->config_json, "\"torch_dtype\": \"bfloat16\""));
     zest_model_free(wide);
     zest_model_free(narrow);
     zest_safetensors_close(golden.file);
@@ -171,7 +172,7 @@ static void check_trained(const char *name, int masked) {
     zest_cpu cpu;
     assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
     zest_model_runner *runner = test_runner(model, cpu, ZEST_COMPUTE_F32, 0, 0);
-    float *logits = malloc(model->is.vocabulary * sizeof *logits);
+    float *logits = malloc(model->config.vocab_size * sizeof *logits);
     const json_t *cases = masked ? golden : json_object_get(golden, "prompts"), *one;
     double worst = 0;
     size_t i;

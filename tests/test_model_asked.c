@@ -1,6 +1,6 @@
 /* Rows that are asked for: the bits that they have among all rows, whatever else is asked for and in whatever
  * order; and which orders spare the last layer the queries of the others. */
-#include "models/forward_internal.h"
+#include "model/forward_pass.h"
 #include "tests/model.h"
 
 enum { ROWS = 19, MOST = 24, LANES = 3, WIDEST = 64 };
@@ -35,7 +35,7 @@ typedef struct {
     float *out; /* LANES × MOST × width */
 } taking;
 
-static zest_status take(zest_model_runner *runner, const zest_model_unit *unit, void *user,
+static zest_status take(zest_model_runner *runner, const zest_group_output *unit, void *user,
                         zest_error *error) {
     const taking *job = user;
     (void)runner;
@@ -46,16 +46,17 @@ static zest_status take(zest_model_runner *runner, const zest_model_unit *unit, 
     return ZEST_OK;
 }
 
-static void check_asking(zest_model_runner *runner, zest_model_request *request, const asking *asks,
+static void check_asking(zest_model_runner *runner, zest_forward_request *request, const asking *asks,
                          const float *all) {
-    const zest_model_description *is = &runner->model->is;
+    const zest_model_config *config = &runner->model->config;
     static float got[LANES * MOST * WIDEST];
-    taking job = {is->embedding_width, got};
-    zest_model_pass pass;
-    request->rows = asks->rows, request->row_count = asks->count, request->user = &job;
-    assert_done(zest_model_prepare(runner, request, &pass, error));
-    zest_model_number_asked(&pass);
-    assert_int_equal(pass.asked_starts != NULL, !is->fused_qkv && (is->causal ? asks->causal : asks->other));
+    taking job = {config->embedding_size, got};
+    zest_forward_pass pass;
+    request->out_rows = asks->rows, request->out_row_count = asks->count, request->user = &job;
+    assert_done(zest_forward_prepare(runner, request, &pass, error));
+    zest_model_index_out_rows(&pass);
+    assert_int_equal(pass.out_starts != NULL,
+                     !config->fused_qkv && (config->causal ? asks->causal : asks->other));
     assert_done(zest_model_forward(runner, request, error));
     for (size_t l = 0; l < LANES; l++)
         for (size_t r = 0; r < asks->count; r++)
@@ -65,16 +66,16 @@ static void check_asking(zest_model_runner *runner, zest_model_request *request,
 
 static void check_model(const zest_model *model, zest_cpu cpu, zest_compute compute) {
     static float all[LANES * MOST * WIDEST];
-    assert_true(model->is.embedding_width <= WIDEST);
-    taking job = {model->is.embedding_width, all};
+    assert_true(model->config.embedding_size <= WIDEST);
+    taking job = {model->config.embedding_size, all};
     zest_model_lane lanes[LANES] = {test_lane(model, 7, 0.01), test_lane(model, 7, -0.01),
                                     test_lane(model, 0, 0)};
-    zest_model_request request = {.lanes = lanes,
-                                  .lane_count = LANES,
-                                  .batch = &batch,
-                                  .depth = model->is.layers,
-                                  .visit = take,
-                                  .user = &job};
+    zest_forward_request request = {.lanes = lanes,
+                                    .lane_count = LANES,
+                                    .batch = &batch,
+                                    .depth = model->config.layers,
+                                    .on_group = take,
+                                    .user = &job};
     zest_model_runner *runner = test_runner(model, cpu, compute, 2, 0);
     assert_done(zest_model_forward(runner, &request, error));
     for (size_t i = 0; i < sizeof askings / sizeof *askings; i++)
@@ -104,12 +105,12 @@ static void test_parents(void **state) {
     zest_model_lane itself = test_lane(model, 0, 0);
     const zest_model_objective *objective = test_two_prompts();
     const uint32_t row = 4;
-    zest_model_request request = {
-        .lanes = &itself, .lane_count = 1, .batch = objective->batch, .rows = &row, .row_count = 1};
-    zest_model_pass pass;
-    assert_done(zest_model_prepare(runner, &request, &pass, error));
-    zest_model_number_asked(&pass);
-    assert_null(pass.asked_starts);
+    zest_forward_request request = {
+        .lanes = &itself, .lane_count = 1, .batch = objective->batch, .out_rows = &row, .out_row_count = 1};
+    zest_forward_pass pass;
+    assert_done(zest_forward_prepare(runner, &request, &pass, error));
+    zest_model_index_out_rows(&pass);
+    assert_null(pass.out_starts);
     zest_model_runner_free(runner);
     zest_model_free(model);
 }

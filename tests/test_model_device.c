@@ -1,8 +1,8 @@
 /* Models on a GPU against the same models on the CPU: every family, every loss, generation, and steps that
  * end in the same bits. Without a GPU only what is refused is tested. */
-#include "core/stepper.h"
-#include "models/freeze.h"
-#include "models/move.h"
+#include "optim/step.h"
+#include "model/model.h"
+#include "model/transformer.h"
 #include "tests/device.h"
 #include "tests/larger.h"
 
@@ -34,7 +34,7 @@ static void families(void **state) {
     for (size_t i = 0; i < TEST_MODELS; i++) {
         zest_model *model = test_model(test_models[i], ZEST_MODEL_AS_STORED);
         test_golden golden = test_golden_open(test_models[i]);
-        size_t count = golden.rows * model->is.vocabulary;
+        size_t count = golden.rows * model->config.vocab_size;
         float *logits = malloc(count * sizeof *logits);
         uint32_t rows[64];
         for (uint32_t r = 0; r < golden.rows; r++) rows[r] = r;
@@ -43,10 +43,10 @@ static void families(void **state) {
             assert_done(zest_model_logits(runner, NULL, &golden.batch, rows, golden.rows, logits, error));
             double worst = test_largest(logits, golden_data(&golden, "logits"), count);
             within(test_models[i], "logits", names[c], worst, logit_tolerance[c]);
-            size_t width = model->is.embedding_width;
+            size_t width = model->config.embedding_size;
             char key[32];
-            snprintf(key, sizeof key, "hidden_%zu", model->is.layers);
-            assert_done(zest_model_hidden(runner, NULL, &golden.batch, model->is.layers, logits, error));
+            snprintf(key, sizeof key, "hidden_%zu", model->config.layers);
+            assert_done(zest_model_hidden(runner, NULL, &golden.batch, model->config.layers, logits, error));
             worst = test_largest(logits, golden_data(&golden, key), golden.rows * width);
             within(test_models[i], "hidden", names[c], worst, logit_tolerance[c]);
             zest_model_runner_free(runner);
@@ -71,7 +71,7 @@ static void make_lanes(const zest_model *model, zest_model_lane lanes[LANES]) {
 /* The same objective on the CPU in fp32 and on the GPU; live pairs change nothing but the memory. */
 static void compare(const char *name, const zest_model *model, const zest_model_objective *objective,
                     double scale) {
-    size_t examples = objective->kind == ZEST_MODEL_OPTIONS ? objective->examples : objective->items;
+    size_t examples = objective->kind == ZEST_LOSS_CHOICES ? objective->examples : objective->items;
     double expected[LANES * ITEMS], got[LANES * ITEMS], again[LANES * ITEMS], means[2][LANES];
     zest_model_lane lanes[LANES];
     make_lanes(model, lanes);
@@ -124,7 +124,7 @@ static void frozen(void **state) {
         test_golden golden = test_golden_open(cases[i][0]);
         test_objectives objectives;
         test_objectives_make(&golden, &objectives);
-        assert_done(zest_freeze(model, cases[i][1], cases[i][2], error));
+        assert_done(zest_trainable_select(model, cases[i][1], cases[i][2], error));
         compare(i ? "frozen" : "frozen, roberta", model, &objectives.words, 1);
         zest_model_free(model);
         zest_safetensors_close(golden.file);
@@ -157,7 +157,7 @@ static void little_memory(void **state) {
         zest_status status = zest_model_losses(runner, lanes, 2 * PAIRS, &objective, got, NULL, NULL, &error);
         zest_device *device = zest_model_runner_device(runner);
         size_t peak;
-        (void)device->operations->device->held(device, &peak);
+        (void)device->operations->device->bytes_allocated(device, &peak);
         if (getenv("ZEST_VERBOSE"))
             printf("limit %s MiB: %.1f held, %s\n", limits[i], (double)peak / 1048576,
                    status ? error.message : "done");
@@ -192,7 +192,7 @@ static void sharing(void **state) {
 
 static size_t widest(const zest_model *model, zest_compute compute) {
     zest_model_runner *runner = open_device(model, compute, 0);
-    size_t out = zest_model_runner_device(runner)->widest;
+    size_t out = zest_model_runner_device(runner)->max_head_dim;
     zest_model_runner_free(runner);
     return out;
 }
@@ -207,7 +207,7 @@ static void larger(void **state) {
         compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
         /* Rows behind each other: the last layer's only queries; of the second sequence none. */
         objective.rows = (const uint32_t[]){98, 99, 100, 397, 398, 399};
-        assert_int_equal(zest_model_absorbs(&model->is, widest(model, ZEST_COMPUTE_F32), 400, 6), !i);
+        assert_int_equal(zest_model_absorbs(&model->config, widest(model, ZEST_COMPUTE_F32), 400, 6), !i);
         compare(i ? "llama, in a row" : "opt, in a row", model, &objective, 3);
         zest_model_free(model);
     }
@@ -217,9 +217,9 @@ static void larger(void **state) {
 /* When the last layer does without keys and values; needs no GPU. */
 static void absorbing_pays(void **state) {
     (void)state;
-    const zest_model_description base = {
-        .width = 768, .heads = 12, .kv_heads = 12, .head_size = 64, .position_rows = 514};
-    zest_model_description other = base;
+    const zest_model_config base = {
+        .hidden_size = 768, .heads = 12, .kv_heads = 12, .head_dim = 64, .position_rows = 514};
+    zest_model_config other = base;
     assert_true(zest_model_absorbs(&base, 2048, 16384, 128));
     assert_true(zest_model_absorbs(&base, 768, 6144, 128));
     assert_false(zest_model_absorbs(&base, 768, 6143, 128)); /* too many rows for what it spares */
@@ -228,7 +228,7 @@ static void absorbing_pays(void **state) {
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
     other = base, other.fused_qkv = 1;
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
-    other = base, other.width = 770;
+    other = base, other.hidden_size = 770;
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
 }
 
@@ -236,7 +236,7 @@ static void absorbing_pays(void **state) {
  * bench/RESULTS.md, where the times of each choice are. */
 static void few_live_pairs_keep_a_gpu_busy(void **state) {
     (void)state;
-    const zest_model_description base = {.width = 768}, opt = {.width = 2048};
+    const zest_model_config base = {.hidden_size = 768}, opt = {.hidden_size = 2048};
     const size_t h200 = 132;
     assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_BF16, h200, 128 * 128, 5), 2);
     assert_int_equal(zest_model_choose_live(&base, ZEST_COMPUTE_F32, h200, 128 * 128, 5), 1);
@@ -271,7 +271,7 @@ static void budget_is_what_a_step_takes(void **state) {
         assert_true(budget.bytes <= budget.all_bytes);
         assert_done(zest_model_losses(runner, lanes, 10, &objective, losses, NULL, NULL, error));
         zest_device *device = zest_model_runner_device(runner);
-        device->operations->device->held(device, &peak);
+        device->operations->device->bytes_allocated(device, &peak);
         within("roberta, larger", "memory", "bf16", fabs((double)budget.bytes / (double)peak - 1), 0.15);
         zest_model_runner_free(runner);
         zest_model_free(model);
@@ -279,7 +279,7 @@ static void budget_is_what_a_step_takes(void **state) {
     verdict();
 }
 
-/* Few rows of long sequences: the last layer has neither keys nor values of its own (models/absorb.c). In
+/* Few rows of long sequences: the last layer has neither keys nor values of its own (model/attention.c). In
  * fp32 it does on widths of up to 256, as those of the test above. */
 static void absorbing(void **state) {
     (void)state;
@@ -287,11 +287,11 @@ static void absorbing(void **state) {
     static const uint32_t rows[] = {10, 150, 399}, words[] = {17, 4000, 8999}, answers[] = {2, 0, 1};
     zest_model *model = larger_model(LARGER_ROBERTA, ZEST_MODEL_BF16);
     zest_model_objective objective = larger_three(5, 8000);
-    objective.kind = ZEST_MODEL_WORDS;
+    objective.kind = ZEST_LOSS_LABEL_WORDS;
     objective.item_starts = objective.targets = NULL;
     objective.rows = rows, objective.answers = answers;
     objective.words = words, objective.word_count = 3;
-    assert_true(zest_model_absorbs(&model->is, widest(model, ZEST_COMPUTE_BF16), 400, 3));
+    assert_true(zest_model_absorbs(&model->config, widest(model, ZEST_COMPUTE_BF16), 400, 3));
     compare("roberta, few rows", model, &objective, 1);
     objective.rows = (const uint32_t[]){0, 149, 151}; /* of the second sequence none */
     compare("roberta, two in one", model, &objective, 1);
@@ -344,23 +344,23 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
                        const zest_model_objective *objective, const char *distribution, const char *rounding,
                        double record[STEPS][6], int known) {
     zest_options options;
-    zest_stepper stepper = {0};
+    zest_step stepper = {0};
     step_options(&options, distribution, rounding);
-    assert_done(zest_stepper_init(&stepper, zest_ops_for(ZEST_CPU_PLAIN), &options, ZEST_FORMAT, error));
+    assert_done(zest_step_init(&stepper, zest_vector_ops_for(ZEST_CPU_PLAIN), &options, ZEST_FORMAT, error));
     for (uint64_t s = 0; s < STEPS; s++) {
         zest_model_lane lanes[6];
         zest_tilt_report tilt;
         zest_update update;
         double each[6 * ITEMS];
-        assert_done(zest_stepper_aim(&stepper, s, model->params.dimension, 0, error));
+        assert_done(zest_step_draw_directions(&stepper, s, model->params.dimension, 0, error));
         for (size_t i = 0; i < 6; i++)
             lanes[i] = (zest_model_lane){stepper.directions[i / 2], i % 2 ? -0.01 : 0.01};
         if (!known) assert_done(zest_model_losses(runner, lanes, 6, objective, each, record[s], NULL, error));
-        zest_stepper_tilt(&stepper, record[s], &tilt);
-        assert_true(zest_stepper_update(&stepper, 0.01, &tilt, &update));
-        assert_done(zest_model_move(runner, &update, error));
+        zest_step_tilt(&stepper, record[s], &tilt);
+        assert_true(zest_step_update(&stepper, 0.01, &tilt, &update));
+        assert_done(zest_model_apply_update(runner, &update, error));
     }
-    zest_stepper_free(&stepper);
+    zest_step_free(&stepper);
     zest_options_free(&options);
 }
 
@@ -391,8 +391,8 @@ static void steps_replay(void **state) {
             test_objectives objectives;
             test_objectives_make(&golden, &objectives);
             if (*freezes[i]) {
-                assert_done(zest_freeze(model, "", freezes[i], error));
-                assert_done(zest_freeze(twin, "", freezes[i], error));
+                assert_done(zest_trainable_select(model, "", freezes[i], error));
+                assert_done(zest_trainable_select(twin, "", freezes[i], error));
             }
             zest_model_runner *gpu = open_device(model, ZEST_COMPUTE_F32, 0);
             zest_model_runner *cpu = test_runner(twin, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
@@ -402,7 +402,7 @@ static void steps_replay(void **state) {
             take_steps(back ? cpu : gpu, model, &objectives.words, distributions[i], rounding, record, 0);
             take_steps(back ? gpu : cpu, model, &objectives.words, distributions[i], rounding, record, 1);
             assert_int_equal(zest_params_fingerprint(&model->params), before); /* not yet fetched */
-            assert_done(zest_model_fetch(gpu, error));
+            assert_done(zest_model_download(gpu, error));
             assert_same_tensors(&model->params, &twin->params);
             assert_true(zest_params_fingerprint(&model->params) != before);
             zest_model_runner_free(gpu);
@@ -424,7 +424,7 @@ static void sending(void **state) {
     float *x = model->tensors[0].data, got[96], expected[96];
     uint32_t row = 1;
     for (size_t i = 0; i < model->tensors[0].count; i++) x[i] *= 1.5f;
-    assert_done(zest_model_send(gpu, error));
+    assert_done(zest_model_upload(gpu, error));
     assert_done(zest_model_logits(gpu, NULL, &golden.batch, &row, 1, got, error));
     assert_done(zest_model_logits(cpu, NULL, &golden.batch, &row, 1, expected, error));
     assert_true(test_largest(got, expected, 96) <= 1e-4);

@@ -1,7 +1,7 @@
 /* Lanes of a model: the same bits as a model that was perturbed by hand; and the promise that an example's
  * loss depends on the example and the lane alone. */
-#include "backend/ops.h"
-#include "core/direction.h"
+#include "kernels/vector_ops.h"
+#include "optim/lanes.h"
 #include "tests/model.h"
 
 enum { LANES = 10, ITEMS = 8 };
@@ -17,7 +17,7 @@ static void make_lanes(const zest_model *model, zest_model_lane lanes[LANES]) {
 
 /* x = fma(c, z, x), as the lane sees it. The model must be F32. */
 static void perturb(zest_model *model, const zest_model_lane *lane) {
-    const zest_ops *ops = zest_ops_for(ZEST_CPU_PLAIN);
+    const zest_vector_ops *ops = zest_vector_ops_for(ZEST_CPU_PLAIN);
     float c = (float)(lane->scale * lane->direction.gain);
     if (c == 0) return;
     for (size_t t = 0; t < model->params.count; t++) {
@@ -79,7 +79,7 @@ static void test_tied_once(void **state) {
     static const char *const tied[] = {"roberta", "bert", "opt", "opt-350m", "gpt2", "llama3", "qwen2"};
     for (size_t i = 0; i < sizeof tied / sizeof *tied; i++) {
         zest_model *model = test_model(tied[i], ZEST_MODEL_AS_STORED);
-        assert_true(model->is.tied && model->head.weight.data == model->tokens.data);
+        assert_true(model->config.tied_head && model->head.weight.data == model->tokens.data);
         assert_true(model->head.weight.first == model->tokens.first);
         for (size_t t = 0; t < model->params.count; t++)
             assert_null(strstr(model->tensors[t].name, "decoder.weight") ? model : NULL);
@@ -102,7 +102,8 @@ static void test_numbering(void **state) {
             next += tensor->count;
         }
         assert_int_equal(model->params.dimension, next);
-        assert_int_equal(model->params.tensors[0].count, model->is.vocabulary * model->is.embedding_width);
+        assert_int_equal(model->params.tensors[0].count,
+                         model->config.vocab_size * model->config.embedding_size);
         zest_model_free(model);
     }
 }
@@ -189,7 +190,8 @@ static void test_live_pairs(void **state) {
     }
     assert_memory_equal(all, few, LANES * objectives.tokens.items * sizeof *all);
     assert_memory_equal(means[0], means[1], sizeof means[0]);
-    assert_true(memory[0] - memory[1] == (LANES - 2) * golden.rows * model->is.width * sizeof(float));
+    assert_true(memory[0] - memory[1] ==
+                (LANES - 2) * golden.rows * model->config.hidden_size * sizeof(float));
     zest_model_free(model);
     zest_safetensors_close(golden.file);
 }
@@ -213,8 +215,9 @@ static void test_many_words(void **state) {
     const uint32_t items[] = {0, 1, 2, 3}, words[] = {2048, 0, 5002, 2047};
     zest_model_batch batch = {text, starts, 1, NULL, NULL};
     zest_model_objective tokens = {
-        ZEST_MODEL_TOKENS, &batch, ROWS, items, rows, text + 1, NULL, 0, 0, NULL, NULL};
-    zest_model_objective labels = {ZEST_MODEL_WORDS, &batch, ROWS, NULL, rows, NULL, words, 4, 0, NULL, zero};
+        ZEST_LOSS_TOKENS, &batch, ROWS, items, rows, text + 1, NULL, 0, 0, NULL, NULL};
+    zest_model_objective labels = {
+        ZEST_LOSS_LABEL_WORDS, &batch, ROWS, NULL, rows, NULL, words, 4, 0, NULL, zero};
     float *logits = malloc(ROWS * WORDS * sizeof *logits);
     double losses[2][ROWS], scores[2][ROWS * 4];
     assert_done(zest_model_losses(runner, &lane, 1, &tokens, losses[0], NULL, NULL, error));
@@ -268,7 +271,7 @@ static const uint32_t written[] = {4,  9,  33, 12, 7,  61, 4, 9,  33, 12, 8,  4,
 static const uint32_t written_starts[] = {0, 6, 11, 18, 21, 25}, written_prompts[] = {4, 4, 4, 2, 2};
 static const uint32_t shared[] = {4, 9, 33, 12, 7, 61, 8, 70, 71, 72, 5, 6, 90, 91, 3};
 static const uint32_t shared_starts[] = {0, 4, 6, 7, 10, 12, 13, 15};
-static const uint32_t shared_parents[] = {ZEST_MODEL_NO_PARENT, 0, 0, 0, ZEST_MODEL_NO_PARENT, 4, 4};
+static const uint32_t shared_parents[] = {ZEST_MODEL_NO_PREFIX, 0, 0, 0, ZEST_MODEL_NO_PREFIX, 4, 4};
 static const uint32_t shared_options[] = {1, 2, 3, 5, 6}, shared_prompts[] = {0, 0, 0, 4, 4};
 static const uint32_t example_starts[] = {0, 3, 5}, answers[] = {2, 0};
 
@@ -293,7 +296,7 @@ static void check_sharing(const zest_model *model, zest_cpu cpu) {
     make_lanes(model, lanes);
     double losses[2][LANES * 2], scores[2][LANES * 5], means[2][LANES];
     for (size_t i = 0; i < 2; i++) {
-        zest_model_objective objective = {.kind = ZEST_MODEL_OPTIONS,
+        zest_model_objective objective = {.kind = ZEST_LOSS_CHOICES,
                                           .batch = &batches[i],
                                           .items = 5,
                                           .item_starts = item_starts,
@@ -343,7 +346,7 @@ static void test_refused(void **state) {
     (void)state;
     zest_model *bert = test_model("bert", ZEST_MODEL_AS_STORED),
                *opt = test_model("opt", ZEST_MODEL_AS_STORED);
-    uint32_t tokens[64] = {5, 6, 95, 96}, types[64] = {0, 1, 2}, none = ZEST_MODEL_NO_PARENT;
+    uint32_t tokens[64] = {5, 6, 95, 96}, types[64] = {0, 1, 2}, none = ZEST_MODEL_NO_PREFIX;
     refused(bert, &(zest_model_batch){tokens, (uint32_t[]){0, 4}, 1, NULL, NULL}, "token 96 is outside");
     refused(bert, &(zest_model_batch){tokens, (uint32_t[]){0, 3}, 1, types, NULL}, "token type");
     refused(bert, &(zest_model_batch){tokens, (uint32_t[]){0, 2, 2}, 2, NULL, NULL},
@@ -371,14 +374,14 @@ static void test_refused_objectives(void **state) {
     zest_model_lane lane = test_lane(model, 0, 0);
     const uint32_t rows[] = {0, 3}, zero[] = {0, 0}, two[] = {0, 2}, large[] = {96, 1};
     const zest_model_objective bad[] = {
-        {ZEST_MODEL_WORDS, &batch, 1, NULL, rows, NULL, large, 2, 0, NULL, zero},
-        {ZEST_MODEL_WORDS, &batch, 1, NULL, rows, NULL, zero, 2, 0, NULL, two + 1},
-        {ZEST_MODEL_WORDS, &batch, 1, NULL, rows + 1, NULL, zero, 2, 0, NULL, zero},
-        {ZEST_MODEL_WORDS, &batch, 0, NULL, rows, NULL, zero, 2, 0, NULL, zero},
-        {ZEST_MODEL_TOKENS, &batch, 1, zero, rows, zero, NULL, 0, 0, NULL, NULL},
-        {ZEST_MODEL_TOKENS, &batch, 1, two, zero, large, NULL, 0, 0, NULL, NULL},
-        {ZEST_MODEL_OPTIONS, &batch, 1, two, zero, zero, NULL, 0, 1, two, zero},
-        {ZEST_MODEL_OPTIONS, &batch, 1, two, zero, zero, NULL, 0, 1, (const uint32_t[]){0, 1}, two + 1},
+        {ZEST_LOSS_LABEL_WORDS, &batch, 1, NULL, rows, NULL, large, 2, 0, NULL, zero},
+        {ZEST_LOSS_LABEL_WORDS, &batch, 1, NULL, rows, NULL, zero, 2, 0, NULL, two + 1},
+        {ZEST_LOSS_LABEL_WORDS, &batch, 1, NULL, rows + 1, NULL, zero, 2, 0, NULL, zero},
+        {ZEST_LOSS_LABEL_WORDS, &batch, 0, NULL, rows, NULL, zero, 2, 0, NULL, zero},
+        {ZEST_LOSS_TOKENS, &batch, 1, zero, rows, zero, NULL, 0, 0, NULL, NULL},
+        {ZEST_LOSS_TOKENS, &batch, 1, two, zero, large, NULL, 0, 0, NULL, NULL},
+        {ZEST_LOSS_CHOICES, &batch, 1, two, zero, zero, NULL, 0, 1, two, zero},
+        {ZEST_LOSS_CHOICES, &batch, 1, two, zero, zero, NULL, 0, 1, (const uint32_t[]){0, 1}, two + 1},
     };
     double losses[8];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -29,7 +29,7 @@ static void test_round_trip(void **state) {
         assert_done(zest_model_save(model, inner, error));
         zest_model *again = test_model_load(inner, ZEST_MODEL_AS_STORED);
         assert_same(model, again);
-        assert_string_equal(model->config, again->config);
+        assert_string_equal(model->config_json, again->config_json);
         assert_done(zest_model_save(again, inner, error)); /* over itself */
         zest_model *third = test_model_load(inner, ZEST_MODEL_AS_STORED);
         assert_same(model, third);
@@ -70,8 +70,9 @@ static void test_gguf_to_folder(void **state) {
     assert_done(zest_model_save(model, test_folder(folder), error));
     zest_model *again = test_model_load(folder, ZEST_MODEL_AS_STORED);
     assert_same(model, again);
-    assert_int_equal(again->is.positions, twin->is.positions);
-    assert_true(again->is.epsilon == twin->is.epsilon && again->is.rope.base == twin->is.rope.base);
+    assert_int_equal(again->config.max_positions, twin->config.max_positions);
+    assert_true(again->config.epsilon == twin->config.epsilon &&
+                again->config.rope.base == twin->config.rope.base);
     zest_model_free(model);
     zest_model_free(twin);
     zest_model_free(again);
@@ -131,7 +132,7 @@ static void test_untied(void **state) {
     zest_model_options options = {.untie_head = 1};
     zest_model *model, *tied = test_model("roberta", ZEST_MODEL_AS_STORED);
     assert_done(zest_model_load(test_model_path("roberta", room), &options, &model, error));
-    assert_true(!model->is.tied && model->head.weight.data != model->tokens.data);
+    assert_true(!model->config.tied_head && model->head.weight.data != model->tokens.data);
     assert_int_equal(model->params.dimension, tied->params.dimension + 96 * 32);
     assert_memory_equal(model->head.weight.data, model->tokens.data, 96 * 32 * sizeof(float));
     assert_done(zest_model_save(model, test_folder(folder), error));
@@ -301,7 +302,7 @@ static void test_peak_memory(void **state) {
         zest_model_runner *runner = test_runner(model, best, ZEST_COMPUTE_F32, 2, 0);
         uint32_t text[] = {5, 399999, 77}, starts[] = {0, 3}, items[] = {0, 2}, rows[] = {0, 1};
         zest_model_batch batch = {.tokens = text, .starts = starts, .sequences = 1};
-        zest_model_objective objective = {.kind = ZEST_MODEL_TOKENS,
+        zest_model_objective objective = {.kind = ZEST_LOSS_TOKENS,
                                           .batch = &batch,
                                           .items = 1,
                                           .item_starts = items,

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/direction.h"
+#include "optim/lanes.h"
 #include "rng/noise.h"
 #include "rng/normal.h"
-#include "rng/seed.h"
 #include "tests/support.h"
 
 static const zest_noise *level(int i) { return zest_noise_for((zest_cpu)i); }
@@ -285,10 +284,10 @@ static void gains_do_not_depend_on_threads_or_instructions(void **state) {
         for (int threads = 1; threads <= 7; threads += 2)
             for (int kind = ZEST_SPHERE; kind <= ZEST_BALL; kind++) {
                 zest_direction expected, got;
-                assert_int_equal(zest_direction_make(zest_ops_for(0), 1, &expected, (zest_distribution)kind,
-                                                     5, 200003, NULL),
+                assert_int_equal(zest_direction_make(zest_vector_ops_for(0), 1, &expected,
+                                                     (zest_distribution)kind, 5, 200003, NULL),
                                  0);
-                assert_int_equal(zest_direction_make(zest_ops_for((zest_cpu)l), threads, &got,
+                assert_int_equal(zest_direction_make(zest_vector_ops_for((zest_cpu)l), threads, &got,
                                                      (zest_distribution)kind, 5, 200003, NULL),
                                  0);
                 assert_memory_equal(&expected.gain, &got.gain, sizeof got.gain);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/number.h"
+#include "base/text.h"
 #include "base/option.h"
-#include "run/vector_file.h"
+#include "io/vector_file.h"
 #include "tests/support.h"
 
 /* A locale whose decimal point is a comma, made by localedef in the folder; 0 where it cannot be made. */

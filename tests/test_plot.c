@@ -6,7 +6,7 @@
 
 #include "tests/support.h"
 
-#include "plot/figure.h"
+#include "lab/plot/figure.h"
 
 /* ---- A small judge of XML: every element closes, attributes are quoted, no bare & or < ---- */
 

@@ -1,7 +1,7 @@
 /* Pretraining: how text becomes sequences, what is masked, and runs from nothing. */
 #include <math.h>
 
-#include "data/corpus.h"
+#include "task/corpus.h"
 #include "tests/training.h"
 
 /* ---- Packing ---- */
@@ -10,10 +10,10 @@ static void read_corpus(const char *text, size_t length, double held_out, zest_c
     zest_error problem = {0};
     zest_tokenizer *tokenizer = zest_tokenizer_open("examples/roberta-tiny", &problem);
     assert_non_null(tokenizer);
-    zest_model_description is = {.vocabulary = 4096, .positions = 128};
+    zest_model_config config = {.vocab_size = 4096, .max_positions = 128};
     zest_corpus_options options = {.length = length, .held_out = held_out, .seed = 4};
     test_put(test_place, "text", text);
-    assert_fine(zest_corpus_read(in_place("text"), tokenizer, &is, &options, corpus, error));
+    assert_fine(zest_corpus_read(in_place("text"), tokenizer, &config, &options, corpus, error));
     zest_tokenizer_free(tokenizer);
 }
 
@@ -118,17 +118,17 @@ static void masks_have_the_shares_they_should(void **state) {
     int steps = TEST_SLOW > 1 ? 8 : 80;
     for (int step = 0; step < steps; step++) {
         zest_corpus_masks masks = {.share = 0.15, .seed = 7, .number = (uint64_t)step};
-        assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, SEQUENCES, &masks, &batch, error));
+        assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, SEQUENCES, &masks, &batch, error));
         const zest_model_objective *o = &batch.objective;
         places += SEQUENCES * (LENGTH - 2);
         for (size_t i = 0; i < o->item_starts[SEQUENCES]; i++) {
-            uint32_t row = o->rows[i], was = corpus.train.tokens[row], is = batch.batch.tokens[row];
+            uint32_t row = o->rows[i], was = corpus.train.tokens[row], config = batch.batch.tokens[row];
             assert_int_equal(o->targets[i], was);
-            assert_true(was > 2 && was != MASK && (is > 2));
+            assert_true(was > 2 && was != MASK && (config > 2));
             asked++;
-            masked += is == MASK;
-            kept += is == was;
-            random += is != was && is != MASK;
+            masked += config == MASK;
+            kept += config == was;
+            random += config != was && config != MASK;
             first_half += row % LENGTH < LENGTH / 2;
         }
         /* what is not asked for is as it was */
@@ -153,21 +153,21 @@ static void masks_follow_from_seed_and_step(void **state) {
     zest_corpus_batch a = {0}, b = {0};
     const uint32_t which[2] = {5, 9}, other[2] = {9, 5};
     zest_corpus_masks masks = {.share = 0.15, .seed = 1, .number = 3};
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, 2, &masks, &a, error));
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, 2, &masks, &b, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &b, error));
     assert_memory_equal(a.batch.tokens, b.batch.tokens, 2 * LENGTH * sizeof(uint32_t));
     masks.number++;
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, 2, &masks, &b, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &b, error));
     assert_memory_not_equal(a.batch.tokens, b.batch.tokens, 2 * LENGTH * sizeof(uint32_t));
     /* fixed masks belong to the sequence */
     masks.fixed = 1;
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, 2, &masks, &a, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
     masks.number++;
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, other, 2, &masks, &b, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, other, 2, &masks, &b, error));
     assert_memory_equal(a.batch.tokens, b.batch.tokens + LENGTH, LENGTH * sizeof(uint32_t));
     /* however small the share, something is asked */
     masks = (zest_corpus_masks){.share = 1e-6, .seed = 1};
-    assert_fine(zest_corpus_ask(&corpus, &corpus.train, which, 2, &masks, &a, error));
+    assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
     assert_true(a.objective.item_starts[1] >= 1 && a.objective.item_starts[2] > a.objective.item_starts[1]);
     zest_corpus_batch_free(&a);
     zest_corpus_batch_free(&b);

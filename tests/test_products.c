@@ -1,4 +1,4 @@
-/* Products on a GPU by zest's kernel (backend/cuda/gemm_hopper.cuh) and by cuBLASLt against the plain
+/* Products on a GPU by zest's kernel (kernels/cuda/gemm_sm90.cuh) and by cuBLASLt against the plain
  * reference: tiles that end anywhere, gaps behind rows, all lanes, everything that is done to a sum. On other
  * GPUs, and for sizes that zest's kernel refuses, cuBLASLt answers. */
 #include "tests/device_support.h"
@@ -77,7 +77,7 @@ static float *further(const float *at, size_t elements, size_t cell) {
 }
 
 static void multiply(zest_device *device, const product_case *c, operands *o, float *got) {
-    zest_scratch scratch = {.device = device};
+    zest_workspace scratch = {.device = device};
     zest_linear job = job_of(c, o);
     const size_t out = 2 * c->pairs * o->out_lane;
     job.weight = device_put_weight(device, &o->weight);
@@ -86,16 +86,16 @@ static void multiply(zest_device *device, const product_case *c, operands *o, fl
     job.a[0] = device_put_cells(device, o->a, 2 * c->pairs * o->a_lane);
     job.out[0] = device_put_cells(device, o->fresh, out);
     if (c->residual) job.residual[0] = device_put_cells(device, o->residual, out);
-    job.a[1] = further(job.a[0], o->a_lane, device->cell);
-    job.out[1] = further(job.out[0], o->out_lane, device->cell);
-    if (c->residual) job.residual[1] = further(job.residual[0], o->out_lane, device->cell);
+    job.a[1] = further(job.a[0], o->a_lane, device->element_size);
+    job.out[1] = further(job.out[0], o->out_lane, device->element_size);
+    if (c->residual) job.residual[1] = further(job.residual[0], o->out_lane, device->element_size);
     device_fine(device, device->operations->linear(&job, 1, &scratch));
     device_get_cells(device, job.out[0], out, got);
 }
 
 /* Behind multiply(), which rounds the operands of both sides. */
 static void expect(const product_case *c, const operands *o, zest_compute compute, float *out) {
-    zest_scratch plain = {0};
+    zest_workspace plain = {0};
     memcpy(out, o->fresh, 2 * c->pairs * o->out_lane * sizeof *out);
     for (size_t i = 0; i < c->pairs; i++) {
         zest_linear job = job_of(c, o);
@@ -106,7 +106,7 @@ static void expect(const product_case *c, const operands *o, zest_compute comput
             job.out[l] = out + (2 * i + l) * o->out_lane;
             job.residual[l] = c->residual ? o->residual + (2 * i + l) * o->out_lane : NULL;
         }
-        assert_int_equal(zest_forward_plain.linear(&job, 1, &plain), 0);
+        assert_int_equal(zest_ops_plain.linear(&job, 1, &plain), 0);
     }
     free(plain.data);
 }
@@ -220,7 +220,7 @@ static void discard_with_norm(norm_operands *n) {
 
 /* In place, as the layers of a model ask for it. */
 static void multiply_and_norm(zest_device *device, const product_case *c, norm_operands *n, float *got) {
-    zest_scratch scratch = {.device = device};
+    zest_workspace scratch = {.device = device};
     operands *o = &n->o;
     zest_linear job = job_of(c, o);
     zest_norm norm = n->norm;
@@ -231,9 +231,9 @@ static void multiply_and_norm(zest_device *device, const product_case *c, norm_o
     norm.bias = device_put_weight(device, &n->norm.bias);
     job.perturbation.more = o->pairs + 1, job.perturbation.more_count = c->pairs - 1;
     job.a[0] = device_put_cells(device, o->a, 2 * c->pairs * o->a_lane);
-    job.a[1] = further(job.a[0], o->a_lane, device->cell);
+    job.a[1] = further(job.a[0], o->a_lane, device->element_size);
     job.out[0] = device_put_cells(device, o->residual, out);
-    job.out[1] = further(job.out[0], o->out_lane, device->cell);
+    job.out[1] = further(job.out[0], o->out_lane, device->element_size);
     job.residual[0] = job.out[0], job.residual[1] = job.out[1];
     job.norm = &norm;
     device_fine(device, device->operations->linear(&job, 1, &scratch));
@@ -241,14 +241,14 @@ static void multiply_and_norm(zest_device *device, const product_case *c, norm_o
 }
 
 static void expect_norm(const product_case *c, const norm_operands *n, zest_compute compute, float *out) {
-    zest_scratch plain = {0};
+    zest_workspace plain = {0};
     expect(c, &n->o, compute, out);
     for (size_t i = 0; i < c->pairs; i++) {
         zest_norm job = n->norm;
         job.rows = c->rows;
         job.perturbation = n->o.pairs[i];
         for (size_t l = 0; l < 2; l++) job.x[l] = job.out[l] = out + (2 * i + l) * n->o.out_lane;
-        assert_int_equal(zest_forward_plain.norm(&job, 1, &plain), 0);
+        assert_int_equal(zest_ops_plain.norm(&job, 1, &plain), 0);
     }
     free(plain.data);
 }

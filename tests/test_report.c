@@ -9,8 +9,8 @@
 #include <utime.h>
 
 #include "base/file.h"
-#include "base/number.h"
-#include "run/report.h"
+#include "base/text.h"
+#include "lab/report/report.h"
 #include "tests/place.h"
 
 #define EVIL "<script>alert('x')</script>&\"quotes\"\xef\xbf\xbf"

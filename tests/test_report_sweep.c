@@ -1,6 +1,6 @@
 /* The report of a sweep: its tables and figures are there, whatever its tasks are called. */
-#include "run/folder.h"
-#include "run/report.h"
+#include "train/run_folder.h"
+#include "lab/report/report.h"
 #include "tests/place.h"
 #include "tests/sweep.h"
 
@@ -11,7 +11,7 @@ static double worth(const zest_sweep_run *run) {
     return 0.5 + (t > 0 ? 0.01 * t : 0) + 0.001 * seed;
 }
 
-static void write_log(const zest_folder *names, const zest_sweep_run *run) {
+static void write_log(const zest_run_folder *names, const zest_sweep_run *run) {
     zest_log_writer *w;
     zest_log_option const options[] = {{"method", run->value[ZEST_OPTION_METHOD]},
                                        {"t", run->value[ZEST_OPTION_T] ? run->value[ZEST_OPTION_T] : "1"},
@@ -33,17 +33,17 @@ static void write_log(const zest_folder *names, const zest_sweep_run *run) {
 
 static void write_run(const zest_sweep_run *run) {
     char path[512], result[300];
-    zest_folder names;
+    zest_run_folder names;
     zest_options options;
     snprintf(path, sizeof path, "%s/%s", in_place("runs"), run->name);
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
-    assert_int_equal(zest_folder_of(path, &names, NULL), ZEST_OK);
+    assert_int_equal(zest_run_folder_of(path, &names, NULL), ZEST_OK);
     zest_options_init(&options);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (run->value[id])
             assert_int_equal(zest_options_set_id(&options, (zest_option_id)id, run->value[id], NULL),
                              ZEST_OK);
-    assert_int_equal(zest_folder_write_options(&names, ZEST_FOR_TRAIN, &options, NULL), ZEST_OK);
+    assert_int_equal(zest_run_folder_write_options(&names, ZEST_FOR_TRAIN, &options, NULL), ZEST_OK);
     snprintf(result, sizeof result,
              "{\"metric\": \"accuracy\", \"best_step\": 200, \"seconds\": 9, \"dev\": {\"value\": %.3f, "
              "\"accuracy\": "
@@ -52,7 +52,7 @@ static void write_run(const zest_sweep_run *run) {
     assert_int_equal(zest_file_write(names.result, result, strlen(result), NULL), ZEST_OK);
     write_log(&names, run);
     zest_options_free(&options);
-    zest_folder_free(&names);
+    zest_run_folder_free(&names);
 }
 
 static void write_sharpness(const char *name) {

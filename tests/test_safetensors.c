@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "params/safetensors.h"
+#include "io/safetensors.h"
 #include "tests/place.h"
 
 /* ---- Making files ---- */

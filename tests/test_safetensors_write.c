@@ -11,8 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
-#include "params/safetensors.h"
-#include "params/safetensors_write.h"
+#include "io/safetensors.h"
 #include "tests/place.h"
 
 static int exists(const char *name) { return access(in_place(name), F_OK) == 0; }

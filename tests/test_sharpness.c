@@ -1,25 +1,24 @@
 /* Losses nearby, curvature and slices of functions for which they are known. Statistical tests allow five
  * standard errors (a false alarm in about two million), with seeds that are fixed anyway; coverages allow as
  * much. */
-#include "analysis/ladder.h"
-#include "analysis/neighbourhood.h"
-#include "analysis/slice.h"
+#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/perturbed_loss.h"
 #include "tests/bowl.h"
 
 /* ---- Nearby ---- */
 
-static zest_neighbourhood_job nearby_job(bowl *b, zest_distribution distribution, const double *radii,
-                                         size_t count, size_t samples) {
-    return (zest_neighbourhood_job){.losses = bowl_losses,
-                                    .user = b,
-                                    .dimension = b->d,
-                                    .distribution = distribution,
-                                    .radii = radii,
-                                    .radius_count = count,
-                                    .samples = samples,
-                                    .seed = 17,
-                                    .group = 16,
-                                    .ops = zest_ops_for(ZEST_CPU_PLAIN)};
+static zest_perturbed_loss_args nearby_job(bowl *b, zest_distribution distribution, const double *radii,
+                                           size_t count, size_t samples) {
+    return (zest_perturbed_loss_args){.losses = bowl_losses,
+                                      .user = b,
+                                      .dimension = b->d,
+                                      .distribution = distribution,
+                                      .radii = radii,
+                                      .radius_count = count,
+                                      .samples = samples,
+                                      .seed = 17,
+                                      .group = 16,
+                                      .ops = zest_vector_ops_for(ZEST_CPU_PLAIN)};
 }
 
 /* E v_i^2 and E v_i^2 v_j^2; in closed form for rotation-invariant distributions. */
@@ -42,16 +41,16 @@ static void test_nearby_closed_form(void **state) {
     for (size_t i = 0; i < D; i++)
         trace += values[i], square += values[i] * values[i], slope += b.g[i] * b.g[i];
     for (size_t i = 0; i < 3; i++) {
-        zest_neighbourhood_job job = nearby_job(&b, distributions[i], radii, 2, SAMPLES);
-        assert_fine(zest_neighbourhood_measure(&job, losses, error));
+        zest_perturbed_loss_args job = nearby_job(&b, distributions[i], radii, 2, SAMPLES);
+        assert_fine(zest_perturbed_loss_measure(&job, losses, error));
         double second, fourth;
         moments(distributions[i], D, &second, &fourth);
         for (size_t r = 0; r < 2; r++) {
-            zest_neighbourhood p;
+            zest_perturbed_loss p;
             double rho = radii[r] / sqrt(D), mean = b.loss + rho * rho / 2 * trace * second,
                    quadratic = fourth * (trace * trace + 2 * square) - second * second * trace * trace,
                    sd = sqrt(rho * rho * slope * second + pow(rho, 4) / 4 * quadratic), highest = -HUGE_VAL;
-            zest_neighbourhood_sum(&job, r, losses, 0, scratch, &p);
+            zest_perturbed_loss_summarize(&job, r, losses, 0, scratch, &p);
             assert_close(p.mean.value, mean, 5 * sd / sqrt(SAMPLES));
             assert_close((p.mean.high - p.mean.low) / 2, 1.96 * sd / sqrt(SAMPLES), 0.1 * sd / sqrt(SAMPLES));
             assert_close(log(p.spread.value / sd), 0, 5 / 1.96 * log(p.spread.high / p.spread.value));
@@ -82,11 +81,11 @@ static void test_nearby_tilted(void **state) {
         for (int strong = 0; strong < 2; strong++) {
             double t = strong ? 0.5 : 0.05;
             zest_sharpness sharpness;
-            zest_neighbourhood p;
-            zest_neighbourhood_job job =
+            zest_perturbed_loss p;
+            zest_perturbed_loss_args job =
                 nearby_job(&b, ball ? ZEST_BALL : ZEST_GAUSSIAN, &radius, 1, SAMPLES);
-            assert_fine(zest_neighbourhood_measure(&job, losses, error));
-            zest_neighbourhood_sum(&job, 0, losses, t, scratch, &p);
+            assert_fine(zest_perturbed_loss_measure(&job, losses, error));
+            zest_perturbed_loss_summarize(&job, 0, losses, t, scratch, &p);
             if (ball) {
                 assert_ok(ctx, zest_theory_ball(ctx, &landscape, t, &sharpness, NULL));
                 exact = sharpness.value;
@@ -116,11 +115,11 @@ static void test_nearby_coverage(void **state) {
     double rho = radius / sqrt(D), mean = b.loss + rho * rho / 2 * trace,
            sd = sqrt(rho * rho * slope + pow(rho, 4) / 2 * square);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        zest_neighbourhood p;
-        zest_neighbourhood_job job = nearby_job(&b, ZEST_GAUSSIAN, &radius, 1, SAMPLES);
+        zest_perturbed_loss p;
+        zest_perturbed_loss_args job = nearby_job(&b, ZEST_GAUSSIAN, &radius, 1, SAMPLES);
         job.seed = seed;
-        assert_fine(zest_neighbourhood_measure(&job, losses, error));
-        zest_neighbourhood_sum(&job, 0, losses, 1, scratch, &p);
+        assert_fine(zest_perturbed_loss_measure(&job, losses, error));
+        zest_perturbed_loss_summarize(&job, 0, losses, 1, scratch, &p);
         mean_covered += p.mean.low <= mean && mean <= p.mean.high;
         sd_covered += p.spread.low <= sd && sd <= p.spread.high;
     }
@@ -138,23 +137,23 @@ static void test_nearby_groups_and_pairs(void **state) {
     make_bowl(&b, D, values);
     for (int antithetic = 0; antithetic < 2; antithetic++)
         for (size_t g = 0; g < 5; g++) {
-            zest_neighbourhood_job job =
+            zest_perturbed_loss_args job =
                 nearby_job(&b, ZEST_BALL, radii, 3, SAMPLES - 1 + (size_t)antithetic);
             job.group = groups[g];
             job.antithetic = antithetic;
             job.threads = (int)(g % 3);
             memset(other, 0, sizeof other);
-            assert_fine(zest_neighbourhood_measure(&job, other, error));
+            assert_fine(zest_perturbed_loss_measure(&job, other, error));
             if (!g) memcpy(first, other, sizeof first);
             assert_memory_equal(first, other, sizeof first);
         }
     /* a pair knows the mean of a plane without error */
     for (size_t i = 0; i < D; i++) b.values[i] = 0;
-    zest_neighbourhood_job job = nearby_job(&b, ZEST_SPHERE, radii, 3, SAMPLES);
-    zest_neighbourhood p;
+    zest_perturbed_loss_args job = nearby_job(&b, ZEST_SPHERE, radii, 3, SAMPLES);
+    zest_perturbed_loss p;
     job.antithetic = 1;
-    assert_fine(zest_neighbourhood_measure(&job, first, error));
-    zest_neighbourhood_sum(&job, 2, first, 1, scratch, &p);
+    assert_fine(zest_perturbed_loss_measure(&job, first, error));
+    zest_perturbed_loss_summarize(&job, 2, first, 1, scratch, &p);
     assert_close(p.mean.value, b.loss, 1e-14);
     assert_close(p.mean.high, b.loss, 1e-14);
     assert_true(p.spread.value > 0.1 && isnan(p.spread.low));
@@ -169,17 +168,17 @@ static void test_nearby_differences(void **state) {
     make_bowl(&a, D, values);
     make_bowl(&b, D, values);
     b.loss += 0.125;
-    zest_neighbourhood_job job = nearby_job(&a, ZEST_SPHERE, &radius, 1, SAMPLES);
-    assert_fine(zest_neighbourhood_measure(&job, losses[0], error));
+    zest_perturbed_loss_args job = nearby_job(&a, ZEST_SPHERE, &radius, 1, SAMPLES);
+    assert_fine(zest_perturbed_loss_measure(&job, losses[0], error));
     job.user = &b;
-    assert_fine(zest_neighbourhood_measure(&job, losses[1], error));
-    zest_estimate apart = zest_neighbourhood_difference(losses[1], losses[0], SAMPLES, 0, scratch);
+    assert_fine(zest_perturbed_loss_measure(&job, losses[1], error));
+    zest_estimate apart = zest_perturbed_loss_difference(losses[1], losses[0], SAMPLES, 0, scratch);
     assert_close(apart.value, 0.125, 1e-14);
     assert_true(apart.high - apart.low < 1e-13); /* the same perturbations: no noise is left */
     losses[1][3] = NAN;
     losses[1][9] = HUGE_VAL;
-    zest_neighbourhood p;
-    zest_neighbourhood_sum(&job, 0, losses[1], 1, scratch, &p);
+    zest_perturbed_loss p;
+    zest_perturbed_loss_summarize(&job, 0, losses[1], 1, scratch, &p);
     assert_int_equal(p.bad, 2);
     assert_true(isfinite(p.mean.value) && isfinite(p.highest));
 }
@@ -194,7 +193,7 @@ static void test_curvature(void **state) {
     for (size_t i = 0; i < 50; i++) exact += values[i];
     make_bowl(&b, 50, values);
     b.quartic = 10;
-    zest_neighbourhood_job job = nearby_job(&b, ZEST_GAUSSIAN, &radius, 1, 2);
+    zest_perturbed_loss_args job = nearby_job(&b, ZEST_GAUSSIAN, &radius, 1, 2);
     zest_curvature c;
     assert_fine(zest_curvature_measure(&job, 400, 0, &c, error));
     assert_close(c.trace.value, exact, 5 / 1.96 * (c.trace.high - c.trace.value));

@@ -2,22 +2,22 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/sharpness.h"
+#include "lab/sharpness/sharpness.h"
 #include "tests/support.h"
 
 /* A model about which everything was found. */
 static zest_sharpness_found make_found(double level) {
     static double radii[2] = {1, 2}, values[3] = {100, 10, 5}, residuals[6] = {1, 1, 1, 99, 9, 4};
-    static zest_neighbourhood points[2];
+    static zest_perturbed_loss points[2];
     for (int r = 0; r < 2; r++)
-        points[r] = (zest_neighbourhood){.radius = radii[r],
-                                         .rho = 0.1,
-                                         .mean = {level + r, level + r - 0.1, level + r + 0.1},
-                                         .spread = {0.2, 0.1, 0.3},
-                                         .tilted = {level, NAN, NAN},
-                                         .effective = 7,
-                                         .lowest = 0,
-                                         .highest = 9};
+        points[r] = (zest_perturbed_loss){.radius = radii[r],
+                                          .rho = 0.1,
+                                          .mean = {level + r, level + r - 0.1, level + r + 0.1},
+                                          .spread = {0.2, 0.1, 0.3},
+                                          .tilted = {level, NAN, NAN},
+                                          .effective = 7,
+                                          .lowest = 0,
+                                          .highest = 9};
     zest_sharpness_found f = {.name = "a run",
                               .path = "p",
                               .task = "RTE",

@@ -1,7 +1,7 @@
 /* Splits: against NumPy's own draws (tests/data/tasks/splits.txt), and label noise. */
 #include <math.h>
 
-#include "data/split.h"
+#include "task/split.h"
 #include "tests/task.h"
 
 /* ---- Help ---- */

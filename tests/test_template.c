@@ -1,7 +1,7 @@
 /* Templates: what they say of a row, and what is refused. */
 #include <math.h>
 
-#include "data/template_internal.h"
+#include "task/template.h"
 #include "tests/task.h"
 
 static zest_error error;

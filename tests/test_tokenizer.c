@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "rng/seed.h"
+#include "rng/noise.h"
 #include "support.h"
-#include "text/tokenizer.h"
-#include "text/unicode.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode.h"
 
 #define DATA "tests/data/tokenizers"
 

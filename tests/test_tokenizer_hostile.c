@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "rng/seed.h"
+#include "rng/noise.h"
 #include "support.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define DATA "tests/data/tokenizers"
 

@@ -6,8 +6,8 @@
 
 #include "base/buffer.h"
 #include "support.h"
-#include "text/hash.h"
-#include "text/tokenizer.h"
+#include "tokenizer/vocab.h"
+#include "tokenizer/tokenizer.h"
 
 static zest_error error;
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rng/seed.h"
+#include "rng/noise.h"
 #include "support.h"
-#include "text/pipeline.h"
-#include "text/unicode.h"
+#include "tokenizer/pipeline.h"
+#include "tokenizer/unicode.h"
 
 static zest_error error;
 

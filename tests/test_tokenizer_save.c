@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "tests/support.h"
-#include "text/save.h"
+#include "tokenizer/save.h"
 
 static const char *const texts[] = {
     "",

@@ -7,7 +7,7 @@
 
 #include "tests/support.h"
 
-#include "analysis/toy.h"
+#include "lab/toys/toy.h"
 
 /* Numbers in [-1, 1) that look random. */
 static double draw(uint64_t *state) {

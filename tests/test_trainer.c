@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "run/checkpoint.h"
-#include "run/log.h"
-#include "run/rebuild.h"
-#include "run/trainer.h"
+#include "train/checkpoint.h"
+#include "train/log.h"
+#include "train/rebuild.h"
+#include "train/trainer.h"
 #include "tests/training.h"
 
 #define REAL "model=examples/roberta-tiny task=examples/reviews/reviews.task "
@@ -271,19 +271,19 @@ static void patience_ends_a_run(void **state) {
 /* ---- Replay ---- */
 
 static uint64_t print_at(const char *run, const char *step, const char *out) {
-    zest_folder folder;
+    zest_run_folder folder;
     zest_options options;
     zest_loaded loaded;
     uint64_t at, print;
     zest_ctx *ctx = zest_ctx_new();
-    assert_fine(zest_folder_of(run, &folder, error));
-    assert_fine(zest_folder_read_options(&folder, ZEST_FOR_TRAIN, &options, error));
+    assert_fine(zest_run_folder_of(run, &folder, error));
+    assert_fine(zest_run_folder_read_options(&folder, ZEST_FOR_TRAIN, &options, error));
     assert_fine(zest_rebuild_run(ctx, &folder, &options, step, &at, &loaded, error));
     print = zest_params_fingerprint(&loaded.model->params);
     if (out) assert_fine(zest_model_save(loaded.model, out, error));
     zest_load_free(&loaded);
     zest_options_free(&options);
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
     zest_ctx_free(ctx);
     return print;
 }

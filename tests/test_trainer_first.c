@@ -1,5 +1,5 @@
 /* Runs by gradients: what is kept, what a kill costs, what resuming gives. */
-#include "run/snapshot.h"
+#include "train/checkpoint.h"
 #include "tests/training.h"
 
 #define BASE                                                                                           \
@@ -174,17 +174,17 @@ static void epochs_are_the_default(void **state) {
 
 static zest_status weights_at(const char *run, const char *step, uint64_t *at, uint64_t *print,
                               zest_error *why) {
-    zest_folder folder;
+    zest_run_folder folder;
     zest_options options;
     zest_loaded loaded = {0};
     zest_ctx *ctx = zest_ctx_new();
-    assert_fine(zest_folder_of(run, &folder, error));
-    assert_fine(zest_folder_read_options(&folder, ZEST_FOR_TRAINING, &options, error));
+    assert_fine(zest_run_folder_of(run, &folder, error));
+    assert_fine(zest_run_folder_read_options(&folder, ZEST_FOR_TRAINING, &options, error));
     zest_status status = zest_rebuild_run(ctx, &folder, &options, step, at, &loaded, why);
     if (!status) *print = zest_params_fingerprint(&loaded.model->params);
     zest_load_free(&loaded);
     zest_options_free(&options);
-    zest_folder_free(&folder);
+    zest_run_folder_free(&folder);
     zest_ctx_free(ctx);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/schedule.h"
+#include "optim/step.h"
 #include "tests/tuner.h"
 
 enum { N = 5000 };
@@ -186,15 +186,15 @@ static void schedules_follow_their_formulae(void **state) {
     } cases[] = {{"constant", 0.5, 0.5, 0.5}, {"linear", 0.5, 0.275, 0.05}, {"cosine", 0.5, 0.275, 0.05}};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(zest_options_set(&options, ZEST_FOR_TUNER, "schedule", cases[i].kind, NULL), 0);
-        assert_close(zest_schedule_lr(&options, 0), 0.05, 1e-15); /* the warm-up is the same for all */
-        assert_close(zest_schedule_lr(&options, 4), 0.25, 1e-15);
-        assert_close(zest_schedule_lr(&options, 9), 0.5, 1e-15);
-        assert_close(zest_schedule_lr(&options, 10), cases[i].first, 1e-15);
-        assert_close(zest_schedule_lr(&options, 60), cases[i].middle, 1e-15);
-        assert_close(zest_schedule_lr(&options, 110), cases[i].end, 1e-15);
-        assert_close(zest_schedule_lr(&options, 1000), cases[i].end, 1e-15);
+        assert_close(zest_step_lr(&options, 0), 0.05, 1e-15); /* the warm-up is the same for all */
+        assert_close(zest_step_lr(&options, 4), 0.25, 1e-15);
+        assert_close(zest_step_lr(&options, 9), 0.5, 1e-15);
+        assert_close(zest_step_lr(&options, 10), cases[i].first, 1e-15);
+        assert_close(zest_step_lr(&options, 60), cases[i].middle, 1e-15);
+        assert_close(zest_step_lr(&options, 110), cases[i].end, 1e-15);
+        assert_close(zest_step_lr(&options, 1000), cases[i].end, 1e-15);
     }
-    assert_close(zest_schedule_lr(&options, 35), 0.5 * (0.1 + 0.9 * 0.5 * (1 + cos(M_PI / 4))), 1e-15);
+    assert_close(zest_step_lr(&options, 35), 0.5 * (0.1 + 0.9 * 0.5 * (1 + cos(M_PI / 4))), 1e-15);
     zest_options_free(&options);
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/update.h"
+#include "optim/step.h"
 #include "tests/device_support.h"
 #include "tests/support.h"
 
@@ -19,7 +19,7 @@ static float widen(int brain, uint16_t half) {
 
 static uint16_t rounded(int brain, float x, uint16_t random) {
     uint16_t out;
-    (brain ? zest_ops_plain.store_bf16 : zest_ops_plain.store_f16)(&out, &x, &random, 1);
+    (brain ? zest_vector_ops_plain.store_bf16 : zest_vector_ops_plain.store_f16)(&out, &x, &random, 1);
     return out;
 }
 
@@ -79,7 +79,7 @@ static void sweep_rounding(zest_cpu cpu, int threads, zest_dtype dtype, void *da
         zest_direction direction = {7, n, 1, ZEST_RADEMACHER};
         double g = -1;
         zest_update update = {&direction, &g, 1, c, 0, zest_seed(5, (uint64_t)s, 9), nearest};
-        zest_update_apply(zest_ops_for(cpu), threads, &params, &update);
+        zest_update_apply(zest_vector_ops_for(cpu), threads, &params, &update);
     }
 }
 
@@ -190,10 +190,10 @@ static void the_gpu_moves_to_the_same_bits(void **state) {
             const double g[3] = {0.3, -0.01, 1e-3};
             int nearest = first == 4;
             zest_update update = {directions, g, 3, 0.01, first ? 0.5 : 0, 99, nearest};
-            zest_device_term terms[3];
+            zest_update_term terms[3];
             for (int i = 0; i < 3; i++)
-                terms[i] = (zest_device_term){directions[i].seed, (float)(-0.01 * g[i]), i == 1};
-            zest_update_apply(zest_ops_for(ZEST_CPU_PLAIN), 1, &params, &update);
+                terms[i] = (zest_update_term){directions[i].seed, (float)(-0.01 * g[i]), i == 1};
+            zest_update_apply(zest_vector_ops_for(ZEST_CPU_PLAIN), 1, &params, &update);
             device_fine(device, table->update(device, &params_there, terms, 3,
                                               first ? (float)(1 - 0.01 * 0.5) : 1.0f, 99, nearest));
             device_fine(device, table->download(device, back, there, ODD * size));

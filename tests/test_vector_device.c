@@ -1,6 +1,6 @@
 /* Long vectors in a GPU's memory against the same in the host's: element by element the same bits, sums
  * within rounding. And Lanczos's process on both. Skipped without a GPU. */
-#include "analysis/lanczos.h"
+#include "lab/sharpness/lanczos.h"
 #include "tests/device_support.h"
 #include "tests/model.h"
 
@@ -14,8 +14,8 @@ typedef struct {
 } pair;
 
 static void make_pair(pair *p, zest_device *device, size_t count) {
-    p->host = (zest_vector_space){count, &zest_ops_plain, 2, NULL};
-    p->gpu = (zest_vector_space){count, &zest_ops_plain, 2, device};
+    p->host = (zest_vector_space){count, &zest_vector_ops_plain, 2, NULL};
+    p->gpu = (zest_vector_space){count, &zest_vector_ops_plain, 2, device};
     p->on_host = zest_vector_operations(&p->host);
     p->on_gpu = zest_vector_operations(&p->gpu);
     p->v = zest_vector_floats(&p->host, 1), p->u = zest_vector_floats(&p->host, 1);
@@ -129,7 +129,8 @@ static void turning(void **state) {
     (void)state;
     enum { N = 400, K = 7, D = 1000 };
     zest_device *device = device_open(ZEST_COMPUTE_F32);
-    zest_vector_space host = {D, &zest_ops_plain, 2, NULL}, gpu = {D, &zest_ops_plain, 2, device};
+    zest_vector_space host = {D, &zest_vector_ops_plain, 2, NULL},
+                      gpu = {D, &zest_vector_ops_plain, 2, device};
     static float basis[N * D], got[K * D], turns[N * K];
     static double turn[N * K];
     for (int large = 0; large < 2; large++) {
@@ -138,7 +139,7 @@ static void turning(void **state) {
         zest_noise_plain.normal(turns, 2, 0, N * K);
         for (size_t i = 0; i < N * K; i++) turn[i] = (double)turns[i];
         float *there = device_put(device, basis, sizeof basis);
-        zest_vector_turn on_host = {basis, turn, n, K}, on_gpu = {there, turn, n, K};
+        zest_vector_rotation on_host = {basis, turn, n, K}, on_gpu = {there, turn, n, K};
         assert_int_equal(zest_vector_host.turn(&host, &on_host), 0);
         device_fine(device, zest_vector_operations(&gpu)->turn(&gpu, &on_gpu));
         device_fine(device, device->operations->device->download(device, got, there, sizeof got));
@@ -179,7 +180,7 @@ static void lanczos(void **state) {
     static matrix m;
     zest_lanczos_result r[2];
     for (size_t i = 0; i < DIMENSION; i++) m.values[i] = i < 8 ? (float)(20 - 2 * i) : (float)(i % 50) / 50;
-    size_t held = device->operations->device->held(device, NULL);
+    size_t held = device->operations->device->bytes_allocated(device, NULL);
     for (int side = 0; side < 2; side++) {
         m.device = side ? device : NULL;
         zest_lanczos_job job = {.multiply = multiply,
@@ -190,7 +191,7 @@ static void lanczos(void **state) {
                                 .vectors = 14,
                                 .tolerance = 1e-4,
                                 .seed = 6,
-                                .ops = &zest_ops_plain,
+                                .ops = &zest_vector_ops_plain,
                                 .threads = 2,
                                 .device = m.device};
         assert_done(zest_lanczos_run(&job, &r[side], error));
@@ -204,7 +205,8 @@ static void lanczos(void **state) {
         }
     zest_lanczos_free(&r[0]);
     zest_lanczos_free(&r[1]);
-    assert_true(device->operations->device->held(device, NULL) <= held + (1 << 20)); /* its own tables */
+    assert_true(device->operations->device->bytes_allocated(device, NULL) <=
+                held + (1 << 20)); /* its own tables */
     zest_device_close(device);
     device_verdict();
 }

@@ -5,7 +5,7 @@
 
 #include "base/buffer.h"
 #include "support.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static zest_error error;
 

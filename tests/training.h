@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "run/log.h"
-#include "run/rebuild.h"
-#include "run/trainer.h"
+#include "train/log.h"
+#include "train/rebuild.h"
+#include "train/trainer.h"
 #include "tests/place.h"
 
 #define TRAINING_CONFIG                                                                                      \
@@ -83,7 +83,7 @@ typedef struct {
     const char *from, *to;
 } training_watch;
 
-static inline void training_tell(const zest_trainer_news *news, void *user) {
+static inline void training_tell(const zest_trainer_progress *news, void *user) {
     training_watch *w = user;
     if (news->evaluated) return;
     if (w->copy_at && news->step == w->copy_at) training_copy(w->from, w->to);
@@ -96,7 +96,7 @@ static inline zest_status training_run(const char *options, const char *out, tra
     training_watch none = {0};
     if (!w) w = &none;
     zest_options_init(&o);
-    zest_trainer_hooks hooks = {.tell = training_tell, .user = w, .stop = &w->stop};
+    zest_trainer_hooks hooks = {.on_progress = training_tell, .user = w, .stop = &w->stop};
     zest_ctx *ctx = zest_ctx_new();
     zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAINING, options, "test", error);
     if (!status && out) status = zest_options_set_id(&o, ZEST_OPTION_OUT, out, error);

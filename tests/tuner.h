@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/tuner.h"
+#include "optim/tuner.h"
 #include "tests/support.h"
 
 /* Options as "name=value name=value". */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_*_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
+"""Writes src/tokenizer/unicode_*_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
 
 Classes are those of Unicode 16.0, as Oniguruma knows them in Hugging Face tokenizers. Normal form C is held to the
 characters that tokenizers itself normalises (its data are older), since a model was trained on what it did.
@@ -113,7 +113,7 @@ def write(out, declaration, values, form):
 def write_file(path, tables):
     with open(path, "w", encoding="ascii") as out:
         out.write("/* Written by tools/make_unicode_tables.py from the data of Unicode 16.0. */\n")
-        out.write('#include "text/unicode_tables.h"\n\n/* clang-format off */\n')
+        out.write('#include "tokenizer/unicode.h"\n\n/* clang-format off */\n')
         for kind, name, values, form in tables:
             write(out, f"const {kind} zest_unicode_{name}[]", values, form)
             out.write(f"const size_t zest_unicode_{name}_count = {len(values)};\n\n")
@@ -121,7 +121,7 @@ def write_file(path, tables):
 
 
 def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else "src/text"
+    folder = sys.argv[1] if len(sys.argv) > 1 else "src/tokenizer"
     rows, composed = decompositions()
     packed = [c << 36 | first << 18 | second for c, first, second in rows]
     write_file(f"{folder}/unicode_class_tables.c", [("uint32_t", "classes", class_boundaries(), "0x%x"),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "base/text.h"
 
 /* Makes room for `more` bytes and the NUL behind them. */
 static int reserve(zest_buffer *buffer, size_t more) {

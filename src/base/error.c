@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "base/text.h"
 
 const char *zest_status_name(zest_status status) {
     static const char *const names[] = {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
+#include "base/text.h"
 #include "base/option_suggest.h"
 
 /* ---- The table ---- */

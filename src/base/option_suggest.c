@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/distance.h"
+#include "base/text.h"
 
 enum { LONGEST = 64 };
 
@@ -171,7 +171,7 @@ static const char *nearest(const char *name, unsigned users) {
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         const zest_option_row *row = zest_option_row_at((zest_option_id)id);
         if (!(row->users & users)) continue;
-        size_t d = zest_distance(name, strlen(name), row->name);
+        size_t d = zest_edit_distance(name, strlen(name), row->name);
         if (d < least && d < strlen(row->name)) least = d, best = row->name;
     }
     return best;

@@ -7,11 +7,11 @@
  * results agree with the definition within rounding, and repeat bit for bit: sums run in an order that
  * depends on sizes alone.
  *
- * Matrix products go through the forward pass's `linear`: see linear_backward.c. */
+ * Matrix products go through the forward pass's `linear`: see transformer_backward.c. */
 #ifndef ZEST_GRAD_BACKWARD_H
 #define ZEST_GRAD_BACKWARD_H
 
-#include "backend/device.h"
+#include "kernels/device.h"
 
 /* Dropout: element i is kept when its 16 random bits are at least `threshold`, and multiplied by `scale`. The
  * bits are a function of (key, i) alone, so a mask is never stored. */
@@ -87,37 +87,85 @@ typedef struct {
 
 typedef struct {
     zest_cpu cpu;
-    int (*norm)(const zest_norm_backward *job, int threads, zest_scratch *scratch);
-    int (*attention)(const zest_attention_backward *job, int threads, zest_scratch *scratch);
+    int (*norm)(const zest_norm_backward *job, int threads, zest_workspace *scratch);
+    int (*attention)(const zest_attention_backward *job, int threads, zest_workspace *scratch);
     /* The forward pass of an attention with a mask; writes forward.out and reads no gradient. */
-    int (*attention_masked)(const zest_attention_backward *job, int threads, zest_scratch *scratch);
+    int (*attention_masked)(const zest_attention_backward *job, int threads, zest_workspace *scratch);
     /* out = act(x), times up where there is one; on the CPU the same bits as the forward pass. */
     void (*activate)(float *out, const float *x, const float *up, size_t count, zest_activation activation,
-                     int threads, zest_scratch *scratch);
+                     int threads, zest_workspace *scratch);
     /* d by out becomes d by x; with up, d by up goes to d_up. */
     void (*activate_back)(float *d, float *d_up, const float *x, const float *up, size_t count,
-                          zest_activation activation, int threads, zest_scratch *scratch);
+                          zest_activation activation, int threads, zest_workspace *scratch);
     /* out[i] += the sum of column i of x */
     int (*sum_columns)(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
-                       zest_scratch *scratch);
+                       zest_workspace *scratch);
     /* out = mask x (+ residual, which may be NULL) */
     void (*drop)(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
-                 int threads, zest_scratch *scratch);
+                 int threads, zest_workspace *scratch);
     /* Rows that are moved (one lane), and rows that are added up. */
-    int (*copy)(const zest_copy_rows *job, int threads, zest_scratch *scratch);
-    int (*collect)(const zest_collect *job, int threads, zest_scratch *scratch);
+    int (*copy)(const zest_copy_rows *job, int threads, zest_workspace *scratch);
+    int (*collect)(const zest_collect *job, int threads, zest_workspace *scratch);
     /* out = -x, floats on a device too */
-    void (*negate)(float *out, const float *x, size_t count, int threads, zest_scratch *scratch);
-    int (*words)(const zest_words_backward *job, int threads, zest_scratch *scratch);
-    int (*logits)(const zest_logits_backward *job, int threads, zest_scratch *scratch);
+    void (*negate)(float *out, const float *x, size_t count, int threads, zest_workspace *scratch);
+    int (*words)(const zest_words_backward *job, int threads, zest_workspace *scratch);
+    int (*logits)(const zest_logits_backward *job, int threads, zest_workspace *scratch);
 } zest_backward;
 
 /* The table that goes with the forward pass's. */
-const zest_backward *zest_backward_for(const zest_forward *operations);
+const zest_backward *zest_backward_for(const zest_ops *operations);
 
 extern const zest_backward zest_backward_plain, zest_backward_avx2, zest_backward_avx512, zest_backward_cuda;
 
 /* Rows whose columns are summed without interruption. Fixed: it decides the rounding of the sums. */
 enum { ZEST_BACKWARD_ROWS = 64 };
+
+/* Dropout: where, how much, and which elements. */
+
+/* Rates at the three places where the published trainings have it: on the embeddings (behind their norm), on
+ * what attention and MLP add to the stream, on the weights of the attention. RoBERTa, BERT and GPT-2: 0.1 at
+ * all three; OPT: 0.1 on what is added alone; the Llama family: none. A step takes a seed of its own. */
+typedef struct {
+    double embeddings, added, attention;
+    uint64_t seed;
+} zest_dropout;
+
+typedef enum {
+    ZEST_DROPOUT_EMBEDDINGS,
+    ZEST_DROPOUT_ATTENTION,
+    ZEST_DROPOUT_ATTENDED,
+    ZEST_DROPOUT_MLP
+} zest_dropout_site;
+
+/* The mask of a place in a layer; one that keeps all when dropout is NULL. Rates are multiples of 2^-16. */
+zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t layer, zest_dropout_site site);
+
+/* The plain C operations, one file each, for backward_plain.c to put into a table. */
+
+int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch);
+int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch);
+int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch);
+void zest_plain_activate(float *out, const float *x, const float *up, size_t count,
+                         zest_activation activation, int threads, zest_workspace *scratch);
+void zest_plain_activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
+                                  zest_activation activation, int threads, zest_workspace *scratch);
+int zest_plain_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
+                           zest_workspace *scratch);
+void zest_plain_drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+                     int threads, zest_workspace *scratch);
+int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);
+int zest_plain_collect(const zest_collect *job, int threads, zest_workspace *scratch);
+void zest_plain_negate(float *out, const float *x, size_t count, int threads, zest_workspace *scratch);
+int zest_plain_words_backward(const zest_words_backward *job, int threads, zest_workspace *scratch);
+int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zest_workspace *scratch);
+
+/* The end of every level's table: operations that are no work beside the others. */
+#define ZEST_PLAIN_OF_ROWS                                                             \
+    zest_plain_copy, zest_plain_collect, zest_plain_negate, zest_plain_words_backward, \
+        zest_plain_logits_backward
+
+/* Factors of `count` elements from `first` on: 0 or the mask's scale. */
+void zest_plain_mask(const zest_noise *noise, const zest_mask *mask, uint64_t first, size_t count,
+                     float *out);
 
 #endif

@@ -1,21 +1,21 @@
-#include "grad/grad.h"
-
 #include <stdlib.h>
+#include <string.h>
 
+#include "grad/grad.h"
 #include "grad/grad_internal.h"
+#include "optim/lanes.h"
 
 /* Over the view: of its own on the CPU, else on the other's device. */
-static zest_status runner_for(zest_grad *grad, const zest_forward *operations,
-                              const zest_grad_options *options, const zest_model_runner *on,
-                              zest_error *error) {
+static zest_status runner_for(zest_grad *grad, const zest_ops *operations, const zest_grad_options *options,
+                              const zest_model_runner *on, zest_error *error) {
     zest_model_runner_options run = {.compute = options->compute, .threads = options->threads};
     if (!on) return zest_model_runner_new(&grad->view, operations, &run, &grad->runner, error);
     zest_status status = zest_model_runner_borrow(on, &grad->view, &grad->runner, error);
-    if (!status) grad->runner->steady = 1; /* a run that is resumed takes the same steps */
+    if (!status) grad->runner->deterministic = 1; /* a run that is resumed takes the same steps */
     return status;
 }
 
-zest_status zest_grad_new(const zest_model *model, const zest_forward *operations,
+zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
                           const zest_grad_options *options, zest_grad **grad, zest_error *error) {
     static const zest_grad_options plain = {0};
     if (!options) options = &plain;
@@ -31,7 +31,7 @@ zest_status zest_grad_new(const zest_model *model, const zest_forward *operation
     (*grad)->recompute = options->recompute;
     zest_status status = zest_grad_view_new(*grad, error);
     if (!status) status = runner_for(*grad, operations, options, on, error);
-    if (!status && model->is.transposed && !model->is.fused_qkv)
+    if (!status && model->config.transposed && !model->config.fused_qkv)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "gradients of projections stored inputs first need q, k and v as one tensor");
     if (!status) return ZEST_OK;
@@ -42,10 +42,10 @@ zest_status zest_grad_new(const zest_model *model, const zest_forward *operation
 
 void zest_grad_free(zest_grad *grad) {
     if (!grad) return;
-    zest_model_room *rooms[] = {&grad->tape, &grad->inputs, &grad->d,     &grad->wide,
-                                &grad->a,    &grad->head,   &grad->small, &grad->sines};
+    zest_model_buffer *rooms[] = {&grad->tape, &grad->inputs, &grad->d,     &grad->wide,
+                                  &grad->a,    &grad->head,   &grad->small, &grad->sines};
     for (size_t i = 0; grad->runner && i < sizeof rooms / sizeof *rooms; i++)
-        zest_model_memory_free(grad->runner, rooms[i]->data);
+        zest_model_dealloc(grad->runner, rooms[i]->data);
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) free(grad->lists[i]);
     free(grad->key_sources);
     free(grad->sums);
@@ -62,18 +62,19 @@ size_t zest_grad_memory(const zest_grad *grad) {
                    grad->head.count + grad->small.count;
     size_t lists = grad->key_count;
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) lists += grad->list_counts[i];
-    return cells * zest_model_cell(grad->runner) + grad->sines.count * sizeof(float) +
+    return cells * zest_model_element_size(grad->runner) + grad->sines.count * sizeof(float) +
            lists * sizeof(uint32_t) + zest_model_runner_memory(grad->runner) +
            grad->scores_count * (sizeof *grad->scores + sizeof *grad->by) +
            grad->sums_count * (sizeof *grad->sums + sizeof *grad->weights);
 }
 
 static zest_status go_back(zest_grad_pass *pass, double factor) {
-    zest_status status = zest_grad_index(pass, ZEST_GRAD_ASKED, pass->request.rows, pass->asked, pass->rows,
-                                         1, &pass->by_rows);
+    zest_status status = zest_grad_index(pass, ZEST_GRAD_ASKED, pass->request.out_rows, pass->asked,
+                                         pass->rows, 1, &pass->by_rows);
     if (!status) status = zest_grad_head_backward(pass, factor, zest_grad_stream(pass, 0));
     if (!status) status = zest_grad_finish_backward(pass);
-    for (size_t i = pass->pass.is->layers; i-- > 0 && !status;) status = zest_grad_layer_backward(pass, i);
+    for (size_t i = pass->pass.config->layers; i-- > 0 && !status;)
+        status = zest_grad_layer_backward(pass, i);
     if (!status) status = zest_grad_embed_backward(pass);
     const zest_device *device = pass->grad->runner->device; /* not every operation says that it failed */
     return status || !device ? status : zest_grad_done(pass, device->problem[0] != 0);
@@ -86,30 +87,80 @@ zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *
     const zest_direction *direction = job->at.direction ? job->at.direction : &none;
     zest_status status = zest_model_objective_check(grad->model, objective, error);
     if (status) return status;
-    zest_grad_view_place(grad, &job->at);
+    zest_grad_view_at(grad, &job->at);
     zest_model_lane lane = {*direction, job->at.point ? 0 : job->at.scale};
     size_t items = objective->items;
     zest_grad_pass pass = {.grad = grad, .job = job, .error = error};
-    pass.request = (zest_model_request){
+    pass.request = (zest_forward_request){
         .lanes = &lane,
         .lane_count = 1,
         .batch = objective->batch,
-        .rows = objective->rows,
-        .row_count = objective->kind == ZEST_MODEL_WORDS ? items : objective->item_starts[items],
-        .depth = grad->model->is.layers};
+        .out_rows = objective->rows,
+        .out_row_count = objective->kind == ZEST_LOSS_LABEL_WORDS ? items : objective->item_starts[items],
+        .depth = grad->model->config.layers};
     pass.lane.perturbation = (zest_perturbation){.seed = lane.direction.seed, .lanes = 1};
     pass.lane.perturbation.signs = lane.direction.distribution == ZEST_RADEMACHER;
     pass.lane.perturbation.scale[0] = (float)(lane.scale * lane.direction.gain);
-    status = zest_model_prepare(grad->runner, &pass.request, &pass.pass, error);
+    status = zest_forward_prepare(grad->runner, &pass.request, &pass.pass, error);
     if (!status) status = zest_model_stage_pass(&pass.pass);
     if (status) return status;
     pass.rows = pass.pass.rows;
-    pass.asked = pass.pass.asked;
+    pass.asked = pass.pass.out_rows;
     double value;
-    status = zest_grad_remember(&pass);
+    status = zest_grad_forward_saved(&pass);
     if (!status) status = zest_grad_head(&pass, losses, &value);
     if (status) return status;
     if (mean) *mean = value;
     double factor = job->weigh ? job->weigh(job->user, value) : job->factor;
     return job->gradient && factor != 0 ? go_back(&pass, factor) : ZEST_OK;
+}
+
+/* The model as it is at a place: the same description, weights that point elsewhere. */
+
+/* ---- Pointing ---- */
+
+static void point_weight(zest_weight *weight, void *point) {
+    if (!weight->data || weight->frozen) return;
+    weight->data = (const float *)point + weight->first;
+    weight->dtype = ZEST_DTYPE_F32;
+}
+
+/* ---- For the rest ---- */
+
+zest_status zest_grad_view_new(zest_grad *grad, zest_error *error) {
+    size_t bytes = (grad->model->config.layers + 1) * sizeof(zest_model_layer);
+    grad->view = *grad->model;
+    grad->view.layers = malloc(bytes);
+    return grad->view.layers ? ZEST_OK : zest_error_memory(error, "a view of the model", bytes);
+}
+
+void zest_grad_view_at(zest_grad *grad, const zest_eval_point *place) {
+    zest_model_layer *layers = grad->view.layers;
+    grad->view = *grad->model;
+    grad->view.layers = layers;
+    memcpy(layers, grad->model->layers, grad->model->config.layers * sizeof *layers);
+    if (place->point) zest_model_each_weight(&grad->view, point_weight, (void *)(uintptr_t)place->point);
+}
+
+float *zest_grad_of(const zest_grad_pass *pass, const zest_weight *weight) {
+    return weight->data && !weight->frozen ? pass->job->gradient + weight->first : NULL;
+}
+
+enum { SLICE = 2048 };
+
+void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *ops, const zest_tensor *tensor,
+                          uint64_t first, size_t count, float *out) {
+    if (place->point) {
+        memcpy(out, place->point + tensor->first + first, count * sizeof *out);
+        return;
+    }
+    size_t size = zest_dtype_size(tensor->dtype);
+    (void)zest_dtype_to_float(tensor->dtype, (const char *)tensor->data + first * size, count, out);
+    if (!place->direction || place->scale == 0) return;
+    float c = (float)(place->scale * place->direction->gain), noise[SLICE];
+    for (size_t i = 0; i < count; i += SLICE) {
+        size_t here = count - i < SLICE ? count - i : SLICE;
+        zest_direction_raw(ops, place->direction, tensor->first + first + i, here, noise);
+        ops->fma_f32(out + i, out + i, c, noise, here);
+    }
 }

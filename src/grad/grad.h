@@ -1,3 +1,26 @@
+/* Where a loss and its gradient are taken. The weights themselves are never written for it: a random
+ * neighbour is x + scale·v of a direction, whose noise is made on the way into the arithmetic as for lanes;
+ * any other point is given by its values. */
+#ifndef ZEST_GRAD_GRAD_H
+#define ZEST_GRAD_GRAD_H
+
+#include "kernels/vector_ops.h"
+#include "io/tensor.h"
+#include "zest.h"
+#include "grad/backward.h"
+#include "model/loss.h"
+
+/* All zero: x itself. */
+typedef struct {
+    const zest_direction *direction; /* or NULL */
+    double scale;
+    const float *point; /* values in the order of the numbers, instead; or NULL */
+} zest_eval_point;
+
+/* Values at a place, of elements first .. first+count-1 of one tensor, as floats. */
+void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *ops, const zest_tensor *tensor,
+                          uint64_t first, size_t count, float *out);
+
 /* Losses of a model and their gradient by every trained number: the backward pass, which only the first-order
  * baselines and the measurements of sharpness need. Built without it (make GRAD=off) the library is
  * forward-only.
@@ -9,12 +32,6 @@
  *
  * Memory beside weights and gradient: the activations of all layers, or with `recompute` the inputs of all
  * layers and the activations of one, which is then gone through once more. */
-#ifndef ZEST_GRAD_GRAD_H
-#define ZEST_GRAD_GRAD_H
-
-#include "grad/dropout.h"
-#include "grad/place.h"
-#include "models/losses.h"
 
 typedef struct {
     zest_compute compute; /* on a device: the device's */
@@ -28,7 +45,7 @@ typedef struct {
 /* Owns the memory of the passes over one model, whose weights it only reads. One thread at a time. */
 typedef struct zest_grad zest_grad;
 
-zest_status zest_grad_new(const zest_model *model, const zest_forward *operations,
+zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
                           const zest_grad_options *options, zest_grad **grad, zest_error *error);
 void zest_grad_free(zest_grad *grad);
 size_t zest_grad_memory(const zest_grad *grad); /* bytes held */
@@ -42,7 +59,7 @@ typedef double zest_grad_weigh(void *user, double mean);
 
 typedef struct {
     const zest_model_objective *objective; /* batches with parents are fine */
-    zest_place at;                         /* all zero: the weights themselves */
+    zest_eval_point at;                    /* all zero: the weights themselves */
     const zest_dropout *dropout;           /* NULL: none */
     float *gradient; /* += factor times the gradient of the mean; NULL: losses alone. On a device this and
                       * at.point are floats in its memory, in the same order of the numbers */

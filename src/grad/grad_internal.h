@@ -1,13 +1,13 @@
 /* What the files of the backward pass share.
  *
  * One set of passes for the CPU and a device: whatever looks into activations or gradients is an operation of
- * one of the two tables, and steps between activations are counted in cells (zest_model_at). */
+ * one of the two tables, and steps between activations are counted in cells (zest_model_offset). */
 #ifndef ZEST_GRAD_GRAD_INTERNAL_H
 #define ZEST_GRAD_GRAD_INTERNAL_H
 
 #include "grad/grad.h"
-#include "models/forward_internal.h"
-#include "models/losses_internal.h"
+#include "model/forward_pass.h"
+#include "model/cross_entropy.h"
 
 /* What is kept of a layer, one row a token. Outputs of norms and activations are made again when they are
  * wanted: that is cheap beside a matrix product. */
@@ -38,14 +38,14 @@ struct zest_grad {
     const zest_backward *backward;
     int recompute;
 
-    zest_model_room tape;    /* of every layer, or of one with `recompute` */
-    zest_model_room inputs;  /* with `recompute`: x of every layer */
-    zest_model_room d, wide; /* gradients on their way: of the stream; within a layer */
-    zest_model_room a;       /* outputs of norms, made again */
-    zest_model_room head;    /* what is kept of the head */
-    zest_model_room small;   /* gains, words, gradients by a block of logits */
-    zest_model_room sines;   /* of the rotation back, as floats */
-    size_t angles;           /* positions that these reach */
+    zest_model_buffer tape;    /* of every layer, or of one with `recompute` */
+    zest_model_buffer inputs;  /* with `recompute`: x of every layer */
+    zest_model_buffer d, wide; /* gradients on their way: of the stream; within a layer */
+    zest_model_buffer a;       /* outputs of norms, made again */
+    zest_model_buffer head;    /* what is kept of the head */
+    zest_model_buffer small;   /* gains, words, gradients by a block of logits */
+    zest_model_buffer sines;   /* of the rotation back, as floats */
+    size_t angles;             /* positions that these reach */
     uint32_t *lists[ZEST_GRAD_LISTS], *key_sources;
     size_t list_counts[ZEST_GRAD_LISTS], key_count;
     zest_logit_sum *sums;
@@ -59,9 +59,9 @@ typedef struct {
     zest_grad *grad;
     const zest_grad_job *job;
     zest_error *error;
-    zest_model_request request;
-    zest_model_pass pass;
-    zest_model_pair lane; /* the place as a single lane */
+    zest_forward_request request;
+    zest_forward_pass pass;
+    zest_lane_group lane; /* the place as a single lane */
     size_t rows, asked, row_cells;
     size_t longest_keys; /* of the sequence that has most */
     float *h;            /* asked rows behind final norm and projection: what the head's transform gets */
@@ -74,14 +74,14 @@ typedef struct {
     zest_index by_rows, by_keys;
 } zest_grad_pass;
 
-/* ---- view.c ---- */
+/* ---- grad.c ---- */
 
 zest_status zest_grad_view_new(zest_grad *grad, zest_error *error);
-void zest_grad_view_place(zest_grad *grad, const zest_place *place);
+void zest_grad_view_at(zest_grad *grad, const zest_eval_point *place);
 /* Where a weight's gradient is added; NULL: it is frozen, absent or not asked for. */
 float *zest_grad_of(const zest_grad_pass *pass, const zest_weight *weight);
 
-/* ---- lists.c ---- */
+/* ---- workspace.c ---- */
 
 /* What an operation that failed is answered with; 0: it did not. */
 zest_status zest_grad_done(const zest_grad_pass *pass, int failed);
@@ -94,12 +94,13 @@ zest_status zest_grad_index(zest_grad_pass *pass, zest_grad_list which, const ui
 /* With parents: the row of each key that is written out. */
 zest_status zest_grad_list_keys(zest_grad_pass *pass);
 
-/* ---- remember.c: the forward pass, kept ---- */
+/* ---- forward_saved.c: the forward pass, kept ---- */
 
-zest_status zest_grad_remember(zest_grad_pass *pass);
+zest_status zest_grad_forward_saved(zest_grad_pass *pass);
 /* Layer i once more, its activations into *kept. `out` may be NULL: then the layer ends where the backward
  * pass needs nothing more. */
-zest_status zest_grad_remember_layer(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept, float *out);
+zest_status zest_grad_forward_layer_saved(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
+                                          float *out);
 size_t zest_grad_layer_rows(const zest_grad_pass *pass, size_t i); /* behind its attention */
 zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv, float *out);
 /* Keys and values of parents and children written out, into the runner's room for it. */
@@ -108,38 +109,38 @@ zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qk
 void zest_grad_rotate(const zest_grad_pass *pass, float *qkv, const float *sines);
 
 /* Shorthands for one lane. */
-zest_status zest_grad_map(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                          const float *a, size_t rows, size_t inputs, float *out, size_t out_stride,
-                          const float *residual);
+zest_status zest_grad_linear(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
+                             const float *a, size_t rows, size_t inputs, float *out, size_t out_stride,
+                             const float *residual);
 zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const float *x, size_t rows,
                              float *out);
 zest_status zest_grad_copy(const zest_grad_pass *pass, const float *from, float *to, const uint32_t *source,
                            size_t count, size_t width);
 
-/* ---- room.c ---- */
+/* ---- workspace.c ---- */
 
 /* Memory for the pass; on a device it is foreseen whether there is enough. */
-zest_status zest_grad_make_room(zest_grad_pass *pass);
+zest_status zest_grad_alloc(zest_grad_pass *pass);
 /* Where a layer's activations lie. */
-zest_grad_layer zest_grad_kept(const zest_grad_pass *pass, size_t i);
+zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i);
 /* The stream's gradient (0), and room for what branches off it (1, 2). */
 float *zest_grad_stream(const zest_grad_pass *pass, size_t which);
 /* Cells of the widest row outside a layer. */
-size_t zest_grad_widest(const zest_grad_pass *pass);
+size_t zest_grad_max_width(const zest_grad_pass *pass);
 
-/* ---- loss.c ---- */
+/* ---- loss_backward.c ---- */
 
 /* Losses and mean out of the features. */
 zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean);
 /* d: gradient by the features. */
 zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d);
 
-/* ---- linear_backward.c ---- */
+/* ---- transformer_backward.c ---- */
 
 /* y = x W' + b: adds to the gradients of W and b; dx (+)= the gradient by x, where it is wanted. */
-zest_status zest_grad_map_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                                   const float *x, const float *dy, size_t dy_stride, size_t rows, float *dx,
-                                   int add);
+zest_status zest_grad_linear_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
+                                      const float *x, const float *dy, size_t dy_stride, size_t rows,
+                                      float *dx, int add);
 /* The same for q, k and v side by side. */
 zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const float *x,
                                    const float *dqkv, float *dx, int add);
@@ -147,7 +148,7 @@ zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer 
 zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const float *x,
                                     const float *dy, size_t rows, float *dx, int add);
 
-/* ---- layer_backward.c, embed_backward.c ---- */
+/* ---- transformer_backward.c ---- */
 
 /* Layer i: d by what came out becomes d by what came in. */
 zest_status zest_grad_layer_backward(zest_grad_pass *pass, size_t i);

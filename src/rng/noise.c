@@ -1,7 +1,7 @@
 #include "rng/noise.h"
-
-#include "rng/noise_sign.h"
+#include "rng/noise_simd.h"
 #include "rng/normal.h"
+#include "zest.h"
 
 static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count) {
     float block[4];
@@ -34,4 +34,11 @@ const zest_noise *zest_noise_for(zest_cpu cpu) {
 #endif
     default: return &zest_noise_plain;
     }
+}
+
+/* For a given run this is a chain of bijections of (step, index), so no two directions of a run can collide.
+ */
+uint64_t zest_seed(uint64_t run, uint64_t step, uint64_t index) {
+    uint64_t place = (step << ZEST_SEED_INDEX_BITS) | (index & ((1u << ZEST_SEED_INDEX_BITS) - 1));
+    return zest_seed_mix(place ^ zest_seed_mix(run + 0x9E3779B97F4A7C15u));
 }

@@ -22,4 +22,16 @@ const zest_noise *zest_noise_for(zest_cpu cpu);
 /* The tables themselves, for noise.c; a level the compiler could not build is NULL there. */
 extern const zest_noise zest_noise_plain, zest_noise_avx2, zest_noise_avx512;
 
+/* Seeds of directions. */
+
+/* A bijection of the 64-bit numbers that mixes every bit into every other (Stafford's variant 13 of the
+ * MurmurHash3 finaliser). */
+static inline uint64_t zest_seed_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+#define ZEST_SEED_INDEX_BITS 24
+
 #endif

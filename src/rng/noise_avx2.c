@@ -4,8 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "rng/noise_groups.h"
-#include "rng/noise_sign.h"
+#include "rng/noise_simd.h"
 
 typedef struct {
     __m256i word[4];

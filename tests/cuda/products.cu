@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/cuda/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 enum { LANES = 2, MOST = 3072 };
 

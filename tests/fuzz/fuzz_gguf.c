@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "params/gguf.h"
+#include "io/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

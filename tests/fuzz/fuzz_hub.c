@@ -3,8 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "hub/hub_list.h"
-#include "hub/hub_name.h"
+#include "io/hub_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/task.h"
+#include "task/task.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "params/safetensors.h"
+#include "io/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

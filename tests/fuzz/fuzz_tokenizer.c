@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -234,7 +234,7 @@ static int choose(zest_cuda *cuda, const attention_back_job *job, const plain_gr
 static int attend_plainly(zest_cuda *cuda, const zest_attention_backward *job, int forward, float2 *stats) {
     const zest_attention *a = &job->forward;
     return attention_back_launches(job, stats, [&](const attention_back_job *some, unsigned sequences) {
-        plain_grid grid = {dim3(zest_cuda_blocks(a->longest, TILE), (unsigned)a->heads, sequences),
+        plain_grid grid = {dim3(zest_cuda_blocks(a->max_queries, TILE), (unsigned)a->heads, sequences),
                            dim3(zest_cuda_blocks(job->keys, TILE), (unsigned)a->kv_heads, sequences)};
         int bad = 0;
         ZEST_BACKWARD_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, some, &grid, forward));
@@ -242,26 +242,26 @@ static int attend_plainly(zest_cuda *cuda, const zest_attention_backward *job, i
     });
 }
 
-static int attend(const zest_attention_backward *job, int forward, zest_scratch *scratch) {
+static int attend(const zest_attention_backward *job, int forward, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     const zest_attention *a = &job->forward;
-    if (!a->sequences || !a->longest || !job->rows) return 0;
-    if (a->head_size > 256)
+    if (!a->sequences || !a->max_queries || !job->rows) return 0;
+    if (a->head_dim > 256)
         return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
     if (!forward && zest_cuda_reserve(cuda, &cuda->scratch, job->rows * a->heads * sizeof(float2))) return -1;
     float2 *stats = (float2 *)cuda->scratch.data;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ATTENTION);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ATTENTION);
     int done = zest_backward_cuda_attention_mma(cuda, job, forward, stats);
     return done <= 0 ? done : attend_plainly(cuda, job, forward, stats);
 }
 
-int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
     (void)threads;
     return attend(job, 0, scratch);
 }
 
 int zest_backward_cuda_attention_masked(const zest_attention_backward *job, int threads,
-                                        zest_scratch *scratch) {
+                                        zest_workspace *scratch) {
     (void)threads;
     return attend(job, 1, scratch);
 }

@@ -35,7 +35,7 @@ static inline attention_back_job attention_back_job_of(const zest_attention_back
             a->kv_start,
             (unsigned)a->heads,
             (unsigned)(a->heads / a->kv_heads),
-            (unsigned)a->head_size,
+            (unsigned)a->head_dim,
             a->causal,
             a->scale,
             a->scale * 1.44269504f,

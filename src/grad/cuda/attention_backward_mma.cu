@@ -8,7 +8,7 @@
  *
  * Scores and sums are fp32; p and ds are rounded to bf16 for the products with them. The forward pass with a
  * mask is the first kernel with values in the place of keys. */
-#include "backend/cuda/mma.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "grad/cuda/attention_backward.cuh"
 
 enum { QUERIES = 16 * WARPS, OWN = 16 * WARPS };
@@ -259,7 +259,7 @@ static int suits(const zest_cuda *cuda, const zest_attention_backward *job, int 
     uintptr_t out =
         forward ? (uintptr_t)a->out : (uintptr_t)job->dq | (uintptr_t)job->dk | (uintptr_t)job->dv;
     if (!forward) in |= (uintptr_t)job->d_out;
-    return cuda->base.compute == ZEST_COMPUTE_BF16 && a->head_size % 8 == 0 && a->head_size <= 256 &&
+    return cuda->base.compute == ZEST_COMPUTE_BF16 && a->head_dim % 8 == 0 && a->head_dim <= 256 &&
            in % 16 == 0 && out % 4 == 0 && (a->q_stride | a->kv_stride | a->out_stride) % 8 == 0;
 }
 
@@ -267,7 +267,7 @@ int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backw
                                      float2 *stats) {
     const zest_attention *a = &job->forward;
     if (!suits(cuda, job, forward)) return 1;
-    mma_grid grid = {zest_cuda_blocks(a->longest, QUERIES), zest_cuda_blocks(job->keys, OWN),
+    mma_grid grid = {zest_cuda_blocks(a->max_queries, QUERIES), zest_cuda_blocks(job->keys, OWN),
                      (unsigned)a->heads, (unsigned)a->kv_heads, 0};
     int bad = attention_back_launches(job, stats, [&](const attention_back_job *some, unsigned sequences) {
         grid.sequences = sequences;

@@ -3,7 +3,7 @@
 #ifndef ZEST_GRAD_CUDA_BACKWARD_CUH
 #define ZEST_GRAD_CUDA_BACKWARD_CUH
 
-#include "backend/cuda/cells.cuh"
+#include "kernels/cuda/dtype.cuh"
 
 extern "C" {
 #include "grad/backward.h"
@@ -21,7 +21,7 @@ extern "C" {
         }                                    \
     } while (0)
 
-/* ---- Masks: the bits of dropout.c ---- */
+/* ---- Masks: the bits of backward_plain.c ---- */
 
 /* Factors of elements 8·block .. 8·block+7. */
 __device__ __forceinline__ void mask8(const zest_mask &mask, uint64_t block, float out[8]) {
@@ -61,25 +61,26 @@ int zest_backward_cuda_finish_columns(zest_cuda *cuda, const float *partial, siz
 
 /* ---- The operations ---- */
 
-int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_scratch *scratch);
-int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_scratch *scratch);
+int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_workspace *scratch);
+int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_workspace *scratch);
 int zest_backward_cuda_attention_masked(const zest_attention_backward *job, int threads,
-                                        zest_scratch *scratch);
+                                        zest_workspace *scratch);
 /* 1: not for this job. stats: room for two floats a query and head. */
 int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *job, int forward,
                                      float2 *stats);
 void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
-                                 zest_activation activation, int threads, zest_scratch *scratch);
+                                 zest_activation activation, int threads, zest_workspace *scratch);
 void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
-                                      zest_activation activation, int threads, zest_scratch *scratch);
+                                      zest_activation activation, int threads, zest_workspace *scratch);
 int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out,
-                                   int threads, zest_scratch *scratch);
+                                   int threads, zest_workspace *scratch);
 void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
-                             const zest_mask *mask, int threads, zest_scratch *scratch);
-int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_scratch *scratch);
-int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_scratch *scratch);
-void zest_backward_cuda_negate(float *out, const float *x, size_t count, int threads, zest_scratch *scratch);
-int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_scratch *scratch);
-int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_scratch *scratch);
+                             const zest_mask *mask, int threads, zest_workspace *scratch);
+int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);
+int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_workspace *scratch);
+void zest_backward_cuda_negate(float *out, const float *x, size_t count, int threads,
+                               zest_workspace *scratch);
+int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_workspace *scratch);
+int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_workspace *scratch);
 
 #endif

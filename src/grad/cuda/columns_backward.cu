@@ -81,7 +81,7 @@ static void launch(zest_cuda *cuda, const T *x, size_t stride, size_t rows, size
 }
 
 int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out,
-                                   int threads, zest_scratch *scratch) {
+                                   int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!rows || !width) return 0;
@@ -94,7 +94,7 @@ int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, s
     if (zest_cuda_reserve(cuda, &cuda->scratch, runs * width * sizeof(float))) return -1;
     float *partial = (float *)cuda->scratch.data;
     dim3 grid((unsigned)across, (unsigned)runs);
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
     ZEST_BACKWARD_TYPED(
         cuda->base.compute, T,
         launch<T>(cuda, (const T *)(const void *)x, stride, rows, width, run, grid, wide, partial));

@@ -57,12 +57,12 @@ template <class T> static int words(zest_cuda *cuda, const zest_words_backward *
     return zest_cuda_launched(cuda, "the words' gradient");
 }
 
-int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     int failed = 0;
     (void)threads;
     if (!job->items || !job->count) return 0;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_LOSS);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_LOSS);
     ZEST_BACKWARD_TYPED(cuda->base.compute, T, failed = words<T>(cuda, job));
     return failed;
 }
@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(THREADS)
     logits_kernel(const __grid_constant__ zest_logits_backward job) {
     __shared__ double shared_sum;
     size_t r = blockIdx.y, first = (size_t)blockIdx.x * (THREADS * EACH);
-    if (threadIdx.x == 0) shared_sum = job.sums[r].most + log(job.sums[r].sum);
+    if (threadIdx.x == 0) shared_sum = job.sums[r].max + log(job.sums[r].sum);
     __syncthreads();
     double sum = shared_sum, weight = job.weights[r];
     uint64_t target = job.block.targets[r];
@@ -91,11 +91,11 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     const size_t most = 65535; /* rows of a launch, by the blocks of the second dimension */
     (void)threads;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_LOSS);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_LOSS);
     for (size_t first = 0; first < job->block.rows; first += most) {
         zest_logits_backward some = *job;
         size_t rows = job->block.rows - first < most ? job->block.rows - first : most;
@@ -103,7 +103,7 @@ int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest
         some.block.targets += first;
         some.sums += first;
         some.weights += first;
-        some.d = (float *)(void *)((char *)job->d + first * job->d_stride * cuda->base.cell);
+        some.d = (float *)(void *)((char *)job->d + first * job->d_stride * cuda->base.element_size);
         dim3 grid(zest_cuda_blocks(job->block.count, THREADS * EACH), (unsigned)rows);
         ZEST_BACKWARD_TYPED(cuda->base.compute, T,
                             (logits_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(some)));

@@ -175,7 +175,7 @@ template <class T> static void launch(zest_cuda *cuda, const norm_back_job *job,
 #undef ZEST_ROWS_OF
 }
 
-int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!job->rows) return 0;
@@ -190,7 +190,7 @@ int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_scr
         if (zest_cuda_reserve(cuda, &cuda->scratch, blocks * 2 * job->width * sizeof(float))) return -1;
         work.partial = (float *)cuda->scratch.data;
     }
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_NORM);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_NORM);
     ZEST_BACKWARD_TYPED(cuda->base.compute, T, launch<T>(cuda, &work, (unsigned)blocks));
     if (zest_cuda_launched(cuda, "a norm's gradient")) return -1;
     return work.partial ? zest_backward_cuda_finish_columns(cuda, work.partial, blocks, job->d_gain,

@@ -4,7 +4,7 @@
 
 enum { THREADS = 128 };
 
-int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch) {
     (void)threads;
     return zest_cuda_copy_rows(scratch->device, job);
 }
@@ -79,11 +79,11 @@ template <class T> static int collect(zest_cuda *cuda, const zest_collect *job) 
     return job->add ? sum<T, float>(cuda, &whole, index->count) : sum<T, T>(cuda, &whole, index->count);
 }
 
-int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_scratch *scratch) {
+int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     int failed = 0;
     (void)threads;
-    zest_cuda_watch_one watch(cuda, ZEST_TIME_ROWS);
+    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
     ZEST_BACKWARD_TYPED(cuda->base.compute, T, failed = collect<T>(cuda, job));
     return failed;
 }

@@ -1,0 +1,26 @@
+/* Numbers as text, with a decimal point in every locale.
+ *
+ * strtod and printf follow the process's locale. A program that calls setlocale and links the library would
+ * otherwise read and write "0,02" where files, options and JSON have "0.02". */
+#ifndef ZEST_BASE_TEXT_H
+#define ZEST_BASE_TEXT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* strtod in the C locale. */
+double zest_number_parse(const char *text, char **end);
+
+/* snprintf and vsnprintf in the C locale. */
+int zest_number_format(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int zest_number_vformat(char *text, size_t size, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+
+/* How far a mistyped word is from one that is known. */
+
+/* Edit distance of the first `size` bytes of a from the word b, without regard to case; SIZE_MAX for words of
+ * 64 bytes and more. */
+size_t zest_edit_distance(const char *a, size_t size, const char *b);
+
+#endif

@@ -1,0 +1,259 @@
+/* The attention's gradients with vectors: the sums of backward_plain.c in its order. Include a vector_*.h
+ * first, and define PRODUCT_ROWS.
+ *
+ * A task is one sequence and key head. Keys and values are turned into columns once; then QUERIES queries at
+ * a time go through scores, softmax and five products. Everything is padded to whole vectors. */
+#ifndef ZEST_GRAD_BACKWARD_ATTENTION_H
+#define ZEST_GRAD_BACKWARD_ATTENTION_H
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/simd_rows.h"
+#include "kernels/cpu/workspace.h"
+#include "grad/backward.h"
+
+enum { QUERIES = 32, UNIT = 2 * WIDTH };
+
+/* ---- A small product ---- */
+
+/* c (+)= a b: element (m, k) of a is a[m a_row + k a_step], rows of b and c are b_stride and c_stride apart.
+ * Every element of c is one chain over the steps. */
+static inline __attribute__((always_inline)) void product_tile(const int rows, size_t steps, const float *a,
+                                                               size_t a_row, size_t a_step, const float *b,
+                                                               size_t b_stride, float *c, size_t c_stride,
+                                                               int add) {
+    vec sum[PRODUCT_ROWS][2];
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < 2; v++)
+            sum[r][v] = add ? v_load(c + (size_t)r * c_stride + v * WIDTH) : v_set(0.0f);
+    for (size_t k = 0; k < steps; k++, a += a_step, b += b_stride) {
+        vec first = v_load(b), second = v_load(b + WIDTH);
+        for (int r = 0; r < rows; r++) {
+            vec x = v_set(a[(size_t)r * a_row]);
+            sum[r][0] = v_fma(x, first, sum[r][0]);
+            sum[r][1] = v_fma(x, second, sum[r][1]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < 2; v++) v_store(c + (size_t)r * c_stride + v * WIDTH, sum[r][v]);
+}
+
+/* columns: a multiple of UNIT */
+static void product(size_t rows, size_t columns, size_t steps, const float *a, size_t a_row, size_t a_step,
+                    const float *b, size_t b_stride, float *c, size_t c_stride, int add) {
+    for (size_t n = 0; n < columns; n += UNIT) {
+        size_t m = 0;
+        for (; m + PRODUCT_ROWS <= rows; m += PRODUCT_ROWS)
+            product_tile(PRODUCT_ROWS, steps, a + m * a_row, a_row, a_step, b + n, b_stride,
+                         c + m * c_stride + n, c_stride, add);
+        for (; m < rows; m++)
+            product_tile(1, steps, a + m * a_row, a_row, a_step, b + n, b_stride, c + m * c_stride + n,
+                         c_stride, add);
+    }
+}
+
+/* ---- Room of a thread, in floats ---- */
+
+typedef struct {
+    size_t keys, head; /* padded: of the longest sequence, of a head */
+    size_t k_columns, v_columns, k, v, dk, dv, q, d_out, dq, p, m, ds, all;
+} attention_room;
+
+static attention_room measure(const zest_attention *job) {
+    attention_room r = {0};
+    r.keys = whole(zest_scratch_keys(job), UNIT);
+    r.head = whole(job->head_dim, UNIT);
+    size_t by_keys = r.keys * r.head, by_queries = QUERIES * r.head, scores = QUERIES * r.keys, at = 0;
+    size_t *const pieces[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,
+                              &r.q,         &r.d_out,     &r.dq, &r.p, &r.m,  &r.ds};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        *pieces[i] = at;
+        at += i < 6 ? by_keys : i < 9 ? by_queries : scores;
+    }
+    r.all = whole(at, ZEST_MEMORY_LINE / sizeof(float));
+    return r;
+}
+
+/* Rows of `size` elements, one behind the other with `head` of room, the rest zero. */
+static void copy_rows(const float *from, size_t stride, size_t rows, size_t size, size_t head, float *out) {
+    for (size_t i = 0; i < rows; i++, out += head) {
+        memcpy(out, from + i * stride, size * sizeof *out);
+        memset(out + size, 0, (head - size) * sizeof *out);
+    }
+}
+
+/* The same as columns: out[element][row], rows padded with zeros to `room`. */
+static void copy_columns(const float *rows, size_t count, size_t head, size_t size, size_t room, float *out) {
+    for (size_t j = 0; j < whole(count, WIDTH); j += WIDTH)
+        for (size_t d = 0; d < size; d += WIDTH) { /* rows have room for whole vectors */
+            vec t[WIDTH];
+            for (size_t r = 0; r < WIDTH; r++)
+                t[r] = j + r < count ? v_load(rows + (j + r) * head + d) : v_set(0.0f);
+            v_transpose(t);
+            for (size_t i = 0; i < WIDTH && d + i < size; i++) v_store(out + (d + i) * room + j, t[i]);
+        }
+    for (size_t d = 0; d < size; d++)
+        memset(out + d * room + whole(count, WIDTH), 0,
+               (whole(count, UNIT) - whole(count, WIDTH)) * sizeof *out);
+}
+
+/* ---- Softmax ---- */
+
+/* A row of scores becomes its softmax over the first `keys`; zeros up to `end`. */
+static void soften(float *p, size_t keys, size_t end, float scale) {
+    vec most = v_set(-INFINITY), factor = v_set(scale);
+    running sums = running_zero();
+    for (size_t j = 0; j < keys; j += WIDTH) {
+        vec s = v_mul(v_load(p + j), factor);
+        if (keys - j < WIDTH) s = v_first(keys - j, s, most);
+        most = v_max(s, most);
+    }
+    most = v_set(v_largest(most));
+    for (size_t j = 0; j < end; j += WIDTH) {
+        vec e = v_set(0.0f);
+        if (j < keys) {
+            e = f_exp(v_sub(v_mul(v_load(p + j), factor), most));
+            if (keys - j < WIDTH) e = v_first(keys - j, e, v_set(0.0f));
+            size_t part = j / WIDTH % SUM_VECTORS;
+            sums.part[part] = v_add(sums.part[part], e);
+        }
+        v_store(p + j, e);
+    }
+    vec inverse = v_set(1.0f / running_total(&sums));
+    for (size_t j = 0; j < keys; j += WIDTH) v_store(p + j, v_mul(v_load(p + j), inverse));
+}
+
+/* dp to ds, in place. m: the mask's factors, or NULL; there p becomes m p. */
+static void soften_back(float *p, const float *m, size_t keys, float scale, float *ds) {
+    running sums = running_zero();
+    for (size_t j = 0; j < keys; j += WIDTH) {
+        size_t part = j / WIDTH % SUM_VECTORS;
+        vec d = v_load(ds + j);
+        if (m) d = v_mul(d, v_load(m + j));
+        v_store(ds + j, d);
+        sums.part[part] = v_fma(v_load(p + j), d, sums.part[part]);
+    }
+    vec mean = v_set(running_total(&sums)), factor = v_set(scale);
+    for (size_t j = 0; j < keys; j += WIDTH) {
+        vec w = v_load(p + j);
+        v_store(ds + j, v_mul(v_mul(w, v_sub(v_load(ds + j), mean)), factor));
+        if (m) v_store(p + j, v_mul(w, v_load(m + j)));
+    }
+}
+
+/* ---- Tasks ---- */
+
+typedef struct {
+    const zest_attention_backward *job;
+    const attention_room *r;
+    float *room;
+    size_t keys; /* of the sequence */
+} head_task;
+
+/* Softmax and mask of a block's rows. Row i sees seen + i keys (causal) or `seen`. */
+static void block_weights(const head_task *t, size_t rows, size_t seen, size_t end, size_t row, size_t head) {
+    const zest_attention *job = &t->job->forward;
+    const attention_room *r = t->r;
+    float *room = t->room;
+    product(rows, end, job->head_dim, room + r->q, r->head, 1, room + r->k_columns, r->keys, room + r->p,
+            r->keys, 0);
+    for (size_t i = 0; i < rows; i++) {
+        size_t keys = job->causal ? seen + i : seen;
+        float *m = room + r->m + i * r->keys;
+        soften(room + r->p + i * r->keys, keys, end, job->scale);
+        if (!t->job->mask) continue;
+        zest_plain_mask(&VECTOR_NOISE, t->job->mask,
+                        (uint64_t)((row + i) * job->heads + head) * t->job->longest, keys, m);
+        memset(m + keys, 0, (end - keys) * sizeof *m);
+    }
+}
+
+static void block_backward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
+    const zest_attention *job = &t->job->forward;
+    const attention_room *r = t->r;
+    float *room = t->room;
+    size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
+    copy_rows(job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head, room + r->q);
+    copy_rows(t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim, r->head,
+              room + r->d_out);
+    block_weights(t, rows, seen, end, row, head);
+    product(rows, end, job->head_dim, room + r->d_out, r->head, 1, room + r->v_columns, r->keys, room + r->ds,
+            r->keys, 0);
+    for (size_t i = 0; i < rows; i++) /* beyond the keys that a row sees p is zero, and so is ds */
+        soften_back(room + r->p + i * r->keys, t->job->mask ? room + r->m + i * r->keys : NULL, end,
+                    job->scale, room + r->ds + i * r->keys);
+    product(rows, r->head, last, room + r->ds, r->keys, 1, room + r->k, r->head, room + r->dq, r->head, 0);
+    product(last, r->head, rows, room + r->ds, 1, r->keys, room + r->q, r->head, room + r->dk, r->head, 1);
+    product(last, r->head, rows, room + r->p, 1, r->keys, room + r->d_out, r->head, room + r->dv, r->head, 1);
+    for (size_t i = 0; i < rows; i++)
+        memcpy(t->job->dq + (row + i) * job->q_stride + h, room + r->dq + i * r->head,
+               job->head_dim * sizeof(float));
+}
+
+static void block_forward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
+    const zest_attention *job = &t->job->forward;
+    const attention_room *r = t->r;
+    float *room = t->room;
+    size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
+    copy_rows(job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head, room + r->q);
+    block_weights(t, rows, seen, end, row, head);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < end; j += WIDTH) {
+            float *p = room + r->p + i * r->keys + j;
+            v_store(p, v_mul(v_load(p), v_load(room + r->m + i * r->keys + j)));
+        }
+    product(rows, r->head, last, room + r->p, r->keys, 1, room + r->v, r->head, room + r->dq, r->head, 0);
+    for (size_t i = 0; i < rows; i++)
+        memcpy(job->out + (row + i) * job->out_stride + h, room + r->dq + i * r->head,
+               job->head_dim * sizeof(float));
+}
+
+static void do_task(const zest_attention_backward *backward, const attention_room *r, size_t task,
+                    int forward, float *room) {
+    const zest_attention *job = &backward->forward;
+    size_t sequence = task / job->kv_heads, kv_head = task % job->kv_heads, size = job->head_dim;
+    size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
+    size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0;
+    size_t at = k0 * job->kv_stride + kv_head * size, group = job->heads / job->kv_heads;
+    head_task t = {backward, r, room, keys};
+    copy_rows(job->k + at, job->kv_stride, keys, size, r->head, room + r->k);
+    copy_rows(job->v + at, job->kv_stride, keys, size, r->head, room + r->v);
+    copy_columns(room + r->k, keys, r->head, size, r->keys, room + r->k_columns);
+    copy_columns(room + r->v, keys, r->head, size, r->keys, room + r->v_columns);
+    memset(room + r->dk, 0, keys * r->head * sizeof *room);
+    memset(room + r->dv, 0, keys * r->head * sizeof *room);
+    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (size_t i = 0; i < queries; i += QUERIES) {
+            size_t rows = queries - i < QUERIES ? queries - i : QUERIES;
+            (forward ? block_forward : block_backward)(&t, rows, job->causal ? keys - queries + i + 1 : keys,
+                                                       q0 + i, head);
+        }
+    for (size_t j = 0; j < keys && !forward; j++) {
+        memcpy(backward->dk + at + j * job->kv_stride, room + r->dk + j * r->head, size * sizeof *room);
+        memcpy(backward->dv + at + j * job->kv_stride, room + r->dv + j * r->head, size * sizeof *room);
+    }
+}
+
+static int do_all(const zest_attention_backward *job, int forward, int threads, zest_workspace *scratch) {
+    attention_room r = measure(&job->forward);
+    size_t tasks = job->forward.sequences * job->forward.kv_heads;
+    if (zest_scratch_reserve(scratch, (size_t)threads * r.all * sizeof(float) + 1)) return -1;
+    float *data = scratch->data;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t task = 0; task < tasks; task++)
+        do_task(job, &r, task, forward, data + r.all * (size_t)omp_get_thread_num());
+    return 0;
+}
+
+static int attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+    return do_all(job, 0, threads, scratch);
+}
+
+static int attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+    return do_all(job, 1, threads, scratch);
+}
+
+#endif

@@ -1,0 +1,397 @@
+/* Activations. y = act(x): dx = act'(x) dy. Gated, y = act(x) up: dx = act'(x) up dy, d_up = act(x) dy. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "grad/backward.h"
+#include "kernels/cpu/simd_plain.h"
+#include "kernels/cpu/workspace.h"
+#include "model/cross_entropy.h"
+#include "rng/noise.h"
+
+static inline vec v_step(vec x) { return x > 0 ? 1.0f : 0.0f; }
+#include "kernels/cpu/activations.h"
+#include "grad/activation_grad.h"
+
+void zest_plain_activate(float *out, const float *x, const float *up, size_t count,
+                         zest_activation activation, int threads, zest_workspace *scratch) {
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        float y = f_activate(x[i], activation);
+        out[i] = up ? y * up[i] : y;
+    }
+}
+
+void zest_plain_activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
+                                  zest_activation activation, int threads, zest_workspace *scratch) {
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i++) {
+        float dy = d[i];
+        if (up) d_up[i] = f_activate(x[i], activation) * dy;
+        d[i] = f_slope(x[i], activation) * (up ? up[i] * dy : dy);
+    }
+}
+
+/* Attention. For one query, s_j = scale q·k_j, p = softmax(s), o = sum_j m_j p_j v_j (m: the mask, or ones).
+ * With w = m p and do given:
+ *
+ *     dv_j += w_j do          dp_j = m_j do·v_j          ds_j = p_j (dp_j - sum_i p_i dp_i) scale
+ *     dk_j += ds_j q          dq = sum_j ds_j k_j
+ *
+ * The weights p are made again from q and k, so nothing of queries × keys is kept between the passes. Orders:
+ * scores and dp by one chain over the head's elements; dq by one chain over the keys; dk and dv by one chain
+ * over the queries, within the heads that share a key head in order; the sums of a softmax's row as in
+ * ops_plain.c. */
+
+enum { SUMS = 16 };
+
+static float total(float sums[SUMS]) {
+    for (int half = SUMS / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+    return sums[0];
+}
+
+/* The keys of one sequence and key head, and room for a query's row. */
+typedef struct {
+    const zest_attention_backward *job;
+    const float *k, *v;
+    float *dk, *dv;
+    size_t keys;
+    float *p, *m, *ds;
+} head_task;
+
+static float dot(const float *a, const float *b, size_t count) {
+    float sum = 0;
+    for (size_t d = 0; d < count; d++) sum = fmaf(a[d], b[d], sum);
+    return sum;
+}
+
+/* p of a query that sees `keys` keys; element: of the mask */
+static void weigh_keys(const head_task *t, const float *q, size_t keys, uint64_t element) {
+    const zest_attention *job = &t->job->forward;
+    float sums[SUMS] = {0}, most = -INFINITY;
+    for (size_t j = 0; j < keys; j++) {
+        t->p[j] = dot(q, t->k + j * job->kv_stride, job->head_dim) * job->scale;
+        most = v_max(t->p[j], most);
+    }
+    for (size_t j = 0; j < keys; j++) {
+        t->p[j] = f_exp(t->p[j] - most);
+        sums[j % SUMS] += t->p[j];
+        t->m[j] = 1;
+    }
+    float inverse = 1.0f / total(sums);
+    for (size_t j = 0; j < keys; j++) t->p[j] *= inverse;
+    if (t->job->mask) zest_plain_mask(&zest_noise_plain, t->job->mask, element, keys, t->m);
+}
+
+static void query_backward(const head_task *t, const float *q, const float *d_out, size_t keys,
+                           uint64_t element, float *dq) {
+    const zest_attention *job = &t->job->forward;
+    size_t size = job->head_dim, stride = job->kv_stride;
+    float sums[SUMS] = {0};
+    weigh_keys(t, q, keys, element);
+    for (size_t j = 0; j < keys; j++) {
+        t->ds[j] = dot(d_out, t->v + j * stride, size) * t->m[j];
+        sums[j % SUMS] = fmaf(t->p[j], t->ds[j], sums[j % SUMS]);
+    }
+    float mean = total(sums);
+    for (size_t j = 0; j < keys; j++) {
+        float w = t->p[j] * t->m[j];
+        t->ds[j] = t->p[j] * (t->ds[j] - mean) * job->scale;
+        for (size_t d = 0; d < size; d++) {
+            t->dv[j * stride + d] = fmaf(w, d_out[d], t->dv[j * stride + d]);
+            t->dk[j * stride + d] = fmaf(t->ds[j], q[d], t->dk[j * stride + d]);
+        }
+    }
+    for (size_t d = 0; d < size; d++) {
+        float sum = 0;
+        for (size_t j = 0; j < keys; j++) sum = fmaf(t->ds[j], t->k[j * stride + d], sum);
+        dq[d] = sum;
+    }
+}
+
+static void query_forward(const head_task *t, const float *q, size_t keys, uint64_t element, float *out) {
+    const zest_attention *job = &t->job->forward;
+    weigh_keys(t, q, keys, element);
+    for (size_t d = 0; d < job->head_dim; d++) {
+        float sum = 0;
+        for (size_t j = 0; j < keys; j++) sum = fmaf(t->p[j] * t->m[j], t->v[j * job->kv_stride + d], sum);
+        out[d] = sum;
+    }
+}
+
+static void do_task(const zest_attention_backward *backward, size_t task, int forward, float *room,
+                    size_t longest) {
+    const zest_attention *job = &backward->forward;
+    size_t sequence = task / job->kv_heads, kv_head = task % job->kv_heads, size = job->head_dim;
+    size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
+    size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0;
+    size_t at = k0 * job->kv_stride + kv_head * size, group = job->heads / job->kv_heads;
+    head_task t = {backward, job->k + at,    job->v + at,       NULL, NULL, keys,
+                   room,     room + longest, room + 2 * longest};
+    if (!forward) {
+        t.dk = backward->dk + at, t.dv = backward->dv + at;
+        for (size_t j = 0; j < keys; j++) {
+            memset(t.dk + j * job->kv_stride, 0, size * sizeof(float));
+            memset(t.dv + j * job->kv_stride, 0, size * sizeof(float));
+        }
+    }
+    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (size_t i = 0; i < queries; i++) {
+            size_t row = q0 + i, seen = job->causal ? keys - queries + i + 1 : keys, h = head * size;
+            uint64_t element = (uint64_t)(row * job->heads + head) * backward->longest;
+            const float *q = job->q + row * job->q_stride + h;
+            if (forward)
+                query_forward(&t, q, seen, element, job->out + row * job->out_stride + h);
+            else
+                query_backward(&t, q, backward->d_out + row * job->out_stride + h, seen, element,
+                               backward->dq + row * job->q_stride + h);
+        }
+}
+
+static int do_all(const zest_attention_backward *backward, int forward, int threads,
+                  zest_workspace *scratch) {
+    const zest_attention *job = &backward->forward;
+    size_t longest = zest_scratch_keys(job), tasks = job->sequences * job->kv_heads;
+    size_t room = zest_scratch_round(3 * longest * sizeof(float)) / sizeof(float);
+    if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads + 1)) return -1;
+    float *data = scratch->data;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t task = 0; task < tasks; task++)
+        do_task(backward, task, forward, data + room * (size_t)omp_get_thread_num(), longest);
+    return 0;
+}
+
+int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+    return do_all(job, 0, threads, scratch);
+}
+
+int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+    return do_all(job, 1, threads, scratch);
+}
+
+/* Norms. With h = (x - mean) s, s = 1/sqrt(var + eps), y = h g + b, and e = dy g:
+ *
+ *     dx = s (e - mean(e) - h mean(e h))     dg = sum over rows of dy h     db = sum over rows of dy
+ *
+ * since h stays centred and of unit length whatever x does: what moves along the ones or along h is taken
+ * out. A norm by the root mean square does not centre: dx = s (e - h mean(e h)).
+ *
+ * Sums over a row: sixteen running sums, element i in sum i % 16, then added by halves. Sums over rows: runs
+ * of ZEST_BACKWARD_ROWS rows, then the runs in order. */
+
+enum { norm_backward_SUMS = 16 };
+
+static float norm_backward_total(float sums[norm_backward_SUMS]) {
+    for (int half = norm_backward_SUMS / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+    return sums[0];
+}
+
+/* Mean and scale, with the forward pass's bits. */
+static float scale_of(const zest_norm_backward *job, const float *x, float *mean) {
+    float sums[norm_backward_SUMS] = {0}, width = (float)job->width;
+    *mean = 0;
+    if (!job->rms) {
+        for (size_t i = 0; i < job->width; i++) sums[i % norm_backward_SUMS] += x[i];
+        *mean = norm_backward_total(sums) / width;
+        memset(sums, 0, sizeof sums);
+    }
+    for (size_t i = 0; i < job->width; i++)
+        sums[i % norm_backward_SUMS] = fmaf(x[i] - *mean, x[i] - *mean, sums[i % norm_backward_SUMS]);
+    return 1.0f / sqrtf(norm_backward_total(sums) / width + job->epsilon);
+}
+
+/* One row; what it adds to the gradients of gain and bias goes to g and b. */
+static void row_backward(const zest_norm_backward *job, size_t row, float *g, float *b) {
+    const float *x = job->x + row * job->width, *dy = job->dy + row * job->width;
+    float *dx = job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
+    float along_ones[norm_backward_SUMS] = {0}, along_h[norm_backward_SUMS] = {0}, width = (float)job->width;
+    for (size_t i = 0; i < job->width; i++) {
+        float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
+        along_ones[i % norm_backward_SUMS] += e;
+        along_h[i % norm_backward_SUMS] = fmaf(e, h, along_h[i % norm_backward_SUMS]);
+        g[i] = fmaf(dy[i], h, g[i]);
+        b[i] += dy[i];
+    }
+    float first = job->rms ? 0 : norm_backward_total(along_ones) / width,
+          second = norm_backward_total(along_h) / width;
+    for (size_t i = 0; i < job->width; i++) {
+        float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
+        float d = fmaf(-second, h, e - first) * scale;
+        dx[i] = job->add ? dx[i] + d : d;
+    }
+}
+
+int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
+    size_t runs = (job->rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS, width = job->width;
+    if (zest_scratch_reserve(scratch, 2 * runs * width * sizeof(float) + 1)) return -1;
+    float *sums = scratch->data;
+    memset(sums, 0, 2 * runs * width * sizeof *sums);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t run = 0; run < runs; run++) {
+        size_t end = (run + 1) * ZEST_BACKWARD_ROWS < job->rows ? (run + 1) * ZEST_BACKWARD_ROWS : job->rows;
+        for (size_t row = run * ZEST_BACKWARD_ROWS; row < end; row++)
+            row_backward(job, row, sums + 2 * run * width, sums + (2 * run + 1) * width);
+    }
+    for (size_t run = 0; run < runs; run++)
+        for (size_t i = 0; i < width; i++) {
+            if (job->d_gain) job->d_gain[i] += sums[2 * run * width + i];
+            if (job->d_bias) job->d_bias[i] += sums[(2 * run + 1) * width + i];
+        }
+    return 0;
+}
+
+int zest_plain_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
+                           zest_workspace *scratch) {
+    size_t runs = (rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS;
+    if (zest_scratch_reserve(scratch, runs * width * sizeof(float) + 1)) return -1;
+    float *sums = scratch->data;
+    memset(sums, 0, runs * width * sizeof *sums);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t run = 0; run < runs; run++) {
+        size_t end = (run + 1) * ZEST_BACKWARD_ROWS < rows ? (run + 1) * ZEST_BACKWARD_ROWS : rows;
+        for (size_t row = run * ZEST_BACKWARD_ROWS; row < end; row++)
+            for (size_t i = 0; i < width; i++) sums[run * width + i] += x[row * stride + i];
+    }
+    for (size_t run = 0; run < runs; run++)
+        for (size_t i = 0; i < width; i++) out[i] += sums[run * width + i];
+    return 0;
+}
+
+/* Rows that are moved, and rows that are added up where they were read: the gradient of a row that several
+ * read is the sum of theirs, in their order. */
+
+int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch) {
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < job->count; i++) {
+        size_t source = job->source ? job->source[i] : i, target = job->target ? job->target[i] : i;
+        memcpy(job->to + target * job->to_stride, job->from + source * job->from_stride,
+               job->width * sizeof *job->to);
+    }
+    return 0;
+}
+
+int zest_plain_collect(const zest_collect *job, int threads, zest_workspace *scratch) {
+    const zest_index *index = &job->index;
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < index->count; i++) {
+        float *out = job->out + (index->targets ? index->targets[i] : i) * job->out_stride;
+        if (!job->add) memset(out, 0, job->width * sizeof *out);
+        for (size_t s = index->runs[index->starts[i]]; s < index->runs[index->starts[i + 1]]; s++) {
+            const float *x = job->x + index->sources[s] * job->x_stride;
+            for (size_t c = 0; c < job->width; c++) out[c] += x[c];
+        }
+    }
+    return 0;
+}
+
+void zest_plain_negate(float *out, const float *x, size_t count, int threads, zest_workspace *scratch) {
+    (void)threads, (void)scratch;
+    for (size_t i = 0; i < count; i++) out[i] = -x[i];
+}
+
+/* From the gradient by logits: of a few words to the features and the words' rows of the head; of a block of
+ * the vocabulary, out of the rows' sums. */
+
+int zest_plain_words_backward(const zest_words_backward *job, int threads, zest_workspace *scratch) {
+    size_t width = job->width;
+    (void)threads, (void)scratch;
+    for (size_t i = 0; i < job->items; i++)
+        for (size_t w = 0; w < job->count; w++) {
+            float by = job->by[i * job->count + w], *to = job->d + i * width;
+            const float *row = job->rows + w * width, *feature = job->features + i * width;
+            for (size_t c = 0; c < width; c++) to[c] = w ? fmaf(by, row[c], to[c]) : by * row[c];
+            float *wanted = job->d_weight ? job->d_weight + job->words[w] * width : NULL;
+            for (size_t c = 0; wanted && c < width; c++) wanted[c] = fmaf(by, feature[c], wanted[c]);
+            if (job->d_bias) job->d_bias[job->words[w]] += by;
+        }
+    return 0;
+}
+
+int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zest_workspace *scratch) {
+    const zest_logit_block *block = &job->block;
+    size_t count = block->count;
+    (void)scratch;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t r = 0; r < block->rows; r++) {
+        const zest_logit_sum *row = &job->sums[r];
+        const float *logits = block->logits + r * count;
+        float *d = job->d + r * job->d_stride;
+        double sum = row->max + log(row->sum), weight = job->weights[r];
+        for (size_t w = 0; w < count; w++) d[w] = (float)(weight * zest_small_exp((double)logits[w] - sum));
+        if (block->targets[r] >= block->first && block->targets[r] - block->first < count) {
+            size_t at = block->targets[r] - block->first;
+            d[at] = (float)(weight * (zest_small_exp((double)logits[at] - sum) - 1));
+        }
+    }
+    return 0;
+}
+
+/* Dropout (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 2014), the kept elements scaled up:
+ * y = m x, dx = m dy. The mask is a function of a key and the element's number, so the backward pass makes
+ * the same one again. */
+
+enum { RUN = 512 };
+
+zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t layer, zest_dropout_site site) {
+    zest_mask mask = {0, 0, 1.0f};
+    if (!dropout || !(rate > 0)) return mask;
+    double threshold = rate * 65536 + 0.5;
+    mask.threshold = threshold < 65535 ? (uint32_t)threshold : 65535;
+    mask.scale = (float)(65536.0 / (65536.0 - mask.threshold));
+    mask.key = zest_seed(dropout->seed, layer, site);
+    return mask;
+}
+
+void zest_plain_mask(const zest_noise *noise, const zest_mask *mask, uint64_t first, size_t count,
+                     float *out) {
+    uint16_t bits[RUN];
+    for (size_t i = 0; i < count; i += RUN) {
+        size_t here = count - i < RUN ? count - i : RUN;
+        noise->round(bits, mask->key, first + i, here);
+        for (size_t j = 0; j < here; j++) out[i + j] = bits[j] >= mask->threshold ? mask->scale : 0.0f;
+    }
+}
+
+void zest_plain_drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+                     int threads, zest_workspace *scratch) {
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i += RUN) {
+        float m[RUN];
+        size_t here = count - i < RUN ? count - i : RUN;
+        zest_plain_mask(&zest_noise_plain, mask, i, here, m);
+        for (size_t j = i; j < i + here; j++)
+            out[j] = residual ? fmaf(m[j - i], x[j], residual[j]) : m[j - i] * x[j];
+    }
+}
+
+const zest_backward zest_backward_plain = {ZEST_CPU_PLAIN,
+                                           zest_plain_norm_backward,
+                                           zest_plain_attention_backward,
+                                           zest_plain_attention_masked,
+                                           zest_plain_activate,
+                                           zest_plain_activate_backward,
+                                           zest_plain_sum_columns,
+                                           zest_plain_drop,
+                                           ZEST_PLAIN_OF_ROWS};
+
+const zest_backward *zest_backward_for(const zest_ops *operations) {
+#if defined(ZEST_CUDA)
+    if (operations->device) return &zest_backward_cuda;
+#endif
+    switch (operations->cpu) {
+#if defined(__x86_64__)
+    case ZEST_CPU_AMX:
+    case ZEST_CPU_AVX512BF16:
+    case ZEST_CPU_AVX512: return &zest_backward_avx512;
+    case ZEST_CPU_AVX2: return &zest_backward_avx2;
+#endif
+    default: return &zest_backward_plain;
+    }
+}

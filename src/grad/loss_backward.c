@@ -1,0 +1,255 @@
+/* Losses, and their gradient by what the head multiplies. With p the softmax of a row's logits:
+ *
+ *     WORDS     loss = -log p(answer)                    dlogits = (p - [answer])/items
+ *     TOKENS    loss = -sum over rows log p(target)      dlogits = (p - [target])/rows
+ *     OPTIONS   score s of an item: the mean of its rows' log p(target); loss = -log softmax(s)(answer):
+ *               dlogits of a row of item i = ([i is the answer] - softmax(s)_i)/(items' rows · examples)
+ *                                            times (p - [target])
+ *
+ * Numbers are the forward pass's (model/loss.c), fp64 until they are multiplied. The vocabulary goes by in
+ * blocks, twice: once for the sums, once for the gradient, so that no more logits exist than a block's. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "grad/grad_internal.h"
+
+static zest_group_output unit_of(const zest_grad_pass *pass) {
+    return (zest_group_output){0, pass->lane.perturbation, pass->asked, {pass->features, pass->features}};
+}
+
+/* Room for scores (of words or items) and the asked rows' sums and weights. */
+static zest_status make_room(zest_grad_pass *pass, size_t scores) {
+    zest_grad *grad = pass->grad;
+    if (scores > grad->scores_count) {
+        free(grad->scores);
+        free(grad->by);
+        grad->scores = malloc(scores * sizeof *grad->scores);
+        grad->by = malloc(scores * sizeof *grad->by);
+        grad->scores_count = grad->scores && grad->by ? scores : 0;
+    }
+    if (pass->asked > grad->sums_count) {
+        free(grad->sums);
+        free(grad->weights);
+        grad->sums = malloc(pass->asked * sizeof *grad->sums);
+        grad->weights = malloc(pass->asked * sizeof *grad->weights);
+        grad->sums_count = grad->sums && grad->weights ? pass->asked : 0;
+    }
+    if (grad->scores_count < scores || grad->sums_count < pass->asked)
+        return zest_error_memory(pass->error, "losses", scores * sizeof *grad->scores);
+    return ZEST_OK;
+}
+
+/* What a pass leaves for the host: the only time that it waits for a device. */
+static zest_status fetch(zest_grad_pass *pass, const void *from, void *to, size_t bytes) {
+    zest_model_runner *runner = pass->grad->runner;
+    return zest_grad_done(pass, runner->operations->device->download(runner->device, to, from, bytes));
+}
+
+/* ---- Scores ---- */
+
+static zest_status score_words(zest_grad_pass *pass) {
+    const zest_model_objective *objective = pass->job->objective;
+    zest_model_runner *runner = pass->grad->runner;
+    zest_group_output unit = unit_of(pass);
+    size_t count = objective->items * objective->word_count;
+    zest_status status = zest_model_buffer_reserve_f32(runner, &runner->logits, 2, count, pass->error);
+    if (!status)
+        status = zest_model_stage(runner, objective->words, objective->word_count, &pass->words, pass->error);
+    if (status) return status;
+    float *logits[2];
+    zest_model_first_lanes(&runner->logits, 0, logits);
+    status = zest_model_head_label_words(runner, &unit, unit.h, pass->words, objective->word_count, logits,
+                                         pass->error);
+    if (!status && runner->device) {
+        status = fetch(pass, logits[0], pass->grad->by, count * sizeof *logits[0]);
+        logits[0] = pass->grad->by;
+    }
+    for (size_t i = 0; i < count && !status; i++) pass->grad->scores[i] = (double)logits[0][i];
+    return status;
+}
+
+static zest_status sum_block(void *user, int lane, size_t first, size_t count, const float *logits,
+                             zest_error *error) {
+    zest_grad_pass *pass = user;
+    zest_model_runner *runner = pass->grad->runner;
+    const uint32_t *targets = pass->job->objective->targets;
+    (void)lane, (void)error;
+    if (runner->device) {
+        zest_logit_block block = {logits, pass->asked, first, count, pass->targets};
+        zest_logit_sum *sums = (zest_logit_sum *)(void *)runner->results.data;
+        return zest_grad_done(pass, runner->operations->device->sum_logits(runner->device, &block, sums));
+    }
+#pragma omp parallel for schedule(static) num_threads(runner->threads)
+    for (size_t r = 0; r < pass->asked; r++) {
+        zest_logit_sum *row = &pass->grad->sums[r];
+        zest_row_sum_add(row, logits + r * count, count);
+        if (targets[r] >= first && targets[r] - first < count)
+            row->target = (double)logits[r * count + targets[r] - first];
+    }
+    return ZEST_OK;
+}
+
+/* The asked rows' sums, on the host, and where the operations look for them. */
+static zest_status sum_rows(zest_grad_pass *pass) {
+    zest_model_runner *runner = pass->grad->runner;
+    zest_logit_sum *sums = pass->grad->sums;
+    zest_group_output unit = unit_of(pass);
+    size_t bytes = pass->asked * sizeof *sums;
+    for (size_t r = 0; r < pass->asked; r++) sums[r] = (zest_logit_sum){-INFINITY, 0, 0};
+    pass->sums = sums;
+    zest_status status =
+        zest_model_stage(runner, pass->job->objective->targets, pass->asked, &pass->targets, pass->error);
+    if (!status && runner->device) {
+        status =
+            zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), pass->error);
+        pass->sums = (const zest_logit_sum *)(void *)runner->results.data;
+    }
+    if (!status) status = zest_model_head_blocks(runner, &unit, unit.h, sum_block, pass, pass->error);
+    return !status && runner->device ? fetch(pass, pass->sums, sums, bytes) : status;
+}
+
+static zest_status score_tokens(zest_grad_pass *pass) {
+    const zest_model_objective *objective = pass->job->objective;
+    const zest_logit_sum *sums = pass->grad->sums;
+    zest_status status = sum_rows(pass);
+    for (size_t i = 0; i < objective->items && !status; i++) {
+        double sum = 0;
+        size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
+        for (size_t r = first; r < end; r++) sum += sums[r].target - (sums[r].max + log(sums[r].sum));
+        pass->grad->scores[i] = objective->kind == ZEST_LOSS_CHOICES ? sum / (double)(end - first) : sum;
+    }
+    return status;
+}
+
+/* ---- Losses ---- */
+
+/* The scores that one example chooses between. */
+static size_t choices_of(const zest_model_objective *objective, size_t example, size_t *first) {
+    int words = objective->kind == ZEST_LOSS_LABEL_WORDS;
+    *first = words ? example * objective->word_count : objective->example_starts[example];
+    return words ? objective->word_count : objective->example_starts[example + 1] - *first;
+}
+
+zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean) {
+    const zest_model_objective *objective = pass->job->objective;
+    int words = objective->kind == ZEST_LOSS_LABEL_WORDS, tokens = objective->kind == ZEST_LOSS_TOKENS;
+    size_t examples = objective->kind == ZEST_LOSS_CHOICES ? objective->examples : objective->items;
+    zest_status status = make_room(pass, objective->items * (words ? objective->word_count : 1));
+    if (!status) status = words ? score_words(pass) : score_tokens(pass);
+    if (status) return status;
+    const double *scores = pass->grad->scores;
+    double sum = 0;
+    for (size_t e = 0; e < examples; e++) {
+        size_t first = e, count = tokens ? 1 : choices_of(objective, e, &first);
+        double loss = tokens
+                          ? -scores[e]
+                          : zest_log_sum_exp(scores + first, count) - scores[first + objective->answers[e]];
+        if (losses) losses[e] = loss;
+        sum += loss;
+    }
+    *mean = sum / (double)(tokens ? pass->asked : examples);
+    return ZEST_OK;
+}
+
+/* ---- A few words ---- */
+
+static void word_gradients(zest_grad_pass *pass, double factor) {
+    const zest_model_objective *objective = pass->job->objective;
+    size_t words = objective->word_count;
+    for (size_t i = 0; i < objective->items; i++) {
+        const double *scores = pass->grad->scores + i * words, sum = zest_log_sum_exp(scores, words);
+        for (size_t w = 0; w < words; w++)
+            pass->grad->by[i * words + w] =
+                (float)(factor / (double)objective->items *
+                        (zest_exp(scores[w] - sum) - (w == objective->answers[i])));
+    }
+}
+
+static zest_status words_backward(zest_grad_pass *pass, double factor, float *d) {
+    const zest_model_objective *objective = pass->job->objective;
+    zest_grad *grad = pass->grad;
+    zest_model_runner *runner = grad->runner;
+    const zest_weight *weight = &grad->view.head.weight;
+    size_t words = objective->word_count, width = pass->pass.config->embedding_size;
+    zest_status status = zest_model_buffer_reserve(runner, &grad->small, 1, words * width, pass->error);
+    if (status) return status;
+    float *const rows[2] = {grad->small.data, grad->small.data};
+    status = zest_grad_done(pass, zest_ops_gather_rows(runner->operations, weight, &pass->lane.perturbation,
+                                                       pass->words, words, rows, runner->threads,
+                                                       &runner->scratch));
+    if (status) return status;
+    word_gradients(pass, factor);
+    zest_words_backward job = {
+        .by = zest_grad_stage(pass, grad->by, objective->items * words * sizeof *grad->by),
+        .rows = rows[0],
+        .features = pass->features,
+        .d = d,
+        .words = pass->words,
+        .d_weight = zest_grad_of(pass, weight),
+        .d_bias = zest_grad_of(pass, &grad->view.head.bias),
+        .items = objective->items,
+        .count = words,
+        .width = width};
+    return zest_grad_done(pass, !job.by || grad->backward->words(&job, runner->threads, &runner->scratch));
+}
+
+/* ---- The whole vocabulary ---- */
+
+static void weigh_rows(zest_grad_pass *pass, double factor) {
+    const zest_model_objective *objective = pass->job->objective;
+    double *weights = pass->grad->weights;
+    if (objective->kind == ZEST_LOSS_TOKENS) {
+        for (size_t r = 0; r < pass->asked; r++) weights[r] = factor / (double)pass->asked;
+        return;
+    }
+    for (size_t e = 0; e < objective->examples; e++) {
+        size_t first, count = choices_of(objective, e, &first);
+        double sum = zest_log_sum_exp(pass->grad->scores + first, count);
+        for (size_t i = first; i < first + count; i++) {
+            double chosen = zest_exp(pass->grad->scores[i] - sum), rows;
+            rows = (double)(objective->item_starts[i + 1] - objective->item_starts[i]);
+            for (size_t r = objective->item_starts[i]; r < objective->item_starts[i + 1]; r++)
+                weights[r] = factor / (double)objective->examples *
+                             ((i - first == objective->answers[e]) - chosen) / rows;
+        }
+    }
+}
+
+typedef struct {
+    zest_grad_pass *pass;
+    const double *weights; /* of asked rows: dlogits = weight (p - target) */
+    float *d;
+} blocks_job;
+
+static zest_status block_backward(void *user, int lane, size_t first, size_t count, const float *logits,
+                                  zest_error *error) {
+    blocks_job *job = user;
+    zest_grad_pass *pass = job->pass;
+    zest_model_runner *runner = pass->grad->runner;
+    const size_t unit = 8, stride = (count + unit - 1) / unit * unit; /* what a device's products like */
+    (void)lane;
+    zest_status status =
+        zest_model_buffer_reserve(runner, &pass->grad->small, 1, pass->asked * stride, error);
+    if (status) return status;
+    float *d_logits = pass->grad->small.data;
+    zest_logits_backward work = {.block = {logits, pass->asked, first, count, pass->targets},
+                                 .sums = pass->sums,
+                                 .weights = job->weights,
+                                 .d = d_logits,
+                                 .d_stride = stride};
+    status = zest_grad_done(pass, pass->grad->backward->logits(&work, runner->threads, &runner->scratch));
+    if (status) return status;
+    zest_model_affine block = zest_model_head_block(&pass->grad->view, first, count);
+    return zest_grad_linear_backward(pass, &block, 0, pass->features, d_logits, stride, pass->asked, job->d,
+                                     first > 0);
+}
+
+zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d) {
+    if (pass->job->objective->kind == ZEST_LOSS_LABEL_WORDS) return words_backward(pass, factor, d);
+    weigh_rows(pass, factor);
+    blocks_job job = {.pass = pass, .d = d};
+    job.weights = zest_grad_stage(pass, pass->grad->weights, pass->asked * sizeof *job.weights);
+    if (!job.weights) return zest_grad_done(pass, 1);
+    zest_group_output unit = unit_of(pass);
+    return zest_model_head_blocks(pass->grad->runner, &unit, unit.h, block_backward, &job, pass->error);
+}

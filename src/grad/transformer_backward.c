@@ -1,0 +1,380 @@
+/* A layer, from its end to its beginning. The stream's gradient stands in the first third of grad->d; what
+ * branches off it in the other two. */
+#include "grad/grad_internal.h"
+
+/* The gradient of what was added to the stream: the stream's, dropped where that was. */
+static const float *added(const zest_grad_pass *pass, size_t layer, zest_dropout_site site, size_t rows) {
+    const zest_dropout *dropout = pass->job->dropout;
+    zest_model_runner *runner = pass->grad->runner;
+    zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->added : 0, layer, site);
+    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    if (!mask.threshold) return d;
+    pass->grad->backward->drop(branch, d, NULL, rows * pass->pass.config->hidden_size, &mask, runner->threads,
+                               &runner->scratch);
+    return branch;
+}
+
+static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept) {
+    const zest_model_layer *layer = &pass->grad->view.layers[i];
+    const zest_model_config *config = pass->pass.config;
+    zest_model_runner *runner = pass->grad->runner;
+    size_t rows = zest_grad_layer_rows(pass, i), inner = config->ffn_size, width = config->hidden_size;
+    int threads = runner->threads, turned = config->transposed;
+    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
+    float *dh = pass->grad->wide.data, *h = zest_model_offset(runner, dh, pass->pass.max_rows * inner);
+    const float *from = config->gated ? kept->gate : kept->up, *times = config->gated ? kept->up : NULL;
+    zest_status status = ZEST_OK;
+    if (config->post_norm) status = zest_grad_norm_backward(pass, &layer->norm2, kept->end, d, rows, d, 0);
+    if (status) return status;
+    pass->grad->backward->activate(h, from, times, rows * inner, config->activation, threads,
+                                   &runner->scratch);
+    status = zest_grad_linear_backward(pass, &layer->down, turned, h, added(pass, i, ZEST_DROPOUT_MLP, rows),
+                                       width, rows, dh, 0);
+    if (status) return status;
+    pass->grad->backward->activate_back(dh, h, from, times, rows * inner, config->activation, threads,
+                                        &runner->scratch);
+    status = zest_grad_normed(pass, config->post_norm ? &layer->norm1 : &layer->norm2, kept->middle, rows, a);
+    /* Norms behind: what the MLP saw is the stream itself. Norms before: a branch of it. */
+    float *to = config->post_norm ? d : branch;
+    if (!status)
+        status = zest_grad_linear_backward(pass, &layer->up, turned, a, config->gated ? h : dh, inner, rows,
+                                           to, config->post_norm);
+    if (!status && config->gated)
+        status = zest_grad_linear_backward(pass, &layer->gate, turned, a, dh, inner, rows, to, 1);
+    if (status) return status;
+    return config->post_norm ? zest_grad_norm_backward(pass, &layer->norm1, kept->middle, d, rows, d, 0)
+                             : zest_grad_norm_backward(pass, &layer->norm2, kept->middle, branch, rows, d, 1);
+}
+
+/* ---- Attention ---- */
+
+static zest_status collect(const zest_grad_pass *pass, const zest_collect *job) {
+    zest_model_runner *runner = pass->grad->runner;
+    return zest_grad_done(pass, pass->grad->backward->collect(job, runner->threads, &runner->scratch));
+}
+
+/* The asked rows' gradients go back to where the rows came from; several may come from one. */
+static zest_status widen(const zest_grad_pass *pass, const float *from, size_t width, float *to) {
+    zest_collect job = {pass->by_rows, from, to, width, width, width, 0};
+    return collect(pass, &job);
+}
+
+/* Gradients of keys and values that were written out for children are added up where they came from. */
+static zest_status gather_keys(const zest_grad_pass *pass, const float *written, float *dqkv) {
+    const zest_forward_pass *p = &pass->pass;
+    size_t width = 2 * p->kv_width;
+    zest_collect job = {
+        pass->by_keys, written, zest_model_offset(pass->grad->runner, dqkv, p->q_width), width, p->qkv_stride,
+        width,         0};
+    return collect(pass, &job);
+}
+
+/* A rotation's gradient is the rotation back: sines with the other sign. */
+static zest_status rotate_back(const zest_grad_pass *pass, float *dqkv) {
+    zest_grad *grad = pass->grad;
+    zest_model_runner *runner = grad->runner;
+    size_t count = runner->angles * (pass->pass.config->head_dim / 2);
+    if (pass->pass.config->position_rows) return ZEST_OK;
+    if (grad->angles != runner->angles) {
+        zest_status status = zest_model_buffer_reserve_f32(runner, &grad->sines, 1, count, pass->error);
+        if (status) return status;
+        grad->backward->negate(grad->sines.data, runner->sines.data, count, runner->threads,
+                               &runner->scratch);
+        grad->angles = runner->angles;
+    }
+    zest_grad_rotate(pass, dqkv, grad->sines.data);
+    return ZEST_OK;
+}
+
+/* dqkv out of the context's gradient */
+static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
+                               const float *d_context, float *dqkv) {
+    const zest_forward_pass *p = &pass->pass;
+    zest_model_runner *runner = pass->grad->runner;
+    const zest_dropout *dropout = pass->job->dropout;
+    int prefix_of = pass->request.batch->prefix_of != NULL;
+    zest_status status = prefix_of ? zest_grad_write_out_keys(pass, kept->qkv) : ZEST_OK;
+    if (status) return status;
+    zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->attention : 0, i, ZEST_DROPOUT_ATTENTION);
+    float *written = zest_model_offset(runner, dqkv, p->max_rows * p->qkv_stride);
+    float *dk = prefix_of ? written : zest_model_offset(runner, dqkv, p->q_width);
+    zest_attention_backward job = {.forward = zest_grad_attention(pass, kept->qkv, NULL),
+                                   .d_out = d_context,
+                                   .dq = dqkv,
+                                   .dk = dk,
+                                   .dv = zest_model_offset(runner, dk, p->kv_width),
+                                   .mask = mask.threshold ? &mask : NULL,
+                                   .longest = p->config->max_positions,
+                                   .keys = pass->longest_keys,
+                                   .rows = pass->rows};
+    status = zest_grad_done(pass, pass->grad->backward->attention(&job, runner->threads, &runner->scratch));
+    if (!status && prefix_of) status = gather_keys(pass, written, dqkv);
+    return status ? status : rotate_back(pass, dqkv);
+}
+
+/* The last layer's gradients of asked rows become those of all rows. */
+static zest_status widen_both(zest_grad_pass *pass, const float *d_context, float *full) {
+    size_t width = pass->pass.config->hidden_size;
+    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    zest_status status = widen(pass, d_context, pass->pass.q_width, full);
+    if (!status) status = zest_grad_copy(pass, d, branch, NULL, pass->asked, width);
+    return status ? status : widen(pass, branch, width, d);
+}
+
+static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept) {
+    const zest_model_layer *layer = &pass->grad->view.layers[i];
+    const zest_forward_pass *p = &pass->pass;
+    const zest_model_config *config = p->config;
+    zest_model_runner *runner = pass->grad->runner;
+    size_t rows = zest_grad_layer_rows(pass, i), width = config->hidden_size, q = p->q_width;
+    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    float *d_context = pass->grad->wide.data, *full = zest_model_offset(runner, d_context, p->max_rows * q);
+    float *dqkv = zest_model_offset(runner, full, p->max_rows * q);
+    zest_status status =
+        zest_grad_linear_backward(pass, &layer->out, config->transposed, kept->context,
+                                  added(pass, i, ZEST_DROPOUT_ATTENDED, rows), width, rows, d_context, 0);
+    if (!status && i + 1 == config->layers) {
+        status = widen_both(pass, d_context, full);
+        d_context = full;
+    }
+    if (!status) status = attend_back(pass, i, kept, d_context, dqkv);
+    if (!status && config->post_norm) return zest_grad_qkv_backward(pass, layer, kept->x, dqkv, d, 1);
+    float *a = pass->grad->a.data;
+    if (!status) status = zest_grad_normed(pass, &layer->norm1, kept->x, p->rows, a);
+    if (!status) status = zest_grad_qkv_backward(pass, layer, a, dqkv, branch, 0);
+    if (!status) status = zest_grad_norm_backward(pass, &layer->norm1, kept->x, branch, p->rows, d, 1);
+    return status;
+}
+
+zest_status zest_grad_layer_backward(zest_grad_pass *pass, size_t i) {
+    zest_grad_layer kept = zest_grad_saved(pass, i);
+    zest_status status = ZEST_OK;
+    if (pass->grad->recompute && i + 1 != pass->pass.config->layers)
+        status = zest_grad_forward_layer_saved(pass, i, &kept, NULL);
+    if (!status) status = mlp_backward(pass, i, &kept);
+    return status ? status : attention_block_backward(pass, i, &kept);
+}
+
+/* Matrix products and norms. y = x W' + b, W of outputs × inputs:
+ *
+ *     dx = dy W      dW = dy' x      db = sum over rows of dy
+ *
+ * and where W is stored inputs × outputs, dx = dy W', dW = x' dy. All of them are the forward pass's own
+ * product: dx takes the stored weight the other way round; dW takes dy (or x) lying the other way round as
+ * activations and x (or dy) as a weight of rows × inputs, and adds to the gradient as to a residual. On the
+ * CPU every element of dW is one chain over the rows, so it does not depend on the number of threads. */
+
+static zest_status run(zest_grad_pass *pass, zest_linear *job) {
+    zest_model_runner *runner = pass->grad->runner;
+    job->compute = runner->compute;
+    job->deterministic = runner->deterministic;
+    return zest_grad_done(pass, runner->operations->linear(job, runner->threads, &runner->scratch));
+}
+
+/* Activations as a product takes them for weights. */
+static zest_dtype type_of_cells(const zest_model_runner *runner) {
+    if (!runner->device || runner->compute == ZEST_COMPUTE_F32) return ZEST_DTYPE_F32;
+    return runner->compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16;
+}
+
+/* out += left' right; both have `rows` rows. right lies without gaps. */
+static zest_status outer(zest_grad_pass *pass, const float *left, size_t left_stride, size_t left_width,
+                         const float *right, size_t right_width, size_t rows, float *out) {
+    zest_linear job = {.weight = {right, type_of_cells(pass->grad->runner), rows, right_width, 0, 1},
+                       .transposed = 1,
+                       .perturbation = {.lanes = 1},
+                       .a = {left, left},
+                       .a_stride = left_stride,
+                       .a_transposed = 1,
+                       .rows = left_width,
+                       .out = {out, out},
+                       .out_stride = right_width,
+                       .residual = {out, out},
+                       .residual_stride = right_width,
+                       .fp32_output = 1};
+    return run(pass, &job);
+}
+
+static zest_linear inputs_job(const zest_grad_pass *pass, const zest_weight *weight, int transposed,
+                              const float *dy, size_t dy_stride, size_t rows, size_t inputs, float *dx,
+                              int add) {
+    return (zest_linear){.weight = *weight,
+                         .transposed = !transposed,
+                         .perturbation = pass->lane.perturbation,
+                         .a = {dy, dy},
+                         .a_stride = dy_stride,
+                         .rows = rows,
+                         .out = {dx, dx},
+                         .out_stride = inputs,
+                         .residual = {add ? dx : NULL, add ? dx : NULL},
+                         .residual_stride = inputs};
+}
+
+zest_status zest_grad_linear_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
+                                      const float *x, const float *dy, size_t dy_stride, size_t rows,
+                                      float *dx, int add) {
+    zest_model_runner *runner = pass->grad->runner;
+    size_t outputs = transposed ? affine->weight.columns : affine->weight.rows;
+    size_t inputs = transposed ? affine->weight.rows : affine->weight.columns;
+    float *d_weight = zest_grad_of(pass, &affine->weight), *d_bias = zest_grad_of(pass, &affine->bias);
+    zest_status status = ZEST_OK;
+    if (d_bias)
+        status = zest_grad_done(pass, pass->grad->backward->sum_columns(dy, dy_stride, rows, outputs, d_bias,
+                                                                        runner->threads, &runner->scratch));
+    if (status) return status;
+    if (d_weight && transposed) /* only fused projections are stored so: dy has no gaps */
+        status = outer(pass, x, inputs, inputs, dy, outputs, rows, d_weight);
+    else if (d_weight)
+        status = outer(pass, dy, dy_stride, outputs, x, inputs, rows, d_weight);
+    if (status || !dx) return status;
+    zest_linear job = inputs_job(pass, &affine->weight, transposed, dy, dy_stride, rows, inputs, dx, add);
+    return run(pass, &job);
+}
+
+zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const float *x,
+                                   const float *dqkv, float *dx, int add) {
+    const zest_forward_pass *p = &pass->pass;
+    zest_model_runner *runner = pass->grad->runner;
+    int turned = p->config->transposed, together = runner->device && !turned;
+    if (p->config->fused_qkv)
+        return zest_grad_linear_backward(pass, &layer->qkv, turned, x, dqkv, p->qkv_stride, p->rows, dx, add);
+    const zest_model_affine *maps[3] = {&layer->q, &layer->k, &layer->v};
+    size_t at[3] = {0, p->q_width, p->q_width + p->kv_width};
+    zest_status status = ZEST_OK;
+    for (int m = 0; m < 3 && !status; m++)
+        status = zest_grad_linear_backward(pass, maps[m], turned, x, zest_model_offset(runner, dqkv, at[m]),
+                                           p->qkv_stride, p->rows, together ? NULL : dx, add || m);
+    if (status || !together) return status;
+    /* On a device: one product for all three. */
+    const zest_linear_part more[2] = {{layer->k.weight, {0}}, {layer->v.weight, {0}}};
+    zest_linear job =
+        inputs_job(pass, &layer->q.weight, 0, dqkv, p->qkv_stride, p->rows, p->config->hidden_size, dx, add);
+    job.more = more;
+    job.more_count = 2;
+    return run(pass, &job);
+}
+
+zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const float *x,
+                                    const float *dy, size_t rows, float *dx, int add) {
+    zest_grad *grad = pass->grad;
+    zest_model_runner *runner = grad->runner;
+    const zest_model_config *config = pass->pass.config;
+    zest_norm_backward job = {.x = x,
+                              .dy = dy,
+                              .dx = dx,
+                              .add = add,
+                              .d_gain = zest_grad_of(pass, &norm->weight),
+                              .d_bias = zest_grad_of(pass, &norm->bias),
+                              .rms = config->rms_norm,
+                              .epsilon = config->epsilon,
+                              .rows = rows,
+                              .width = config->hidden_size,
+                              .stored = norm->weight,
+                              .perturbation = pass->lane.perturbation};
+    if (!runner->device && norm->weight.data) {
+        uint32_t row = 0; /* a gain is a table of one row: gathering it gives its values at the place */
+        zest_status status =
+            zest_model_buffer_reserve(runner, &grad->small, 1, config->hidden_size, pass->error);
+        float *const gain[2] = {grad->small.data, grad->small.data};
+        if (!status)
+            status = zest_grad_done(pass, zest_ops_gather_rows(runner->operations, &norm->weight,
+                                                               &pass->lane.perturbation, &row, 1, gain, 1,
+                                                               &runner->scratch));
+        if (status) return status;
+        job.gain = gain[0];
+    }
+    return zest_grad_done(pass, grad->backward->norm(&job, runner->threads, &runner->scratch));
+}
+
+/* The two ends of the model: what stands between the last layer and the head, and the embeddings. A row of a
+ * table gets the sum of the gradients of the tokens that read it, in their order. */
+
+zest_status zest_grad_finish_backward(zest_grad_pass *pass) {
+    const zest_model *model = &pass->grad->view;
+    const zest_model_config *config = pass->pass.config;
+    zest_model_runner *runner = pass->grad->runner;
+    size_t rows = pass->asked;
+    float *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
+    int threads = runner->threads;
+    zest_status status = ZEST_OK;
+    if (pass->dense) { /* norm(act(dense)) */
+        pass->grad->backward->activate(a, pass->dense, NULL, rows * config->hidden_size,
+                                       config->head_activation, threads, &runner->scratch);
+        status = zest_grad_norm_backward(pass, &model->head_norm, a, d, rows, d, 0);
+        if (status) return status;
+        pass->grad->backward->activate_back(d, NULL, pass->dense, NULL, rows * config->hidden_size,
+                                            config->head_activation, threads, &runner->scratch);
+        status = zest_grad_linear_backward(pass, &model->head_dense, 0, pass->h, d, config->hidden_size, rows,
+                                           other, 0);
+        if (!status) status = zest_grad_copy(pass, other, d, NULL, rows, config->hidden_size);
+    }
+    float *last = pass->grad->head.data, *behind = pass->normed ? pass->normed : last;
+    if (!status && model->project_out.weight.data) {
+        status = zest_grad_linear_backward(pass, &model->project_out, 0, behind, d, config->embedding_size,
+                                           rows, other, 0);
+        if (!status) status = zest_grad_copy(pass, other, d, NULL, rows, config->hidden_size);
+    }
+    if (!status && pass->normed)
+        status = zest_grad_norm_backward(pass, &model->final_norm, last, d, rows, d, 0);
+    return status;
+}
+
+/* Row list[i] of a table's gradient += row i of d. */
+static zest_status scatter(zest_grad_pass *pass, const zest_weight *table, zest_grad_list which,
+                           const uint32_t *list, const float *d) {
+    zest_model_runner *runner = pass->grad->runner;
+    zest_collect job = {.x = d,
+                        .out = zest_grad_of(pass, table),
+                        .x_stride = table->columns,
+                        .out_stride = table->columns,
+                        .width = table->columns,
+                        .add = 1};
+    if (!job.out) return ZEST_OK;
+    zest_status status = zest_grad_index(pass, which, list, pass->rows, table->rows, 0, &job.index);
+    if (status) return status;
+    return zest_grad_done(pass, pass->grad->backward->collect(&job, runner->threads, &runner->scratch));
+}
+
+/* Through project_in, of one family alone: the rows of the tokens once more, then the product. */
+static zest_status project_backward(zest_grad_pass *pass, const float *d, float *out) {
+    const zest_model *model = &pass->grad->view;
+    zest_model_runner *runner = pass->grad->runner;
+    float *const to[2] = {pass->grad->a.data, pass->grad->a.data};
+    int failed =
+        zest_ops_gather_rows(runner->operations, &model->tokens, &pass->lane.perturbation,
+                             pass->pass.at.tokens, pass->rows, to, runner->threads, &runner->scratch);
+    if (failed) return zest_grad_done(pass, failed);
+    return zest_grad_linear_backward(pass, &model->project_in, 0, to[0], d, model->config.hidden_size,
+                                     pass->rows, out, 0);
+}
+
+zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
+    const zest_model *model = &pass->grad->view;
+    const zest_model_config *config = pass->pass.config;
+    const zest_dropout *dropout = pass->job->dropout;
+    zest_model_runner *runner = pass->grad->runner;
+    float *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1);
+    zest_mask mask =
+        zest_dropout_mask(dropout, dropout ? dropout->embeddings : 0, 0, ZEST_DROPOUT_EMBEDDINGS);
+    zest_status status = ZEST_OK;
+    if (mask.threshold)
+        pass->grad->backward->drop(d, d, NULL, pass->rows * config->hidden_size, &mask, runner->threads,
+                                   &runner->scratch);
+    if (config->embedding_norm) {
+        float *const again[2] = {pass->grad->a.data, pass->grad->a.data};
+        status = zest_model_embed_sum(&pass->pass, &pass->lane, again); /* what the norm saw */
+        if (!status)
+            status = zest_grad_norm_backward(pass, &model->embedding_norm, pass->grad->a.data, d, pass->rows,
+                                             d, 0);
+    }
+    if (status) return status;
+    if (config->position_rows)
+        status = scatter(pass, &model->positions, ZEST_GRAD_POSITIONS, pass->pass.table_rows, d);
+    if (!status && config->token_types)
+        status = scatter(pass, &model->types, ZEST_GRAD_TYPES, pass->pass.types, d);
+    if (!status && model->project_in.weight.data) {
+        status = project_backward(pass, d, other);
+        d = other;
+    }
+    return status ? status : scatter(pass, &model->tokens, ZEST_GRAD_TOKENS, pass->request.batch->tokens, d);
+}

@@ -1,0 +1,221 @@
+/* Tensors of GGUF as floats.
+ *
+ * A quantised row is a run of blocks of 32 or 256 elements: f16 scales, then small whole numbers. The
+ * products are formed in float in the order written here, one rounding each, which gives the bits of the
+ * format's reference implementation. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/tensor.h"
+#include "io/gguf.h"
+
+static float half_at(const uint8_t *bytes) {
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    return zest_dtype_from_f16(half);
+}
+
+/* ---- Blocks of 32: element i in the low nibble of byte i, element i + 16 in the high one ---- */
+
+static void read_q4_0(const uint8_t *block, float *out) {
+    float scale = half_at(block);
+    for (int i = 0; i < 16; i++) {
+        out[i] = scale * (float)((block[2 + i] & 15) - 8);
+        out[i + 16] = scale * (float)((block[2 + i] >> 4) - 8);
+    }
+}
+
+static void read_q4_1(const uint8_t *block, float *out) {
+    float scale = half_at(block), least = half_at(block + 2);
+    for (int i = 0; i < 16; i++) {
+        out[i] = scale * (float)(block[4 + i] & 15) + least;
+        out[i + 16] = scale * (float)(block[4 + i] >> 4) + least;
+    }
+}
+
+/* The fifth bits of a block are one 32-bit word: bit i belongs to element i. */
+static int fifth_bit(const uint8_t *word, int i) { return (word[i / 8] >> (i % 8) & 1) << 4; }
+
+static void read_q5_0(const uint8_t *block, float *out) {
+    float scale = half_at(block);
+    for (int i = 0; i < 16; i++) {
+        out[i] = scale * (float)(((block[6 + i] & 15) | fifth_bit(block + 2, i)) - 16);
+        out[i + 16] = scale * (float)(((block[6 + i] >> 4) | fifth_bit(block + 2, i + 16)) - 16);
+    }
+}
+
+static void read_q5_1(const uint8_t *block, float *out) {
+    float scale = half_at(block), least = half_at(block + 2);
+    for (int i = 0; i < 16; i++) {
+        out[i] = scale * (float)((block[8 + i] & 15) | fifth_bit(block + 4, i)) + least;
+        out[i + 16] = scale * (float)((block[8 + i] >> 4) | fifth_bit(block + 4, i + 16)) + least;
+    }
+}
+
+static void read_q8_0(const uint8_t *block, float *out) {
+    float scale = half_at(block);
+    for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)block[2 + i] * scale;
+}
+
+/* ---- Blocks of 256: eight groups of 32, or sixteen of 16, with small scales under a common one ---- */
+
+/* Six-bit scale and minimum of group g, packed into 12 bytes: groups 0-3 whole in bytes g and g + 4; of
+ * groups 4-7 the low four bits in byte g + 4, the top two in the tops of bytes g - 4 and g. */
+static void group_scale(const uint8_t *packed, int g, int *scale, int *least) {
+    if (g < 4) {
+        *scale = packed[g] & 63;
+        *least = packed[g + 4] & 63;
+    } else {
+        *scale = (packed[g + 4] & 15) | (packed[g - 4] >> 6) << 4;
+        *least = (packed[g + 4] >> 4) | (packed[g] >> 6) << 4;
+    }
+}
+
+/* high: the fifth bits, bit g of byte i for element i of group g; NULL for Q4_K. */
+static void read_groups(const uint8_t *block, const uint8_t *high, const uint8_t *nibbles, float *out) {
+    float all = half_at(block), all_least = half_at(block + 2);
+    for (int g = 0; g < 8; g++) {
+        int small, small_least;
+        group_scale(block + 4, g, &small, &small_least);
+        float scale = all * (float)small, least = all_least * (float)small_least;
+        const uint8_t *bytes = nibbles + g / 2 * 32; /* two groups share 32 bytes: low and high nibbles */
+        for (int i = 0; i < 32; i++) {
+            int q = g % 2 ? bytes[i] >> 4 : bytes[i] & 15;
+            if (high) q |= (high[i] >> g & 1) << 4;
+            out[g * 32 + i] = scale * (float)q - least;
+        }
+    }
+}
+
+static void read_q4_k(const uint8_t *block, float *out) { read_groups(block, NULL, block + 16, out); }
+static void read_q5_k(const uint8_t *block, float *out) { read_groups(block, block + 16, block + 48, out); }
+
+/* 128 bytes of low nibbles, 64 of two-bit tops, 16 signed scales, the common scale. Each half of the block
+ * holds four groups of 32: groups 0 and 1 in the low nibbles of 64 bytes, 2 and 3 in the high ones. */
+static void read_q6_k(const uint8_t *block, float *out) {
+    const uint8_t *low = block, *top = block + 128;
+    const int8_t *scales = (const int8_t *)(block + 192);
+    float all = half_at(block + 208);
+    for (int g = 0; g < 8; g++) {
+        int half = g / 4, s = g % 4;
+        for (int i = 0; i < 32; i++) {
+            int nibble = low[half * 64 + s % 2 * 32 + i] >> (s / 2 * 4) & 15;
+            int q = (nibble | (top[half * 32 + i] >> 2 * s & 3) << 4) - 32;
+            out[g * 32 + i] = all * (float)scales[g * 2 + i / 16] * (float)q;
+        }
+    }
+}
+
+/* ---- Types ---- */
+
+typedef struct {
+    const char *name; /* NULL: unknown */
+    size_t elements, bytes;
+    void (*read)(const uint8_t *block, float *out); /* NULL: a plain dtype */
+    int dtype;                                      /* -1: no conversion */
+} type_row;
+
+static const type_row types[] = {
+    [ZEST_GGUF_TYPE_F32] = {"F32", 1, 4, NULL, ZEST_DTYPE_F32},
+    [ZEST_GGUF_TYPE_F16] = {"F16", 1, 2, NULL, ZEST_DTYPE_F16},
+    [ZEST_GGUF_TYPE_BF16] = {"BF16", 1, 2, NULL, ZEST_DTYPE_BF16},
+    [ZEST_GGUF_TYPE_F64] = {"F64", 1, 8, NULL, ZEST_DTYPE_F64},
+    [ZEST_GGUF_TYPE_I8] = {"I8", 1, 1, NULL, -1},
+    [ZEST_GGUF_TYPE_I16] = {"I16", 1, 2, NULL, -1},
+    [ZEST_GGUF_TYPE_I32] = {"I32", 1, 4, NULL, -1},
+    [ZEST_GGUF_TYPE_I64] = {"I64", 1, 8, NULL, -1},
+    [ZEST_GGUF_TYPE_Q4_0] = {"Q4_0", 32, 18, read_q4_0, -1},
+    [ZEST_GGUF_TYPE_Q4_1] = {"Q4_1", 32, 20, read_q4_1, -1},
+    [ZEST_GGUF_TYPE_Q5_0] = {"Q5_0", 32, 22, read_q5_0, -1},
+    [ZEST_GGUF_TYPE_Q5_1] = {"Q5_1", 32, 24, read_q5_1, -1},
+    [ZEST_GGUF_TYPE_Q8_0] = {"Q8_0", 32, 34, read_q8_0, -1},
+    [ZEST_GGUF_TYPE_Q4_K] = {"Q4_K", 256, 144, read_q4_k, -1},
+    [ZEST_GGUF_TYPE_Q5_K] = {"Q5_K", 256, 176, read_q5_k, -1},
+    [ZEST_GGUF_TYPE_Q6_K] = {"Q6_K", 256, 210, read_q6_k, -1},
+};
+
+static const type_row *row_of(uint32_t type) {
+    return type < sizeof types / sizeof types[0] && types[type].name ? &types[type] : NULL;
+}
+
+const char *zest_gguf_type_name(zest_gguf_type type) {
+    const type_row *row = row_of((uint32_t)type);
+    return row ? row->name : "?";
+}
+
+int zest_gguf_dequantize_block(uint32_t type, size_t *elements, size_t *bytes) {
+    const type_row *row = row_of(type);
+    if (!row) return 0;
+    *elements = row->elements;
+    *bytes = row->bytes;
+    return 1;
+}
+
+/* One row of a type that has a conversion. */
+static void read_row(const zest_gguf_tensor *tensor, const type_row *type, size_t row, float *out) {
+    const uint8_t *bytes = (const uint8_t *)tensor->data + row * tensor->row_size;
+    if (!type->read) {
+        zest_dtype_to_float((zest_dtype)type->dtype, bytes, tensor->columns, out);
+        return;
+    }
+    for (size_t first = 0; first < tensor->columns; first += type->elements, bytes += type->bytes)
+        type->read(bytes, out + first);
+}
+
+static zest_status find_conversion(const zest_gguf_tensor *tensor, const type_row **type, zest_error *error) {
+    *type = row_of((uint32_t)tensor->type);
+    if (*type && ((*type)->read || (*type)->dtype >= 0)) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "tensor '%.200s' is of type %s, which has no conversion to float", tensor->name,
+                          zest_gguf_type_name(tensor->type));
+}
+
+static zest_status check_range(const zest_gguf_tensor *tensor, size_t first, size_t count, size_t rows,
+                               zest_error *error) {
+    if (first <= rows && count <= rows - first) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "tensor '%.200s' has %zu rows: %zu rows from %zu were asked for", tensor->name,
+                          rows, count, first);
+}
+
+zest_status zest_gguf_read(const zest_gguf_tensor *tensor, size_t first_row, size_t rows, float *out,
+                           zest_error *error) {
+    const type_row *type;
+    zest_status status = find_conversion(tensor, &type, error);
+    if (!status) status = check_range(tensor, first_row, rows, tensor->rows, error);
+    for (size_t i = 0; i < rows && !status; i++)
+        read_row(tensor, type, first_row + i, out + i * tensor->columns);
+    return status;
+}
+
+/* Where the converter put row `row` of a matrix whose heads have d rows each. */
+static size_t permuted(size_t row, size_t d) {
+    size_t head = row / d, within = row % d, half = within / (d / 2), i = within % (d / 2);
+    return head * d + 2 * i + half;
+}
+
+zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, size_t first_row, size_t rows,
+                                  float *out, zest_error *error) {
+    const type_row *type;
+    int bias = tensor->rank == 1;
+    size_t all = bias ? tensor->columns : tensor->rows;
+    zest_status status = find_conversion(tensor, &type, error);
+    if (!status) status = check_range(tensor, first_row, rows, all, error);
+    if (status || !rows) return status;
+    if (!heads || all % heads || all / heads % 2)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "tensor '%.200s': %zu rows are not %zu heads of even size", tensor->name, all,
+                              heads);
+    size_t d = all / heads;
+    if (!bias) {
+        for (size_t i = 0; i < rows; i++)
+            read_row(tensor, type, permuted(first_row + i, d), out + i * tensor->columns);
+        return ZEST_OK;
+    }
+    float *whole = malloc(all * sizeof *whole);
+    if (!whole) return zest_error_memory(error, tensor->name, all * sizeof *whole);
+    read_row(tensor, type, 0, whole);
+    for (size_t i = 0; i < rows; i++) out[i] = whole[permuted(first_row + i, d)];
+    free(whole);
+    return ZEST_OK;
+}

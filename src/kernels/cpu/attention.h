@@ -1,0 +1,168 @@
+/* Softmax attention. Include pack.h (floats, no pairs) and gemm_tile.h first: both products are tiles.
+ *
+ * A task is a run of queries of one sequence and key head. It packs the keys and values once, then takes
+ * TILE_ROWS queries at a time: all their scores, softmax, weighted sum. So there is never more than a block
+ * of scores, and every query's sums run over its keys in order, whatever the block. Keys that some queries of
+ * a block do not see yet have weight zero there, which changes no sum of finite numbers. */
+#ifndef ZEST_KERNELS_CPU_ATTENTION_H
+#define ZEST_KERNELS_CPU_ATTENTION_H
+
+#include <math.h>
+#include <omp.h>
+
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/simd_rows.h"
+#include "kernels/cpu/workspace.h"
+
+enum { TASK_QUERIES = 256, PANEL = TILE_VECTORS * WIDTH };
+_Static_assert(PANEL % LINE == 0, "a panel of keys is whole lines");
+
+/* Room of one thread, in floats. */
+typedef struct {
+    size_t keys; /* of the longest sequence, rounded up to whole panels and lines */
+    size_t head, lines, sums;
+    size_t k, v, q, scores, weights, out, all;
+} attention_room;
+
+static attention_room attention_measure(const zest_attention *job) {
+    attention_room r = {0};
+    r.keys = whole(zest_scratch_keys(job), PANEL);
+    r.head = whole(job->head_dim, WIDTH); /* steps of packed keys */
+    r.lines = whole(job->head_dim, LINE); /* steps of packed queries */
+    r.sums = whole(job->head_dim, PANEL); /* columns of the result */
+    r.v = r.k + r.keys * r.head;
+    r.q = r.v + r.keys * r.sums;
+    r.scores = r.q + TILE_ROWS * r.lines;
+    r.weights = r.scores + TILE_ROWS * r.keys;
+    r.out = r.weights + TILE_ROWS * r.keys;
+    r.all = whole(r.out + TILE_ROWS * r.sums, ZEST_MEMORY_LINE / sizeof(float));
+    return r;
+}
+
+/* ---- Packing ---- */
+
+/* Keys as columns, [group of WIDTH keys][element][WIDTH keys]; those beyond the last, up to a whole panel,
+ * are zero. */
+static void pack_keys(const float *k, size_t stride, size_t keys, size_t size, size_t head, float *out) {
+    for (size_t j = 0; j < whole(keys, PANEL); j += WIDTH)
+        for (size_t d = 0; d < size; d += WIDTH) {
+            vec t[WIDTH];
+            for (size_t r = 0; r < WIDTH; r++)
+                t[r] = j + r < keys ? load_some(k + (j + r) * stride + d, part_of(size, d)) : v_set(0.0f);
+            v_transpose(t);
+            for (size_t i = 0; i < WIDTH; i++) v_store(out + (j * head) + (d + i) * WIDTH, t[i]);
+        }
+}
+
+/* Values as they are, [group of WIDTH elements][key][WIDTH elements]. */
+static void pack_values(const float *v, size_t stride, size_t keys, size_t size, size_t room, float *out) {
+    for (size_t d = 0; d < whole(size, PANEL); d += WIDTH)
+        for (size_t j = 0; j < keys; j++) {
+            vec x = d < size ? load_some(v + j * stride + d, part_of(size, d)) : v_set(0.0f);
+            v_store(out + d * room + j * WIDTH, x);
+        }
+}
+
+/* ---- Softmax ---- */
+
+/* One row of scores to weights in the tile's order, not yet divided by their sum: its inverse is returned.
+ * The row sees `keys` keys, its block `end`. */
+static float soften(const float *scores, size_t keys, size_t end, float scale, float *weights) {
+    vec most = v_set(-INFINITY), factor = v_set(scale);
+    running sums = running_zero();
+    for (size_t j = 0; j < keys; j += WIDTH) {
+        vec s = v_mul(v_load(scores + j), factor);
+        if (keys - j < WIDTH) s = v_first(keys - j, s, most);
+        most = v_max(s, most);
+    }
+    most = v_set(v_largest(most));
+    for (size_t j = 0; j < end; j += LINE, weights += TILE_ROWS * LINE)
+        for (size_t v = 0; v < SUM_VECTORS; v++) {
+            size_t at = j + v * WIDTH;
+            vec e = v_set(0.0f);
+            if (at < keys) {
+                e = f_exp(v_sub(v_mul(v_load(scores + at), factor), most));
+                if (keys - at < WIDTH) e = v_first(keys - at, e, v_set(0.0f));
+                sums.part[v] = v_add(sums.part[v], e);
+            }
+            v_store(weights + v * WIDTH, e);
+        }
+    return 1.0f / running_total(&sums);
+}
+
+/* ---- Tasks ---- */
+
+/* TILE_ROWS queries or fewer of one head; row i of them sees seen + i keys (causal) or `seen`. */
+static void attend_block(const zest_attention *job, const attention_room *r, float *room, const float *q,
+                         size_t rows, size_t seen, float *out) {
+    size_t end = job->causal ? seen + rows - 1 : seen, size = job->head_dim;
+    float *c = room + r->out, inverse[TILE_ROWS];
+    pack_rows(q, job->q_stride, rows, size, 0, room + r->q);
+    tile_block((int)rows, whole(end, PANEL) / WIDTH, room + r->q, room + r->k, r->head * WIDTH, size, 1,
+               room + r->scores, r->keys);
+    for (size_t i = 0; i < rows; i++)
+        inverse[i] = soften(room + r->scores + i * r->keys, job->causal ? seen + i : seen, end, job->scale,
+                            room + r->weights + i * LINE);
+    tile_block((int)rows, r->sums / WIDTH, room + r->weights, room + r->v, r->keys * WIDTH, end, 1, c,
+               r->sums);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t d = 0; d < size; d += WIDTH)
+            store_some(out + i * job->out_stride + d, part_of(size, d),
+                       v_mul(v_load(c + i * r->sums + d), v_set(inverse[i])));
+}
+
+static void attend_nothing(const zest_attention *job, size_t row, size_t rows, size_t head) {
+    for (size_t i = 0; i < rows; i++)
+        memset(job->out + (row + i) * job->out_stride + head * job->head_dim, 0,
+               job->head_dim * sizeof(float));
+}
+
+/* Queries from..to of a sequence, for all heads that share a key head. */
+static void attend_task(const zest_attention *job, const attention_room *r, float *room, size_t sequence,
+                        size_t kv_head, size_t from, size_t to) {
+    size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0, size = job->head_dim;
+    size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
+    size_t group = job->heads / job->kv_heads, used = job->causal ? past + to : keys;
+    pack_keys(job->k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head,
+              room + r->k);
+    pack_values(job->v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys,
+                room + r->v);
+    for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (size_t i = from; i < to; i += TILE_ROWS) {
+            size_t rows = to - i < TILE_ROWS ? to - i : TILE_ROWS;
+            if (!keys)
+                attend_nothing(job, q0 + i, rows, head);
+            else
+                attend_block(job, r, room, job->q + (q0 + i) * job->q_stride + head * size, rows,
+                             job->causal ? past + i + 1 : keys,
+                             job->out + (q0 + i) * job->out_stride + head * size);
+        }
+}
+
+static int attention(const zest_attention *job, int threads, zest_workspace *scratch) {
+    attention_room r = attention_measure(job);
+    size_t longest = 0;
+    double products = 0;
+    for (size_t s = 0; s < job->sequences; s++) {
+        size_t queries = job->q_start[s + 1] - job->q_start[s];
+        if (queries > longest) longest = queries;
+        products += (double)queries * (double)zest_attention_keys(job, s);
+    }
+    threads = useful_threads(threads, products * (double)(job->heads * job->head_dim));
+    if (zest_scratch_reserve(scratch, (size_t)threads * r.all * sizeof(float))) return -1;
+    float *data = scratch->data;
+    /* Long sequences are cut into runs; for short ones all but the first are empty. */
+    size_t runs = (longest + TASK_QUERIES - 1) / TASK_QUERIES, tasks = job->sequences * job->kv_heads * runs;
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t t = 0; t < tasks; t++) {
+        size_t sequence = t / runs / job->kv_heads, from = (runs - 1 - t % runs) * TASK_QUERIES;
+        size_t queries = job->q_start[sequence + 1] - job->q_start[sequence];
+        size_t to = queries < from + TASK_QUERIES ? queries : from + TASK_QUERIES;
+        if (from < to)
+            attend_task(job, &r, data + r.all * (size_t)omp_get_thread_num(), sequence,
+                        t / runs % job->kv_heads, from, to);
+    }
+    return 0;
+}
+
+#endif

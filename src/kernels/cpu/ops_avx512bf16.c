@@ -1,0 +1,21 @@
+/* bf16 arithmetic with AVX512_BF16: vdpbf16ps multiplies pairs. It adds the second product of a pair, then
+ * the first, each with one rounding, so the result equals ops_plain.c but for subnormal numbers, which it
+ * takes for zeros. */
+#if defined(__x86_64__)
+#include "kernels/cpu/ops_cpu.h"
+
+#include "kernels/cpu/simd_avx512.h"
+
+#define PAIRS 1
+enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 2048 };
+#define LINEAR_BLOCK tile_block
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/gemm.h"
+
+static int linear_either(const zest_linear *job, int threads, zest_workspace *scratch) {
+    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_levels_linear)(job, threads, scratch);
+}
+
+const zest_ops zest_ops_avx512bf16 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512BF16, linear_either);
+#endif

@@ -1,0 +1,145 @@
+/* Operations on single rows: norm, rotary, gate, gather. Include a vector_*.h first. */
+#ifndef ZEST_KERNELS_CPU_ROWS_H
+#define ZEST_KERNELS_CPU_ROWS_H
+
+#include <math.h>
+
+#include "kernels/cpu/activations.h"
+#include "kernels/cpu/simd_rows.h"
+#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/perturbed_weight.h"
+
+/* ---- Norm ---- */
+
+static float row_sum(const float *x, size_t width) {
+    running sums = running_zero();
+    for (size_t i = 0; i < width; i += SUMS)
+        for (size_t v = 0; v < SUM_VECTORS && i + v * WIDTH < width; v++)
+            sums.part[v] = v_add(sums.part[v], load_some(x + i + v * WIDTH, part_of(width, i + v * WIDTH)));
+    return running_total(&sums);
+}
+
+static float row_squares(const float *x, size_t width, float mean) {
+    running sums = running_zero();
+    for (size_t i = 0; i < width; i += SUMS)
+        for (size_t v = 0; v < SUM_VECTORS && i + v * WIDTH < width; v++) {
+            size_t part = part_of(width, i + v * WIDTH);
+            vec d = v_sub(load_some(x + i + v * WIDTH, part), v_set(mean));
+            if (part < WIDTH) d = v_first(part, d, v_set(0.0f));
+            sums.part[v] = v_fma(d, d, sums.part[v]);
+        }
+    return running_total(&sums);
+}
+
+static void norm_row(const zest_norm *job, const float *x, const float *g, const float *b, float *out) {
+    float mean = job->rms ? 0 : row_sum(x, job->width) / (float)job->width;
+    float scale = 1.0f / sqrtf(row_squares(x, job->width, mean) / (float)job->width + job->epsilon);
+    for (size_t i = 0; i < job->width; i += WIDTH) {
+        size_t part = part_of(job->width, i);
+        vec y = v_mul(v_sub(load_some(x + i, part), v_set(mean)), v_set(scale));
+        if (g) y = v_mul(y, load_some(g + i, part));
+        if (b) y = v_add(y, load_some(b + i, part));
+        store_some(out + i, part, y);
+    }
+}
+
+static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
+    size_t width = job->width;
+    const zest_perturbation *p = &job->perturbation;
+    if (zest_scratch_reserve(scratch, 4 * width * sizeof(float))) return -1;
+    float *data = scratch->data, *g[2] = {data, data + width}, *b[2] = {data + 2 * width, data + 3 * width};
+    if (job->gain.data) weight_values(&job->gain, p, 0, width, g);
+    if (job->bias.data) weight_values(&job->bias, p, 0, width, b);
+    size_t rows = (size_t)p->lanes * job->rows;
+    threads = useful_threads(threads, 4.0 * (double)rows * (double)width);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < rows; i++) {
+        size_t l = i / job->rows, m = i % job->rows;
+        norm_row(job, job->x[l] + m * width, job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
+                 job->out[l] + m * width);
+    }
+    return 0;
+}
+
+/* ---- Rotary, gate ---- */
+
+static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                   zest_workspace *scratch) {
+    (void)scratch;
+    size_t half = head_size / 2;
+    threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_size));
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t m = 0; m < rows; m++)
+        for (size_t h = 0; h < heads; h++) {
+            float *low = x + m * stride + h * head_size, *high = low + half;
+            for (size_t i = 0; i < half; i += WIDTH) {
+                size_t part = part_of(half, i);
+                vec c = load_some(cosines + positions[m] * half + i, part);
+                vec s = load_some(sines + positions[m] * half + i, part);
+                vec a = load_some(low + i, part), b = load_some(high + i, part);
+                store_some(low + i, part, v_sub(v_mul(a, c), v_mul(b, s)));
+                store_some(high + i, part, v_add(v_mul(b, c), v_mul(a, s)));
+            }
+        }
+}
+
+static inline __attribute__((always_inline)) void gate_run(float *x, const float *up, size_t count,
+                                                           zest_activation activation) {
+    for (size_t i = 0; i < count; i += WIDTH) {
+        size_t part = part_of(count, i);
+        vec y = v_mul(f_activate(load_some(x + i, part), activation), load_some(up + i, part));
+        store_some(x + i, part, y);
+    }
+}
+
+static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+                 zest_workspace *scratch) {
+    (void)scratch;
+    enum { RUN = 4096 };
+    threads = useful_threads(threads, 16.0 * (double)count);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i += RUN) {
+        size_t here = count - i < RUN ? count - i : RUN;
+        switch (activation) { /* outside the loop over the elements */
+        case ZEST_ACT_RELU: gate_run(x + i, up + i, here, ZEST_ACT_RELU); break;
+        case ZEST_ACT_GELU: gate_run(x + i, up + i, here, ZEST_ACT_GELU); break;
+        case ZEST_ACT_GELU_TANH: gate_run(x + i, up + i, here, ZEST_ACT_GELU_TANH); break;
+        case ZEST_ACT_SILU: gate_run(x + i, up + i, here, ZEST_ACT_SILU); break;
+        default: gate_run(x + i, up + i, here, ZEST_ACT_NONE); break;
+        }
+    }
+}
+
+/* ---- Gather ---- */
+
+static void gather_row(const zest_weight *table, const zest_perturbation *p, size_t row, float *const out[2],
+                       size_t at, int add) {
+    float w0[NOISE_RUN], w1[NOISE_RUN], *const w[2] = {w0, w1};
+    for (size_t c = 0; c < table->columns; c += NOISE_RUN) {
+        size_t count = table->columns - c < NOISE_RUN ? table->columns - c : NOISE_RUN;
+        weight_values(table, p, row * table->columns + c, count, w);
+        for (int l = 0; l < p->lanes; l++) {
+            float *to = out[l] + at * table->columns + c;
+            for (size_t i = 0; i < count; i += WIDTH) {
+                size_t part = part_of(count, i);
+                vec x = load_some(w[l] + i, part);
+                store_some(to + i, part, add ? v_add(load_some(to + i, part), x) : x);
+            }
+        }
+    }
+}
+
+static int gather(const zest_gather *job, int threads, zest_workspace *scratch) {
+    (void)scratch;
+    double rows = (double)job->count * (double)job->part_count;
+    threads = useful_threads(threads, 32.0 * rows * (double)job->parts[0].table.columns);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < job->count; i++)
+        for (size_t part = 0; part < job->part_count; part++)
+            gather_row(&job->parts[part].table, &job->perturbation, job->parts[part].ids[i], job->out, i,
+                       part || job->add);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,307 @@
+/* The device itself: opening, memory, copies, errors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda.h"
+
+extern "C" {
+#include "kernels/cuda/targets.h"
+}
+
+/* ---- Errors ---- */
+
+int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what) {
+    if (error == cudaSuccess) return 0;
+    if (!cuda->base.problem[0])
+        snprintf(cuda->base.problem, sizeof cuda->base.problem, "the GPU failed at %s: %s", what,
+                 cudaGetErrorString(error));
+    return -1;
+}
+
+int zest_cuda_launched(zest_cuda *cuda, const char *what) {
+    return zest_cuda_failed(cuda, cudaGetLastError(), what);
+}
+
+int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *what) {
+    if (bytes <= 48 << 10) return 0; /* every kernel may have those */
+    if (bytes > cuda->shared_most) {
+        if (!cuda->base.problem[0])
+            snprintf(
+                cuda->base.problem, sizeof cuda->base.problem,
+                "%s needs %zu KiB of shared memory, and the GPU %s has %zu for a block: use --device cpu",
+                what, (bytes + 1023) / 1024, cuda->name, cuda->shared_most / 1024);
+        return -1;
+    }
+    return zest_cuda_failed(
+        cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), what);
+}
+
+/* ---- Memory ---- */
+
+static void *allocate(zest_device *device, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    void *data = NULL;
+    if (cuda->block_count == cuda->block_room) {
+        size_t room = 2 * cuda->block_room + 16;
+        zest_cuda_block *grown = (zest_cuda_block *)realloc(cuda->blocks, room * sizeof *grown);
+        if (!grown) return NULL;
+        cuda->blocks = grown;
+        cuda->block_room = room;
+    }
+    int beyond = cuda->settings.limit && cuda->held + bytes > cuda->settings.limit;
+    cudaError_t error = beyond ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) {
+        size_t free_bytes = 0, total = 0;
+        (void)cudaGetLastError();
+        (void)cudaMemGetInfo(&free_bytes, &total);
+        if (!cuda->base.problem[0])
+            snprintf(
+                cuda->base.problem, sizeof cuda->base.problem,
+                "out of GPU memory: %.1f MiB wanted, %.1f of %.1f MiB are free; a smaller batch or fewer "
+                "live pairs (--live) need less",
+                (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
+        return NULL;
+    }
+    if (zest_cuda_failed(cuda, error, "getting memory")) return NULL;
+    cuda->blocks[cuda->block_count].data = data;
+    cuda->blocks[cuda->block_count++].size = bytes;
+    cuda->held += bytes;
+    if (cuda->held > cuda->peak) cuda->peak = cuda->held;
+    return data;
+}
+
+static void release(zest_device *device, void *data) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    for (size_t i = 0; data && i < cuda->block_count; i++) {
+        if (cuda->blocks[i].data != data) continue;
+        (void)cudaFree(data); /* waits for the work that uses it */
+        cuda->held -= cuda->blocks[i].size;
+        cuda->blocks[i] = cuda->blocks[--cuda->block_count];
+        return;
+    }
+}
+
+int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes) {
+    if (bytes <= room->size) return 0;
+    release(&cuda->base, room->data);
+    room->size = 0;
+    room->data = (char *)allocate(&cuda->base, bytes);
+    if (!room->data) return -1;
+    room->size = bytes;
+    return 0;
+}
+
+static size_t held(const zest_device *device, size_t *peak) {
+    const zest_cuda *cuda = (const zest_cuda *)device;
+    if (peak) *peak = cuda->peak;
+    return cuda->held;
+}
+
+static size_t available(zest_device *device) {
+    const zest_cuda *cuda = zest_cuda_of(device);
+    size_t free_bytes = 0, total = 0;
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
+    size_t left = cuda->held < cuda->settings.limit ? cuda->settings.limit - cuda->held : 0;
+    return cuda->settings.limit && left < free_bytes ? left : free_bytes;
+}
+
+static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
+
+/* ---- Copies ---- */
+
+/* Room on the host that stays as it is until the upload out of it is done. */
+static char *pinned(zest_cuda *cuda, size_t bytes) {
+    if (cuda->pinned_used + bytes > cuda->pinned_size) {
+        if (zest_cuda_failed(cuda, cudaEventSynchronize(cuda->uploaded), "waiting for uploads")) return NULL;
+        cuda->pinned_used = 0;
+        if (bytes > cuda->pinned_size) {
+            size_t size = 2 * bytes + (8 << 20); /* the tables of many passes: waiting for them is rare */
+            if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
+            cuda->pinned = NULL, cuda->pinned_size = 0;
+            if (zest_cuda_failed(cuda, cudaMallocHost((void **)&cuda->pinned, size), "getting pinned memory"))
+                return NULL;
+            cuda->pinned_size = size;
+        }
+    }
+    char *here = cuda->pinned + cuda->pinned_used;
+    cuda->pinned_used += (bytes + 63) / 64 * 64;
+    if (cuda->pinned_used > cuda->pinned_size) cuda->pinned_used = cuda->pinned_size;
+    return here;
+}
+
+static int upload(zest_device *device, void *to, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    enum { LARGE = 1 << 22 };
+    if (!bytes) return 0;
+    cuda->has_changed = 1;
+    if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
+        return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting") ||
+               zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
+                                "copying to the GPU");
+    char *here = pinned(cuda, bytes);
+    if (!here) return -1;
+    memcpy(here, from, bytes);
+    return zest_cuda_failed(cuda, cudaMemcpyAsync(to, here, bytes, cudaMemcpyHostToDevice, cuda->stream),
+                            "copying to the GPU") ||
+           zest_cuda_failed(cuda, cudaEventRecord(cuda->uploaded, cuda->stream), "marking an upload");
+}
+
+static int download(zest_device *device, void *to, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (cuda->base.problem[0]) return -1;
+    return zest_cuda_failed(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream),
+                            "copying from the GPU") ||
+           zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for the GPU");
+}
+
+static const void *stage(zest_device *device, const void *from, size_t bytes) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    size_t size = (bytes + 255) / 256 * 256;
+    if (cuda->staged_used + size > cuda->staged.size) {
+        /* Tables that are in use stay where they are: the old room is let go of at the next unstage. */
+        size_t wanted = 2 * (cuda->staged.size + size) + 65536;
+        char *grown = (char *)allocate(device, wanted);
+        if (!grown) return NULL;
+        cuda->staged.data = grown; /* the old block is freed with the device */
+        cuda->staged.size = wanted;
+        cuda->staged_used = 0;
+    }
+    char *here = cuda->staged.data + cuda->staged_used;
+    cuda->staged_used += size;
+    return upload(device, here, from, bytes) ? NULL : here;
+}
+
+static int unstage(zest_device *device) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    cuda->staged_used = 0;
+    return cuda->base.problem[0] ? -1 : 0;
+}
+
+/* ---- Opening ---- */
+
+static void close_device(zest_device *device) {
+    zest_cuda *cuda = zest_cuda_of(device);
+    if (!cuda) return;
+    if (cuda->beside) (void)cudaStreamSynchronize(cuda->beside);
+    if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
+    zest_cuda_ring_close(&cuda->linears);
+    zest_cuda_ring_close(&cuda->norms);
+    zest_cuda_forget_marks(cuda);
+    zest_cuda_cublas_close(cuda);
+    for (size_t i = 0; i < cuda->block_count; i++) (void)cudaFree(cuda->blocks[i].data);
+    if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
+    if (cuda->uploaded) (void)cudaEventDestroy(cuda->uploaded);
+    if (cuda->changed) (void)cudaEventDestroy(cuda->changed);
+    if (cuda->beside) (void)cudaStreamDestroy(cuda->beside);
+    if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
+    free(cuda->blocks);
+    free(cuda->plans);
+    free(cuda);
+}
+
+static const zest_device_table device_table = {
+    close_device,
+    held,
+    available,
+    name,
+    allocate,
+    release,
+    upload,
+    download,
+    stage,
+    unstage,
+    zest_cuda_copy_rows,
+    zest_cuda_head_rows,
+    zest_cuda_words,
+    zest_cuda_sum_logits,
+    zest_cuda_best_logits,
+    zest_cuda_update,
+    zest_cuda_watch,
+    zest_cuda_times,
+    zest_cuda_ceiling,
+};
+
+static const zest_ops forward_table = {
+    ZEST_CPU_PLAIN,   zest_cuda_linear, zest_cuda_norm,   zest_cuda_attention,
+    zest_cuda_rotary, zest_cuda_gate,   zest_cuda_gather, &device_table,
+};
+
+static int open_streams(zest_cuda *cuda) {
+    int least = 0, most = 0;
+    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&least, &most), "reading priorities") ||
+           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, most),
+                            "making a stream") ||
+           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->beside, cudaStreamNonBlocking, least),
+                            "making a stream") ||
+           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
+                            "making an event") ||
+           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
+                            "making an event") ||
+           zest_cuda_ring_open(cuda, &cuda->linears, cuda->settings.ahead) ||
+           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_SLOTS_MOST);
+}
+
+static __global__ void probe_kernel(void) {}
+
+/* All kernels are compiled for the same GPUs, so one stands for all. Other failures are reported by what fails
+ * because of them. */
+static zest_target find_code(void) {
+    cudaFuncAttributes attributes;
+    cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+    (void)cudaGetLastError();
+    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+        return ZEST_TARGET_NO_CODE;
+    return status == cudaErrorUnsupportedPtxVersion || status == cudaErrorInvalidPtx ||
+                   status == cudaErrorJitCompilerNotFound
+               ? ZEST_TARGET_OLD_DRIVER
+               : ZEST_TARGET_READY;
+}
+
+static zest_status open_all(zest_cuda *cuda, zest_error *error) {
+    int count = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || !count)
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "there is no GPU to use (%s): check the driver with nvidia-smi, or use --device cpu",
+            status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
+    cudaDeviceProp properties;
+    int shared = 0;
+    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "choosing the GPU") ||
+        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number),
+                         "reading its properties") ||
+        zest_cuda_failed(
+            cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
+            "reading its properties"))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+    snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
+    if (zest_target_check(cuda->name, properties.major, properties.minor, find_code(), ZEST_CUDA_ARCH, error))
+        return ZEST_ERROR_ARGUMENT;
+    if (open_streams(cuda)) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+    cuda->processors = properties.multiProcessorCount;
+    cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
+    cuda->shared_most = (size_t)shared;
+    cuda->base.max_head_dim = zest_cuda_attention_widest(cuda);
+    if (properties.major == 9 && properties.minor == 0 && zest_cuda_hopper_open(cuda))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+    return zest_cuda_cublas_open(cuda, error);
+}
+
+extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error) {
+    zest_cuda *cuda = (zest_cuda *)calloc(1, sizeof *cuda);
+    *device = NULL;
+    if (!cuda) return zest_error_memory(error, "a device", sizeof *cuda);
+    cuda->base.operations = &forward_table;
+    cuda->base.compute = compute;
+    cuda->base.element_size = zest_cuda_size(compute);
+    zest_status status = zest_cuda_settings_read(&cuda->settings, error);
+    if (compute != ZEST_COMPUTE_F32) cuda->settings.split = 0;
+    if (!status) status = open_all(cuda, error);
+    if (status) {
+        close_device(&cuda->base);
+        return status;
+    }
+    *device = &cuda->base;
+    return ZEST_OK;
+}

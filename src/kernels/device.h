@@ -1,0 +1,137 @@
+/* A device with memory of its own: what a table of operations (forward.h) needs beside the operations to run
+ * a model there. Everything is queued and runs in order; only download waits.
+ *
+ * A function that fails says so once: it returns non-zero (or NULL), and `problem` holds the sentence. */
+#ifndef ZEST_KERNELS_DEVICE_H
+#define ZEST_KERNELS_DEVICE_H
+
+#include "kernels/ops.h"
+#include "base/error.h"
+#include "io/tensor.h"
+
+typedef enum { ZEST_DEVICE_CPU, ZEST_DEVICE_CUDA } zest_device_kind;
+
+/* The common part; a backend's own device begins with it. */
+struct zest_device {
+    const zest_ops *operations;
+    zest_compute compute;
+    size_t element_size; /* bytes of an activation */
+    size_t max_head_dim; /* head size that attention takes where the values are the keys */
+    size_t multiprocessors;
+    char problem[512];
+};
+
+/* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells, in every lane. NULL: i. */
+typedef struct {
+    const float *from;
+    float *to;
+    size_t from_stride, to_stride, width, count;
+    const uint32_t *source, *target;
+    size_t lanes, from_lane, to_lane;
+} zest_copy_rows;
+
+/* Rows of heads become rows of one head each: row r·heads + h of `to` is as wide as kv_heads heads, and has
+ * head h of row r where its key head would stand, h/(heads/kv_heads), and zeros around it. back: the other
+ * way round; what is around it is not looked at. */
+typedef struct {
+    const float *from;
+    float *to;
+    size_t rows, heads, kv_heads, head_size;
+    int back;
+    size_t lanes, from_lane, to_lane;
+} zest_head_rows;
+
+/* Logits of a few words, all lanes: out[l] is rows × count floats. Only those rows of the head are read. */
+typedef struct {
+    zest_weight weight, bias;
+    zest_perturbation perturbation;
+    const float *h[2];
+    size_t rows, width;
+    const uint32_t *words;
+    size_t count;
+    float *out[2];
+} zest_label_logits;
+
+/* log sum exp of a row of logits, put together block by block. */
+typedef struct {
+    double max, sum; /* of exp(logit - most) */
+    double target;   /* logit of the token that should follow */
+} zest_logit_sum;
+
+typedef struct {
+    float logit;
+    uint32_t token;
+} zest_logit_best;
+
+/* A block of logits, rows × count floats: words first, first+1, ... The first block starts a row. */
+typedef struct {
+    const float *logits;
+    size_t rows, first, count;
+    const uint32_t *targets; /* of each row, for sums */
+} zest_logit_block;
+
+/* One direction of an update: x = fma(c, z, x). */
+typedef struct {
+    uint64_t seed;
+    float c;
+    int signs;
+} zest_update_term;
+
+/* Where a step's time goes. */
+typedef enum {
+    ZEST_PROFILE_PERTURB,   /* perturbed weights */
+    ZEST_PROFILE_GEMM,      /* matrix products */
+    ZEST_PROFILE_ATTENTION, /* with rotary positions */
+    ZEST_PROFILE_NORM,
+    ZEST_PROFILE_ELEMENTWISE, /* activations, gathers, copies */
+    ZEST_PROFILE_LOSS,
+    ZEST_PROFILE_UPDATE,
+    ZEST_PROFILE_PARTS
+} zest_profile_part;
+
+typedef struct {
+    double gemm_flops; /* a second, of a large product in the device's compute */
+    double copy_bytes; /* a second, read and written */
+    double normals;    /* a second */
+} zest_device_peak;
+
+typedef struct zest_device_table {
+    void (*close)(zest_device *device);
+    /* Bytes held now, and at most so far; what could still be had. */
+    size_t (*bytes_allocated)(const zest_device *device, size_t *peak);
+    size_t (*available)(zest_device *device);
+    const char *(*name)(const zest_device *device);
+
+    void *(*allocate)(zest_device *device, size_t bytes);
+    void (*release)(zest_device *device, void *data);
+    /* from may be reused at once. */
+    int (*upload)(zest_device *device, void *to, const void *from, size_t bytes);
+    int (*download)(zest_device *device, void *to, const void *from, size_t bytes);
+    /* A copy of small tables of numbers, good until the next unstage. */
+    const void *(*stage)(zest_device *device, const void *from, size_t bytes);
+    int (*unstage)(zest_device *device);
+
+    int (*copy_rows)(zest_device *device, const zest_copy_rows *job);
+    int (*head_rows)(zest_device *device, const zest_head_rows *job);
+    int (*label_logits)(zest_device *device, const zest_label_logits *job);
+    int (*sum_logits)(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
+    int (*best_logits)(zest_device *device, const zest_logit_block *block, zest_logit_best *best);
+    /* x = keep x, then the terms in order, then rounding: the bits of optim/update.c. */
+    int (*update)(zest_device *device, const zest_params *params, const zest_update_term *terms, size_t count,
+                  float keep, uint64_t rounding, int nearest);
+
+    /* Clocks around the operations, for benchmarks. times: seconds since watch, of each kind. */
+    int (*profile)(zest_device *device, int on);
+    int (*profile_read)(zest_device *device, double seconds[ZEST_PROFILE_PARTS]);
+    int (*peak)(zest_device *device, zest_device_peak *peak);
+} zest_device_table;
+
+/* *device is NULL on error: when this build or this machine has no such device. */
+zest_status zest_device_open(zest_device_kind kind, zest_compute compute, zest_device **device,
+                             zest_error *error);
+void zest_device_close(zest_device *device);
+
+/* backend/cuda */
+zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error);
+
+#endif

@@ -1,0 +1,204 @@
+/* The operations of a forward pass over lanes. A backend fills the table; the plain C one
+ * (cpu/ops_plain.c) is the definition that every other is tested against.
+ *
+ * Tokens of all sequences of a batch stand behind each other in one packed run of T rows; there is no
+ * padding. Activations are fp32, row-major, T rows of a given width. Every row of a result depends on its own
+ * row (attention: its own sequence) alone and is summed in one fixed order, so a result does not depend on
+ * the batch-mates, the number of threads or the other lanes, bit for bit.
+ *
+ * Weights are never perturbed in memory. An operation gets the weight as stored, the direction and the scale,
+ * and makes w + c z (c = scale·gain, rounded to float; z from the element's number) on the way into the
+ * arithmetic. A pair of lanes, +c and -c, shares one draw of noise.
+ *
+ * A table whose `device` is not NULL works in a device's memory (kernels/device.h): every pointer of a job is
+ * one of the device's, operations are queued and run in order, and activations are `cell` bytes wide: floats
+ * when the compute is fp32, else numbers of 16 bits. They are handed around as float * all the same, and only
+ * the device's operations look into them. Results there agree with the definition within a tolerance, not bit
+ * for bit; noise and update stay bit-identical. */
+#ifndef ZEST_KERNELS_OPS_H
+#define ZEST_KERNELS_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "io/tensor.h"
+#include "rng/noise.h"
+
+/* A stored tensor of one or two dimensions: F32, F16 or BF16. */
+typedef struct {
+    const void *data; /* NULL: absent (no bias, say) */
+    zest_dtype dtype;
+    size_t rows, columns; /* a vector has one row */
+    uint64_t first;       /* noise number of element (0,0); the others follow row-major */
+    int frozen;           /* never perturbed */
+} zest_weight;
+
+/* What the lanes of one call share: a direction and up to two scales. Lane l sees w + scale[l] z. */
+typedef struct zest_perturbation {
+    uint64_t seed;
+    int signs;      /* z are signs instead of normals */
+    float scale[2]; /* gain included; a pair has scale[1] = -scale[0]; 0: the weights as they are */
+    int lanes;      /* 1 or 2 */
+    /* Devices only: further pairs of the same call, of the same kind of z, no scale of which is 0. Lane l of
+     * the call, which belongs to pair l/2, then lies l times as far behind lane 0 as lane 1 does. */
+    const struct zest_perturbation *more;
+    size_t more_count; /* at most ZEST_PAIRS_MORE */
+} zest_perturbation;
+enum { ZEST_PAIRS_MORE = 7 };
+
+static inline size_t zest_perturbation_lanes(const zest_perturbation *p) {
+    return (size_t)p->lanes * (1 + p->more_count);
+}
+
+typedef enum {
+    ZEST_ACT_NONE,
+    ZEST_ACT_RELU,
+    ZEST_ACT_GELU /* erf */,
+    ZEST_ACT_GELU_TANH,
+    ZEST_ACT_SILU
+} zest_activation;
+typedef enum {
+    ZEST_COMPUTE_F32,
+    ZEST_COMPUTE_BF16, /* operands rounded to bf16, sums in fp32 */
+    ZEST_COMPUTE_F16   /* the same with fp16; devices only */
+} zest_compute;
+
+/* out = (x - mean)/sqrt(var + eps) g + b, or with rms x/sqrt(mean x^2 + eps) g; g and b perturbed. */
+typedef struct {
+    zest_weight gain, bias;
+    int rms;
+    float epsilon;
+    zest_perturbation perturbation;
+    const float *x[2];
+    float *out[2];
+    size_t rows, width;
+} zest_norm;
+
+/* Further matrices for the same inputs, whose outputs stand behind those of the first; with `transposed`
+ * matrices for further inputs, which stand behind those of the first. Devices only. */
+typedef struct {
+    zest_weight weight, bias;
+} zest_linear_part;
+
+/* out[l] = act(a[l] W_l^T + b_l) (+ residual[l]) for every lane l; W is outputs × inputs, or inputs × outputs
+ * when `transposed` (GPT-2). act is applied before the residual. residual may be NULL, or equal to out for
+ * addition in place. `a_transposed`: a lies the other way round too, inputs × rows, a_stride from an input to
+ * the next; so a product of two matrices that share their rows (a gradient) needs no copy. */
+typedef struct {
+    zest_weight weight, bias;
+    int transposed;
+    zest_perturbation perturbation;
+    const float *a[2];
+    size_t rows, a_stride;
+    int a_transposed;
+    float *out[2];
+    size_t out_stride;
+    const float *residual[2];
+    size_t residual_stride;
+    zest_activation activation;
+    zest_compute compute;
+    const zest_linear_part *more;
+    size_t more_count; /* at most ZEST_LINEAR_MORE */
+    int fp32_output;   /* a device's results and residuals are floats whatever the compute */
+    int deterministic; /* a device chooses its way by the sizes alone, not by time: results repeat */
+    /* Devices only: the norm that the results' rows, which have no gaps then, go through where they are. Of
+     * it neither x, out and rows nor the perturbation are looked at. With a residual, without an activation.
+     */
+    const zest_norm *norm;
+} zest_linear;
+enum { ZEST_LINEAR_MORE = 2 };
+
+/* A table, and which of its rows the rows of a result take. */
+typedef struct {
+    zest_weight table;
+    const uint32_t *ids;
+    /* Devices only, and not of a job's first table: ids are all from first_row .. first_row + row_count-1;
+     * row_count 0: not known. */
+    size_t first_row, row_count;
+} zest_gather_part;
+
+/* out[l][i] (+)= row ids[i] of the first table, then += those of the further ones, all perturbed. The tables
+ * have the same width; only those rows are touched. */
+typedef struct {
+    const zest_gather_part *parts;
+    size_t part_count; /* 1 .. ZEST_GATHER_PARTS */
+    zest_perturbation perturbation;
+    float *out[2];
+    size_t count;
+    int add;
+} zest_gather;
+enum { ZEST_GATHER_PARTS = 3 };
+
+/* Whether a device makes these rows of a further table once, as floats, instead of wherever they go. */
+static inline int zest_gather_makes(size_t row_count, size_t count) {
+    return row_count && row_count <= count / 2;
+}
+
+/* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
+ * past = keys - queries; where every query sees all keys there may be more queries than keys. Queries, keys
+ * and values lie in rows of the given strides; heads side by side, group = heads/kv_heads queries share a key
+ * head. */
+typedef struct {
+    const float *q, *k, *v;
+    float *out;
+    size_t q_stride, kv_stride, out_stride;
+    const uint32_t *q_start, *kv_start; /* sequences+1 offsets each: rows of the packed run */
+    size_t sequences, heads, kv_heads, head_dim;
+    int causal;
+    float scale;
+    zest_compute compute;
+    const uint32_t *kv_end; /* of each sequence, or NULL: its keys end where the next one's begin */
+    /* Devices only. */
+    size_t max_queries;                      /* queries of the longest sequence */
+    size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
+    size_t rows, kv_rows;                    /* that q, and k and v, have in a lane; 0: not known */
+} zest_attention;
+
+/* Keys of a sequence, where the host can read the tables. */
+static inline size_t zest_attention_keys(const zest_attention *job, size_t sequence) {
+    return (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - job->kv_start[sequence];
+}
+
+/* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. A
+ * device has its own. */
+typedef struct zest_device zest_device;
+typedef struct {
+    void *data;
+    size_t size;
+    zest_device *device; /* that the table's operations run on; NULL: the CPU */
+} zest_workspace;
+
+typedef struct {
+    zest_cpu cpu;
+    /* 0 on success; non-zero: scratch could not be had. threads: how many to use, at least 1. */
+    int (*linear)(const zest_linear *job, int threads, zest_workspace *scratch);
+    int (*norm)(const zest_norm *job, int threads, zest_workspace *scratch);
+    int (*attention)(const zest_attention *job, int threads, zest_workspace *scratch);
+    /* Rotary positions in place, on `heads` heads of every row. Pairs (i, i + head_size/2); angle
+     * position·base^(-2i/size), from tables of cosines and sines [positions][head_size/2]. */
+    void (*rotary)(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
+                   zest_workspace *scratch);
+    /* gate = act(gate)·up, element by element. */
+    void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+                 zest_workspace *scratch);
+    int (*gather)(const zest_gather *job, int threads, zest_workspace *scratch);
+    const struct zest_device_table *device; /* NULL: the CPU */
+} zest_ops;
+
+/* out[l][i] = row ids[i] of one table. */
+static inline int zest_ops_gather_rows(const zest_ops *operations, const zest_weight *table,
+                                       const zest_perturbation *p, const uint32_t *ids, size_t count,
+                                       float *const out[2], int threads, zest_workspace *scratch) {
+    zest_gather_part part = {.table = *table, .ids = ids};
+    zest_gather job = {
+        .parts = &part, .part_count = 1, .perturbation = *p, .out = {out[0], out[1]}, .count = count};
+    return operations->gather(&job, threads, scratch);
+}
+
+const zest_ops *zest_ops_for(zest_cpu cpu);
+
+extern const zest_ops zest_ops_plain, zest_ops_avx2, zest_ops_avx512;
+
+#endif

@@ -1,0 +1,340 @@
+/* The figure of sharpness: losses nearby against the radius, the largest eigenvalues of the Hessian. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/stats/statistics.h"
+#include "lab/sharpness/sharpness.h"
+
+enum { MOST = 64 };
+static const double FAR = 8; /* eigenvalues that differ by more want a logarithmic axis */
+
+static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
+                                       ZEST_PLOT_TRIANGLE};
+
+/* ---- Series of one name ---- */
+
+typedef struct {
+    const zest_sharpness_series *all;
+    size_t count;
+    const char *name;
+    int colour;
+} group;
+
+static int is_taken(const group *groups, size_t used, int colour) {
+    for (size_t i = 0; i < used; i++)
+        if (groups[i].colour == colour) return 1;
+    return 0;
+}
+
+/* The colour asked for, or the first that is free; when none is, in turns. */
+static int choose_colour(const group *groups, size_t used, int wanted) {
+    int colour = 1;
+    if (wanted && !is_taken(groups, used, wanted)) return wanted;
+    while (colour < ZEST_PLOT_COLOURS && is_taken(groups, used, colour)) colour++;
+    return colour < ZEST_PLOT_COLOURS ? colour : 1 + (int)(used % (ZEST_PLOT_COLOURS - 1));
+}
+
+/* The groups in the order of their first series; returns how many. */
+static size_t find_groups(const zest_sharpness_series *series, size_t count, group *groups) {
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < MOST; i++) {
+        size_t g = 0;
+        while (g < used && strcmp(groups[g].name, series[i].name)) g++;
+        if (g < used) continue;
+        groups[used] = (group){.all = series,
+                               .count = count,
+                               .name = series[i].name,
+                               .colour = choose_colour(groups, used, series[i].colour)};
+        used++;
+    }
+    return used;
+}
+
+/* Member `index` of a part, of each series in the group that has it: mean and standard error of `value`; with
+ * a single series `margin` takes the error's place (NaN where there is none). */
+static zest_sample sum_up(const group *g, const json_t *(*part)(const json_t *), size_t index,
+                          const char *value, const char *inner, const char *margin,
+                          const char *margin_inner) {
+    double values[MOST], alone = NAN;
+    size_t used = 0;
+    for (size_t i = 0; i < g->count && used < MOST; i++) {
+        const json_t *one = json_array_get(part(g->all[i].found), index);
+        if (strcmp(g->all[i].name, g->name) || !one) continue;
+        values[used++] = zest_sharpness_number(one, value, inner);
+        alone = zest_sharpness_number(one, margin, margin_inner);
+    }
+    zest_sample sample = zest_sample_of(values, used);
+    if (sample.n == 1) sample.error = alone;
+    return sample;
+}
+
+static size_t longest(const group *g, const json_t *(*part)(const json_t *)) {
+    size_t most = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        size_t n = json_array_size(part(g->all[i].found));
+        if (!strcmp(g->all[i].name, g->name) && n > most) most = n;
+    }
+    return most < MOST ? most : MOST;
+}
+
+static size_t members(const group *g) {
+    size_t count = 0;
+    for (size_t i = 0; i < g->count; i++) count += !strcmp(g->all[i].name, g->name) && g->all[i].found;
+    return count;
+}
+
+/* ---- Losses nearby ---- */
+
+static const json_t *nearby(const json_t *found) { return json_object_get(found, "neighbourhood"); }
+
+/* The loss itself stands at radius 0. */
+static zest_sample at_weights(const group *g) {
+    double values[MOST];
+    size_t used = 0;
+    for (size_t i = 0; i < g->count && used < MOST; i++)
+        if (!strcmp(g->all[i].name, g->name))
+            values[used++] = zest_sharpness_number(g->all[i].found, "loss", NULL);
+    return zest_sample_of(values, used);
+}
+
+/* Mean with a band: of one standard deviation, as the paper has it, or of the standard error over runs. */
+static void draw_losses(zest_plot_panel *panel, const group *g) {
+    double x[MOST + 1] = {0}, mean[MOST + 1], low[MOST + 1], high[MOST + 1];
+    size_t count = longest(g, nearby), used = 0;
+    if (!count) return;
+    for (size_t r = 0; r <= count; r++) {
+        zest_sample y = r ? sum_up(g, nearby, r - 1, "mean", "value", "spread", "value") : at_weights(g);
+        double error = isfinite(y.error) ? y.error : 0;
+        x[used] = r ? sum_up(g, nearby, r - 1, "radius", NULL, "radius", NULL).mean : 0;
+        mean[used] = y.mean, low[used] = y.mean - error, high[used] = y.mean + error;
+        used++;
+    }
+    zest_plot_band(panel, used, x, low, high, (zest_plot_style){.colour = g->colour, .opacity = 0.16}, NULL);
+    zest_plot_line(
+        panel, used, x, mean,
+        (zest_plot_style){.colour = g->colour, .width = 2, .size = 6, .mark = marks[(g->colour - 1) % 4]},
+        g->name);
+}
+
+/* ---- Eigenvalues ---- */
+
+static const json_t *top(const json_t *found) {
+    return json_object_get(json_object_get(found, "hessian"), "top");
+}
+
+/* The eigenvalues of a group; returns how many. Errors: an eigenvalue lies within the residual of the value;
+ * of several runs the standard error. */
+static size_t eigenvalues(const group *g, zest_sample values[MOST]) {
+    size_t count = longest(g, top);
+    for (size_t k = 0; k < count; k++) values[k] = sum_up(g, top, k, "value", NULL, "residual", NULL);
+    return count;
+}
+
+/* A logarithmic axis when the first would hide the others, and none is negative. */
+static int is_wide(const group *groups, size_t count) {
+    zest_sample values[MOST];
+    double low = HUGE_VAL, high = 0;
+    for (size_t g = 0; g < count; g++) {
+        size_t n = eigenvalues(&groups[g], values);
+        for (size_t k = 0; k < n; k++) low = fmin(low, values[k].mean), high = fmax(high, values[k].mean);
+    }
+    return low > 0 && high > FAR * low;
+}
+
+static void draw_group_top(zest_plot_panel *panel, const group *g, double shift, double width, int wide) {
+    zest_sample values[MOST];
+    double x[MOST], y[MOST], low[MOST], high[MOST];
+    size_t n = eigenvalues(g, values);
+    for (size_t k = 0; k < n; k++) {
+        x[k] = (double)k + shift;
+        y[k] = values[k].mean;
+        low[k] = y[k] - values[k].error, high[k] = y[k] + values[k].error;
+        if (wide && low[k] <= 0) low[k] = y[k] / FAR; /* down to where the axis has no zero */
+    }
+    if (!n) return;
+    if (!wide) zest_plot_bars(panel, n, x, y, 0.92 * width, (zest_plot_style){.colour = g->colour}, g->name);
+    zest_plot_whiskers(panel, n, x, low, high,
+                       (zest_plot_style){.colour = wide ? g->colour : ZEST_PLOT_INK, .width = 1.4});
+    if (wide)
+        zest_plot_line(panel, n, x, y,
+                       (zest_plot_style){.colour = g->colour,
+                                         .size = 9,
+                                         .mark = marks[(g->colour - 1) % 4],
+                                         .dash = ZEST_PLOT_NO_LINE},
+                       g->name);
+}
+
+static void draw_top(zest_plot_panel *panel, const group *groups, size_t count) {
+    char words[MOST][24];
+    const char *names[MOST];
+    size_t most = 0, shown = 0, at = 0;
+    int wide = is_wide(groups, count);
+    for (size_t g = 0; g < count; g++) {
+        size_t n = longest(&groups[g], top);
+        shown += n > 0;
+        if (n > most) most = n;
+    }
+    double width = (wide ? 0.6 : 0.76) / fmax((double)shown, 1);
+    for (size_t g = 0; g < count; g++) {
+        if (!longest(&groups[g], top)) continue;
+        draw_group_top(panel, &groups[g], width * ((double)at - 0.5 * (double)(shown - 1)), width, wide);
+        at++;
+    }
+    for (size_t k = 0; k < most; k++) {
+        snprintf(words[k], sizeof words[k], "λ%zu", k + 1);
+        names[k] = words[k];
+    }
+    zest_plot_axis_y(panel, "eigenvalue of the Hessian", wide ? ZEST_PLOT_LOG : ZEST_PLOT_LINEAR);
+    zest_plot_names_x(panel, most, names);
+}
+
+/* ---- The figure ---- */
+
+static const char *word(const json_t *found, const char *name) {
+    const char *text = json_string_value(json_object_get(found, name));
+    return text ? text : "";
+}
+
+void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, zest_buffer *out) {
+    group groups[MOST];
+    const json_t *first = count ? series[0].found : NULL;
+    size_t used = find_groups(series, count, groups), most = 0;
+    for (size_t g = 0; g < used; g++)
+        if (members(&groups[g]) > most) most = members(&groups[g]);
+    double examples = zest_sharpness_number(first, "examples", NULL),
+           slopes = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
+    zest_buffer_format(out, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
+    if (isfinite(slopes) && slopes != examples) zest_buffer_format(out, " (eigenvalues: %.0f)", slopes);
+    if (json_array_size(nearby(first)))
+        zest_buffer_format(out, "; %.0f perturbations at each radius",
+                           zest_sharpness_number(first, "samples", NULL));
+    if (most > 1)
+        zest_buffer_format(out, "; mean ± standard error over %zu runs", most);
+    else
+        zest_buffer_text(out, "; band: one standard deviation");
+}
+
+zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count,
+                                 zest_sharpness_style style) {
+    group groups[MOST];
+    size_t used = find_groups(series, count, groups);
+    int left = 0, right = 0;
+    for (size_t g = 0; g < used; g++)
+        left |= longest(&groups[g], nearby) > 0, right |= longest(&groups[g], top) > 0;
+    int const both = left && right, rows = both && style.stacked ? 2 : 1,
+              columns = both && !style.stacked ? 2 : 1;
+    zest_plot *plot = zest_plot_new(rows, columns, style.width > 0 ? style.width : 80 + 440 * columns,
+                                    (style.title ? 120 : 70) + (style.stacked ? 240 : 300) * rows);
+    zest_plot_title(plot, style.title,
+                    "Mean loss of perturbed weights against the length of the perturbation, with a band, for "
+                    "each model; and "
+                    "the largest eigenvalues of the Hessian.");
+    if (style.title) {
+        zest_buffer text = {0};
+        zest_sharpness_settings(series, count, &text);
+        zest_plot_subtitle(plot, text.data);
+        zest_buffer_free(&text);
+    }
+    zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
+    if (left || !right) {
+        zest_plot_axis_x(panel, "radius ‖ε‖", ZEST_PLOT_LINEAR);
+        zest_plot_axis_y(panel, "loss", ZEST_PLOT_LINEAR);
+        for (size_t g = 0; g < used; g++) draw_losses(panel, &groups[g]);
+    }
+    if (right) draw_top(zest_plot_at(plot, both ? rows - 1 : 0, both ? columns - 1 : 0), groups, used);
+    return plot;
+}
+
+/* The loss on a line or in a plane through the weights, as figures. */
+
+enum { LEVELS = 12, COLUMNS = 3, GRID_MOST = 1001 };
+
+typedef struct {
+    int dimensions;
+    size_t points;
+    double *places, *losses; /* one allocation, places owns it */
+} slice;
+
+static int read_slice(const json_t *found, slice *s) {
+    const json_t *object = json_object_get(found, "slice"), *places = json_object_get(object, "places"),
+                 *losses = json_object_get(object, "losses");
+    *s = (slice){.dimensions = (int)json_integer_value(json_object_get(object, "dimensions")),
+                 .points = json_array_size(places)};
+    size_t n = s->points, all = s->dimensions == 2 ? n * n : n;
+    if (n < 3 || n > GRID_MOST || json_array_size(losses) != all) return 0;
+    s->places = malloc((n + all) * sizeof *s->places);
+    if (!s->places) return 0;
+    s->losses = s->places + n;
+    for (size_t i = 0; i < n; i++) s->places[i] = json_number_value(json_array_get(places, i));
+    for (size_t i = 0; i < all; i++) {
+        const json_t *value = json_array_get(losses, i);
+        s->losses[i] = json_is_number(value) ? json_number_value(value) : NAN;
+    }
+    return 1;
+}
+
+static void draw_plane(zest_plot_panel *panel, const slice *s, const char *name) {
+    size_t n = s->points;
+    double low = HUGE_VAL, high = -HUGE_VAL, levels[LEVELS], x = s->places[0], y = s->places[n - 1];
+    for (size_t i = 0; i < n * n; i++) {
+        if (!isfinite(s->losses[i])) continue;
+        low = fmin(low, s->losses[i]), high = fmax(high, s->losses[i]);
+    }
+    if (!(high > low)) return;
+    for (int l = 0; l < LEVELS; l++) levels[l] = low + (high - low) * (double)l / LEVELS;
+    zest_plot_grid grid = {n, n, x, y, x, y, s->losses};
+    zest_plot_panel_title(panel, name);
+    zest_plot_equal(panel);
+    zest_plot_colours(panel, ZEST_PLOT_MAP_DEPTH, ZEST_PLOT_LINEAR, low, high, "loss");
+    zest_plot_filled(panel, &grid, LEVELS, levels);
+    zest_plot_contours(panel, &grid, LEVELS - 1, levels + 1, (zest_plot_style){.width = 0.6, .opacity = 0.5},
+                       NULL);
+    double zero = 0;
+    zest_plot_line(panel, 1, &zero, &zero,
+                   (zest_plot_style){.mark = ZEST_PLOT_CROSS, .size = 9, .dash = ZEST_PLOT_NO_LINE}, NULL);
+    zest_plot_range_x(panel, x, y);
+    zest_plot_range_y(panel, x, y);
+}
+
+static void label_axes(zest_plot_panel *panel, const json_t *found, int plane) {
+    const char *along = json_string_value(json_object_get(json_object_get(found, "slice"), "along"));
+    int eigen = along && along[0] == 'e';
+    zest_plot_axis_x(panel, eigen ? "along the first eigenvector" : "along a random direction",
+                     ZEST_PLOT_LINEAR);
+    zest_plot_axis_y(panel,
+                     !plane  ? "loss"
+                     : eigen ? "along the second eigenvector"
+                             : "along another one",
+                     ZEST_PLOT_LINEAR);
+}
+
+zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t count) {
+    slice s;
+    size_t planes = 0, lines = 0, at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!read_slice(series[i].found, &s)) continue;
+        planes += s.dimensions == 2;
+        lines += s.dimensions == 1;
+        free(s.places);
+    }
+    if (!planes && !lines) return NULL;
+    int columns = planes ? planes < COLUMNS ? (int)planes : COLUMNS : 1,
+        rows = planes ? ((int)planes + COLUMNS - 1) / COLUMNS : 1;
+    zest_plot *plot = zest_plot_new(rows, columns, planes ? 400 * columns + 60 : 620, 380 * rows + 60);
+    zest_plot_title(plot, "Loss around the weights", "The loss on a line or in a plane through the weights.");
+    for (size_t i = 0; i < count; i++) {
+        if (!read_slice(series[i].found, &s)) continue;
+        zest_plot_panel *panel = zest_plot_at(plot, (int)at / columns, (int)at % columns);
+        label_axes(panel, series[i].found, planes > 0);
+        if (planes && s.dimensions == 2)
+            draw_plane(panel, &s, series[i].name), at++;
+        else if (!planes)
+            zest_plot_line(panel, s.points, s.places, s.losses,
+                           (zest_plot_style){.colour = 1 + (int)(i % (ZEST_PLOT_COLOURS - 1)), .width = 2},
+                           series[i].name);
+        free(s.places);
+    }
+    return plot;
+}

@@ -1,0 +1,261 @@
+/* A sweep: one training run for every combination of some values, and the tables that follow from them.
+ *
+ *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary
+ *     -> tables
+ *
+ * The grid is text in the form of an options file whose values are lists; the plan is a function of the grid,
+ * and the tables are a function of the finished runs: nothing depends on the order in which they were made.
+ */
+#ifndef ZEST_LAB_SWEEP_SWEEP_H
+#define ZEST_LAB_SWEEP_SWEEP_H
+
+#include "lab/stats/statistics.h"
+#include "base/option.h"
+#include "lab/stats/conclusion.h"
+#include "lab/sweep/sensitivity.h"
+
+/* ---- The grid: grid.c ---- */
+
+/* Lists of values as texts, by option; NULL: not given. */
+typedef struct {
+    char *text[ZEST_OPTION_COUNT];
+} zest_sweep_block;
+
+/* All combinations of each block, one block behind the other. */
+typedef struct {
+    zest_sweep_block *blocks;
+    size_t count;
+} zest_sweep_grid;
+
+void zest_sweep_grid_free(zest_sweep_grid *grid); /* accepts one that is {0} */
+/* Lines "name = value, value"; # begins a comment. A line [words] begins a block that has the lines before
+ * the first such line and its own. source is for messages. */
+zest_status zest_sweep_grid_read(zest_sweep_grid *grid, const char *text, const char *source,
+                                 zest_error *error);
+/* "paper-table-2", ...: the grid of that table.*/
+zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest_error *error);
+/* What was given replaces what the blocks have. Only --method chooses instead: of the methods a block has,
+ * those that are given stay, and a block without any goes. */
+zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *given, zest_error *error);
+/* Multiplies the steps and the epochs of all runs; at least one is left. */
+zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_error *error);
+/* Paths that mean the same from any folder. */
+zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error);
+/* As a text that zest_sweep_grid_read understands. */
+void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out);
+
+/* ---- Lists: grid.c ---- */
+
+/* A list taken apart: at commas, or at semicolons where there is one or the values hold commas themselves
+ * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. A label
+ * before a colon says whom the values from there on are for: a method, all methods of first or of zeroth
+ * order, or a task. */
+typedef struct {
+    char **items;
+    char **labels; /* NULL: for all that have none of their own */
+    size_t count;
+} zest_sweep_values;
+zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
+                             zest_error *error);
+void zest_sweep_values_free(zest_sweep_values *values);
+/* The text of such a list. */
+void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out);
+/* A copy without the blanks at either end. */
+char *zest_sweep_trimmed(const char *begin, const char *end);
+
+/* ---- The plan: plan.c ---- */
+
+typedef enum {
+    ZEST_SWEEP_PLANNED,  /* nothing is there yet, or nothing that counts */
+    ZEST_SWEEP_STARTED,  /* broken off; it can go on */
+    ZEST_SWEEP_FINISHED, /* it has a result */
+    ZEST_SWEEP_FAILED,   /* message says why */
+} zest_sweep_state;
+
+/* What result.json says about one part; what is not there is NaN. */
+typedef struct {
+    double value, accuracy, f1, em, loss;
+    size_t n; /* examples; 0: not known */
+} zest_sweep_figures;
+
+typedef struct {
+    const char *value[ZEST_OPTION_COUNT]; /* owned by the plan; NULL: as zest train has it */
+    char *name;                           /* of its folder: unique, and fit for any file system */
+    zest_sweep_state state;
+    char *message;   /* of a failed run; or NULL */
+    char metric[16]; /* the task's, "accuracy" */
+    double worth;    /* on dev, by what --select says; larger is better; NaN: not known */
+    double seconds;  /* that it took */
+    uint64_t best_step;
+    zest_sweep_figures dev, test;
+    unsigned char *right; /* by test example: was the answer right? NULL: not known */
+    size_t answers;
+} zest_sweep_run;
+
+typedef struct {
+    zest_sweep_run *runs;
+    size_t count;
+    uint64_t *keys;                            /* by run: equal for equal ones */
+    unsigned char varies[ZEST_OPTION_COUNT];   /* not the same in all runs */
+    unsigned char by_task[ZEST_OPTION_COUNT];  /* varies, but is the same in all runs of a task */
+    unsigned char compared[ZEST_OPTION_COUNT]; /* by --compare: not chosen by dev */
+    zest_sweep_values *owned;                  /* the texts of the values */
+    size_t owned_count;
+} zest_sweep_plan;
+
+enum { ZEST_SWEEP_MOST = 20000 }; /* runs */
+
+/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0 is
+ * MeZO, 1e-5 is 0.00001. Seeds vary slowest, then tasks, noise, methods, and the others in the order of the
+ * option table. */
+zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error);
+void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts one that is {0} */
+
+/* Do two runs have the same value of an option? */
+int zest_sweep_same(const zest_sweep_run *a, const zest_sweep_run *b, zest_option_id id);
+int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
+/* The tilt of a run: 0 for MeZO, the default when none is given; NaN for methods without one. */
+double zest_sweep_tilt(const zest_sweep_run *run);
+int zest_sweep_is_mezo(const zest_sweep_run *run);
+const char *zest_sweep_method(const zest_sweep_run *run); /* its name */
+int zest_sweep_first_order(const char *method);
+/* Does the method look at the option at all? */
+int zest_sweep_matters(const char *method, zest_option_id id);
+/* The value of a list for a run whose method and task are known; NULL: it has none. *counts: whether the list
+ * has this value for it. */
+const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, const zest_sweep_run *run,
+                                 int *counts);
+/* Labels that nothing is called are mistakes. tasks: those of the sweep, or NULL. */
+zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *values,
+                                    const zest_sweep_values *tasks, zest_error *error);
+
+/* Letters, digits and a few signs that mean nothing to shells, file systems and HTML; '_' for all others. */
+void zest_sweep_safe(zest_buffer *out, const char *text);
+zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
+
+/* ---- Results: results.c ---- */
+
+/* Looks into folder/runs/NAME of every run. A folder that holds another run, by its options, is an error. */
+zest_status zest_sweep_results_read(zest_sweep_plan *plan, const char *folder, zest_error *error);
+/* The same for one run; it is looked at again. */
+zest_status zest_sweep_result_read(zest_sweep_run *run, const char *folder, zest_error *error);
+/* The answers that `zest predict` wrote about the test examples; a file that is not there, or has no labels,
+ * leaves them unknown. */
+zest_status zest_sweep_answers_read(zest_sweep_run *run, const char *path, zest_error *error);
+
+/* ---- The summary: summary.c ---- */
+
+#define ZEST_SWEEP_NONE SIZE_MAX
+
+/* One place of the table: a row (a method and whatever else is compared), a task, a share of noise. */
+typedef struct {
+    size_t row, task, noise; /* positions in the summary */
+    size_t *chosen;          /* by seed: the run with the best dev value, or ZEST_SWEEP_NONE */
+    int complete;            /* all its runs are finished */
+    zest_sample dev, test;   /* over seeds; in the unit of result.json */
+    size_t base;             /* the entry of the base to compare with, or ZEST_SWEEP_NONE */
+    zest_sample difference;  /* test minus the base's, by seed: zest_paired_sample */
+    double p;                /* one seed: exact McNemar test on the answers of the two runs; NaN: not known */
+} zest_sweep_entry;
+
+/* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
+typedef struct {
+    size_t row, task, noise;
+    double t;                    /* NaN: a method without one */
+    size_t *chosen;              /* by seed, as above */
+    zest_sample dev, loss, test; /* over seeds; loss: that of dev */
+    zest_sample difference;      /* test minus the base's, by seed; n = 0: none to compare with */
+    double seconds;              /* of a run, on the average */
+} zest_sweep_tilt_entry;
+
+/* Tasks, shares of noise, rows and seeds are written as the first run that has them. */
+typedef struct {
+    const zest_sweep_plan *plan;
+    const char *base; /* what all others are compared with: "mezo", without it "sgd", or NULL */
+    size_t *tasks, *noises, *rows, *seeds;
+    size_t task_count, noise_count, row_count, seed_count;
+    zest_sweep_entry *entries; /* by noise, then task, then row; only those that have runs */
+    size_t entry_count;
+    zest_sweep_tilt_entry *tilts; /* by noise, task, row, t */
+    size_t tilt_count;
+    size_t finished, failed;
+} zest_sweep_summary;
+
+zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary, zest_error *error);
+void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
+/* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
+int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id);
+/* Does it, or the method, make another row? What follows from the task does not. */
+int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id);
+/* The entry of a place, or NULL. */
+const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, size_t noise, size_t task,
+                                            size_t row);
+
+/* Were there to be runs of the task with these labels? */
+int zest_sweep_has(const zest_sweep_summary *summary, size_t noise, size_t task);
+
+/* ---- What follows from it: summary.c ---- */
+
+/* What the table says about one entry, as a sentence and a verdict. */
+void zest_sweep_conclude(const zest_sweep_summary *summary, const zest_sweep_entry *entry,
+                         zest_conclusion *conclusion);
+/* All comparisons with the base; without any, the entry with the best dev value. To be freed; NULL: memory is
+ * short. */
+zest_conclusion *zest_sweep_conclude_all(const zest_sweep_summary *summary, size_t *count);
+/* "better", ...: zest_conclusion_verdict of an entry. */
+const char *zest_sweep_verdict(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
+
+/* ---- Tables: sweep_plain.c (for a terminal), tables.c (Markdown), tables.c, export.c (CSV,
+ * JSON), results.c ---- */
+
+void zest_sweep_plain(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_latex(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_csv(const zest_sweep_summary *summary, zest_buffer *out);
+void zest_sweep_csv_by_t(const zest_sweep_summary *summary, zest_buffer *out);
+zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out, zest_error *error);
+
+/* A figure of results on dev or test. */
+typedef zest_plot *(*zest_sweep_figure_of)(const zest_sweep_summary *summary, int test,
+                                           zest_sensitivity_style style);
+/* figures.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
+ * memory. */
+zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
+/* figures.c: results on dev or test of every row, a panel for each task and kind of labels. The same.
+ */
+zest_plot *zest_sweep_methods(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
+
+/* Text from outside, made harmless for each format. */
+void zest_sweep_escape_markdown(zest_buffer *out, const char *text);
+void zest_sweep_escape_latex(zest_buffer *out, const char *text);
+void zest_sweep_escape_csv(zest_buffer *out, const char *text); /* quoted where it must be */
+
+const char *zest_sweep_task_name(const char *task, char *room, size_t size); /* "reviews" of a path */
+/* "zest-n", or "mezo, weights=bf16" where rows of one method differ in that. */
+void zest_sweep_row_name(const zest_sweep_summary *summary, size_t row, zest_buffer *out);
+/* "clean labels", "30 % of the labels switched" */
+void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest_buffer *out);
+/* "t=5 lr=1e-5": what dev chose between. */
+void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_buffer *out);
+/* "accuracy": what the values of the chosen runs are. */
+const char *zest_sweep_metric(const zest_sweep_summary *summary, const size_t *chosen);
+/* "MeZO": what the base is called. Writes into room. */
+const char *zest_sweep_base_name(const zest_sweep_summary *summary, char *room, size_t size);
+/* Are there results with more than one t? */
+int zest_sweep_several_tilts(const zest_sweep_summary *summary);
+/* 100 for shares of 1, which are shown in per cent; 1 for a loss. */
+double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
+int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);
+/* How many rows there are of first or of zeroth order. */
+size_t zest_sweep_rows_of_order(const zest_sweep_summary *summary, int first);
+/* "1500, 1300, 1400": the best step of each chosen run. */
+void zest_sweep_best_steps(const zest_sweep_summary *summary, const size_t *chosen, const char *between,
+                           zest_buffer *out);
+/* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
+void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
+/* The interval of a difference; a dash where there is none; with one seed McNemar's p. */
+void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *entry, double unit);
+/* Is it the best of its column and order (first or zeroth), to the digits shown? */
+int zest_sweep_is_best(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
+
+#endif

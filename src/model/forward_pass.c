@@ -1,0 +1,224 @@
+/* Before a pass: the batch is checked, its rows are numbered, and there is room for what they become. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "model/forward_pass.h"
+
+static zest_status refuse(zest_error *error, const char *why, size_t sequence) {
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "sequence %zu of the batch %s", sequence, why);
+}
+
+/* Tokens that stand before a sequence's own: its parent's, or those in the cache. */
+static size_t before(const zest_forward_request *request, size_t s) {
+    const zest_model_batch *batch = request->batch;
+    if (request->cache) return request->cache->lengths[request->cache->slots[s]];
+    if (!batch->prefix_of || batch->prefix_of[s] == ZEST_MODEL_NO_PREFIX) return 0;
+    return batch->starts[batch->prefix_of[s] + 1] - batch->starts[batch->prefix_of[s]];
+}
+
+static zest_status check_sequence(const zest_model_config *config, const zest_forward_request *request,
+                                  size_t s, zest_error *error) {
+    const zest_model_batch *batch = request->batch;
+    if (batch->starts[s + 1] <= batch->starts[s]) return refuse(error, "is empty", s);
+    uint32_t parent = batch->prefix_of ? batch->prefix_of[s] : ZEST_MODEL_NO_PREFIX;
+    if (parent != ZEST_MODEL_NO_PREFIX) {
+        if (!config->causal) return refuse(error, "continues another, which only a causal model can", s);
+        if (parent >= s || batch->prefix_of[parent] != ZEST_MODEL_NO_PREFIX)
+            return refuse(error, "has a parent that does not stand before it, or that has one itself", s);
+    }
+    size_t length = before(request, s) + batch->starts[s + 1] - batch->starts[s];
+    if (length > config->max_positions)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "sequence %zu of the batch has %zu tokens; the model has room for %zu", s,
+                              length, config->max_positions);
+    for (size_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) {
+        if (batch->tokens[i] >= config->vocab_size)
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "token %u is outside the vocabulary of %zu",
+                                  (unsigned)batch->tokens[i], config->vocab_size);
+        if (batch->types && config->token_types && batch->types[i] >= config->token_types)
+            return refuse(error, "has a token type that the model lacks", s);
+    }
+    return ZEST_OK;
+}
+
+static zest_status check_batch(const zest_model_config *config, const zest_forward_request *request,
+                               zest_error *error) {
+    const zest_model_batch *batch = request->batch;
+    if (!request->lane_count || !batch->sequences || batch->starts[0] != 0)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "a forward pass needs a lane and a batch that starts at 0");
+    zest_status status = ZEST_OK;
+    for (size_t s = 0; s < batch->sequences && !status; s++)
+        status = check_sequence(config, request, s, error);
+    for (size_t i = 0; request->out_rows && i < request->out_row_count && !status; i++)
+        if (request->out_rows[i] >= batch->starts[batch->sequences])
+            status =
+                zest_error_set(error, ZEST_ERROR_ARGUMENT, "row %u is asked for, of %u in the batch",
+                               (unsigned)request->out_rows[i], (unsigned)batch->starts[batch->sequences]);
+    return status;
+}
+
+/* Cosines and sines up to the position asked for. The angle is rounded to float, as in training. */
+static zest_status reach_position(zest_model_runner *runner, size_t positions, zest_error *error) {
+    size_t half = runner->model->config.head_dim / 2, count = positions * half;
+    if (runner->model->config.position_rows || positions <= runner->angles) return ZEST_OK;
+    runner->angles = 0;
+    zest_status status = zest_model_buffer_reserve_f32(runner, &runner->cosines, 1, count, error);
+    if (!status) status = zest_model_buffer_reserve_f32(runner, &runner->sines, 1, count, error);
+    float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;
+    if (!status && runner->device && !tables)
+        status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
+    if (status) return status;
+    float *cosines = tables ? tables : runner->cosines.data,
+          *sines = tables ? tables + count : runner->sines.data;
+    for (size_t p = 0; p < positions; p++)
+        for (size_t i = 0; i < half; i++) {
+            float angle = (float)p * runner->model->rotary[i];
+            cosines[p * half + i] = (float)cos((double)angle);
+            sines[p * half + i] = (float)sin((double)angle);
+        }
+    if (tables) {
+        const zest_device_table *device = runner->operations->device;
+        if (device->upload(runner->device, runner->cosines.data, cosines, count * sizeof *tables) ||
+            device->upload(runner->device, runner->sines.data, sines, count * sizeof *tables))
+            status = zest_model_device_error(runner, error);
+        free(tables);
+    }
+    if (!status) runner->angles = positions;
+    return status;
+}
+
+/* The asked rows of sequence s, which begin at number `first` of them. Their end; SIZE_MAX: attention cannot
+ * take them for the queries of the sequence, of which a causal one sees a key more than the one before. */
+static size_t index_out_rows_of(zest_forward_pass *pass, size_t s, size_t first) {
+    const uint32_t *rows = pass->request->out_rows, *starts = pass->request->batch->starts;
+    int causal = pass->config->causal;
+    size_t r = first;
+    for (; r < pass->out_rows && rows[r] >= starts[s] && rows[r] < starts[s + 1]; r++) {
+        if (causal && r > first && rows[r] != rows[r - 1] + 1) return SIZE_MAX;
+        pass->out_positions[r] = pass->positions[rows[r]];
+    }
+    pass->out_starts[s] = (uint32_t)first;
+    pass->out_key_ends[s] = !causal ? starts[s + 1] : r > first ? rows[r - 1] + 1 : starts[s];
+    pass->out_longest = zest_max_size(pass->out_longest, r - first);
+    return r;
+}
+
+/* They can when they stand in the order of their sequences, and keys where the rows left them. A fused matrix
+ * gives all queries anyway. */
+void zest_model_index_out_rows(zest_forward_pass *pass) {
+    const zest_model_batch *batch = pass->request->batch;
+    if (!pass->request->out_rows || pass->request->cache || batch->prefix_of || pass->config->fused_qkv)
+        return;
+    pass->out_starts = pass->key_starts + batch->sequences + 1;
+    pass->out_key_ends = pass->out_starts + batch->sequences + 1;
+    pass->out_positions = pass->out_key_ends + batch->sequences;
+    size_t r = 0;
+    for (size_t s = 0; s < batch->sequences && r != SIZE_MAX; s++) r = index_out_rows_of(pass, s, r);
+    pass->out_starts[batch->sequences] = (uint32_t)r;
+    if (r != pass->out_rows) pass->out_starts = pass->out_key_ends = pass->out_positions = NULL;
+}
+
+/* Room for what is numbered, the asked rows included. */
+static zest_status make_tables(zest_forward_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    size_t sequences = pass->request->batch->sequences;
+    size_t need = 3 * pass->rows + 3 * sequences + 2 + (pass->request->out_rows ? pass->out_rows : 0);
+    if (need > runner->rows_count) {
+        free(runner->rows);
+        runner->rows = malloc(need * sizeof *runner->rows);
+        runner->rows_count = runner->rows ? need : 0;
+        if (!runner->rows) return zest_error_memory(pass->error, "positions", need * sizeof *runner->rows);
+    }
+    pass->positions = runner->rows;
+    pass->table_rows = pass->positions + pass->rows;
+    pass->types = pass->table_rows + pass->rows;
+    pass->key_starts = pass->types + pass->rows;
+    return ZEST_OK;
+}
+
+/* Positions, rows of the position table, token types and offsets of the keys. */
+static zest_status number_rows(zest_forward_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_batch *batch = pass->request->batch;
+    zest_status status = make_tables(pass);
+    if (status) return status;
+    pass->first_position = SIZE_MAX;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        size_t past = before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
+        pass->key_starts[s] = (uint32_t)pass->key_rows;
+        pass->key_rows += past + count;
+        if (past < pass->first_position) pass->first_position = past;
+        if (past + count > pass->end_position) pass->end_position = past + count;
+        if (count > pass->longest) pass->longest = count;
+        for (size_t i = 0; i < count; i++) {
+            size_t row = batch->starts[s] + i;
+            pass->positions[row] = (uint32_t)(past + i);
+            pass->table_rows[row] = (uint32_t)(past + i + pass->config->position_offset);
+            pass->types[row] = batch->types ? batch->types[row] : 0;
+        }
+    }
+    pass->key_starts[batch->sequences] = (uint32_t)pass->key_rows;
+    if (pass->key_rows > UINT32_MAX)
+        return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
+    return reach_position(runner, pass->end_position, pass->error);
+}
+
+/* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the
+ * MLP). */
+static size_t behind_norm(const zest_model_config *config) {
+    return zest_max_size(config->hidden_size, config->embedding_size);
+}
+
+static size_t inside_layer(const zest_model_config *config) {
+    size_t q = config->heads * config->head_dim, qkv = q + 2 * config->kv_heads * config->head_dim;
+    size_t widest = zest_max_size(zest_max_size(qkv, config->hidden_size) + q,
+                                  config->ffn_size * (config->gated ? 2 : 1));
+    return zest_max_size(widest, behind_norm(config));
+}
+
+/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (kernels/cpu/gemm.h).
+ */
+static size_t operand_bytes(const zest_model_config *config, size_t tokens) {
+    size_t lane = tokens * zest_max_size(config->ffn_size, config->hidden_size) * sizeof(float),
+           most = (size_t)32 << 20;
+    return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
+}
+
+zest_model_plan zest_model_plan_memory(const zest_model_config *config, size_t tokens, size_t live_pairs) {
+    return (zest_model_plan){.hidden = 2 * live_pairs * tokens * config->hidden_size * sizeof(float),
+                             .work =
+                                 2 * tokens * (behind_norm(config) + inside_layer(config)) * sizeof(float),
+                             .operands = operand_bytes(config, tokens)};
+}
+
+zest_status zest_model_alloc_activations(zest_forward_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_config *config = pass->config;
+    size_t lanes = 2 * pass->group;
+    zest_status status = zest_model_buffer_reserve(runner, &runner->norm_out, lanes,
+                                                   pass->max_rows * behind_norm(config), pass->error);
+    if (!status)
+        status = zest_model_buffer_reserve(runner, &runner->work, lanes,
+                                           pass->max_rows * inside_layer(config), pass->error);
+    if (!status && pass->request->batch->prefix_of) /* a device takes all lanes at once */
+        status = zest_model_buffer_reserve(runner, &runner->prefix_kv, runner->device ? lanes : 1,
+                                           pass->key_rows * 2 * pass->kv_width, pass->error);
+    return status;
+}
+
+zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_request *request,
+                                 zest_forward_pass *pass, zest_error *error) {
+    const zest_model_config *config = &runner->model->config;
+    zest_status status = check_batch(config, request, error);
+    if (status) return status;
+    *pass = (zest_forward_pass){.runner = runner, .request = request, .config = config, .error = error};
+    pass->rows = request->batch->starts[request->batch->sequences];
+    pass->out_rows = request->out_rows ? request->out_row_count : pass->rows;
+    pass->max_rows = zest_max_size(pass->rows, pass->out_rows);
+    pass->q_width = config->heads * config->head_dim;
+    pass->kv_width = config->kv_heads * config->head_dim;
+    pass->qkv_stride = pass->q_width + 2 * pass->kv_width;
+    pass->span = zest_max_size(pass->qkv_stride, config->hidden_size);
+    return number_rows(pass);
+}

@@ -1,0 +1,298 @@
+/* What the files of the forward pass share: forward_pass.c (checks and indexes a batch), transformer.c (lanes,
+ * embeddings, layers), attention.c, lm_head.c, loss.c, generate.c, runner.c and device_memory.c. */
+#ifndef ZEST_MODEL_FORWARD_PASS_H
+#define ZEST_MODEL_FORWARD_PASS_H
+
+#include "kernels/device.h"
+#include "model/transformer.h"
+
+typedef struct {
+    float *data;
+    size_t count, element_size; /* cells, and the bytes of one: on the CPU those of a float */
+    size_t lane_stride;         /* cells from one lane to the next */
+} zest_model_buffer;
+
+struct zest_model_runner {
+    const zest_model *model;      /* as the operations see it: `placed` on a device */
+    const zest_model *host_model; /* the caller's */
+    zest_model *device_model;     /* the model with its weights in the device's memory; NULL: the CPU */
+    zest_device *device;          /* NULL: the CPU */
+    int borrowed;                 /* the device is another runner's */
+    int deterministic;            /* see zest_linear */
+    const zest_ops *operations;
+    zest_compute compute;
+    int threads;
+    size_t live;
+    size_t group_budget; /* bytes on a device that a group of pairs may take; 0: not yet known */
+    zest_workspace scratch;
+
+    zest_model_buffer hidden;        /* hidden states of every live lane */
+    zest_model_buffer norm_out;      /* one group: hidden states behind a norm */
+    zest_model_buffer work;          /* one group: q, k, v and context; or the inside of the MLP */
+    zest_model_buffer prefix_kv;     /* keys and values of parents and their children, written out */
+    zest_model_buffer logits, words; /* logits and the tables of angles are floats everywhere */
+    zest_model_buffer results;       /* on a device: what a pass leaves for the host, all lanes */
+    zest_model_buffer cosines, sines;
+    size_t angles; /* positions that the tables reach */
+
+    uint32_t *rows; /* positions, rows of tables, types, offsets of keys; the same of asked rows */
+    size_t rows_count;
+};
+
+/* Keys and values of sequences that grow (generation): in every layer, slot s has rows slot_start[s] .. of
+ * which lengths[s] are filled; a row is a key and a value. */
+typedef struct {
+    float *data;
+    size_t rows; /* of one layer */
+    size_t *slot_start, *lengths;
+    const uint32_t *slots; /* of each sequence of the batch */
+} zest_model_cache;
+
+/* A group at the end of the pass. */
+typedef struct {
+    size_t first; /* lane of h[0]; the others follow */
+    zest_perturbation perturbation;
+    size_t rows;
+    const float *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
+} zest_group_output;
+
+typedef zest_status (*zest_on_group)(zest_model_runner *runner, const zest_group_output *unit, void *user,
+                                     zest_error *error);
+
+typedef struct {
+    const zest_model_lane *lanes;
+    size_t lane_count;
+    const zest_model_batch *batch;
+    const uint32_t *out_rows; /* rows of the batch that are asked for, in any order; NULL: all */
+    size_t out_row_count;
+    size_t depth;            /* layers to pass; is.layers: all, and what follows them */
+    zest_model_cache *cache; /* or NULL */
+    zest_on_group on_group;  /* called for every group, in the order of the lanes */
+    void *user;
+} zest_forward_request;
+
+/* Checks the batch and runs it. */
+zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_request *request,
+                               zest_error *error);
+
+/* Lanes that go through an operation together, and their hidden states: a single lane (x[1] is then x[0]), a
+ * pair, or on a device several pairs, whose lanes follow each other at equal distances. */
+typedef struct {
+    size_t first;
+    zest_perturbation perturbation;
+    float *x[2];
+} zest_lane_group;
+
+/* One pass through the model. */
+typedef struct {
+    zest_model_runner *runner;
+    const zest_forward_request *request;
+    const zest_model_config *config;
+    zest_error *error;
+    size_t rows;                          /* tokens of the batch */
+    size_t out_rows;                      /* rows that the last layer ends with */
+    size_t max_rows;                      /* the larger of the two */
+    size_t q_width, kv_width, qkv_stride; /* a row of q, k and v is stride floats */
+    size_t span;                          /* the larger of stride and width */
+    uint32_t *positions, *table_rows, *types, *key_starts;
+    size_t key_rows;                     /* keys with those of the parents written out */
+    size_t longest;                      /* queries of the longest sequence */
+    size_t first_position, end_position; /* of all tokens of the batch */
+    /* Of the asked rows when the last layer takes them alone as its queries, else NULL: the first one of each
+     * sequence, the end of the keys that its last one sees, the position of each; and the longest sequence of
+     * them. */
+    uint32_t *out_starts, *out_key_ends, *out_positions;
+    size_t out_longest;
+    zest_lane_group *pairs;
+    size_t pair_count;
+    size_t live;  /* pairs whose hidden states are in memory */
+    size_t group; /* pairs that go through an operation together */
+    /* The same and the batch's tables where the operations look for them. */
+    struct {
+        const uint32_t *tokens, *starts, *positions, *table_rows, *types, *key_starts, *rows;
+        const uint32_t *out_starts, *out_key_ends, *out_positions;
+        const uint32_t *key_ends;    /* with a cache on a device */
+        const uint32_t *key_sources; /* on a device: the row of each key of key_rows */
+        const uint32_t *key_targets; /* with a cache on a device: the row of the cache for each row */
+    } at;
+} zest_forward_pass;
+
+/* ---- transformer.c ---- */
+
+/* The sum of the embeddings of tokens, types and positions; the same behind their norm, in lanes->x. */
+zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, float *const out[2]);
+zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lanes);
+
+/* ---- attention.c ---- */
+
+/* Queries against keys, which lie side by side with the values. longest: queries of a sequence. lanes: that a
+ * device takes at once, so far apart; rows, kv_rows: that q and kv have in each, for a device too. */
+typedef struct {
+    const float *q, *kv;
+    float *out;
+    size_t q_stride, kv_stride;
+    const uint32_t *q_start, *kv_start, *kv_end;
+    size_t sequences, longest, lanes, q_lane, kv_lane, out_lane, rows, kv_rows;
+} zest_attention_args;
+/* a has what all lanes share. */
+zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
+                              zest_attention_args a, float *const q[2], float *const kv[2],
+                              float *const out[2]);
+
+/* ---- attention.c ---- */
+
+/* q, k and v of all rows, side by side. */
+zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
+                                   const zest_lane_group *lanes, const float *const a[2],
+                                   float *const qkv[2]);
+/* The asked rows of x on a device, in all lanes. Not 0: it failed. */
+int zest_model_gather_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
+                               const float *const x[2], size_t width, float *const out[2]);
+/* The first half of layer i. The rows that are left behind it come back in *rows; the hidden states lie in
+ * runner->a then where norms come last, else where they lay. */
+zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                       size_t *rows);
+
+/* ---- attention.c ---- */
+
+/* What the last layer's attention gives for the asked rows without keys and values of its own, out of the
+ * hidden states of all: `in`, behind the norm that comes first. */
+zest_status zest_model_absorb(zest_forward_pass *pass, const zest_model_layer *layer,
+                              const zest_lane_group *lanes, const float *const in[2],
+                              float *const context[2]);
+
+/* ---- transformer.c ---- */
+
+/* A linear map within a layer, between rows without gaps. */
+zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                    const zest_model_affine *affine, const float *const a[2], size_t rows,
+                                    size_t inputs, float *const out[2], size_t outputs,
+                                    const float *const residual[2], zest_activation activation);
+/* out = norm(a W' + b + residual): how a half of a layer ends whose norm comes last. */
+zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                         const zest_model_affine *affine, const zest_model_affine *norm,
+                                         const float *const a[2], size_t rows, size_t inputs,
+                                         float *const out[2], const float *const residual[2]);
+/* Layer i, as above. */
+zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                     size_t *rows);
+
+/* ---- place.c: where things lie ---- */
+
+/* What an operation that failed is answered with. */
+zest_status zest_model_device_error(zest_model_runner *runner, zest_error *error);
+/* Moves the model's weights to the device that the options name. */
+zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error);
+/* A table of numbers where the operations can read it, until the next pass. *out is the table itself on the
+ * CPU. */
+zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, size_t count,
+                             const uint32_t **out, zest_error *error);
+/* The tables of a pass. */
+zest_status zest_model_stage_pass(zest_forward_pass *pass);
+/* Bytes of activations, to be released by the same. NULL: there are not enough. */
+void *zest_model_alloc(zest_model_runner *runner, size_t bytes);
+void zest_model_dealloc(zest_model_runner *runner, void *data);
+/* count numbers of the device's, as floats. */
+zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
+                            zest_error *error);
+/* On a device: how many pairs are live and how many go together, by the memory that is there. */
+zest_status zest_model_plan_groups(zest_forward_pass *pass);
+
+/* Makes room for `each` activations, or floats, in every lane; what was there may be lost. */
+zest_status zest_model_buffer_reserve(zest_model_runner *runner, zest_model_buffer *room, size_t lanes,
+                                      size_t each, zest_error *error);
+zest_status zest_model_buffer_reserve_f32(zest_model_runner *runner, zest_model_buffer *room, size_t lanes,
+                                          size_t each, zest_error *error);
+
+static inline size_t zest_max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+static inline size_t zest_model_element_size(const zest_model_runner *runner) {
+    return runner->device ? runner->device->element_size : sizeof(float);
+}
+
+/* `cells` activations further. */
+static inline float *zest_model_offset(const zest_model_runner *runner, const float *x, size_t cells) {
+    return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_element_size(runner));
+}
+
+/* ---- runner.c ---- */
+
+/* A runner for another view of the same model, with memory of its own on the other's device. */
+zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,
+                                     zest_model_runner **runner, zest_error *error);
+
+/* ---- forward_pass.c ---- */
+
+/* Checks a request and numbers its rows, for those who go through the layers themselves. zest_model_embed
+ * needs room in runner->a beside. */
+zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_request *request,
+                                 zest_forward_pass *pass, zest_error *error);
+/* Finds out whether the asked rows can be the last layer's only queries: then pass->out_starts is set. */
+void zest_model_index_out_rows(zest_forward_pass *pass);
+/* For the way of a group of lanes through a layer. */
+zest_status zest_model_alloc_activations(zest_forward_pass *pass);
+
+/* ---- Lanes ---- */
+
+/* float *[2] seen as read-only, which C does not do by itself. */
+#define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
+
+/* Where the first two lanes lie in a room: one behind the other. */
+static inline void zest_model_first_lanes(const zest_model_buffer *room, size_t offset, float *out[2]) {
+    char *data = (char *)room->data;
+    out[0] = (float *)(void *)(data + offset * room->element_size);
+    out[1] = (float *)(void *)(data + (room->lane_stride + offset) * room->element_size);
+}
+
+/* Lane l, and the cells between lanes, where the first two are known. */
+static inline float *zest_model_lane_at(const float *const x[2], size_t l) {
+    return (float *)(void *)((char *)(uintptr_t)x[0] +
+                             (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
+}
+
+static inline size_t zest_model_lane_stride(const zest_model_runner *runner, const float *const x[2]) {
+    return (size_t)((const char *)x[1] - (const char *)x[0]) / zest_model_element_size(runner);
+}
+
+/* ---- forward.c ---- */
+
+/* out = a W' + b + residual, for the lanes of p. residual may be NULL. */
+zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_model_affine *affine,
+                                  const zest_perturbation *p, int transposed, const float *const a[2],
+                                  size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                                  const float *const residual[2]);
+zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error);
+/* Both: act(a W' + b) + residual. */
+zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
+                              const zest_perturbation *p, int transposed, const float *const a[2],
+                              size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
+                              const float *const residual[2], zest_activation activation, zest_error *error);
+zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
+                            const zest_perturbation *p, const float *const x[2], float *const out[2],
+                            size_t rows, size_t width, zest_error *error);
+
+/* ---- lm_head.c ---- */
+
+/* The transform of masked language models, where there is one: h becomes what the head multiplies. */
+zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *unit,
+                                      const float *h[2], zest_error *error);
+
+/* Logits of `count` words (rows × count floats) for both lanes; only those rows of the head are read. */
+zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_group_output *unit,
+                                        const float *const h[2], const uint32_t *words, size_t count,
+                                        float *const out[2], zest_error *error);
+
+/* The head of words first .. first+count-1. */
+zest_model_affine zest_model_head_block(const zest_model *model, size_t first, size_t count);
+
+/* Called with the logits of words first .. first+count-1 for all rows of one lane (0 or 1), blocks in order.
+ */
+typedef zest_status (*zest_on_logits)(void *user, int lane, size_t first, size_t count, const float *logits,
+                                      zest_error *error);
+
+/* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. */
+zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *unit,
+                                   const float *const h[2], zest_on_logits visit, void *user,
+                                   zest_error *error);
+
+#endif

@@ -1,0 +1,136 @@
+/* One transformer. A description (sizes, where the norms stand, how positions enter, ...) and a table of
+ * weights cover RoBERTa, BERT, OPT, GPT-2 and the Llama family; forward.h runs it. A model comes from a
+ * Hugging Face folder (config.json and safetensors) or from a GGUF file (architectures llama and qwen2).
+ *
+ * Weights lie in one arena. Every tensor that the forward pass uses is trainable and numbered; the numbers
+ * follow the order in which the forward pass meets the tensors, whatever their order in the file:
+ *
+ *     token embeddings, positions, token types, norm of the embeddings, projection in;
+ *     every layer: (norm,) q, k, v or the fused qkv, attention output, norm, (gate,) up, down (, norm);
+ *     final norm, projection out, dense and norm of the head, head, bias of the head
+ *
+ * with each weight before its bias. A tied head is the token embeddings: one tensor, numbered and perturbed
+ * once. What the forward pass does not use (pooler, buffers of positions and masks) is neither loaded,
+ * numbered nor saved. */
+#ifndef ZEST_MODEL_MODEL_H
+#define ZEST_MODEL_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/ops.h"
+#include "base/error.h"
+#include "io/tensor.h"
+
+/* How rotary angles are stretched for long contexts. */
+typedef enum { ZEST_MODEL_ROPE_PLAIN, ZEST_MODEL_ROPE_LINEAR, ZEST_MODEL_ROPE_LLAMA3 } zest_model_rope_kind;
+
+typedef struct {
+    zest_model_rope_kind kind;
+    double base, factor, low_factor, high_factor, trained_positions;
+} zest_model_rope;
+
+typedef struct {
+    const char *family; /* "roberta", "bert", "opt", "gpt2", "llama", "qwen2", "mistral" */
+    size_t vocab_size, hidden_size, embedding_size, layers, ffn_size;
+    size_t heads, kv_heads, head_dim;
+    size_t max_positions;   /* tokens of the longest sequence */
+    size_t position_rows;   /* of the table of learned positions; 0: rotary */
+    size_t position_offset; /* row of a sequence's first token */
+    size_t token_types;     /* 0: none */
+    zest_model_rope rope;
+    int causal;
+    int post_norm; /* h = norm(x + f(x)) instead of x + f(norm(x)) */
+    int rms_norm;
+    float epsilon;
+    int gated;      /* down(act(gate x) up x) instead of down(act(up x)) */
+    int transposed; /* the layers' matrices are stored inputs × outputs */
+    int fused_qkv;
+    int qkv_bias, out_bias, ffn_bias;
+    int embedding_norm, final_norm;
+    int head_transform; /* dense, activation and norm before the head */
+    int head_bias;
+    int tied_head;
+    zest_activation activation, head_activation;
+} zest_model_config;
+
+typedef struct {
+    zest_weight weight, bias; /* data NULL: absent */
+} zest_model_affine;
+
+typedef struct {
+    zest_model_affine norm1, q, k, v, qkv, out, norm2, gate, up, down;
+} zest_model_layer;
+
+typedef struct {
+    size_t rank, shape[2];
+} zest_model_tensor_shape;
+
+typedef struct {
+    zest_model_config config;
+    zest_weight tokens, positions, types;
+    zest_model_affine embedding_norm, project_in, final_norm, project_out, head_dense, head_norm, head;
+    zest_model_layer *layers;
+    float *rotary; /* head_size/2 angles per position; NULL for learned positions */
+
+    zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */
+    zest_model_tensor_shape *shapes;
+    size_t tensor_count;
+    zest_params params;   /* those that are trained: all of them, until model.h says otherwise */
+    zest_tensor *trained; /* what params lists when some are frozen; else NULL */
+    void *arena;
+    size_t arena_size;
+
+    const char *head_bias_twin; /* a second name to save the head's bias under, or NULL */
+    char *config_json;          /* config.json, to be saved beside the weights */
+    char *folder; /* where the tokenizer's files are; NULL when the model came from a GGUF file */
+} zest_model;
+
+typedef enum {
+    ZEST_MODEL_AS_STORED, /* 16-bit tensors as they are, all others as F32 */
+    ZEST_MODEL_F32,
+    ZEST_MODEL_BF16,
+    ZEST_MODEL_F16
+} zest_model_storage;
+
+typedef struct {
+    zest_model_storage storage;
+    int untie_head; /* give a tied head a tensor of its own, which starts as a copy of the embeddings */
+    int threads;    /* that convert; 0: all cores */
+} zest_model_options;
+
+/* path: a folder, or a GGUF file. options may be NULL. *model is NULL on error. The file's pages are let go
+ * of as they are copied, so that the peak is one model, not two. */
+zest_status zest_model_load(const char *path, const zest_model_options *options, zest_model **model,
+                            zest_error *error);
+/* A model of the shape that a config.json describes, with random weights: for benchmarks and tests. */
+zest_status zest_model_random(const char *config_json, uint64_t seed, const zest_model_options *options,
+                              zest_model **model, zest_error *error);
+void zest_model_free(zest_model *model);
+/* Every weight of the model, absent ones too; a tied head reads the tensor of the embeddings once more. */
+void zest_model_each_weight(zest_model *model, void (*visit)(zest_weight *weight, void *user), void *user);
+/* What a config.json describes, without any weights. */
+zest_status zest_model_read_config(const char *config_json, zest_model_config *config, zest_error *error);
+
+/* Writes config.json, model.safetensors (types as in memory) and the tokenizer's files into folder, which is
+ * made if it is not there. Each file takes the place of an older one only when it is whole, the weights last.
+ * from_pretrained of Hugging Face's transformers loads the result. */
+zest_status zest_model_save(const zest_model *model, const char *folder, zest_error *error);
+
+/* Training some tensors and leaving the others as they are. */
+
+/* Patterns of names as a shell writes them (* ? [a-z]), several separated by commas; each is matched against
+ * the whole name. Trained is what matches `only` (empty: everything) and does not match `not_these`. Elements
+ * of the trained tensors are numbered anew, without gaps. Before a runner is made, and once: a pattern that
+ * matches nothing is refused, and so is a model with nothing left to train. */
+zest_status zest_trainable_select(zest_model *model, const char *only, const char *not_these,
+                                  zest_error *error);
+
+/* The shapes of well-known models, for benchmarks and memory plans on random weights. */
+
+/* What config.json of that model says; NULL: unknown. */
+const char *zest_shapes_config(const char *name);
+/* The i-th name; NULL behind the last. */
+const char *zest_shapes_name(int i);
+
+#endif

@@ -1,0 +1,319 @@
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/model_source.h"
+#include "base/file.h"
+#include "io/hub.h"
+#include "base/json.h"
+#include "model/families.h"
+
+enum { CONFIG_LIMIT = 16 << 20, CHUNK = 1 << 18 };
+
+static zest_status open_folder(const char *path, zest_model_source *source, zest_error *error) {
+    source->config_path = zest_file_join(path, "config.json");
+    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
+    zest_buffer text = {0};
+    zest_status status = zest_file_read(source->config_path, CONFIG_LIMIT, &text, error);
+    source->config_text = text.data;
+    if (status) return status;
+    status = zest_json_parse(text.data, text.size, source->config_path, &source->config_json, error);
+    const zest_family *family;
+    if (!status) status = zest_family_of(source->config_json, source->config_path, &family, error);
+    if (status) return status;
+    return zest_safetensors_open_folder(path, family->auto_class, &source->folder, error);
+}
+
+static zest_status open_gguf(const char *path, zest_model_source *source, zest_error *error) {
+    source->config_path = strdup(path);
+    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
+    zest_status status = zest_gguf_open(path, &source->gguf, error);
+    if (!status) status = zest_model_gguf_configure(source, error);
+    if (status) return status;
+    source->config_text = zest_json_dump(source->config_json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    return source->config_text ? ZEST_OK : zest_error_memory(error, path, 0);
+}
+
+zest_status zest_model_source_open(const char *path, zest_model_source *source, zest_error *error) {
+    source->path = path;
+    struct stat info;
+    if (stat(path, &info)) return zest_hub_find_missing(path, error);
+    return S_ISDIR(info.st_mode) ? open_folder(path, source, error) : open_gguf(path, source, error);
+}
+
+void zest_model_source_close(zest_model_source *source) {
+    json_decref(source->config_json);
+    free(source->config_path);
+    free(source->config_text);
+    zest_safetensors_close(source->folder);
+    zest_gguf_close(source->gguf);
+    *source = (zest_model_source){0};
+}
+
+static int find_plain(const zest_model_source *source, const char *name, zest_model_found *found) {
+    const zest_safetensors_tensor *tensor = zest_safetensors_find(source->folder, name);
+    if (!tensor) return 0;
+    *found = (zest_model_found){.plain = tensor, .rank = tensor->rank, .dtype = tensor->dtype};
+    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
+    if (found->dtype == ZEST_DTYPE_F64) found->dtype = ZEST_DTYPE_F32;
+    return 1;
+}
+
+static int find_gguf(const zest_model_source *source, const char *name, zest_model_found *found) {
+    char room[128];
+    if (!zest_model_gguf_name(name, room, sizeof room)) return 0;
+    const zest_gguf_tensor *tensor = zest_gguf_find_tensor(source->gguf, room);
+    if (!tensor) return 0;
+    *found = (zest_model_found){.gguf = tensor, .rank = tensor->rank, .dtype = ZEST_DTYPE_F32};
+    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
+    if (tensor->type == ZEST_GGUF_TYPE_F16) found->dtype = ZEST_DTYPE_F16;
+    if (tensor->type == ZEST_GGUF_TYPE_BF16) found->dtype = ZEST_DTYPE_BF16;
+    if (source->interleaved && strstr(name, ".q_proj.")) found->rotary_heads = source->heads;
+    if (source->interleaved && strstr(name, ".k_proj.")) found->rotary_heads = source->kv_heads;
+    return 1;
+}
+
+int zest_model_source_find(const zest_model_source *source, const char *name, zest_model_found *found) {
+    return source->gguf ? find_gguf(source, name, found) : find_plain(source, name, found);
+}
+
+/* The pages of a file that lie wholly within these bytes. They come back from the file if they are read
+ * again. */
+static void let_go(const void *bytes, size_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)bytes + page - 1) / page * page,
+              end = ((uintptr_t)bytes + size) / page * page;
+    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* Elements first .. first+count-1; room is for floats on the way. */
+static zest_status copy_plain(const zest_safetensors_tensor *from, zest_dtype dtype, size_t first,
+                              size_t count, float *room, void *out) {
+    size_t wide = zest_dtype_size(from->dtype), narrow = zest_dtype_size(dtype);
+    const char *source = (const char *)from->data + first * wide;
+    char *target = (char *)out + first * narrow;
+    zest_status status = ZEST_OK;
+    if (from->dtype == dtype) {
+        memcpy(target, source, count * wide);
+    } else {
+        status = zest_dtype_to_float(from->dtype, source, count, room);
+        if (!status) status = zest_dtype_from_float(dtype, room, count, target);
+    }
+    let_go(source, count * wide);
+    return status;
+}
+
+static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, size_t row, size_t rows,
+                             float *room, void *out, zest_error *error) {
+    const zest_gguf_tensor *from = found->gguf;
+    size_t columns =
+        from->rank == 1 && found->rotary_heads ? 1 : from->columns; /* see zest_gguf_read_rotary */
+    zest_status status = found->rotary_heads
+                             ? zest_gguf_read_rotary(from, found->rotary_heads, row, rows, room, error)
+                             : zest_gguf_read(from, row, rows, room, error);
+    if (status) return status;
+    /* Rotary rows are read out of order, but never from outside the head; dropped pages just come back. */
+    if (from->rank == 2) let_go((const char *)from->data + row * from->row_size, rows * from->row_size);
+    return zest_dtype_from_float(dtype, room, rows * columns,
+                                 (char *)out + row * columns * zest_dtype_size(dtype));
+}
+
+typedef struct {
+    const zest_model_found *found;
+    zest_dtype dtype;
+    void *out;
+    size_t units, step; /* elements of a plain tensor, rows of a GGUF one */
+    size_t room;        /* floats that a step needs */
+} copying;
+
+static zest_status copy_step(const copying *job, int64_t i, float *room, zest_error *error) {
+    size_t first = (size_t)i * job->step, left = job->units - first,
+           count = left < job->step ? left : job->step;
+    if (job->found->plain) return copy_plain(job->found->plain, job->dtype, first, count, room, job->out);
+    return copy_gguf(job->found, job->dtype, first, count, room, job->out, error);
+}
+
+static copying plan(const zest_model_found *found, zest_dtype dtype, void *out) {
+    copying job = {found, dtype, out, 0, CHUNK, CHUNK};
+    if (found->plain) {
+        job.units = found->plain->count;
+        return job;
+    }
+    int loose = found->gguf->rank == 1 && found->rotary_heads; /* then the elements are the rows */
+    size_t columns = loose ? 1 : found->gguf->columns;
+    job.units = loose ? found->gguf->columns : found->gguf->rows;
+    job.step = columns < CHUNK ? CHUNK / columns : 1;
+    if (loose) job.step = job.units;
+    job.room = job.step * columns;
+    return job;
+}
+
+zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
+                                   zest_error *error) {
+    copying job = plan(found, dtype, out);
+    if (!job.units) return ZEST_OK;
+    int64_t steps = (int64_t)((job.units + job.step - 1) / job.step);
+    if (steps < threads) threads = (int)steps;
+    float *room = malloc((size_t)threads * job.room * sizeof *room);
+    if (!room)
+        return zest_error_memory(error, "conversion of a tensor", (size_t)threads * job.room * sizeof *room);
+    int64_t failed = -1; /* a step that failed */
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : failed)
+    for (int64_t i = 0; i < steps; i++)
+        if (copy_step(&job, i, room + (size_t)omp_get_thread_num() * job.room, NULL)) failed = i;
+    zest_status status = ZEST_OK;
+    if (failed >= 0 && found->plain)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "a tensor of type %s cannot become %s",
+                                zest_dtype_name(found->plain->dtype), zest_dtype_name(dtype));
+    else if (failed >= 0)
+        status = copy_step(&job, failed, room, error); /* once more, for its message */
+    free(room);
+    return status;
+}
+
+/* GGUF seen through Hugging Face's eyes: the metadata as a config.json, the tensors under their names there.
+ */
+
+typedef struct {
+    zest_model_source *source;
+    char architecture[16];
+    zest_error *error;
+    zest_status status;
+} reading;
+
+static const zest_gguf_value *find(const reading *r, const char *key) {
+    char room[96];
+    snprintf(room, sizeof room, "%s.%s", r->architecture, key);
+    return zest_gguf_find(r->source->gguf, room);
+}
+
+/* required: an absent key is an error; else it is left out of the configuration, which then has its own
+ * default. */
+static uint64_t put_whole(reading *r, const char *key, const char *name, int required) {
+    uint64_t value = 0;
+    const zest_gguf_value *stored = find(r, key); /* a list would be one number a layer */
+    int found = stored && !zest_gguf_value_is_array(stored) && zest_gguf_value_u64(stored, 0, &value) &&
+                value <= INT64_MAX;
+    if (!found && (required || stored) && !r->status)
+        r->status =
+            zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: key '%s.%s' is missing or no whole number",
+                           r->source->path, r->architecture, key);
+    if (found) json_object_set_new(r->source->config_json, name, json_integer((json_int_t)value));
+    return value;
+}
+
+static void put_number(reading *r, const char *key, const char *name) {
+    double value;
+    if (zest_gguf_value_f64(find(r, key), 0, &value))
+        json_object_set_new(r->source->config_json, name, json_real(value));
+}
+
+static void put_token(reading *r, const char *key, const char *name) {
+    uint64_t id;
+    if (zest_gguf_value_u64(zest_gguf_find(r->source->gguf, key), 0, &id) && id <= INT32_MAX)
+        json_object_set_new(r->source->config_json, name, json_integer((json_int_t)id));
+}
+
+static zest_status refuse(reading *r, const char *what) {
+    if (!r->status)
+        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: %s, which zest does not support",
+                                   r->source->path, what);
+    return r->status;
+}
+
+static zest_status read_architecture(reading *r) {
+    const char *bytes;
+    size_t size;
+    r->status = zest_gguf_get_string(r->source->gguf, "general.architecture", &bytes, &size, r->error);
+    if (r->status) return r->status;
+    int known = (size == 5 && !memcmp(bytes, "llama", 5)) || (size == 5 && !memcmp(bytes, "qwen2", 5));
+    if (!known)
+        return r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT,
+                                          "%s: zest reads the GGUF architectures llama and qwen2, not '%.*s'",
+                                          r->source->path, size < 64 ? (int)size : 64, bytes);
+    memcpy(r->architecture, bytes, size);
+    r->source->interleaved = !strcmp(r->architecture, "llama");
+    json_object_set_new(r->source->config_json, "architectures",
+                        json_pack("[s]", r->source->interleaved ? "LlamaForCausalLM" : "Qwen2ForCausalLM"));
+    json_object_set_new(r->source->config_json, "model_type", json_string(r->architecture));
+    return ZEST_OK;
+}
+
+static void refuse_options(reading *r, size_t head_size) {
+    const char *text;
+    size_t size;
+    if (zest_gguf_value_string(find(r, "rope.scaling.type"), 0, &text, &size) &&
+        !(size == 4 && !memcmp(text, "none", 4)))
+        refuse(r, "key 'rope.scaling.type' is set");
+    if (find(r, "attention.sliding_window")) refuse(r, "key 'attention.sliding_window' is set");
+    if (zest_gguf_find_tensor(r->source->gguf, "rope_freqs.weight"))
+        refuse(r, "tensor 'rope_freqs.weight' is there");
+    if (zest_gguf_find_tensor(r->source->gguf, "blk.0.ffn_gate_inp.weight"))
+        refuse(r, "the model is a mixture of experts");
+    uint64_t rotated;
+    if (zest_gguf_value_u64(find(r, "rope.dimension_count"), 0, &rotated) && rotated != head_size)
+        refuse(r, "key 'rope.dimension_count' is not the size of a head");
+}
+
+zest_status zest_model_gguf_configure(zest_model_source *source, zest_error *error) {
+    reading r = {.source = source, .error = error};
+    source->config_json = json_object();
+    if (!source->config_json) return zest_error_memory(error, source->path, 0);
+    if (read_architecture(&r)) return r.status;
+    uint64_t width = put_whole(&r, "embedding_length", "hidden_size", 1);
+    uint64_t heads = put_whole(&r, "attention.head_count", "num_attention_heads", 1);
+    uint64_t kv_heads = put_whole(&r, "attention.head_count_kv", "num_key_value_heads", 0);
+    uint64_t head_size = put_whole(&r, "attention.key_length", "head_dim", 0);
+    put_whole(&r, "block_count", "num_hidden_layers", 1);
+    put_whole(&r, "feed_forward_length", "intermediate_size", 1);
+    put_whole(&r, "context_length", "max_position_embeddings", 0);
+    put_number(&r, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
+    put_number(&r, "rope.freq_base", "rope_theta");
+    put_token(&r, "tokenizer.ggml.bos_token_id", "bos_token_id");
+    put_token(&r, "tokenizer.ggml.eos_token_id", "eos_token_id");
+    if (r.status) return r.status;
+    if (!heads || width > (uint64_t)1 << 28 || heads > width)
+        return refuse(&r, "the number of heads is out of range");
+    refuse_options(&r, (size_t)(head_size ? head_size : width / heads));
+    const zest_gguf_tensor *tokens = zest_gguf_find_tensor(source->gguf, "token_embd.weight");
+    if (!tokens && !r.status)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tensor 'token_embd.weight' is missing",
+                              source->path);
+    if (tokens)
+        json_object_set_new(source->config_json, "vocab_size", json_integer((json_int_t)tokens->rows));
+    json_object_set_new(source->config_json, "hidden_act", json_string("silu"));
+    json_object_set_new(source->config_json, "tie_word_embeddings",
+                        json_boolean(!zest_gguf_find_tensor(source->gguf, "output.weight")));
+    source->heads = (size_t)heads;
+    source->kv_heads = (size_t)(kv_heads ? kv_heads : heads);
+    return r.status;
+}
+
+int zest_model_gguf_name(const char *name, char *out, size_t size) {
+    static const char *const names[][2] = {
+        {"input_layernorm.", "attn_norm."},    {"self_attn.q_proj.", "attn_q."},
+        {"self_attn.k_proj.", "attn_k."},      {"self_attn.v_proj.", "attn_v."},
+        {"self_attn.o_proj.", "attn_output."}, {"post_attention_layernorm.", "ffn_norm."},
+        {"mlp.gate_proj.", "ffn_gate."},       {"mlp.up_proj.", "ffn_up."},
+        {"mlp.down_proj.", "ffn_down."},       {"model.embed_tokens.", "token_embd."},
+        {"model.norm.", "output_norm."},       {"lm_head.", "output."},
+    };
+    unsigned layer = 0;
+    int end = 0;
+    int inside = sscanf(name, "model.layers.%u.%n", &layer, &end) == 1 && end > 0;
+    const char *stem = inside ? name + end : name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i][0]);
+        if (strncmp(stem, names[i][0], length) != 0) continue;
+        if (inside)
+            snprintf(out, size, "blk.%u.%s%s", layer, names[i][1], stem + length);
+        else
+            snprintf(out, size, "%s%s", names[i][1], stem + length);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* The context: where messages go, and which kernels this machine runs. */
+#ifndef ZEST_OPTIM_CONTEXT_H
+#define ZEST_OPTIM_CONTEXT_H
+
+#include "kernels/vector_ops.h"
+#include "base/error.h"
+
+struct zest_ctx {
+    zest_error error;
+    zest_cpu cpu;
+    const zest_vector_ops *ops;
+};
+
+/* Where a function with this context reports; NULL for a NULL context. */
+static inline zest_error *zest_ctx_sink(zest_ctx *ctx) { return ctx ? &ctx->error : NULL; }
+
+#endif

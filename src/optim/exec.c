@@ -1,0 +1,307 @@
+#include "optim/exec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+
+enum { LONGEST_ANSWER = 4096, NO_LANE = -1 };
+static const double odd_wait = 5; /* seconds after which silence deserves a remark */
+
+typedef struct {
+    pid_t pid;
+    int to, from;    /* its standard input and output */
+    long lane;       /* the lane it works on, or NO_LANE */
+    zest_buffer out; /* the point to be sent */
+    size_t sent;
+    char in[LONGEST_ANSWER]; /* what it answered so far */
+    size_t got;
+    double since; /* when it was given the lane */
+} job;
+
+struct zest_exec {
+    char *command;
+    zest_exec_format format;
+    double timeout;
+    size_t count;
+    job *jobs;
+    zest_error error;
+    double *point;
+    size_t dimension;
+    void (*on_wait)(double, void *); /* NULL once called or once an answer came */
+    void *on_wait_user;
+};
+
+/* ---- Starting and stopping ---- */
+
+/* In the child: nothing but async-signal-safe calls. Its own process group, so that Ctrl-C reaches zest alone
+ * and a kill reaches all that the command started. */
+static void become_program(const char *command, int in, int out) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should zest be killed, nobody is left behind */
+    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0) _exit(126);
+    signal(SIGPIPE, SIG_DFL);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+static zest_status start_job(zest_exec *exec, job *j, zest_error *error) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC)) return zest_error_set_errno(error, ZEST_ERROR_FILE, "no pipe to the program");
+    if (pipe2(out, O_CLOEXEC)) {
+        close(in[0]), close(in[1]);
+        return zest_error_set_errno(error, ZEST_ERROR_FILE, "no pipe from the program");
+    }
+    j->pid = fork();
+    if (j->pid == 0) become_program(exec->command, in[0], out[1]);
+    close(in[0]), close(out[1]);
+    j->to = in[1];
+    j->from = out[0];
+    j->lane = NO_LANE;
+    if (j->pid < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "the program cannot be started");
+    fcntl(j->to, F_SETFL, fcntl(j->to, F_GETFL) | O_NONBLOCK);
+    fcntl(j->from, F_SETFL, fcntl(j->from, F_GETFL) | O_NONBLOCK);
+    return ZEST_OK;
+}
+
+zest_exec *zest_exec_start(const char *command, size_t jobs, zest_exec_format format, double timeout,
+                           zest_error *error) {
+    zest_exec *exec = calloc(1, sizeof *exec);
+    if (exec) {
+        exec->command = strdup(command);
+        exec->jobs = calloc(jobs, sizeof *exec->jobs);
+        exec->format = format;
+        exec->timeout = timeout;
+    }
+    zest_status status = ZEST_OK;
+    if (!exec || !exec->command || !exec->jobs)
+        status = zest_error_memory(error, "the program's jobs", jobs * sizeof(job));
+    for (size_t i = 0; i < jobs && !status; i++) {
+        exec->jobs[i].to = exec->jobs[i].from = -1;
+        exec->count = i + 1;
+        status = start_job(exec, &exec->jobs[i], error);
+    }
+    if (!status) return exec;
+    zest_exec_stop(exec);
+    return NULL;
+}
+
+void zest_exec_on_wait(zest_exec *exec, void (*on_wait)(double seconds, void *user), void *user) {
+    exec->on_wait = on_wait;
+    exec->on_wait_user = user;
+}
+
+/* Waits for a child for at most `seconds`. Returns 1 when it has ended. */
+static int wait_for(job *j, double seconds, int *how) {
+    double until = zest_clock_now() + seconds;
+    do {
+        if (waitpid(j->pid, how, WNOHANG) == j->pid) return j->pid = 0, 1;
+        poll(NULL, 0, 5);
+    } while (zest_clock_now() < until);
+    return 0;
+}
+
+static void stop_job(job *j) {
+    int how;
+    if (j->to >= 0) close(j->to);
+    if (j->from >= 0) close(j->from);
+    zest_buffer_free(&j->out);
+    if (j->pid <= 0) return;
+    pid_t group = j->pid;
+    if (!wait_for(j, 0.5, &how)) {
+        kill(-group, SIGKILL);
+        wait_for(j, 5, &how);
+    }
+}
+
+void zest_exec_stop(zest_exec *exec) {
+    if (!exec) return;
+    for (size_t i = 0; i < exec->count; i++) {
+        close(exec->jobs[i].to); /* all at once, so that they end side by side */
+        exec->jobs[i].to = -1;
+    }
+    for (size_t i = 0; i < exec->count; i++) stop_job(&exec->jobs[i]);
+    free(exec->jobs);
+    free(exec->command);
+    free(exec->point);
+    free(exec);
+}
+
+const char *zest_exec_error(const zest_exec *exec) { return exec->error.message; }
+
+/* ---- What can go wrong ---- */
+
+/* The signal that ended a command, whether the shell had replaced itself by it or tells by its exit status;
+ * else 0. */
+static int signal_of(int how) {
+    if (WIFSIGNALED(how)) return WTERMSIG(how);
+    int status = WEXITSTATUS(how);
+    return status > 128 && status <= 128 + 64 ? status - 128 : 0;
+}
+
+static int died(zest_exec *exec, job *j) {
+    int how = 0;
+    const char *command = exec->command;
+    if (!wait_for(j, 1, &how))
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' closed its output without an answer",
+                       command);
+    else if (signal_of(how))
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was killed by signal %d (%s)", command,
+                       signal_of(how), strsignal(signal_of(how)));
+    else if (WEXITSTATUS(how) == 127)
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was not found by the shell", command);
+    else
+        zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
+                       "'%s' ended with exit status %d before it answered", command, WEXITSTATUS(how));
+    return 1;
+}
+
+static int hangs(zest_exec *exec) {
+    zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
+                   "'%s' gave no answer within %g seconds (option timeout)", exec->command, exec->timeout);
+    return 1;
+}
+
+/* Control characters shown as dots. */
+static int nonsense(zest_exec *exec, const char *answer, size_t length) {
+    char shown[81];
+    size_t n = length < sizeof shown - 1 ? length : sizeof shown - 1;
+    for (size_t i = 0; i < n; i++) shown[i] = (char)(isprint((unsigned char)answer[i]) ? answer[i] : '.');
+    shown[n] = '\0';
+    zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
+                   "'%s' answered '%s'%s, which is not one number on a line; text for people belongs on its "
+                   "standard error",
+                   exec->command, shown, n < length ? "..." : "");
+    return 1;
+}
+
+/* ---- Talking ---- */
+
+static void encode(const zest_exec *exec, zest_buffer *out) {
+    out->size = 0;
+    for (size_t i = 0; i < exec->dimension; i++) {
+        double value = exec->point[i];
+        float narrow = (float)value;
+        if (exec->format == ZEST_EXEC_TEXT)
+            zest_buffer_format(out, "%.17g%c", value, i + 1 < exec->dimension ? ' ' : '\n');
+        else if (exec->format == ZEST_EXEC_F64)
+            zest_buffer_add(out, &value, sizeof value);
+        else
+            zest_buffer_add(out, &narrow, sizeof narrow);
+    }
+}
+
+static int give(zest_exec *exec, job *j, const zest_lanes *lanes, size_t lane) {
+    zest_lanes_read_f64(lanes, lane, 0, exec->dimension, exec->point);
+    encode(exec, &j->out);
+    if (j->out.failed) return zest_error_memory(&exec->error, "a point to send", j->out.size), 1;
+    j->lane = (long)lane;
+    j->sent = j->got = 0;
+    j->since = zest_clock_now();
+    return 0;
+}
+
+static int push(zest_exec *exec, job *j) {
+    ssize_t n = write(j->to, j->out.data + j->sent, j->out.size - j->sent);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    if (n < 0) return died(exec, j);
+    j->sent += (size_t)n;
+    return 0;
+}
+
+/* Reads what there is; *answered when a whole line came. */
+static int pull(zest_exec *exec, job *j, double *loss, int *answered) {
+    ssize_t n = read(j->from, j->in + j->got, sizeof j->in - 1 - j->got);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    if (n <= 0) return died(exec, j);
+    j->got += (size_t)n;
+    j->in[j->got] = '\0';
+    char *newline = memchr(j->in, '\n', j->got), *end;
+    if (!newline) return j->got == sizeof j->in - 1 ? nonsense(exec, j->in, j->got) : 0;
+    *loss = zest_number_parse(j->in, &end);
+    int empty = end == j->in;
+    while (end < newline && isspace((unsigned char)*end)) end++;
+    /* an answer is the only thing owed: anything behind it belongs to no question */
+    if (empty || end != newline || newline + 1 != j->in + j->got || j->sent < j->out.size)
+        return nonsense(exec, j->in, j->got);
+    *answered = 1;
+    exec->on_wait = NULL;
+    return 0;
+}
+
+static double sooner(double a, double b) { return a < 0 || b < a ? b : a; }
+
+/* Waits until some job can be written to or read from. */
+static int wait_for_jobs(zest_exec *exec, struct pollfd *fds) {
+    double now = zest_clock_now(), patience = -1; /* seconds until something is due; negative: nothing is */
+    for (size_t i = 0; i < exec->count; i++) {
+        job *j = &exec->jobs[i];
+        int busy = j->lane != NO_LANE;
+        fds[2 * i] = (struct pollfd){.fd = busy && j->sent < j->out.size ? j->to : -1, .events = POLLOUT};
+        fds[2 * i + 1] = (struct pollfd){.fd = busy ? j->from : -1, .events = POLLIN};
+        if (!busy) continue;
+        if (exec->timeout > 0) {
+            if (now - j->since >= exec->timeout) return hangs(exec);
+            patience = sooner(patience, j->since + exec->timeout - now);
+        }
+        if (exec->on_wait && now - j->since >= odd_wait) {
+            exec->on_wait(odd_wait, exec->on_wait_user);
+            exec->on_wait = NULL;
+        }
+        if (exec->on_wait) patience = sooner(patience, j->since + odd_wait - now);
+    }
+    int ready = poll(fds, 2 * exec->count, patience < 0 ? -1 : (int)(fmin(patience, 1e6) * 1000) + 1);
+    if (ready < 0 && errno != EINTR) {
+        zest_error_set_errno(&exec->error, ZEST_ERROR_FILE, "waiting for '%s' failed", exec->command);
+        return 1;
+    }
+    return 0;
+}
+
+/* Gives every lane to a free job until all have been answered. Which job gets which lane does not matter: the
+ * losses are put in their lanes' places. */
+static int evaluate(zest_exec *exec, const zest_lanes *lanes, double *losses, struct pollfd *fds) {
+    size_t next = 0, done = 0, count = zest_lanes_count(lanes);
+    while (done < count) {
+        for (size_t i = 0; i < exec->count && next < count; i++)
+            if (exec->jobs[i].lane == NO_LANE && give(exec, &exec->jobs[i], lanes, next++)) return 1;
+        if (wait_for_jobs(exec, fds)) return 1;
+        for (size_t i = 0; i < exec->count; i++) {
+            job *j = &exec->jobs[i];
+            int answered = 0;
+            if (fds[2 * i].revents && push(exec, j)) return 1;
+            if (fds[2 * i + 1].revents && pull(exec, j, &losses[j->lane], &answered)) return 1;
+            if (answered) j->lane = NO_LANE, done++;
+        }
+    }
+    return 0;
+}
+
+int zest_exec_objective(const zest_lanes *lanes, double *losses, void *user) {
+    zest_exec *exec = user;
+    size_t n = zest_lanes_dimension(lanes);
+    if (!exec->point) {
+        exec->point = malloc(n * sizeof *exec->point);
+        exec->dimension = n;
+    }
+    struct pollfd *fds = calloc(2 * exec->count, sizeof *fds);
+    int failed = 1;
+    if (exec->point && fds)
+        failed = evaluate(exec, lanes, losses, fds);
+    else
+        zest_error_memory(&exec->error, "a point to send", n * sizeof *exec->point);
+    free(fds);
+    return failed;
+}

@@ -1,0 +1,110 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "optim/step.h"
+#include "optim/lanes.h"
+#include "optim/journal.h"
+#include "rng/noise.h"
+
+/* The index, in a step, of the seed that rounding takes; no direction has it (k and the ball pairs end
+ * below). */
+enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
+
+zest_status zest_step_init(zest_step *stepper, const zest_vector_ops *ops, const zest_options *options,
+                           int format, zest_error *error) {
+    *stepper = (zest_step){0};
+    if (zest_options_first_order(options))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "method %s needs gradients: only zest train has them",
+                              zest_options_text(options, ZEST_OPTION_METHOD));
+    *stepper = (zest_step){
+        .ops = ops,
+        .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
+        .tilt = zest_journal_tilt(options, format),
+        .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
+        .seed = zest_options_whole(options, ZEST_OPTION_SEED),
+        .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
+        .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == 1,
+    };
+    zest_status status = zest_tilt_check(&stepper->tilt, error);
+    if (status) return status;
+    if (stepper->tilt.ball_pairs && stepper->distribution != ZEST_SPHERE)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "denominator=ball is the form of Theorem 3.1 for directions on the sphere; set "
+                              "distribution=sphere");
+    size_t pairs = stepper->tilt.k + stepper->tilt.ball_pairs;
+    stepper->directions = calloc(pairs, sizeof *stepper->directions);
+    stepper->coefficients = calloc(stepper->tilt.k, sizeof *stepper->coefficients);
+    if (!stepper->directions || !stepper->coefficients) {
+        zest_step_free(stepper);
+        return zest_error_memory(error, "the directions of a step", pairs * sizeof *stepper->directions);
+    }
+    return ZEST_OK;
+}
+
+void zest_step_free(zest_step *stepper) {
+    free(stepper->directions);
+    free(stepper->coefficients);
+    stepper->directions = NULL;
+    stepper->coefficients = NULL;
+}
+
+zest_status zest_step_draw_directions(zest_step *stepper, uint64_t index, uint64_t dimension, int with_ball,
+                                      zest_error *error) {
+    size_t pairs = stepper->tilt.k + (with_ball ? stepper->tilt.ball_pairs : 0);
+    stepper->rounding = zest_seed(stepper->seed, index, ROUNDING_INDEX);
+    for (size_t i = 0; i < pairs; i++) {
+        zest_distribution from = i < stepper->tilt.k ? stepper->distribution : ZEST_BALL;
+        zest_status status = zest_direction_make(stepper->ops, stepper->threads, &stepper->directions[i],
+                                                 from, zest_seed(stepper->seed, index, i), dimension, error);
+        if (status) return status;
+    }
+    return ZEST_OK;
+}
+
+void zest_step_tilt(zest_step *stepper, const double *losses, zest_tilt_report *report) {
+    zest_tilt_compute(&stepper->tilt, losses, stepper->coefficients, report);
+}
+
+int zest_step_update(const zest_step *stepper, double lr, const zest_tilt_report *report,
+                     zest_update *update) {
+    *update = (zest_update){.directions = stepper->directions,
+                            .g = stepper->coefficients,
+                            .k = stepper->tilt.k,
+                            .lr = lr,
+                            .decay = stepper->decay,
+                            .rounding = stepper->rounding,
+                            .nearest = stepper->nearest};
+    return report->dropped < stepper->tilt.k;
+}
+
+void zest_step_apply(const zest_step *stepper, const zest_params *params, double lr,
+                     const zest_tilt_report *report) {
+    zest_update update;
+    if (zest_step_update(stepper, lr, report, &update))
+        zest_update_apply(stepper->ops, stepper->threads, params, &update);
+}
+
+zest_status zest_step_replay(zest_step *stepper, const zest_record *record, const zest_params *params,
+                             zest_tilt_report *report, zest_error *error) {
+    zest_status status = zest_step_draw_directions(stepper, record->step - 1, params->dimension, 0, error);
+    if (status) return status;
+    zest_step_tilt(stepper, record->losses, report);
+    zest_step_apply(stepper, params, record->lr, report);
+    return ZEST_OK;
+}
+
+enum { CONSTANT, LINEAR, COSINE }; /* as the option table lists them */
+
+double zest_step_lr(const zest_options *options, uint64_t index) {
+    double lr = zest_options_number(options, ZEST_OPTION_LR),
+           end = zest_options_number(options, ZEST_OPTION_FINAL_LR);
+    uint64_t warmup = zest_options_whole(options, ZEST_OPTION_WARMUP);
+    uint64_t steps = zest_options_whole(options, ZEST_OPTION_STEPS);
+    uint64_t kind = zest_options_whole(options, ZEST_OPTION_SCHEDULE);
+    if (index < warmup) return lr * ((double)(index + 1) / (double)warmup);
+    if (kind == CONSTANT || steps <= warmup) return lr;
+    double p = fmin(1, (double)(index - warmup) / (double)(steps - warmup));
+    if (kind == LINEAR) return lr * (1 - (1 - end) * p);
+    return lr * (end + (1 - end) * 0.5 * (1 + cos(3.14159265358979323846 * p)));
+}

@@ -1,0 +1,81 @@
+/* From losses to coefficients, without a context: what the tuner and replay call. */
+#ifndef ZEST_OPTIM_STEP_H
+#define ZEST_OPTIM_STEP_H
+
+#include "base/error.h"
+#include "kernels/vector_ops.h"
+#include "io/tensor.h"
+#include "base/option.h"
+
+/* Is this a tilt that can be computed? Says what is wrong with it otherwise. */
+zest_status zest_tilt_check(const zest_tilt_options *options, zest_error *error);
+
+/* zest_tilt on checked options. The coefficients are a function of IEEE operations alone (see
+ * base/exp.h). */
+void zest_tilt_compute(const zest_tilt_options *options, const double *losses, double *coefficients,
+                       zest_tilt_report *report);
+
+/* The update: one sweep over the parameters for all directions of a step. */
+
+typedef struct {
+    const zest_direction *directions;
+    const double *g; /* coefficients of the gradient estimate */
+    size_t k;
+    double lr, decay;
+    uint64_t rounding; /* seed */
+    int nearest;       /* 16-bit weights to the nearest instead (ties away from zero) */
+} zest_update;
+
+/* x = (1 - lr decay) x - lr sum_i g_i v_i, element by element: first the decay, then for i in order
+ * x = fma(c_i, z_i, x) with c_i = -lr g_i gain_i rounded once to the type of x. 16-bit weights are updated in
+ * fp32 and rounded stochastically at the end, with bits from `rounding`: else most small updates would
+ * vanish. A function of its arguments alone: the same bits for any number of threads and any backend.
+ * Directions with g_i = 0 are left out. */
+void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_params *params,
+                       const zest_update *update);
+
+/* One step after its losses are known: tilt, then move. The tuner uses it for new steps and replay for old
+ * ones, so the two cannot differ. */
+
+typedef struct {
+    const zest_vector_ops *ops;
+    int threads;
+    zest_tilt_options tilt;
+    zest_distribution distribution;
+    uint64_t seed;
+    double decay;
+    zest_direction *directions; /* k, then the ball pairs' */
+    double *coefficients;       /* k */
+    uint64_t rounding;          /* seed of the step's stochastic rounding */
+    int nearest;                /* no such rounding */
+} zest_step;
+
+/* format: ZEST_FORMAT for a new run, that of the journal for one that is on record. */
+zest_status zest_step_init(zest_step *stepper, const zest_vector_ops *ops, const zest_options *options,
+                           int format, zest_error *error);
+void zest_step_free(zest_step *stepper);
+
+/* The directions of step `index` (from 0). Ball pairs are only wanted for evaluation. */
+zest_status zest_step_draw_directions(zest_step *stepper, uint64_t index, uint64_t dimension, int with_ball,
+                                      zest_error *error);
+/* The coefficients that the losses give. */
+void zest_step_tilt(zest_step *stepper, const double *losses, zest_tilt_report *report);
+/* The update that the coefficients ask for, to be applied wherever the parameters are. 0: none, since every
+ * pair was dropped. */
+int zest_step_update(const zest_step *stepper, double lr, const zest_tilt_report *report,
+                     zest_update *update);
+/* Moves x along the directions. When every pair was dropped, x stays as it is. */
+void zest_step_apply(const zest_step *stepper, const zest_params *params, double lr,
+                     const zest_tilt_report *report);
+/* A step that is on record, taken again. */
+zest_status zest_step_replay(zest_step *stepper, const zest_record *record, const zest_params *params,
+                             zest_tilt_report *report, zest_error *error);
+
+/* Learning rates over a run. */
+
+/* The rate of step `index`, counted from 0. Warm-up: lr (index+1)/W for the first W steps. Then, with p going
+ * from 0 to 1 over the other steps: lr; lr (1 - (1-final) p); lr (final + (1-final) (1 + cos(pi p))/2). What
+ * a run used is in its journal, so nothing but a new run depends on the libm behind the cosine. */
+double zest_step_lr(const zest_options *options, uint64_t index);
+
+#endif

@@ -1,0 +1,267 @@
+/* The tuner: options, objective, and one step as ask and tell. */
+#include "optim/tuner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "optim/step.h"
+
+/* ---- Making and setting ---- */
+
+static zest_tuner *new_tuner(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n) {
+    if (!ctx) return NULL;
+    if (!x || !n) {
+        zest_error_set(&ctx->error, ZEST_ERROR_ARGUMENT, "a tuner needs a vector of at least one element");
+        return NULL;
+    }
+    zest_tuner *tuner = calloc(1, sizeof *tuner);
+    if (!tuner) {
+        zest_error_memory(&ctx->error, "a tuner", sizeof *tuner);
+        return NULL;
+    }
+    tuner->ctx = ctx;
+    tuner->tensor = (zest_tensor){"x", dtype, 0, n, x};
+    tuner->params = (zest_params){&tuner->tensor, 1, n};
+    tuner->journal.descriptor = -1;
+    tuner->format = ZEST_FORMAT;
+    zest_options_init(&tuner->options);
+    zest_stop_state_init(&tuner->state);
+    return tuner;
+}
+
+zest_tuner *zest_tuner_new_f32(zest_ctx *ctx, float *x, size_t n) {
+    return new_tuner(ctx, ZEST_DTYPE_F32, x, n);
+}
+zest_tuner *zest_tuner_new_f64(zest_ctx *ctx, double *x, size_t n) {
+    return new_tuner(ctx, ZEST_DTYPE_F64, x, n);
+}
+
+void zest_tuner_free(zest_tuner *tuner) {
+    if (!tuner) return;
+    zest_journal_finish(&tuner->journal);
+    zest_step_free(&tuner->stepper);
+    zest_options_free(&tuner->options);
+    free(tuner->losses);
+    free(tuner->point);
+    free(tuner);
+}
+
+int zest_tuner_option(size_t i, zest_option *option) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+        if (!(row->users & ZEST_FOR_TUNER) || i--) continue;
+        *option = (zest_option){row->name, zest_option_kind_name(row->kind), row->fallback, row->help, ""};
+        zest_option_range(row, option->values, sizeof option->values);
+        if (id == ZEST_OPTION_METHOD) /* those behind need gradients, which a tuner has not */
+            snprintf(option->values, sizeof option->values, "zest-n, zest-bc or mezo");
+        return 1;
+    }
+    return 0;
+}
+
+/* What may change while a run goes on: what a record tells, or what only decides when to stop. */
+static int free_to_change(zest_option_id id) {
+    switch (id) {
+    case ZEST_OPTION_LR:
+    case ZEST_OPTION_SCHEDULE:
+    case ZEST_OPTION_WARMUP:
+    case ZEST_OPTION_FINAL_LR:
+    case ZEST_OPTION_STEPS:
+    case ZEST_OPTION_EVALS:
+    case ZEST_OPTION_SECONDS:
+    case ZEST_OPTION_TARGET:
+    case ZEST_OPTION_PATIENCE:
+    case ZEST_OPTION_TOLERANCE:
+    case ZEST_OPTION_EVAL_EVERY:
+    case ZEST_OPTION_MAX_BAD:
+    case ZEST_OPTION_THREADS: return 1;
+    default: return 0;
+    }
+}
+
+void zest_tuner_reset(zest_tuner *tuner) {
+    zest_step_free(&tuner->stepper);
+    free(tuner->losses);
+    tuner->losses = NULL;
+    tuner->started = tuner->asked = 0;
+}
+
+/* A tuner has the values of a function alone. */
+static zest_status refuse_method(zest_tuner *tuner, const char *before) {
+    char refused[32];
+    snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
+    zest_status status =
+        zest_options_set_id(&tuner->options, ZEST_OPTION_METHOD, before, zest_tuner_sink(tuner));
+    return status ? status
+                  : zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
+                                   "method %s needs gradients: only zest train has them; here it is zest-n, "
+                                   "zest-bc or mezo",
+                                   refused);
+}
+
+zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *value) {
+    zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
+    int method = id != ZEST_OPTION_COUNT && !free_to_change(id);
+    int underway = tuner->state.steps || tuner->journal.descriptor >= 0;
+    if (method && underway && strcmp(value, zest_options_text(&tuner->options, id)))
+        return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
+                              "option %s is %s in this run and cannot change any more", name,
+                              zest_options_text(&tuner->options, id));
+    char before[32];
+    snprintf(before, sizeof before, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
+    zest_status status =
+        zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
+    if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
+    if (!status && method && !underway) zest_tuner_reset(tuner);
+    if (!status && id == ZEST_OPTION_THREADS)
+        tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
+    return status;
+}
+
+zest_status zest_tuner_set_number(zest_tuner *tuner, const char *name, double value) {
+    char text[64];
+    zest_number_format(text, sizeof text, value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g",
+                       value);
+    return zest_tuner_set(tuner, name, text);
+}
+
+const char *zest_tuner_get(const zest_tuner *tuner, const char *name) {
+    zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
+    return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(&tuner->options, id);
+}
+
+static zest_status wrong_type(zest_tuner *tuner) {
+    return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
+                          "this tuner works on %s: use the objective for that type, or the one for lanes",
+                          tuner->tensor.dtype == ZEST_DTYPE_F64 ? "double" : "float");
+}
+
+zest_status zest_tuner_objective_f32(zest_tuner *tuner, zest_objective_f32 f, void *user) {
+    if (tuner->tensor.dtype != ZEST_DTYPE_F32) return wrong_type(tuner);
+    tuner->objective_f32 = f;
+    tuner->objective_lanes = NULL;
+    tuner->objective_user = user;
+    return ZEST_OK;
+}
+
+zest_status zest_tuner_objective_f64(zest_tuner *tuner, zest_objective_f64 f, void *user) {
+    if (tuner->tensor.dtype != ZEST_DTYPE_F64) return wrong_type(tuner);
+    tuner->objective_f64 = f;
+    tuner->objective_lanes = NULL;
+    tuner->objective_user = user;
+    return ZEST_OK;
+}
+
+zest_status zest_tuner_objective_lanes(zest_tuner *tuner, zest_objective_lanes f, void *user) {
+    tuner->objective_lanes = f;
+    tuner->objective_user = user;
+    return ZEST_OK;
+}
+
+/* ---- Stepping ---- */
+
+zest_status zest_tuner_prepare(zest_tuner *tuner) {
+    if (tuner->started) return ZEST_OK;
+    zest_status status = zest_step_init(&tuner->stepper, tuner->ctx->ops, &tuner->options, tuner->format,
+                                        zest_tuner_sink(tuner));
+    if (status) return status;
+    size_t room = 2 * (tuner->stepper.tilt.k + tuner->stepper.tilt.ball_pairs) + 1;
+    tuner->losses = malloc(room * sizeof *tuner->losses);
+    if (!tuner->losses) {
+        zest_step_free(&tuner->stepper);
+        return zest_error_memory(zest_tuner_sink(tuner), "the losses of a step",
+                                 room * sizeof *tuner->losses);
+    }
+    tuner->started = 1;
+    return ZEST_OK;
+}
+
+/* The vector objectives want a vector: one lane at a time is written into `point`. */
+static zest_status evaluate_vectors(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
+    size_t n = (size_t)tuner->tensor.count, bytes = n * zest_dtype_size(tuner->tensor.dtype);
+    if (!tuner->point && !(tuner->point = malloc(bytes)))
+        return zest_error_memory(zest_tuner_sink(tuner), "one perturbed copy of x", bytes);
+    for (size_t i = 0; i < zest_lanes_count(lanes); i++) {
+        zest_lanes_fill_tensor(lanes, i, &tuner->tensor, tuner->stepper.threads, tuner->point);
+        losses[i] = tuner->tensor.dtype == ZEST_DTYPE_F64
+                        ? tuner->objective_f64(tuner->point, n, tuner->objective_user)
+                        : tuner->objective_f32(tuner->point, n, tuner->objective_user);
+    }
+    return ZEST_OK;
+}
+
+zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
+    if (tuner->objective_lanes) {
+        if (!tuner->objective_lanes(lanes, losses, tuner->objective_user)) return ZEST_OK;
+        return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_OBJECTIVE,
+                              "the objective gave up in step %llu",
+                              (unsigned long long)tuner->state.steps + 1);
+    }
+    if (tuner->tensor.dtype == ZEST_DTYPE_F64 ? tuner->objective_f64 != NULL : tuner->objective_f32 != NULL)
+        return evaluate_vectors(tuner, lanes, losses);
+    return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
+                          "set an objective first, or use ask and tell");
+}
+
+zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
+    zest_status status = zest_tuner_prepare(tuner);
+    if (status) return status;
+    zest_step *stepper = &tuner->stepper;
+    if (!tuner->asked) {
+        uint64_t index = tuner->state.steps,
+                 every = zest_options_whole(&tuner->options, ZEST_OPTION_EVAL_EVERY);
+        status =
+            zest_step_draw_directions(stepper, index, tuner->params.dimension, 1, zest_tuner_sink(tuner));
+        if (status) return status;
+        tuner->lanes = (zest_lanes){.ops = tuner->ctx->ops,
+                                    .params = &tuner->params,
+                                    .directions = stepper->directions,
+                                    .pairs = stepper->tilt.k + stepper->tilt.ball_pairs,
+                                    .rho = stepper->tilt.rho,
+                                    .has_center = every && index % every == 0};
+        tuner->asked = 1;
+    }
+    *lanes = &tuner->lanes;
+    return ZEST_OK;
+}
+
+static zest_status too_many_bad(zest_tuner *tuner) {
+    return zest_error_set(
+        zest_tuner_sink(tuner), ZEST_ERROR_OBJECTIVE,
+        "%llu steps in a row without one finite pair of losses: x is where it was before them; try a "
+        "smaller lr or rho, or look at the objective",
+        (unsigned long long)tuner->state.bad_in_a_row);
+}
+
+zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_report *report) {
+    if (!tuner->asked) return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE, "ask before you tell");
+    size_t count = zest_lanes_count(&tuner->lanes);
+    const double *center = tuner->lanes.has_center ? &losses[count - 1] : NULL;
+    double lr = zest_step_lr(&tuner->options, tuner->state.steps);
+    zest_tilt_report tilt;
+    zest_step_tilt(&tuner->stepper, losses, &tilt);
+    /* first on record, then in x: whatever happens in between, the journal can make x again */
+    if (tuner->journal.descriptor >= 0) {
+        zest_status status = zest_journal_append(&tuner->journal, tuner->state.steps + 1, lr, losses, count,
+                                                 center != NULL, zest_tuner_sink(tuner));
+        if (status) return status;
+    }
+    zest_step_apply(&tuner->stepper, &tuner->params, lr, &tilt);
+    zest_stop_state_update(&tuner->state, &tuner->options, &tilt, count, center);
+    tuner->asked = 0;
+    if (report)
+        *report = (zest_step_report){tuner->state.steps, tuner->state.evaluations, lr,
+                                     center ? *center : tilt.mean, tilt};
+    uint64_t limit = zest_options_whole(&tuner->options, ZEST_OPTION_MAX_BAD);
+    return tuner->state.bad_in_a_row >= limit ? too_many_bad(tuner) : ZEST_OK;
+}
+
+zest_status zest_tuner_step(zest_tuner *tuner, zest_step_report *report) {
+    const zest_lanes *lanes;
+    zest_status status = zest_tuner_ask(tuner, &lanes);
+    if (!status) status = zest_tuner_evaluate(tuner, lanes, tuner->losses);
+    return status ? status : zest_tuner_tell(tuner, tuner->losses, report);
+}

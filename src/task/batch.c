@@ -1,0 +1,192 @@
+#include "task/batch.h"
+
+#include <stdlib.h>
+
+/* ---- One example ---- */
+
+/* The texts of an example that a batch is about. */
+typedef struct {
+    const uint32_t *tokens;
+    const zest_example_text *texts;
+    size_t count, shared; /* shared: first tokens that all texts have in common, less the last of a text */
+} group;
+
+/* What the model sees of a text: nothing is asked behind the last token. */
+static size_t seen(const zest_example_text *text) { return text->length - 1; }
+
+static size_t common(const uint32_t *a, const uint32_t *b, size_t most) {
+    size_t i = 0;
+    while (i < most && a[i] == b[i]) i++;
+    return i;
+}
+
+static group group_of(const zest_examples *e, uint32_t which, zest_batch_purpose purpose) {
+    group g = {.tokens = e->tokens, .texts = e->texts + e->text_starts[which]};
+    g.count = e->text_starts[which + 1] - e->text_starts[which];
+    if (e->as_text && purpose == ZEST_BATCH_TRAIN) {
+        g.texts += e->answers[which];
+        g.count = 1;
+    }
+    if (e->masked) return g;
+    g.shared = seen(&g.texts[0]);
+    for (size_t i = 1; i < g.count; i++) {
+        size_t most = seen(&g.texts[i]) < g.shared ? seen(&g.texts[i]) : g.shared;
+        g.shared = common(g.tokens + g.texts[0].first, g.tokens + g.texts[i].first, most);
+    }
+    return g;
+}
+
+size_t zest_batch_tokens(const zest_examples *examples, uint32_t which, zest_batch_purpose purpose) {
+    group g = group_of(examples, which, purpose);
+    size_t count = g.shared;
+    if (examples->masked) return g.texts[0].length;
+    for (size_t i = 0; i < g.count; i++) count += seen(&g.texts[i]) - g.shared;
+    return count;
+}
+
+/* ---- Room ---- */
+
+typedef struct {
+    uint32_t *tokens, *starts, *prefix_of, *item_starts, *rows, *targets, *example_starts, *answers, *which;
+    uint32_t sequences, token_count, items, row_count;
+} filling;
+
+static uint32_t *take(uint32_t **at, size_t count) {
+    uint32_t *block = *at;
+    *at += count;
+    return block;
+}
+
+static zest_status make_room(zest_batch *b, const zest_examples *e, const uint32_t *which, size_t count,
+                             zest_batch_purpose purpose, filling *f, zest_error *error) {
+    size_t tokens = 0, texts = 0, asked = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (which[i] >= e->count)
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a batch asks for example %u of %zu", which[i],
+                                  e->count);
+        group g = group_of(e, which[i], purpose);
+        tokens += zest_batch_tokens(e, which[i], purpose);
+        texts += g.count;
+        for (size_t t = 0; t < g.count; t++) asked += g.texts[t].length - g.texts[t].asked;
+    }
+    size_t sequences = texts + count, needed = tokens + 2 * sequences + 2 * asked + texts + 4 * count + 4;
+    if (tokens > UINT32_MAX / 2 || asked > UINT32_MAX / 2)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "%zu tokens are too many for a batch; make it smaller", tokens);
+    if (needed > b->room_count) {
+        uint32_t *more = realloc(b->room, needed * sizeof *more);
+        if (!more) return zest_error_memory(error, "a batch", needed * sizeof *more);
+        b->room = more;
+        b->room_count = needed;
+    }
+    uint32_t *at = b->room;
+    f->tokens = take(&at, tokens);
+    f->starts = take(&at, sequences + 1);
+    f->prefix_of = take(&at, sequences);
+    f->item_starts = take(&at, texts + 1);
+    f->rows = take(&at, asked);
+    f->targets = take(&at, asked);
+    f->example_starts = take(&at, count + 1);
+    f->answers = take(&at, count);
+    f->which = take(&at, count);
+    f->starts[0] = f->item_starts[0] = f->example_starts[0] = 0;
+    return ZEST_OK;
+}
+
+/* ---- Filling ---- */
+
+/* Appends a sequence and returns its first row. */
+static uint32_t add_sequence(filling *f, const uint32_t *tokens, size_t count, uint32_t parent) {
+    uint32_t first = f->token_count;
+    for (size_t i = 0; i < count; i++) f->tokens[f->token_count++] = tokens[i];
+    f->prefix_of[f->sequences++] = parent;
+    f->starts[f->sequences] = f->token_count;
+    return first;
+}
+
+static void add_masked(filling *f, const group *g) {
+    const zest_example_text *text = &g->texts[0];
+    uint32_t first = add_sequence(f, g->tokens + text->first, text->length, ZEST_MODEL_NO_PREFIX);
+    f->rows[f->items++] = first + text->asked;
+}
+
+/* The tokens of an answer, each predicted by the row before it: of the shared sequence, or of its own. */
+static void add_item(filling *f, const group *g, const zest_example_text *text, uint32_t shared_row,
+                     uint32_t own_row) {
+    for (uint32_t i = text->asked; i < text->length; i++) {
+        uint32_t place = i - 1;
+        f->rows[f->row_count] =
+            place < g->shared ? shared_row + place : own_row + (place - (uint32_t)g->shared);
+        f->targets[f->row_count++] = g->tokens[text->first + i];
+    }
+    f->item_starts[++f->items] = f->row_count;
+}
+
+static void add_options(filling *f, const group *g) {
+    uint32_t parent = ZEST_MODEL_NO_PREFIX, shared_row = 0;
+    if (g->shared) {
+        parent = f->sequences;
+        shared_row = add_sequence(f, g->tokens + g->texts[0].first, g->shared, ZEST_MODEL_NO_PREFIX);
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        const zest_example_text *text = &g->texts[i];
+        size_t own = seen(text) - g->shared;
+        uint32_t own_row =
+            own ? add_sequence(f, g->tokens + text->first + g->shared, own, parent) : f->token_count;
+        add_item(f, g, text, shared_row, own_row);
+    }
+}
+
+static zest_model_objective_kind kind_of(const zest_examples *e, zest_batch_purpose purpose) {
+    if (e->masked) return ZEST_LOSS_LABEL_WORDS;
+    if (e->kind == ZEST_TASK_TEXT || (e->as_text && purpose == ZEST_BATCH_TRAIN)) return ZEST_LOSS_TOKENS;
+    return ZEST_LOSS_CHOICES;
+}
+
+static int any_parent(const filling *f) {
+    for (uint32_t i = 0; i < f->sequences; i++)
+        if (f->prefix_of[i] != ZEST_MODEL_NO_PREFIX) return 1;
+    return 0;
+}
+
+zest_status zest_batch_make(zest_batch *b, const zest_examples *e, const uint32_t *which, size_t count,
+                            zest_batch_purpose purpose, zest_error *error) {
+    filling f = {0};
+    if (!count) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a batch needs an example");
+    zest_status status = make_room(b, e, which, count, purpose, &f, error);
+    if (status) return status;
+    for (size_t i = 0; i < count; i++) {
+        group g = group_of(e, which[i], purpose);
+        if (e->masked)
+            add_masked(&f, &g);
+        else
+            add_options(&f, &g);
+        f.example_starts[i + 1] = f.items;
+        f.answers[i] = e->answers[which[i]];
+        f.which[i] = which[i];
+    }
+    b->examples = e;
+    b->which = f.which;
+    b->count = count;
+    b->batch = (zest_model_batch){.tokens = f.tokens,
+                                  .starts = f.starts,
+                                  .sequences = f.sequences,
+                                  .prefix_of = any_parent(&f) ? f.prefix_of : NULL};
+    b->objective = (zest_model_objective){.kind = kind_of(e, purpose),
+                                          .batch = &b->batch,
+                                          .items = f.items,
+                                          .item_starts = e->masked ? NULL : f.item_starts,
+                                          .rows = f.rows,
+                                          .targets = e->masked ? NULL : f.targets,
+                                          .words = e->masked ? e->words : NULL,
+                                          .word_count = e->masked ? e->word_count : 0,
+                                          .examples = count,
+                                          .example_starts = f.example_starts,
+                                          .answers = f.answers};
+    return ZEST_OK;
+}
+
+void zest_batch_free(zest_batch *batch) {
+    free(batch->room);
+    *batch = (zest_batch){0};
+}

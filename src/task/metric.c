@@ -1,0 +1,411 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/metric.h"
+#include "task/permutation.h"
+
+/* ---- Choosing ---- */
+
+uint32_t zest_metric_choose(const double *scores, size_t count) {
+    uint32_t best = ZEST_METRIC_NO_CHOICE;
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(scores[i]) && (best == ZEST_METRIC_NO_CHOICE || scores[i] > scores[best]))
+            best = (uint32_t)i;
+    return best;
+}
+
+static int is_right(const zest_examples *e, size_t i, uint32_t choice) {
+    const uint32_t *right = e->right ? e->right[i] : NULL;
+    if (!right) return choice == e->answers[i];
+    for (uint32_t r = 1; r <= right[0]; r++)
+        if (right[r] == choice) return 1;
+    return 0;
+}
+
+/* ---- Predicting ---- */
+
+void zest_predictions_free(zest_predictions *p) {
+    for (size_t i = 0; i < p->count && p->texts; i++) free(p->texts[i]);
+    free(p->texts);
+    free(p->choice);
+    free(p->scores);
+    free(p->starts);
+    free(p->losses);
+    free(p->f1);
+    free(p->em);
+    *p = (zest_predictions){0};
+}
+
+static size_t scores_of(const zest_examples *e, size_t i) {
+    if (e->masked) return e->word_count;
+    return e->text_starts[i + 1] - e->text_starts[i];
+}
+
+static zest_status make_room(const zest_examples *e, int text, zest_predictions *p, zest_error *error) {
+    size_t n = e->count, scores = 0;
+    zest_predictions_free(p);
+    p->count = n;
+    p->starts = calloc(n + 1, sizeof *p->starts);
+    for (size_t i = 0; i < n && p->starts; i++) p->starts[i + 1] = (uint32_t)(scores += scores_of(e, i));
+    p->choice = calloc(n + 1, sizeof *p->choice);
+    p->losses = calloc(n + 1, sizeof *p->losses);
+    p->scores = calloc(scores + 1, sizeof *p->scores);
+    if (text) p->texts = calloc(n + 1, sizeof *p->texts);
+    if (text) p->f1 = calloc(n + 1, sizeof *p->f1);
+    if (text) p->em = calloc(n + 1, sizeof *p->em);
+    if (!p->starts || !p->choice || !p->losses || !p->scores || (text && (!p->texts || !p->f1 || !p->em)))
+        return zest_error_memory(error, "predictions", (n + scores) * sizeof *p->scores);
+    return ZEST_OK;
+}
+
+/* Tokens of the right answer. */
+static size_t answer_tokens(const zest_examples *e, size_t i) {
+    const zest_example_text *text = &e->texts[e->text_starts[i] + e->answers[i]];
+    return text->length - text->asked;
+}
+
+static void take(const zest_examples *e, size_t i, zest_predictions *p) {
+    const double *scores = p->scores + p->starts[i];
+    size_t count = p->starts[i + 1] - p->starts[i];
+    int bad = 0;
+    p->choice[i] = e->kind == ZEST_TASK_TEXT ? 0 : zest_metric_choose(scores, count);
+    /* choices were scored by means; what training minimises is a sum */
+    if (e->as_text && e->kind == ZEST_TASK_CHOICE)
+        p->losses[i] = -scores[e->answers[i]] * (double)answer_tokens(e, i);
+    for (size_t s = 0; s < count; s++) bad |= !isfinite(scores[s]);
+    p->bad += bad || !isfinite(p->losses[i]);
+}
+
+static zest_status score_all(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
+                             size_t batch_tokens, uint32_t *which, const zest_progress_callback *progress,
+                             zest_predictions *p, zest_error *error) {
+    static const zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
+    zest_batch batch = {0};
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < e->count; i++) which[i] = (uint32_t)i;
+    for (size_t first = 0, end; first < e->count && !status; first = end) {
+        size_t tokens = zest_batch_tokens(e, which[first], ZEST_BATCH_SCORE);
+        for (end = first + 1; end < e->count; end++) {
+            tokens += zest_batch_tokens(e, which[end], ZEST_BATCH_SCORE);
+            if (tokens > batch_tokens) break;
+        }
+        status = zest_batch_make(&batch, e, which + first, end - first, ZEST_BATCH_SCORE, error);
+        if (!status)
+            status = zest_model_losses(runner, lane ? lane : &itself, 1, &batch.objective, p->losses + first,
+                                       NULL, p->scores + p->starts[first], error);
+        for (size_t i = first; i < end && !status; i++) take(e, i, p);
+        zest_progress_call(progress, end, e->count);
+    }
+    zest_batch_free(&batch);
+    return status;
+}
+
+zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
+                                const zest_examples *examples, const zest_tokenizer *tokenizer,
+                                size_t batch_tokens, zest_predictions *predictions, zest_error *error) {
+    return zest_metric_predict_watched(runner, lane, examples, tokenizer, batch_tokens, NULL, predictions,
+                                       error);
+}
+
+zest_status zest_metric_predict_watched(zest_model_runner *runner, const zest_model_lane *lane,
+                                        const zest_examples *examples, const zest_tokenizer *tokenizer,
+                                        size_t batch_tokens, const zest_progress_callback *progress,
+                                        zest_predictions *predictions, zest_error *error) {
+    if (!batch_tokens) batch_tokens = 4096;
+    int text = tokenizer && examples->kind == ZEST_TASK_TEXT;
+    zest_status status = make_room(examples, text, predictions, error);
+    uint32_t *which = malloc((examples->count + 1) * sizeof *which);
+    if (!status && !which) status = zest_error_memory(error, "predictions", examples->count * sizeof *which);
+    /* of free text the scores are the quick part */
+    if (!status)
+        status = score_all(runner, lane, examples, batch_tokens, which, text ? NULL : progress, predictions,
+                           error);
+    if (!status && text)
+        status = zest_metric_generate(runner, lane, examples, tokenizer, batch_tokens, progress, predictions,
+                                      error);
+    free(which);
+    if (status) zest_predictions_free(predictions);
+    return status;
+}
+
+/* ---- Summing up ---- */
+
+static double mean(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += values[i];
+    return count ? sum / (double)count : NAN;
+}
+
+static double mean_loss(const zest_examples *e, const zest_predictions *p) {
+    size_t tokens = 0;
+    if (!e->as_text) return mean(p->losses, p->count);
+    for (size_t i = 0; i < p->count; i++) tokens += answer_tokens(e, i);
+    return tokens ? mean(p->losses, p->count) * (double)p->count / (double)tokens : NAN;
+}
+
+const char *zest_metric_name(zest_metric metric) {
+    static const char *const names[] = {"accuracy", "f1", "em", "loss"};
+    return names[metric];
+}
+
+double zest_metric_value(const zest_metrics *metrics, zest_metric metric) {
+    switch (metric) {
+    case ZEST_METRIC_ACCURACY: return metrics->accuracy;
+    case ZEST_METRIC_F1: return metrics->f1;
+    case ZEST_METRIC_EM: return metrics->em;
+    case ZEST_METRIC_LOSS: return metrics->loss;
+    }
+    return NAN;
+}
+
+static void find_interval(zest_metric metric, const zest_examples *e, const zest_predictions *p,
+                          zest_metrics *m) {
+    double n = (double)m->n;
+    if (isnan(m->value) || metric == ZEST_METRIC_LOSS) return;
+    if (metric == ZEST_METRIC_ACCURACY) zest_metric_wilson(round(m->accuracy * n), n, &m->low, &m->high);
+    if (metric == ZEST_METRIC_EM) zest_metric_wilson(round(m->em * n), n, &m->low, &m->high);
+    if (metric == ZEST_METRIC_F1 && e->kind == ZEST_TASK_TEXT)
+        zest_metric_bootstrap_mean(p->f1, p->count, &m->low, &m->high);
+    else if (metric == ZEST_METRIC_F1)
+        zest_metric_bootstrap_f1(p->choice, e->answers, p->count, &m->low, &m->high);
+}
+
+void zest_metric_sum(const zest_task *task, const zest_examples *examples, const zest_predictions *p,
+                     zest_metrics *metrics) {
+    zest_metrics m = {
+        .n = p->count, .accuracy = NAN, .f1 = NAN, .em = NAN, .low = NAN, .high = NAN, .bad = p->bad};
+    m.loss = mean_loss(examples, p);
+    if (examples->kind == ZEST_TASK_TEXT) {
+        if (p->f1) m.f1 = mean(p->f1, p->count);
+        if (p->em) m.em = mean(p->em, p->count);
+    } else {
+        size_t hits = 0;
+        for (size_t i = 0; i < p->count; i++) hits += (size_t)is_right(examples, i, p->choice[i]);
+        m.accuracy = p->count ? (double)hits / (double)p->count : NAN;
+    }
+    if (examples->kind == ZEST_TASK_CLASSES && task->class_count == 2)
+        m.f1 = zest_metric_f1(p->choice, examples->answers, p->count);
+    m.value = zest_metric_value(&m, task->metric);
+    find_interval(task->metric, examples, p, &m);
+    *metrics = m;
+}
+
+/* ---- Without a derivative ---- */
+
+double zest_metric_error(const zest_batch *batch, zest_metric metric, const double *scores) {
+    const zest_model_objective *o = &batch->objective;
+    size_t hits = 0, both = 0, said = 0, right = 0;
+    if (o->kind == ZEST_LOSS_TOKENS || (metric != ZEST_METRIC_ACCURACY && metric != ZEST_METRIC_F1))
+        return NAN;
+    for (size_t i = 0; i < batch->count; i++) {
+        size_t first = o->kind == ZEST_LOSS_LABEL_WORDS ? i * o->word_count : o->example_starts[i];
+        size_t count = o->kind == ZEST_LOSS_LABEL_WORDS ? o->word_count : o->example_starts[i + 1] - first;
+        uint32_t choice = zest_metric_choose(scores + first, count);
+        hits += (size_t)is_right(batch->examples, batch->which[i], choice);
+        both += choice == 1 && o->answers[i] == 1;
+        said += choice == 1;
+        right += o->answers[i] == 1;
+    }
+    if (metric == ZEST_METRIC_ACCURACY) return 1 - (double)hits / (double)batch->count;
+    return both ? 1 - 2 * (double)both / (double)(said + right) : 1;
+}
+
+/* Answers in free text. */
+
+typedef struct {
+    uint32_t *prompt_tokens, *starts, *tokens;
+    size_t *counts;
+    int32_t *ids;
+} rooms;
+
+static void free_rooms(rooms *r) {
+    free(r->prompt_tokens);
+    free(r->starts);
+    free(r->tokens);
+    free(r->counts);
+    free(r->ids);
+}
+
+/* Texts end with a newline, whose token closes one also behind other whitespace; or with the end token. */
+static zest_status find_stops(const zest_tokenizer *tokenizer, uint32_t stops[2], size_t *count,
+                              zest_error *error) {
+    zest_ids ids = {0};
+    zest_status status = zest_tokenizer_encode(tokenizer, "\n", 1, 0, &ids, error);
+    int32_t end = zest_tokenizer_special(tokenizer, ZEST_TOKEN_EOS);
+    *count = 0;
+    if (!status && ids.count) stops[(*count)++] = (uint32_t)ids.data[ids.count - 1];
+    if (end >= 0) stops[(*count)++] = (uint32_t)end;
+    zest_ids_free(&ids);
+    return status;
+}
+
+static zest_status judge(const zest_tokenizer *tokenizer, const zest_examples *e, size_t i,
+                         const int32_t *ids, size_t count, zest_predictions *p, zest_error *error) {
+    zest_buffer text = {0};
+    zest_buffer_text(&text, "");
+    zest_status status = zest_tokenizer_decode(tokenizer, ids, count, 1, &text, error);
+    zest_metric_clean_up(&text);
+    if (!status && (text.failed || !text.data)) status = zest_error_memory(error, "an answer", text.size);
+    if (status) {
+        zest_buffer_free(&text);
+        return status;
+    }
+    p->texts[i] = text.data;
+    p->f1[i] = zest_metric_token_f1(text.data, e->gold[i]);
+    p->em[i] = zest_metric_exact(text.data, e->gold[i]);
+    return isnan(p->f1[i]) || isnan(p->em[i]) ? zest_error_memory(error, "an answer", text.size) : ZEST_OK;
+}
+
+/* Examples first .. first+count-1. */
+static zest_status generate(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
+                            const zest_tokenizer *tokenizer, const zest_generate_options *options,
+                            size_t first, size_t count, rooms *r, zest_predictions *p, zest_error *error) {
+    r->starts[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const zest_example_text *prompt = &e->prompts[first + i];
+        memcpy(r->prompt_tokens + r->starts[i], e->tokens + prompt->first,
+               prompt->length * sizeof *r->prompt_tokens);
+        r->starts[i + 1] = r->starts[i] + prompt->length;
+    }
+    zest_model_batch batch = {.tokens = r->prompt_tokens, .starts = r->starts, .sequences = count};
+    zest_status status = zest_generate_greedy(runner, lane, &batch, options, r->tokens, r->counts, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        for (size_t t = 0; t < r->counts[i]; t++) r->ids[t] = (int32_t)r->tokens[i * options->most + t];
+        status = judge(tokenizer, e, first + i, r->ids, r->counts[i], p, error);
+    }
+    return status;
+}
+
+/* How many examples from `first` on fit into a batch, and their prompts' tokens. */
+static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, size_t *tokens) {
+    size_t count = 0, sum = 0;
+    *tokens = 0;
+    while (first + count < e->count) {
+        sum += e->prompts[first + count].length + e->max_tokens;
+        if (count && sum > batch_tokens) break;
+        *tokens += e->prompts[first + count++].length;
+    }
+    return count;
+}
+
+static int make_rooms(const zest_examples *e, size_t batch_tokens, rooms *r) {
+    size_t most = 0, most_tokens = 0, tokens;
+    for (size_t first = 0, count; first < e->count; first += count) {
+        count = fit(e, first, batch_tokens, &tokens);
+        if (count > most) most = count;
+        if (tokens > most_tokens) most_tokens = tokens;
+    }
+    r->prompt_tokens = malloc((most_tokens + 1) * sizeof *r->prompt_tokens);
+    r->starts = malloc((most + 1) * sizeof *r->starts);
+    r->tokens = malloc((most * e->max_tokens + 1) * sizeof *r->tokens);
+    r->counts = malloc((most + 1) * sizeof *r->counts);
+    r->ids = malloc((e->max_tokens + 1) * sizeof *r->ids);
+    return r->prompt_tokens && r->starts && r->tokens && r->counts && r->ids;
+}
+
+zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lane *lane,
+                                 const zest_examples *e, const zest_tokenizer *tokenizer, size_t batch_tokens,
+                                 const zest_progress_callback *progress, zest_predictions *p,
+                                 zest_error *error) {
+    uint32_t stops[2];
+    rooms r = {0};
+    zest_generate_options options = {.most = e->max_tokens, .stops = stops};
+    zest_status status = find_stops(tokenizer, stops, &options.stop_count, error);
+    if (!status && !make_rooms(e, batch_tokens, &r))
+        status = zest_error_memory(error, "generated answers", batch_tokens * sizeof(uint32_t));
+    for (size_t first = 0, count, tokens; first < e->count && !status; first += count) {
+        count = fit(e, first, batch_tokens, &tokens);
+        status = generate(runner, lane, e, tokenizer, &options, first, count, &r, p, error);
+        zest_progress_call(progress, first + count, e->count);
+    }
+    free_rooms(&r);
+    return status;
+}
+
+/* How sure a figure is. */
+
+enum { RESAMPLES = 2000 };
+
+/* Wilson 1927: the values of p whose test at 5 % the observed share passes. */
+void zest_metric_wilson(double hits, double n, double *low, double *high) {
+    static const double z = 1.959963984540054; /* the normal's quantile at 0.975 */
+    if (!(n > 0)) {
+        *low = *high = NAN;
+        return;
+    }
+    double p = hits / n, centre = p + z * z / (2 * n), width = z * sqrt((p * (1 - p) + z * z / (4 * n)) / n);
+    *low = (centre - width) / (1 + z * z / n);
+    *high = (centre + width) / (1 + z * z / n);
+    if (hits <= 0) *low = 0; /* as they are without rounding */
+    if (hits >= n) *high = 1;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Quantiles 0.025 and 0.975, linear between neighbours. */
+static void percentiles(double values[RESAMPLES], double *low, double *high) {
+    double *out[2] = {low, high};
+    qsort(values, RESAMPLES, sizeof *values, ascending);
+    for (int i = 0; i < 2; i++) {
+        double place = (i ? 0.975 : 0.025) * (RESAMPLES - 1);
+        size_t below = (size_t)place;
+        *out[i] = values[below] + (place - (double)below) * (values[below + 1] - values[below]);
+    }
+}
+
+static zest_permutation resample(size_t number) {
+    return (zest_permutation){.number = number, .stream = ZEST_EXAMPLES_RESAMPLE};
+}
+
+void zest_metric_bootstrap_mean(const double *values, size_t count, double *low, double *high) {
+    double means[RESAMPLES];
+    *low = *high = NAN;
+    if (!count) return;
+    for (size_t i = 0; i < count; i++)
+        if (isnan(values[i])) return;
+    for (size_t r = 0; r < RESAMPLES; r++) {
+        zest_permutation draw = resample(r);
+        double sum = 0;
+        for (size_t i = 0; i < count; i++) sum += values[zest_permutation_below(&draw, (uint32_t)count)];
+        means[r] = sum / (double)count;
+    }
+    percentiles(means, low, high);
+}
+
+/* From how often class 1 was both said and right, and how often either. */
+static double f1_of(size_t both, size_t said, size_t right) {
+    return both ? 2 * (double)both / (double)(said + right) : 0;
+}
+
+double zest_metric_f1(const uint32_t *choice, const uint32_t *answers, size_t count) {
+    size_t both = 0, said = 0, right = 0;
+    for (size_t i = 0; i < count; i++) {
+        both += choice[i] == 1 && answers[i] == 1;
+        said += choice[i] == 1;
+        right += answers[i] == 1;
+    }
+    return count ? f1_of(both, said, right) : NAN;
+}
+
+void zest_metric_bootstrap_f1(const uint32_t *choice, const uint32_t *answers, size_t count, double *low,
+                              double *high) {
+    double values[RESAMPLES];
+    *low = *high = NAN;
+    if (!count) return;
+    for (size_t r = 0; r < RESAMPLES; r++) {
+        zest_permutation draw = resample(r);
+        size_t both = 0, said = 0, right = 0;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t j = zest_permutation_below(&draw, (uint32_t)count);
+            both += choice[j] == 1 && answers[j] == 1;
+            said += choice[j] == 1;
+            right += answers[j] == 1;
+        }
+        values[r] = f1_of(both, said, right);
+    }
+    percentiles(values, low, high);
+}

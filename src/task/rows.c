@@ -1,0 +1,308 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "task/rows.h"
+#include "base/file.h"
+#include "tokenizer/unicode.h"
+
+#define FILE_LIMIT ((size_t)16 << 30)
+
+/* ---- Checks of the whole file, before any reader sees it ---- */
+
+static size_t line_of(const char *data, size_t position) {
+    size_t line = 1;
+    for (const char *at = data; (at = memchr(at, '\n', position - (size_t)(at - data))); at++) line++;
+    return line;
+}
+
+static zest_status check_bytes(zest_rows_builder *b) {
+    const char *data = b->file.data;
+    size_t size = b->file.size;
+    if (!size) return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: is empty: it has no rows", b->path);
+    const char *zero = memchr(data, 0, size);
+    if (zero)
+        return zest_rows_refuse(b, line_of(data, (size_t)(zero - data)),
+                                "has a zero byte, so this is no UTF-8 text (UTF-16? a table of another "
+                                "program?); save it as UTF-8");
+    size_t valid = zest_unicode_valid(data, size);
+    if (valid < size)
+        return zest_rows_refuse(b, line_of(data, valid),
+                                "byte 0x%02X is no UTF-8; save the file as UTF-8 "
+                                "(iconv -f latin1 -t utf-8 turns Latin-1 into it)",
+                                (unsigned char)data[valid]);
+    if (size >= 3 && !memcmp(data, "\xEF\xBB\xBF", 3)) b->begin = 3;
+    return ZEST_OK;
+}
+
+/* ---- Reading ---- */
+
+static int ends_in(const char *path, const char *end) {
+    size_t size = strlen(path), tail = strlen(end);
+    return size >= tail && !strcasecmp(path + size - tail, end);
+}
+
+static int format_by_ending(const char *path, zest_rows_format *format) {
+    static const struct {
+        const char *ending;
+        zest_rows_format format;
+    } known[] = {{".tsv", ZEST_ROWS_TSV},
+                 {".csv", ZEST_ROWS_CSV},
+                 {".jsonl", ZEST_ROWS_JSONL},
+                 {".ndjson", ZEST_ROWS_JSONL},
+                 {".json", ZEST_ROWS_JSONL}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (ends_in(path, known[i].ending)) return *format = known[i].format, 1;
+    return 0;
+}
+
+static zest_status read_format(zest_rows_builder *b) {
+    zest_rows_format format = b->layout->format;
+    if (format == ZEST_ROWS_BY_ENDING && !format_by_ending(b->path, &format))
+        return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
+                              "%s: the ending does not tell the format; call it .jsonl, .csv or .tsv, or say "
+                              "format = jsonl in the task file",
+                              b->path);
+    switch (format) {
+    case ZEST_ROWS_TSV:
+    case ZEST_ROWS_CSV: return zest_rows_table(b, format);
+    case ZEST_ROWS_JSONL: return zest_rows_jsonl(b);
+    case ZEST_ROWS_RECORD: return zest_rows_record(b);
+    case ZEST_ROWS_MULTIRC: return zest_rows_multirc(b);
+    case ZEST_ROWS_WSC: return zest_rows_wsc(b);
+    case ZEST_ROWS_SQUAD: return zest_rows_squad(b);
+    case ZEST_ROWS_DROP: return zest_rows_drop(b);
+    case ZEST_ROWS_BY_ENDING: break;
+    }
+    return zest_error_set(b->error, ZEST_ERROR_ARGUMENT, "%s: no format with the number %d", b->path, format);
+}
+
+/* Takes over the builder's file. */
+static zest_status build(zest_rows_builder *b) {
+    b->rows->path = strdup(b->path);
+    b->rows->print = zest_fingerprint_of(b->file.data, b->file.size); /* before readers cut it in place */
+    zest_status status = b->rows->path ? check_bytes(b) : zest_error_memory(b->error, b->path, 1);
+    if (!status) status = read_format(b);
+    if (!status) status = zest_rows_finish(b);
+    if (status) zest_rows_free(b->rows);
+    zest_buffer_free(&b->file);
+    zest_buffer_free(&b->memory);
+    free(b->offsets);
+    return status;
+}
+
+zest_status zest_rows_read(const char *path, const zest_rows_layout *layout, zest_rows *rows,
+                           zest_error *error) {
+    zest_rows_builder b = {.path = path, .layout = layout, .error = error, .rows = rows};
+    *rows = (zest_rows){0};
+    zest_status status = zest_file_read(path, FILE_LIMIT, &b.file, error);
+    if (!status) return build(&b);
+    zest_buffer_free(&b.file);
+    return status;
+}
+
+zest_status zest_rows_parse(const void *bytes, size_t size, const char *path, const zest_rows_layout *layout,
+                            zest_rows *rows, zest_error *error) {
+    zest_rows_builder b = {.path = path, .layout = layout, .error = error, .rows = rows};
+    *rows = (zest_rows){0};
+    zest_buffer_add(&b.file, bytes, size);
+    if (!b.file.failed) return build(&b);
+    return zest_error_memory(error, path, size);
+}
+
+void zest_rows_free(zest_rows *rows) {
+    if (!rows) return;
+    for (size_t i = 0; i < rows->name_count; i++) free(rows->names[i]);
+    free(rows->names);
+    free(rows->path);
+    free(rows->lines);
+    free(rows->starts);
+    free(rows->texts);
+    free(rows->memory);
+    *rows = (zest_rows){0};
+}
+
+int zest_rows_field(const zest_rows *rows, const char *name) {
+    for (size_t i = 0; i < rows->name_count; i++)
+        if (!strcmp(rows->names[i], name)) return (int)i;
+    return -1;
+}
+
+const char *const *zest_rows_get(const zest_rows *rows, size_t row, int field, size_t *count) {
+    const uint32_t *start = rows->starts + row * rows->name_count + (size_t)field;
+    *count = start[1] - start[0];
+    return (const char *const *)rows->texts + start[0];
+}
+
+const char *zest_rows_show(const char *text, char room[64]) {
+    size_t used = 0;
+    while (*text && used < 56) {
+        uint32_t code;
+        size_t length = zest_unicode_read(text, &code);
+        int control = code < 32 || (code >= 127 && code < 160);
+        if (control)
+            room[used++] = '?';
+        else
+            memcpy(room + used, text, length), used += length;
+        text += length;
+    }
+    memcpy(room + used, *text ? "..." : "", *text ? 4 : 1);
+    return room;
+}
+
+/* Rows as they are put together. */
+
+void zest_rows_name(zest_rows_builder *b, const char *const *names, size_t count) {
+    zest_rows *rows = b->rows;
+    rows->names = calloc(count + 1, sizeof *rows->names);
+    if (!rows->names) {
+        b->failed = 1;
+        return;
+    }
+    rows->name_count = count;
+    for (size_t i = 0; i < count; i++)
+        if (!(rows->names[i] = strdup(names[i]))) b->failed = 1;
+}
+
+/* Room for twice the rows there were. */
+static int grow_rows(zest_rows_builder *b) {
+    zest_rows *rows = b->rows;
+    size_t room = b->row_room ? 2 * b->row_room : 256, most = SIZE_MAX / 64 / (rows->name_count + 1);
+    if (room > most) return 0;
+    size_t *lines = realloc(rows->lines, room * sizeof *lines);
+    if (!lines) return 0;
+    rows->lines = lines;
+    uint32_t *starts = realloc(rows->starts, (room * rows->name_count + 1) * sizeof *starts);
+    if (!starts) return 0;
+    rows->starts = starts;
+    if (!b->start_count) starts[b->start_count++] = 0;
+    b->row_room = room;
+    return 1;
+}
+
+void zest_rows_begin(zest_rows_builder *b, size_t line) {
+    if (!b->failed && b->rows->count == b->row_room && !grow_rows(b)) b->failed = 1;
+    if (!b->failed) b->rows->lines[b->rows->count++] = line;
+}
+
+size_t zest_rows_keep(zest_rows_builder *b, const char *text, size_t size) {
+    size_t offset = b->memory.size;
+    zest_buffer_add(&b->memory, text, size);
+    zest_buffer_add(&b->memory, "", 1);
+    return offset;
+}
+
+void zest_rows_add(zest_rows_builder *b, size_t offset) {
+    if (b->failed) return;
+    if (b->text_count == b->text_room) {
+        size_t room = b->text_room ? 2 * b->text_room : 1024;
+        size_t *offsets = realloc(b->offsets, room * sizeof *offsets);
+        if (!offsets) {
+            b->failed = 1;
+            return;
+        }
+        b->offsets = offsets;
+        b->text_room = room;
+    }
+    b->offsets[b->text_count++] = offset;
+}
+
+void zest_rows_end_field(zest_rows_builder *b) {
+    if (!b->failed) b->rows->starts[b->start_count++] = (uint32_t)b->text_count;
+}
+
+void zest_rows_add_field(zest_rows_builder *b, size_t offset) {
+    zest_rows_add(b, offset);
+    zest_rows_end_field(b);
+}
+
+zest_status zest_rows_finish(zest_rows_builder *b) {
+    zest_rows *rows = b->rows;
+    if (b->failed || b->memory.failed)
+        return zest_error_memory(b->error, b->path, b->memory.size + b->text_count * sizeof *b->offsets);
+    if (!rows->count)
+        return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: has no rows; is it the right file?", b->path);
+    if (b->text_count > UINT32_MAX || rows->count > UINT32_MAX)
+        return zest_error_set(b->error, ZEST_ERROR_FORMAT,
+                              "%s: more than 2^32 texts; cut the file into smaller ones", b->path);
+    rows->texts = malloc((b->text_count + 1) * sizeof *rows->texts);
+    if (!rows->texts) return zest_error_memory(b->error, b->path, (b->text_count + 1) * sizeof *rows->texts);
+    for (size_t i = 0; i < b->text_count; i++) rows->texts[i] = b->memory.data + b->offsets[i];
+    rows->texts[b->text_count] = NULL;
+    rows->memory = b->memory.data;
+    b->memory = (zest_buffer){0};
+    return ZEST_OK;
+}
+
+zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *format, ...) {
+    char sentence[800];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s, line %zu: %s", b->path, line, sentence);
+}
+
+/* ---- Which fields ---- */
+
+static int is_gap(char c) { return c == ' ' || c == ',' || c == '\t'; }
+
+static zest_status refuse_fields(zest_rows_builder *b, const char *why, const char *piece, size_t size) {
+    return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
+                          "%s: fields: '%.*s' %s; write name=column or name=path, as in "
+                          "'sentence=0 label=-1' or 'text=passage.text label'",
+                          b->path, (int)(size < 60 ? size : 60), piece, why);
+}
+
+static zest_status add_pick(zest_rows_builder *b, zest_rows_picks *picks, const char *piece, size_t size) {
+    const char *equals = memchr(piece, '=', size);
+    size_t name_size = equals ? (size_t)(equals - piece) : size;
+    if (!name_size || (equals && name_size + 1 == size)) return refuse_fields(b, "is half", piece, size);
+    zest_rows_pick *pick = &picks->picks[picks->count++];
+    pick->name = strndup(piece, name_size);
+    pick->from = equals ? strndup(equals + 1, size - name_size - 1) : strndup(piece, size);
+    if (!pick->name || !pick->from) return zest_error_memory(b->error, "fields", size);
+    for (size_t i = 0; i + 1 < picks->count; i++)
+        if (!strcmp(picks->picks[i].name, pick->name)) return refuse_fields(b, "comes twice", piece, size);
+    return ZEST_OK;
+}
+
+zest_status zest_rows_picks_parse(zest_rows_builder *b, zest_rows_picks *picks) {
+    const char *at = b->layout->fields;
+    *picks = (zest_rows_picks){0};
+    if (!at) return ZEST_OK;
+    picks->picks = calloc(strlen(at) / 2 + 1, sizeof *picks->picks);
+    if (!picks->picks) return zest_error_memory(b->error, "fields", strlen(at));
+    zest_status status = ZEST_OK;
+    while (!status) {
+        while (is_gap(*at)) at++;
+        size_t size = strcspn(at, " ,\t");
+        if (!size) break;
+        status = add_pick(b, picks, at, size);
+        at += size;
+    }
+    if (!status && !picks->count) status = refuse_fields(b, "names nothing", b->layout->fields, 60);
+    return status;
+}
+
+void zest_rows_picks_free(zest_rows_picks *picks) {
+    for (size_t i = 0; i < picks->count; i++) {
+        free(picks->picks[i].name);
+        free(picks->picks[i].from);
+    }
+    free(picks->picks);
+    *picks = (zest_rows_picks){0};
+}
+
+void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks) {
+    const char **names = calloc(picks->count + 1, sizeof *names);
+    if (!names) {
+        b->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < picks->count; i++) names[i] = picks->picks[i].name;
+    zest_rows_name(b, names, picks->count);
+    free(names);
+}

@@ -1,0 +1,198 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/vocab.h"
+
+int32_t zest_vocab_find(const zest_vocab *vocab, const char *token, size_t size) {
+    if (!vocab->slots) return -1;
+    size_t mask = vocab->slots - 1, first = zest_hash(token, size) & mask;
+    for (size_t n = 0; n <= vocab->reach; n++) {
+        int32_t id = vocab->slot[(first + n) & mask];
+        if (id < 0) break;
+        if (vocab->length[id] == size && !memcmp(vocab->text.data + vocab->start[id], token, size)) return id;
+    }
+    return -1;
+}
+
+const char *zest_vocab_token(const zest_vocab *vocab, int32_t id, size_t *size) {
+    if (id < 0 || (size_t)id >= vocab->size || vocab->start[id] == UINT32_MAX) return NULL;
+    if (size) *size = vocab->length[id];
+    return vocab->text.data + vocab->start[id];
+}
+
+void zest_vocab_seal(zest_vocab *vocab) { vocab->own = vocab->text.size; }
+
+int zest_vocab_is_own(const zest_vocab *vocab, int32_t id) {
+    return id >= 0 && (size_t)id < vocab->size && vocab->start[id] < vocab->own; /* no token: UINT32_MAX */
+}
+
+int32_t zest_vocab_find_own(const zest_vocab *vocab, const char *token, size_t size) {
+    int32_t id = zest_vocab_find(vocab, token, size);
+    return zest_vocab_is_own(vocab, id) ? id : -1;
+}
+
+static void place(zest_vocab *vocab, int32_t id) {
+    size_t mask = vocab->slots - 1, taken = 0;
+    size_t i = zest_hash(vocab->text.data + vocab->start[id], vocab->length[id]) & mask;
+    for (; vocab->slot[i] >= 0; taken++) i = (i + 1) & mask;
+    vocab->slot[i] = id;
+    if (vocab->reach < taken) vocab->reach = taken;
+}
+
+/* At most half of the slots are taken. */
+static int grow_slots(zest_vocab *vocab) {
+    if (2 * (vocab->count + 1) <= vocab->slots) return 1;
+    size_t slots = vocab->slots ? 2 * vocab->slots : 1024;
+    int32_t *slot = malloc(slots * sizeof *slot);
+    if (!slot) return 0;
+    memset(slot, 0xFF, slots * sizeof *slot);
+    free(vocab->slot);
+    vocab->slot = slot;
+    vocab->slots = slots;
+    vocab->reach = 0;
+    for (size_t id = 0; id < vocab->size; id++)
+        if (vocab->start[id] != UINT32_MAX) place(vocab, (int32_t)id);
+    return 1;
+}
+
+static int grow_ids(zest_vocab *vocab, size_t size) {
+    if (size <= vocab->size) return 1;
+    if (size > vocab->capacity) {
+        size_t capacity = vocab->capacity ? vocab->capacity : 1024;
+        while (capacity < size) capacity *= 2;
+        uint32_t *start = realloc(vocab->start, capacity * sizeof *start);
+        if (start) vocab->start = start;
+        uint32_t *length = realloc(vocab->length, capacity * sizeof *length);
+        if (length) vocab->length = length;
+        if (!start || !length) return 0;
+        vocab->capacity = capacity;
+    }
+    memset(vocab->start + vocab->size, 0xFF, (size - vocab->size) * sizeof *vocab->start);
+    vocab->size = size;
+    return 1;
+}
+
+zest_status zest_vocab_add(zest_vocab *vocab, const char *token, size_t size, int64_t id, const char *source,
+                           zest_error *error) {
+    if (id < 0 || id >= ZEST_VOCAB_LIMIT)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: token \"%.60s\" has id %lld; ids are 0 to %d",
+                              source, token, (long long)id, ZEST_VOCAB_LIMIT - 1);
+    if (vocab->text.size + size > UINT32_MAX / 2)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: the tokens have more than 2 GiB of text",
+                              source);
+    const char *taken = zest_vocab_token(vocab, (int32_t)id, NULL);
+    if (taken)
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: tokens \"%.60s\" and \"%.60s\" both have id %lld; the file is damaged",
+                              source, taken, token, (long long)id);
+    int32_t other = zest_vocab_find(vocab, token, size);
+    if (other >= 0)
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: token \"%.60s\" is listed twice, with ids %d and %lld; the file is damaged", source, token,
+            (int)other, (long long)id);
+    if (!grow_slots(vocab) || !grow_ids(vocab, (size_t)id + 1))
+        return zest_error_memory(error, source, (size_t)id * 12);
+    uint32_t start = (uint32_t)vocab->text.size;
+    zest_buffer_add(&vocab->text, token, size);
+    zest_buffer_add(&vocab->text, "", 1);
+    if (vocab->text.failed) return zest_error_memory(error, source, size);
+    vocab->start[id] = start;
+    vocab->length[id] = (uint32_t)size;
+    vocab->count++;
+    place(vocab, (int32_t)id);
+    if (vocab->reach > ZEST_HASH_REACH)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: too many tokens collide; the file is hostile",
+                              source);
+    return ZEST_OK;
+}
+
+void zest_vocab_free(zest_vocab *vocab) {
+    zest_buffer_free(&vocab->text);
+    free(vocab->start);
+    free(vocab->length);
+    free(vocab->slot);
+    *vocab = (zest_vocab){0};
+}
+
+int zest_ids_reserve(zest_ids *ids, size_t more) {
+    if (ids->failed) return 0;
+    if (ids->capacity - ids->count >= more) return 1;
+    if (more > SIZE_MAX / 16 - ids->count) return ids->failed = 1, 0;
+    size_t capacity = ids->capacity ? ids->capacity : 64;
+    while (capacity < ids->count + more) capacity *= 2;
+    int32_t *data = realloc(ids->data, capacity * sizeof *data);
+    if (!data) return ids->failed = 1, 0;
+    ids->data = data;
+    ids->capacity = capacity;
+    return 1;
+}
+
+void zest_ids_add(zest_ids *ids, int32_t id) {
+    if (zest_ids_reserve(ids, 1)) ids->data[ids->count++] = id;
+}
+
+void zest_ids_add_all(zest_ids *ids, const int32_t *more, size_t count) {
+    if (!count) return;
+    int inside = ids->data && more >= ids->data && more < ids->data + ids->count;
+    size_t offset = inside ? (size_t)(more - ids->data) : 0;
+    if (!zest_ids_reserve(ids, count)) return;
+    memmove(ids->data + ids->count, inside ? ids->data + offset : more, count * sizeof *more);
+    ids->count += count;
+}
+
+void zest_ids_free(zest_ids *ids) {
+    free(ids->data);
+    *ids = (zest_ids){0};
+}
+
+static int by_text(const void *left, const void *right) {
+    const zest_spelling *a = left, *b = right;
+    int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
+    if (!order) order = (a->size > b->size) - (a->size < b->size);
+    return order ? order : (a->value > b->value) - (a->value < b->value);
+}
+
+void zest_spellings_sort(zest_spelling *list, size_t count) {
+    if (count) qsort(list, count, sizeof *list, by_text);
+}
+
+/* First in [low, high) whose byte at depth is >= wanted. Those in the range agree before depth and are
+ * longer. */
+static size_t lower_bound(const zest_spelling *list, size_t low, size_t high, size_t depth, unsigned wanted) {
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if ((unsigned char)list[middle].text[depth] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const zest_spelling *zest_spellings_longest(const zest_spelling *list, size_t count, size_t known,
+                                            const char *text, size_t size) {
+    const zest_spelling *best = NULL;
+    size_t low = 0, high = count;
+    while (low < high && list[low].size == known) low++; /* nothing of the text is in it */
+    for (size_t i = 0; i < size && low < high; i++) {
+        unsigned byte = (unsigned char)text[i];
+        low = lower_bound(list, low, high, known + i, byte);
+        high = lower_bound(list, low, high, known + i, byte + 1);
+        while (low < high && list[low].size == known + i + 1) best = &list[low++];
+    }
+    return best;
+}
+
+size_t zest_spellings_range(const zest_spelling *list, size_t count, const char *prefix, size_t size,
+                            size_t *found) {
+    size_t low = 0, high = count;
+    for (size_t i = 0; i < size && low < high; i++) {
+        unsigned byte = (unsigned char)prefix[i];
+        while (low < high && list[low].size == i) low++;
+        low = lower_bound(list, low, high, i, byte);
+        high = lower_bound(list, low, high, i, byte + 1);
+    }
+    *found = high - low;
+    return low;
+}

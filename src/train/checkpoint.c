@@ -1,0 +1,267 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/checkpoint.h"
+#include "base/file.h"
+#include "io/safetensors.h"
+
+zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
+                                  zest_error *error) {
+    char text[128];
+    zest_status status = zest_load_save(loaded, folder, error);
+    if (status) return status;
+    snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"}\n", step,
+             zest_params_fingerprint(&loaded->model->params));
+    char *path = zest_file_join(folder, "zest.json");
+    if (!path) return zest_error_memory(error, folder, strlen(folder));
+    status = zest_file_write(path, text, strlen(text), error);
+    free(path);
+    return status;
+}
+
+int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint) {
+    char *path = zest_file_join(folder, "zest.json");
+    json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
+    const char *print = json_string_value(json_object_get(note, "fingerprint"));
+    json_t *number = json_object_get(note, "step");
+    int good = print && json_is_integer(number) && json_integer_value(number) >= 0;
+    if (good) {
+        *step = (uint64_t)json_integer_value(number);
+        *fingerprint = strtoull(print, NULL, 16);
+    }
+    json_decref(note);
+    free(path);
+    return good;
+}
+
+enum { PLACES = 3, ARRAYS_MOST = 8 };
+static const char *const endings[PLACES] = {"", ".new", ".old"};
+static const char *const state_file = "state.safetensors";
+
+static char *with_ending(const char *name, int place) {
+    size_t room = strlen(name) + 8;
+    char *path = malloc(room);
+    if (path) snprintf(path, room, "%s%s", name, endings[place]);
+    return path;
+}
+
+void zest_checkpoint_free(zest_checkpoint *snapshot) {
+    free(snapshot->path);
+    *snapshot = (zest_checkpoint){0};
+}
+
+/* ---- The note ---- */
+
+typedef struct {
+    uint64_t step, weights, state;
+    int has_state;
+} snapshot_note;
+
+static int read_print(const json_t *note, const char *name, uint64_t *print) {
+    const char *text = json_string_value(json_object_get(note, name));
+    if (text) *print = strtoull(text, NULL, 16);
+    return text != NULL;
+}
+
+static int read_note(const char *folder, snapshot_note *out) {
+    char *path = folder ? zest_file_join(folder, "zest.json") : NULL;
+    json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
+    const json_t *step = json_object_get(note, "step");
+    *out = (snapshot_note){0};
+    int good = json_is_integer(step) && json_integer_value(step) >= 0 &&
+               read_print(note, "fingerprint", &out->weights);
+    if (good) {
+        out->step = (uint64_t)json_integer_value(step);
+        out->has_state = read_print(note, "state", &out->state);
+    }
+    json_decref(note);
+    free(path);
+    return good;
+}
+
+static zest_status write_note(const char *folder, const zest_model *model, const zest_params *state,
+                              uint64_t step, zest_error *error) {
+    char text[192], more[64] = "";
+    if (state) snprintf(more, sizeof more, ", \"state\": \"%016" PRIx64 "\"", zest_params_fingerprint(state));
+    snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"%s}\n", step,
+             zest_params_fingerprint(&model->params), more);
+    char *path = zest_file_join(folder, "zest.json");
+    if (!path) return zest_error_memory(error, folder, strlen(folder));
+    zest_status status = zest_file_write(path, text, strlen(text), error);
+    free(path);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static zest_status write_state(const char *folder, const zest_params *state, zest_error *error) {
+    zest_safetensors_source sources[ARRAYS_MOST];
+    size_t shapes[ARRAYS_MOST];
+    if (state->count > ARRAYS_MOST)
+        return zest_error_set(error, ZEST_ERROR_STATE, "a state of more than %d arrays", ARRAYS_MOST);
+    for (size_t i = 0; i < state->count; i++) {
+        shapes[i] = (size_t)state->tensors[i].count;
+        sources[i] = (zest_safetensors_source){.name = state->tensors[i].name,
+                                               .dtype = state->tensors[i].dtype,
+                                               .rank = 1,
+                                               .shape = &shapes[i],
+                                               .data = state->tensors[i].data};
+    }
+    char *path = zest_file_join(folder, state_file);
+    if (!path) return zest_error_memory(error, folder, strlen(folder));
+    zest_status status = zest_safetensors_write(path, sources, state->count, NULL, error);
+    free(path);
+    return status;
+}
+
+static zest_status move(const char *from, const char *to, int may_lack, zest_error *error) {
+    if (!rename(from, to) || (may_lack && errno == ENOENT)) return ZEST_OK;
+    return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be renamed to %s", from, to);
+}
+
+zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loaded, const zest_params *state,
+                                        uint64_t step, zest_error *error) {
+    char *fresh = with_ending(name, 1), *old = with_ending(name, 2);
+    if (state && !state->count) state = NULL;
+    zest_status status =
+        fresh && old ? zest_file_remove_folder(fresh, error) : zest_error_memory(error, name, strlen(name));
+    if (!status) status = zest_load_save(loaded, fresh, error);
+    if (!status && state) status = write_state(fresh, state, error);
+    if (!status) status = write_note(fresh, loaded->model, state, step, error);
+    if (!status) status = zest_file_remove_folder(old, error);
+    if (!status) status = move(name, old, 1, error);
+    if (!status) status = move(fresh, name, 0, error);
+    if (!status) zest_file_sync_folder_of(name);
+    if (!status) status = zest_file_remove_folder(old, error);
+    free(fresh);
+    free(old);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+/* The state's arrays in a file, as parameters; the file stays open. */
+static int open_state(const char *folder, zest_safetensors **file, zest_tensor tensors[ARRAYS_MOST],
+                      zest_params *state) {
+    zest_error ignored = {0};
+    char *path = zest_file_join(folder, state_file);
+    *file = NULL;
+    int good =
+        path && !zest_safetensors_open(path, file, &ignored) && zest_safetensors_count(*file) <= ARRAYS_MOST;
+    *state = (zest_params){tensors, 0, 0};
+    for (size_t i = 0; good && i < zest_safetensors_count(*file); i++) {
+        const zest_safetensors_tensor *t = zest_safetensors_at(*file, i);
+        tensors[i] = (zest_tensor){t->name, t->dtype, state->dimension, t->count, (void *)(uintptr_t)t->data};
+        state->dimension += t->count;
+        state->count++;
+    }
+    free(path);
+    return good;
+}
+
+static int state_is_whole(const char *folder, const snapshot_note *note) {
+    zest_safetensors *file;
+    zest_tensor tensors[ARRAYS_MOST];
+    zest_params state;
+    if (!note->has_state) return 1;
+    int good = open_state(folder, &file, tensors, &state) && zest_params_fingerprint(&state) == note->state;
+    zest_safetensors_close(file);
+    return good;
+}
+
+/* The places, newest first; *count of them have a note. */
+static void find_places(const char *name, char *paths[PLACES], snapshot_note notes[PLACES], int *count) {
+    *count = 0;
+    for (int i = 0; i < PLACES; i++) {
+        char *path = with_ending(name, i);
+        snapshot_note note;
+        int at = *count;
+        if (!read_note(path, &note)) {
+            free(path);
+            continue;
+        }
+        for (; at > 0 && notes[at - 1].step < note.step; at--) {
+            notes[at] = notes[at - 1];
+            paths[at] = paths[at - 1];
+        }
+        notes[at] = note;
+        paths[at] = path;
+        ++*count;
+    }
+}
+
+int zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
+                         zest_checkpoint *snapshot) {
+    char *paths[PLACES];
+    snapshot_note notes[PLACES];
+    int count, found = 0;
+    *snapshot = (zest_checkpoint){0};
+    *loaded = (zest_loaded){0};
+    find_places(name, paths, notes, &count);
+    for (int i = 0; i < count && !found; i++) {
+        zest_error ignored = {0};
+        found = state_is_whole(paths[i], &notes[i]) &&
+                !zest_load_checkpoint(loaded, paths[i], options, &ignored) &&
+                zest_params_fingerprint(&loaded->model->params) == notes[i].weights;
+        if (found) {
+            *snapshot = (zest_checkpoint){paths[i], notes[i].step};
+            paths[i] = NULL;
+        } else {
+            zest_load_free(loaded);
+        }
+    }
+    for (int i = 0; i < count; i++) free(paths[i]);
+    return found;
+}
+
+int zest_checkpoint_step(const char *name, uint64_t *step) {
+    char *paths[PLACES];
+    snapshot_note notes[PLACES];
+    int count;
+    find_places(name, paths, notes, &count);
+    for (int i = 0; i < count; i++) free(paths[i]);
+    if (count) *step = notes[0].step;
+    return count > 0;
+}
+
+zest_status zest_checkpoint_read_state(const zest_checkpoint *snapshot, const zest_params *state,
+                                       zest_error *error) {
+    zest_safetensors *file;
+    zest_tensor tensors[ARRAYS_MOST];
+    zest_params stored;
+    if (!state->count) return ZEST_OK;
+    int good = open_state(snapshot->path, &file, tensors, &stored) && stored.count == state->count;
+    for (size_t i = 0; i < state->count && good; i++) {
+        const zest_tensor *from = &stored.tensors[i], *to = &state->tensors[i];
+        good = !strcmp(from->name, to->name) && from->dtype == to->dtype && from->count == to->count;
+        if (good) memcpy(to->data, from->data, (size_t)to->count * zest_dtype_size(to->dtype));
+    }
+    zest_safetensors_close(file);
+    return good ? ZEST_OK
+                : zest_error_set(error, ZEST_ERROR_FORMAT, "%s/%s: does not hold the state of this method",
+                                 snapshot->path, state_file);
+}
+
+zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *snapshot, zest_error *error) {
+    zest_status status = ZEST_OK;
+    if (strcmp(name, snapshot->path)) {
+        status = zest_file_remove_folder(name, error); /* older, or not whole */
+        if (!status) status = move(snapshot->path, name, 0, error);
+        char *path = status ? NULL : strdup(name);
+        if (!status && !path) status = zest_error_memory(error, name, strlen(name));
+        if (path) {
+            free(snapshot->path);
+            snapshot->path = path;
+        }
+    }
+    for (int i = 1; i < PLACES && !status; i++) {
+        char *path = with_ending(name, i);
+        status = path ? zest_file_remove_folder(path, error) : zest_error_memory(error, name, strlen(name));
+        free(path);
+    }
+    return status;
+}

@@ -1,0 +1,243 @@
+/* First-order runs: gradients of the batch, a move by the method, and snapshots of weights and state. A step
+ * is a function of weights, state, seed and its number, so a resumed run takes the steps behind the last
+ * snapshot again and comes out the same. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/trainer_internal.h"
+
+static const char *refuse_options(const zest_options *options) {
+    if (zest_options_whole(options, ZEST_OPTION_OBJECTIVE))
+        return "accuracy and F1 have no gradient: --objective accuracy and f1 are for zest-n, zest-bc and "
+               "mezo";
+    return NULL;
+}
+
+#ifdef ZEST_GRAD
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "optim/step.h"
+#include "baselines/optimizer.h"
+#include "model/transformer.h"
+
+struct zest_trainer_gradients {
+    zest_grad *grad;
+    zest_optimizer *method;
+    zest_oracle oracle;
+    zest_dropout dropout;
+    zest_tensor arrays[ZEST_METHOD_ARRAYS]; /* for describe_state */
+};
+
+/* ---- Getting ready ---- */
+
+/* Where the family's own training has dropout: see grad/backward.h. */
+static zest_dropout dropout_of(const zest_trainer *t) {
+    double rate = zest_options_number(t->options, ZEST_OPTION_DROPOUT);
+    const zest_model_config *config = &t->loaded.model->config;
+    int everywhere = !config->causal || !strcmp(config->family, "gpt2");
+    return (zest_dropout){.embeddings = everywhere ? rate : 0,
+                          .added = rate,
+                          .attention = everywhere ? rate : 0,
+                          .seed = zest_options_whole(t->options, ZEST_OPTION_SEED)};
+}
+
+static zest_method_options method_options(const zest_options *o) {
+    zest_method_kind kind = (zest_method_kind)(zest_options_whole(o, ZEST_OPTION_METHOD) - ZEST_CHOICE_SGD);
+    return (zest_method_options){.kind = kind,
+                                 .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
+                                 .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
+                                 .clip = zest_options_number(o, ZEST_OPTION_CLIP),
+                                 .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
+                                 .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == 1,
+                                 .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
+                                 .tilt = zest_options_number(o, ZEST_OPTION_T),
+                                 .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
+                                 .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
+                                 .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
+                                 .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
+                                 .seed = zest_options_whole(o, ZEST_OPTION_SEED),
+                                 .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
+                                 .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
+}
+
+static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
+    zest_cpu cpu;
+    zest_grad_options passes = {.compute = (zest_compute)zest_options_whole(t->options, ZEST_OPTION_COMPUTE),
+                                .threads = (int)zest_options_whole(t->options, ZEST_OPTION_THREADS),
+                                .recompute = (int)zest_options_whole(t->options, ZEST_OPTION_RECOMPUTE),
+                                .runner = t->loaded.runner};
+    zest_status status = zest_cpu_detect(&cpu, t->error);
+    if (status) return status;
+    status = zest_grad_new(t->loaded.model, zest_ops_for(cpu), &passes, &g->grad, t->error);
+    g->dropout = dropout_of(t);
+    g->oracle = (zest_oracle){.grad = g->grad, .dropout = g->dropout.added > 0 ? &g->dropout : NULL};
+    return status;
+}
+
+/* The weights that move are those that the passes read: of a run on a device, in its memory. */
+static zest_status open_method(zest_trainer *t, zest_trainer_gradients *g) {
+    const zest_model_runner *runner = t->loaded.runner;
+    zest_method_options options = method_options(t->options);
+    options.device = zest_model_runner_device(runner);
+    return zest_optimizer_new(zest_model_runner_params(runner), t->ctx->ops, &options, &g->method, t->error);
+}
+
+/* The method's state as parameters, in the host's memory; drop it with zest_optimizer_drop. */
+static zest_status describe_state(zest_trainer_gradients *g, zest_params *state, zest_error *error) {
+    zest_method_array arrays[ZEST_METHOD_ARRAYS];
+    zest_status status = zest_optimizer_download(g->method, error);
+    *state = (zest_params){g->arrays, zest_optimizer_arrays(g->method, arrays), 0};
+    for (size_t i = 0; i < state->count; i++) {
+        g->arrays[i] =
+            (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, state->dimension, arrays[i].count, arrays[i].data};
+        state->dimension += arrays[i].count;
+    }
+    return status;
+}
+
+static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
+    zest_params state;
+    zest_status status = describe_state(g, &state, t->error);
+    if (!status) status = zest_checkpoint_read_state(&t->from, &state, t->error);
+    if (!status) status = zest_optimizer_upload(g->method, t->error);
+    zest_optimizer_drop(g->method);
+    return status;
+}
+
+static const char *refuses(const zest_options *options) { return refuse_options(options); }
+
+static zest_status arm(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
+    if (!g) return zest_error_memory(t->error, "a method", sizeof *g);
+    zest_status status = open_method(t, g);
+    if (!status) status = open_passes(t, g);
+    return !status && t->from.path ? restore_state(t, g) : status;
+}
+
+static void release(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients;
+    t->gradients = NULL;
+    if (!g) return;
+    zest_optimizer_free(g->method);
+    zest_grad_free(g->grad);
+    free(g);
+}
+
+/* ---- Keeping and coming back ---- */
+
+static zest_status save_last(zest_trainer *t) {
+    zest_trainer_gradients *g = t->gradients;
+    zest_params state;
+    zest_status status = zest_log_sync(t->log, t->error);
+    if (!status) status = describe_state(g, &state, t->error);
+    if (!status) status = zest_checkpoint_write_state(t->folder.last, &t->loaded, &state, t->step, t->error);
+    zest_optimizer_drop(g->method);
+    if (!status) t->saved_step = t->step;
+    return status;
+}
+
+/* The last snapshot before the best: weights that are the best are then never of a step that is still to
+ * come. And the log before both: an evaluation that a snapshot knows of is on disk. */
+static zest_status save(zest_trainer *t, zest_save_reason moment) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_SAVE_EVERY);
+    if (moment == ZEST_SAVE_STEP && (!every || t->step % every)) return ZEST_OK;
+    zest_status status = zest_model_download(t->loaded.runner, t->error);
+    if (!status && t->gradients && t->saved_step != t->step) status = save_last(t);
+    if (!status && moment == ZEST_SAVE_BEST)
+        status = zest_checkpoint_write_state(t->folder.best, &t->loaded, NULL, t->step, t->error);
+    return status;
+}
+
+static zest_status weights(zest_trainer *t, uint64_t step) {
+    char text[32];
+    uint64_t at;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)step);
+    zest_load_free(&t->loaded);
+    return zest_rebuild_checkpoint(&t->folder, t->options, t->record, text, &at, &t->loaded, t->error);
+}
+
+/* From the last snapshot; where none is whole, all over again from the start. */
+static zest_status restore(zest_trainer *t) {
+    if (!zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->from)) {
+        t->step = 0;
+        return weights(t, 0);
+    }
+    t->step = t->saved_step = t->from.step;
+    if (t->loaded.model->params.dimension != t->record->dimension)
+        return zest_error_set(t->error, ZEST_ERROR_FORMAT, "%s: holds another model than the run's",
+                              t->from.path);
+    return zest_checkpoint_recover(t->folder.last, &t->from, t->error);
+}
+
+/* ---- Memory ---- */
+
+/* Weights, gradient, state, and the activations of a batch. On a device the first three are there already. */
+static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
+    const zest_device *device = zest_model_runner_device(t->loaded.runner);
+    const zest_trainer_gradients *g = t->gradients;
+    size_t batch = (size_t)zest_options_whole(t->options, ZEST_OPTION_BATCH),
+           outputs = t->source == &zest_trainer_text ? tokens : batch;
+    *live = 0;
+    uint64_t activations = zest_grad_plan_memory(g->grad, tokens, outputs);
+    if (device) return device->operations->device->bytes_allocated(device, NULL) + activations;
+    size_t operands = zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
+    return t->loaded.model->arena_size + zest_optimizer_memory(g->method) + activations + operands;
+}
+
+/* ---- The step ---- */
+
+static zest_status step(zest_trainer *t, zest_step_stats *stats) {
+    double began = zest_clock_now(), lr = zest_step_lr(t->options, t->step);
+    zest_oracle *oracle = &t->gradients->oracle;
+    zest_method_report report;
+    zest_status status = t->source->batch(t);
+    if (status) return status;
+    oracle->objective = t->objective;
+    oracle->step = t->step;
+    zest_method_oracle ask = {zest_loss_and_grad_evaluate, oracle};
+    status = zest_optimizer_step(t->gradients->method, &ask, t->step, lr, &report, t->error);
+    if (status) return status;
+    t->step++;
+    t->dropped += report.dropped;
+    *stats = (zest_step_stats){.loss = report.loss,
+                               .lr = lr,
+                               .effective = NAN,
+                               .spread = NAN,
+                               .norm = report.norm,
+                               .dropped = report.dropped,
+                               .passes = report.evaluations,
+                               .seconds = zest_clock_now() - began};
+    return zest_trainer_count_bad(t, !report.moved, "--lr or --radius");
+}
+
+#else /* the library only goes forward */
+
+static const char *refuses(const zest_options *options) {
+    const char *why = refuse_options(options);
+    return why ? why
+               : "this zest goes forward only (it was built with GRAD=off), and sgd, adamw, sam, esam, tsam "
+                 "and "
+                 "pretraining go backward too: build it without GRAD=off";
+}
+
+static zest_status none(zest_trainer *t) {
+    return zest_error_set(t->error, ZEST_ERROR_STATE, "%s", refuses(t->options));
+}
+
+static zest_status restore(zest_trainer *t) { return none(t); }
+static zest_status arm(zest_trainer *t) { return none(t); }
+static zest_status weights(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
+static zest_status step(zest_trainer *t, zest_step_stats *stats) { return (void)stats, none(t); }
+static zest_status save(zest_trainer *t, zest_save_reason moment) { return (void)moment, none(t); }
+static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
+    return (void)t, (void)tokens, *live = 0;
+}
+static void release(zest_trainer *t) { (void)t; }
+
+#endif
+
+const zest_trainer_ops zest_trainer_first_order = {refuses, restore, weights, arm,
+                                                   step,    save,    memory,  release};

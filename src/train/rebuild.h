@@ -1,0 +1,48 @@
+/* The model of a run at any of its steps: from a checkpoint before it, or from the start, by taking the steps
+ * on record again. The same bits on every machine. First-order runs have no such record: of them there are
+ * the start and the snapshots. */
+#ifndef ZEST_TRAIN_REBUILD_H
+#define ZEST_TRAIN_REBUILD_H
+
+#include "base/progress.h"
+#include "optim/journal.h"
+#include "optim/step.h"
+#include "train/run_folder.h"
+#include "train/load.h"
+
+typedef struct {
+    const zest_run_folder *folder;
+    const zest_options *options; /* of the run; --model says where it started from */
+    zest_journal *journal;
+    zest_step *stepper;
+    zest_progress_callback progress; /* of steps that are taken again */
+} zest_rebuild_job;
+
+/* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
+zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
+
+/* Takes one zeroth-order step again, from its losses, where the weights are. */
+zest_status zest_rebuild_redo(zest_step *stepper, uint64_t step, double lr, const double *losses,
+                              const zest_loaded *loaded, zest_error *error);
+
+/* A step as text: a number, "last", or "best" (the step that best/ holds, or that the result of a
+ * finished run names). */
+zest_status zest_rebuild_step(const zest_run_folder *folder, const zest_journal *journal, const char *text,
+                              uint64_t *step, zest_error *error);
+
+/* The same for a first-order run: its start and its snapshots are all there is. ZEST_ERROR_STATE: the step is
+ * not kept. */
+zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_options *options,
+                                    const zest_journal *journal, const char *text, uint64_t *step,
+                                    zest_loaded *loaded, zest_error *error);
+
+/* The model of the run in a folder, for commands that only read it: opens journal and stepper by themselves.
+ * ctx is where the journal reports. progress: NULL is fine. */
+zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_run_folder *folder,
+                                     const zest_options *options, const char *step_text,
+                                     const zest_progress_callback *progress, uint64_t *step,
+                                     zest_loaded *loaded, zest_error *error);
+zest_status zest_rebuild_run(zest_ctx *ctx, const zest_run_folder *folder, const zest_options *options,
+                             const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error);
+
+#endif

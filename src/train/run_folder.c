@@ -1,0 +1,85 @@
+#include "train/run_folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+enum { OPTIONS_LIMIT = 1 << 20 };
+
+static int is_file(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && !S_ISDIR(info.st_mode);
+}
+
+/* The folder that a path means: itself, or the one its file is in. */
+static char *folder_path(const char *path) {
+    if (!is_file(path)) return strdup(path);
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
+}
+
+zest_status zest_run_folder_of(const char *path, zest_run_folder *folder, zest_error *error) {
+    *folder = (zest_run_folder){.path = folder_path(path)};
+    struct {
+        char **to;
+        const char *name;
+    } parts[] = {
+        {&folder->options, "options"},    {&folder->journal, "journal"},    {&folder->task, "task"},
+        {&folder->inputs, "inputs.json"}, {&folder->log, "log.jsonl"},      {&folder->best, "best"},
+        {&folder->last, "last"},          {&folder->result, "result.json"}, {&folder->start, "start"}};
+    int failed = !folder->path;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !failed; i++)
+        failed = !(*parts[i].to = zest_file_join(folder->path, parts[i].name));
+    if (!failed && is_file(path)) { /* a journal by another name */
+        free(folder->journal);
+        failed = !(folder->journal = strdup(path));
+    }
+    if (!failed) return ZEST_OK;
+    zest_run_folder_free(folder);
+    return zest_error_memory(error, path, strlen(path));
+}
+
+void zest_run_folder_free(zest_run_folder *folder) {
+    char *all[] = {folder->path, folder->options, folder->task, folder->inputs, folder->journal,
+                   folder->log,  folder->best,    folder->last, folder->result, folder->start};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    *folder = (zest_run_folder){0};
+}
+
+int zest_run_folder_is_training(const zest_run_folder *folder) {
+    return access(folder->journal, F_OK) == 0 && access(folder->options, F_OK) == 0 &&
+           access(folder->start, F_OK) != 0;
+}
+
+zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
+                                         zest_error *error) {
+    zest_buffer text = {0};
+    zest_options_init(options);
+    zest_status status = zest_file_read(folder->options, OPTIONS_LIMIT, &text, error);
+    if (!status)
+        status = zest_options_set_all(options, users, text.data ? text.data : "", folder->options, error);
+    zest_buffer_free(&text);
+    if (status) zest_options_free(options);
+    return status;
+}
+
+zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
+                                          const zest_options *options, zest_error *error) {
+    /* these belong to one session, not to the run */
+    static const zest_option_id session[] = {ZEST_OPTION_ALLOW_CHANGED, ZEST_OPTION_DRY_RUN};
+    zest_options kept;
+    zest_buffer text = {0};
+    zest_status status = zest_options_copy(&kept, options, error);
+    for (size_t i = 0; i < sizeof session / sizeof *session && !status; i++)
+        status = zest_options_set_id(&kept, session[i], zest_option_row_at(session[i])->fallback, error);
+    if (!status) zest_options_print(&kept, users, &text);
+    zest_options_free(&kept);
+    if (status) return status;
+    status = text.failed ? zest_error_memory(error, folder->options, text.size)
+                         : zest_file_write(folder->options, text.data, text.size, error);
+    zest_buffer_free(&text);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* Evaluations, and the weights that did best. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "train/trainer_internal.h"
+#include "model/transformer.h"
+
+/* ---- What is best ---- */
+
+zest_metric zest_trainer_selection(const zest_trainer *t) {
+    uint64_t choice = zest_options_whole(t->options, ZEST_OPTION_SELECT);
+    return choice ? (zest_metric)(choice - 1) : t->select;
+}
+
+/* The number to be maximised. A metric that the task does not have falls back on the loss. */
+static double worth(const zest_trainer *t, const zest_metrics *m) {
+    zest_metric by = zest_trainer_selection(t);
+    double value = by == ZEST_METRIC_LOSS ? NAN : zest_metric_value(m, by);
+    return isnan(value) ? -m->loss : value;
+}
+
+/* Of equal values the one with the lower loss, of equal losses the first. */
+static int is_better(const zest_trainer *t, double value, double loss) {
+    if (isnan(t->best) || value > t->best) return 1;
+    if (value != t->best || t->first_of_equals) return 0;
+    return loss < t->best_loss || (isnan(t->best_loss) && !isnan(loss));
+}
+
+static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
+    double value = worth(t, m);
+    if (!t->any_dev && step == 0) t->start = *m;
+    t->any_dev = 1;
+    t->dev = *m;
+    t->dev_step = step;
+    if (!is_better(t, value, m->loss)) return 0;
+    t->best = value;
+    t->best_loss = m->loss;
+    t->best_step = step;
+    return 1;
+}
+
+/* ---- Evaluating on the way ---- */
+
+int zest_trainer_dev_due(const zest_trainer *t) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
+    if (!t->counts[ZEST_PART_DEV] || (t->any_dev && t->dev_step == t->step)) return 0;
+    return t->step == 0 || (every && t->step % every == 0) ||
+           t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS);
+}
+
+zest_status zest_trainer_evaluate_dev(zest_trainer *t) {
+    zest_metrics metrics;
+    int generate = zest_trainer_selection(t) != ZEST_METRIC_LOSS; /* free text costs far more than its loss */
+    double began = zest_clock_now();
+    zest_status status = t->source->evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
+    if (status) return status;
+    t->dev_seconds = zest_clock_now() - began;
+    int best = note(t, t->step, &metrics);
+    /* the weights first: an evaluation that is in the log has its weights on disk */
+    if (t->has_output_dir)
+        status = t->ops->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
+    else if (best)
+        status = zest_trainer_memory_best(t);
+    return status ? status : zest_trainer_log_eval(t, &metrics, best);
+}
+
+/* ---- Resuming ---- */
+
+static zest_metrics from_log(const zest_log_eval *e) {
+    return (zest_metrics){.n = (size_t)e->n,
+                          .loss = e->loss,
+                          .accuracy = e->accuracy,
+                          .f1 = e->f1,
+                          .em = e->em,
+                          .low = e->low,
+                          .high = e->high,
+                          .value = e->value};
+}
+
+static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
+    for (size_t i = 0; i < log->eval_count; i++)
+        if (log->evals[i].step == step && !strcmp(log->evals[i].part, "dev")) return &log->evals[i];
+    return NULL;
+}
+
+/* An evaluation that should be in the log and is not (it was lost with the end of the file): made again, with
+ * the weights of its step. Where these are not kept, the log does without. */
+static zest_status make_again(zest_trainer *t, uint64_t step) {
+    uint64_t now = t->step;
+    zest_status status = t->ops->weights(t, step);
+    if (status == ZEST_ERROR_STATE) return ZEST_OK;
+    t->step = step;
+    if (!status) status = zest_trainer_evaluate_dev(t);
+    t->step = now;
+    return status;
+}
+
+zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
+    zest_status status = ZEST_OK;
+    int missed = 0;
+    if (!t->counts[ZEST_PART_DEV]) return ZEST_OK;
+    for (uint64_t step = 0; step <= t->step && !status; step++) {
+        const zest_log_eval *e = find_eval(log, step);
+        if (e) {
+            zest_metrics m = from_log(e);
+            note(t, step, &m);
+        } else if (step < t->step && (step == 0 || (every && step % every == 0))) {
+            missed = 1;
+            status = make_again(t, step);
+        }
+    }
+    return missed && !status ? t->ops->weights(t, t->step) : status;
+}
+
+/* The best weights of a run that has no folder. A zeroth-order run keeps the losses of its steps, some bytes
+ * each, and takes the steps up to the best one again from the start: memory stays that of inference. A run with
+ * gradients cannot, and keeps a copy of the weights. */
+
+static size_t lanes_of(const zest_trainer *t) { return 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs); }
+
+void zest_trainer_memory_begin(zest_trainer *t) {
+    if (!zest_options_first_order(t->options))
+        t->memory.start = zest_params_fingerprint(&t->loaded.model->params);
+}
+
+zest_status zest_trainer_memory_step(zest_trainer *t, double lr, const double *losses) {
+    zest_buffer *steps = &t->memory.steps;
+    zest_buffer_add(steps, &lr, sizeof lr);
+    zest_buffer_add(steps, losses, lanes_of(t) * sizeof *losses);
+    return steps->failed ? zest_error_memory(t->error, "the losses of the run", steps->size) : ZEST_OK;
+}
+
+/* ---- Copies ---- */
+
+static size_t bytes_of(const zest_tensor *tensor) {
+    return (size_t)tensor->count * zest_dtype_size(tensor->dtype);
+}
+
+/* Between the trained tensors and the copy, which lie behind each other there. */
+static void copy(const zest_params *params, char *bytes, int back) {
+    for (size_t i = 0; i < params->count; i++) {
+        size_t size = bytes_of(&params->tensors[i]);
+        if (back)
+            memcpy(params->tensors[i].data, bytes, size);
+        else
+            memcpy(bytes, params->tensors[i].data, size);
+        bytes += size;
+    }
+}
+
+static zest_status copy_best(zest_trainer *t) {
+    const zest_params *params = &t->loaded.model->params;
+    size_t size = 0;
+    for (size_t i = 0; i < params->count; i++) size += bytes_of(&params->tensors[i]);
+    if (!t->memory.weights) t->memory.weights = malloc(size + 1);
+    if (!t->memory.weights)
+        return zest_error_set(t->error, ZEST_ERROR_MEMORY,
+                              "not enough memory for a copy of the best weights (%zu bytes); with --out RUN "
+                              "they are kept on disk",
+                              size);
+    zest_status status = zest_model_download(t->loaded.runner, t->error);
+    if (!status) copy(params, t->memory.weights, 0);
+    return status;
+}
+
+zest_status zest_trainer_memory_best(zest_trainer *t) {
+    return zest_options_first_order(t->options) ? copy_best(t) : ZEST_OK;
+}
+
+/* ---- Going back ---- */
+
+static zest_status retrace(zest_trainer *t) {
+    const double *next = (const double *)(const void *)t->memory.steps.data;
+    size_t stride = 1 + lanes_of(t);
+    zest_progress_callback watch = {t->hooks->on_rebuild, t->hooks->user};
+    zest_load_free(&t->loaded);
+    zest_status status = zest_load_start(&t->loaded, t->options, t->error);
+    if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->memory.start)
+        status = zest_error_set(t->error, ZEST_ERROR_FILE,
+                                "%s: the model changed while the run went on, so the best weights, of step "
+                                "%llu, cannot be made again; with --out RUN they are kept",
+                                zest_options_text(t->options, ZEST_OPTION_MODEL),
+                                (unsigned long long)t->best_step);
+    for (uint64_t step = 1; step <= t->best_step && !status; step++, next += stride) {
+        status = zest_rebuild_redo(&t->stepper, step, next[0], next + 1, &t->loaded, t->error);
+        zest_progress_call(&watch, step, t->best_step);
+    }
+    return status;
+}
+
+zest_status zest_trainer_memory_return(zest_trainer *t) {
+    if (!zest_options_first_order(t->options)) return retrace(t);
+    copy(&t->loaded.model->params, t->memory.weights, 1);
+    return zest_model_upload(t->loaded.runner, t->error);
+}
+
+void zest_trainer_memory_free(zest_trainer *t) {
+    zest_buffer_free(&t->memory.steps);
+    free(t->memory.weights);
+    t->memory.weights = NULL;
+}
