@@ -41,7 +41,7 @@
 extern "C" {
 #endif
 
-#define ZEST_VERSION "0.1.0"
+#define ZEST_VERSION "0.2.0"
 /* Of noise, tilt, update and journal: raised whenever the same run would give other bits.
  * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (optim/tilt.c).
  * Journals from ZEST_FORMAT_OLDEST on are read, replayed and continued by the rules of their own format. */
