@@ -90,7 +90,8 @@ echo "fresh: a minimal $suite, $(du -sm "$root" | cut -f 1) MB, in $(($(seconds)
 failed=0
 try() { # folder, goals of make
     begun=$(seconds)
-    if inside "$work/log" sh -c 'mount -t proc proc "$1/proc" && exec chroot "$1" env -i HOME=/root TERM=dumb LC_ALL=C \
+    if inside "$work/log" sh -c 'mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/dev/shm" &&
+        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" && ln -sf pts/ptmx "$1/dev/ptmx" && exec chroot "$1" env -i HOME=/root TERM=dumb LC_ALL=C \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin STEPS="${STEPS:-80}" \
         ${http_proxy:+http_proxy="$http_proxy"} make -C /zest --no-print-directory $2' sh "$1" "$2"; then
         echo "fresh: make $2: ok, $(($(seconds) - begun)) s: $(tail -n 1 "$work/log")"
