@@ -238,7 +238,7 @@ run_tests = BUILD=$(BUILD) ASAN=$(ASAN) ZEST=./zest TESTS="$(notdir $(TEST_BIN))
 check: all $(TESTED)
 	@$(run_tests) check
 
-test: all $(TESTED) $(CUDA_TESTS) asan-build
+test: all $(TESTED) $(BENCH_BIN) $(CUDA_TESTS) asan-build
 	@$(run_tests) test
 
 asan: asan-build
