@@ -33,14 +33,18 @@ child=
 clean_up() {
     trap '' INT TERM HUP
     if [ -n "$child" ]; then
-        kill "$child" 2>/dev/null || true
+        kill -KILL "$child" 2>/dev/null || true # unshare ignores other signals; all processes in there end with it
         wait "$child" 2>/dev/null || true
     fi
     # Mounts were made in the namespace alone; should one be seen here after all, nothing is removed.
     if grep -qF " $work/" /proc/self/mountinfo; then
         echo "fresh: $work has mounts, it is left as it is" >&2
     else
-        rm -rf --one-file-system "$work"
+        for try in 1 2 3 4 5; do # the last processes may still be writing
+            rm -rf --one-file-system "$work" 2>/dev/null && break
+            sleep "$try"
+        done
+        [ ! -e "$work" ] || echo "fresh: $work could not be removed" >&2
     fi
 }
 trap clean_up EXIT
