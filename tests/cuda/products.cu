@@ -15,7 +15,7 @@ struct wish {
     int residual, norm;
     zest_activation activation;
     int taken;
-    int transposed, wide, rms;
+    int transposed, fp32_output, rms;
 };
 
 static const wish wishes[] = {
@@ -54,7 +54,7 @@ static zest_gemm job_of(const wish *w, const rooms *r) {
     job.weight_lane = (int64_t)(w->inputs * w->outputs), job.a_lane = (int64_t)(w->rows * w->inputs);
     job.out_lane = job.residual_lane = (int64_t)(w->rows * w->outputs);
     job.activation = w->activation;
-    job.transposed = w->transposed, job.wide = w->wide;
+    job.transposed = w->transposed, job.fp32_output = w->fp32_output;
     job.norm.there = w->norm, job.norm.rms = w->rms, job.norm.epsilon = 1e-5f;
     return job;
 }
