@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/peak.h"
+#include "kernels/ops.h"
 #include "base/clock.h"
 #include "grad/grad.h"
 

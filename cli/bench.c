@@ -8,10 +8,9 @@
 #include "cli/bench.h"
 #include "cli/output.h"
 #include "model/model.h"
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "base/clock.h"
 #include "optim/step.h"
-#include "kernels/peak.h"
 #include "cli/target.h"
 
 int zest_bench_threads(const zest_options *options) {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "kernels/peak.h"
+#include "kernels/ops.h"
 #include "base/clock.h"
 #include "cli/bench.h"
 #include "cli/target.h"

@@ -3,7 +3,7 @@
 
 #include "cli/command.h"
 #include "base/text.h"
-#include "base/option_suggest.h"
+#include "base/option.h"
 #include "base/file.h"
 
 /* In the order in which a newcomer needs them. */

@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "cli/command.h"
-#include "base/buffer.h"
+#include "base/memory.h"
 
 /* ---- Messages. Control characters in them are escaped. ---- */
 

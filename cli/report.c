@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "cli/output.h"
 #include "lab/report/report.h"
-#include "lab/stats/text_table.h"
+#include "lab/stats/stats.h"
 
 /* ---- As JSON ---- */
 

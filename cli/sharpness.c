@@ -1,16 +1,50 @@
-/* zest sharpness: how flat the loss is around the weights of runs or models. */
+/* What the files of `zest sharpness` share. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/sharpness.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "io/hub.h"
+#include "lab/sharpness/sharpness.h"
 #include "base/json.h"
 #include "lab/sharpness/hessian.h"
 #include "base/file.h"
-#include "cli/output.h"
 #include "cli/target.h"
 #include "model/model.h"
 #include "train/run_folder.h"
+
+/* ---- sharpness.c ---- */
+
+/* One run or model, or a file that says what was found about one. */
+typedef struct {
+    zest_sharpness_found found;
+    json_t *kept;                  /* what the file says; NULL: it was measured */
+    char *task;                    /* owned for found */
+    char repo[ZEST_HUB_REPO_SIZE]; /* what a pulled model is called */
+} zest_sharpness_view;
+
+/* What is asked for, and how far it is. */
+typedef struct {
+    const zest_options *given;
+    const zest_sharpness_plan *plan;
+    const zest_sharpness_found *first; /* that was measured, or NULL */
+    zest_sharpness_cost *cost;         /* of the measurement, which is then not made; or NULL */
+    zest_progress progress;
+    const char *what, *name;
+} zest_sharpness_look;
+
+/* Free the view whatever this says. */
+zest_status zest_sharpness_look_at(zest_sharpness_look *look, const char *path, zest_sharpness_view *view,
+                                   zest_error *error);
+void zest_sharpness_look_free(zest_sharpness_view *view);
+
+/* ---- sharpness.c ---- */
+
+/* The table for people. */
+void zest_sharpness_print(const zest_sharpness_view *views, size_t count);
+
+/* zest sharpness: how flat the loss is around the weights of runs or models. */
 
 /* ---- What is asked for ---- */
 

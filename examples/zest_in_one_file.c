@@ -220,7 +220,7 @@ static void tilt(const config *c, const double *losses, double *g) {
     }
 }
 
-/* ---- 5. Update: x -= lr g_i v_i for i = 1 .. k in order, Algorithm 1 lines 10 to 13 (update.c) ---- */
+/* ---- 5. Update: x -= lr g_i v_i for i = 1 .. k in order, Algorithm 1 lines 10 to 13 (step.c) ---- */
 
 static void update(const config *c, int step, double lr, const double *losses, double *x, int d) {
     double g[MAX_K];

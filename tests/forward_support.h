@@ -11,7 +11,6 @@
 #include "tests/support.h"
 
 #include "kernels/ops.h"
-#include "kernels/vector_ops.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define GUARD 123.5f /* what no operation may overwrite */

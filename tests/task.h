@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/file.h"
 #include "task/task.h"
 #include "task/template.h"

@@ -1,5 +1,5 @@
 /* The result in words: every case of the sentence, and of the one that counts. */
-#include "lab/stats/conclusion.h"
+#include "lab/stats/stats.h"
 
 #include <math.h>
 #include <string.h>

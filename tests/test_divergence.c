@@ -1,7 +1,7 @@
 /* When training counts as having fallen apart. */
 #include <math.h>
 
-#include "optim/divergence.h"
+#include "optim/stop.h"
 #include "tests/support.h"
 
 static zest_divergence after(double first, double loss, size_t count) {

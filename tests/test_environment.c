@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kernels/cuda/settings.h"
-#include "kernels/cuda/targets.h"
 #include "base/cpu.h"
 #include "base/environment.h"
 #include "tests/support.h"

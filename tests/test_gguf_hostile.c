@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/file.h"
 #include "io/gguf.h"
 

@@ -1,5 +1,5 @@
 /* Gradients against the reference implementation, and against differences of our own losses. */
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "optim/lanes.h"
 #include "tests/grad.h"
 

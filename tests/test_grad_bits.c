@@ -1,6 +1,6 @@
 /* What must not change a bit of a gradient, or not more than rounding: where the weights lie, threads,
  * recomputing, batches before, shared prompts, frozen tensors. And what is refused. */
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "model/model.h"
 #include "tests/grad.h"
 

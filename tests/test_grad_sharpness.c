@@ -1,7 +1,6 @@
 /* The Hessian of models: Lanczos's process against the whole matrix, where few enough numbers are not frozen.
  */
 #include "lab/sharpness/hessian.h"
-#include "lab/sharpness/lanczos.h"
 #include "optim/lanes.h"
 #include "model/model.h"
 #include "lab/sharpness/eval_target.h"

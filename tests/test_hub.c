@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "io/hub_files.h"
+#include "io/hub_internal.h"
 #include "io/hub.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "train/run_inputs.h"
+#include "train/run_folder.h"
 #include "tests/place.h"
 
 /* Published test vectors of XXH3 with 64 bits and seed 0. */

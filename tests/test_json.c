@@ -1,7 +1,7 @@
 /* JSON of strangers: what is accepted, what stays exact, what is refused. */
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/json.h"
 #include "support.h"
 

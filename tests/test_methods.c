@@ -1,6 +1,6 @@
 /* First-order methods against closed forms on a quadratic, against each other where they must agree to the
  * bit, and on models. */
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "optim/lanes.h"
 #include "baselines/optimizer.h"
 #include "tests/model.h"

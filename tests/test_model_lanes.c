@@ -1,6 +1,6 @@
 /* Lanes of a model: the same bits as a model that was perturbed by hand; and the promise that an example's
  * loss depends on the example and the lane alone. */
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "optim/lanes.h"
 #include "tests/model.h"
 

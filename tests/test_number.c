@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/option.h"
 #include "io/vector_file.h"

@@ -1,6 +1,6 @@
 /* Paired differences: closed forms of the interval, and how often a verdict is wrong when there is no
  * difference, by simulation with a fixed seed. */
-#include "lab/stats/statistics.h"
+#include "lab/stats/stats.h"
 
 #include <math.h>
 #include <stdint.h>

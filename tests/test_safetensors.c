@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "tests/place.h"

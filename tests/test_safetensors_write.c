@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "tests/place.h"

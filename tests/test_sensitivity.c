@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sweep/sensitivity.h"
+#include "lab/sweep/sweep.h"
 #include "tests/support.h"
 
 static zest_sample about(double mean) {

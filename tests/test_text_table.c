@@ -1,5 +1,5 @@
 /* Text tables: columns line up by characters, lines stay within a terminal, nothing but text reaches it. */
-#include "lab/stats/text_table.h"
+#include "lab/stats/stats.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "support.h"
 #include "tokenizer/vocab.h"
 #include "tokenizer/tokenizer.h"

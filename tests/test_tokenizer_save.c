@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "tests/support.h"
-#include "tokenizer/save.h"
+#include "tokenizer/tokenizer.h"
 
 static const char *const texts[] = {
     "",

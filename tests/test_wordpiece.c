@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "support.h"
 #include "tokenizer/tokenizer.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 /* Appends the file's bytes to *out; a file of more than limit bytes is refused. */

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 /* JSON has no largest integer, jansson has. transformers writes "model_max_length": 10^30 into

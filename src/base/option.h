@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 #include "base/option_table.h"
 
@@ -85,5 +85,19 @@ static inline int zest_options_given(const zest_options *o, zest_option_id id) {
 /* A list option: comma-separated numbers. *values is to be freed. */
 zest_status zest_options_list(const zest_options *options, zest_option_id id, double **values, size_t *count,
                               zest_error *error);
+
+/* What somebody may have meant who named an option that does not exist. */
+
+enum { ZEST_OPTION_SUGGESTION_SIZE = 96 };
+
+/* The end of a sentence: "; zest calls it --lr" for a name that other tools have, "; did you mean --batch?"
+ * for one that is mistyped, and "" when neither fits. Only options of `users` are suggested; underscores
+ * count as hyphens. quoted: 'lr' instead of --lr, as in a file. Writes into text, of
+ * ZEST_OPTION_SUGGESTION_SIZE, and returns it. */
+const char *zest_option_suggest(const char *name, unsigned users, int quoted, char *text);
+
+/* Is this a name that zest or another tool has for an option of `users`? -steps or -ngl, of which only the
+ * first letter would be read, are then no letters with a value. */
+int zest_option_is_long_name(const char *name, size_t size, unsigned users);
 
 #endif

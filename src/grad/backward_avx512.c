@@ -8,8 +8,7 @@ enum { PRODUCT_ROWS = 8 };
 static inline vec v_step(vec x) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, v_set(0.0f), _CMP_GT_OQ), v_set(1.0f));
 }
-#include "grad/backward_attention.h"
-#include "grad/backward_rows.h"
+#include "grad/backward_simd.h"
 
 const zest_backward zest_backward_avx512 = {ZEST_CPU_AVX512,  norm_backward, attention_backward,
                                             attention_masked, activate,      activate_backward,

@@ -5,7 +5,7 @@
 
 #include "grad/backward.h"
 #include "kernels/cpu/simd_plain.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/ops_cpu.h"
 #include "model/cross_entropy.h"
 #include "rng/noise.h"
 

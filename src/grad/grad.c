@@ -1,9 +1,11 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "grad/grad.h"
 #include "grad/grad_internal.h"
 #include "optim/lanes.h"
+#include "base/text.h"
 
 /* Over the view: of its own on the CPU, else on the other's device. */
 static zest_status runner_for(zest_grad *grad, const zest_ops *operations, const zest_grad_options *options,
@@ -163,4 +165,230 @@ void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *o
         zest_direction_raw(ops, place->direction, tensor->first + first + i, here, noise);
         ops->fma_f32(out + i, out + i, c, noise, here);
     }
+}
+
+/* Memory of a pass, and where things lie in it. */
+
+size_t zest_grad_max_width(const zest_grad_pass *pass) {
+    const zest_model_config *config = pass->pass.config;
+    return config->hidden_size > config->embedding_size ? config->hidden_size : config->embedding_size;
+}
+
+float *zest_grad_stream(const zest_grad_pass *pass, size_t which) {
+    return zest_model_offset(pass->grad->runner, pass->grad->d.data,
+                             which * pass->pass.max_rows * zest_grad_max_width(pass));
+}
+
+/* Cells from `next` on, which moves behind them. */
+static float *take(const zest_grad_pass *pass, float **next, size_t cells) {
+    float *here = *next;
+    *next = zest_model_offset(pass->grad->runner, here, cells);
+    return here;
+}
+
+zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
+    const zest_model_config *config = pass->pass.config;
+    zest_grad *grad = pass->grad;
+    size_t rows = pass->pass.max_rows, all = rows * pass->row_cells;
+    float *next = zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 0 : i) * all);
+    zest_grad_layer kept = {0};
+    kept.x = grad->recompute
+                 ? zest_model_offset(grad->runner, grad->inputs.data, i * rows * config->hidden_size)
+                 : take(pass, &next, rows * config->hidden_size);
+    kept.qkv = take(pass, &next, rows * pass->pass.qkv_stride);
+    kept.context = take(pass, &next, rows * pass->pass.q_width);
+    kept.middle = take(pass, &next, rows * config->hidden_size);
+    kept.up = take(pass, &next, rows * config->ffn_size);
+    if (config->gated) kept.gate = take(pass, &next, rows * config->ffn_size);
+    if (config->post_norm) kept.end = next;
+    float *last =
+        zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 1 : config->layers) * all);
+    kept.input = i + 1 == config->layers ? last : kept.x;
+    return kept;
+}
+
+/* ---- How much ---- */
+
+typedef struct {
+    zest_model_buffer *room;
+    size_t cells;
+} wanted_room;
+enum { ROOMS = 8 };
+
+/* Cells a row that a layer keeps. */
+static size_t cells_of_layer(const zest_grad_pass *pass, int recompute) {
+    const zest_model_config *config = pass->pass.config;
+    return (recompute ? 0 : config->hidden_size) + pass->pass.qkv_stride + pass->pass.q_width +
+           config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
+           (config->post_norm ? config->hidden_size : 0);
+}
+
+static void list_rooms(const zest_grad_pass *pass, int recompute, wanted_room wanted[ROOMS]) {
+    const zest_model_config *config = pass->pass.config;
+    zest_grad *grad = pass->grad;
+    size_t rows = pass->pass.max_rows, q = pass->pass.q_width, widest = zest_grad_max_width(pass);
+    size_t within = 2 * q + pass->pass.qkv_stride, keys = 0, slots = recompute ? 1 : config->layers;
+    if (within < 2 * config->ffn_size) within = 2 * config->ffn_size;
+    if (pass->request.batch->prefix_of) keys = pass->pass.key_rows * 2 * pass->pass.kv_width;
+    const wanted_room all[ROOMS] = {
+        {&grad->tape, rows * (slots * cells_of_layer(pass, recompute) + config->hidden_size)},
+        {&grad->inputs, recompute ? config->layers * rows * config->hidden_size : 0},
+        {&grad->d, 3 * rows * widest},
+        {&grad->a, rows * widest},
+        {&grad->runner->norm_out, rows * widest}, /* for embed */
+        {&grad->runner->prefix_kv, keys},
+        {&grad->wide, rows * within + keys},
+        {&grad->head, pass->asked * 5 * widest}};
+    for (size_t i = 0; i < ROOMS; i++) wanted[i] = all[i];
+}
+
+size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs) {
+    const zest_model_config *config = &grad->runner->model->config;
+    size_t q = config->heads * config->head_dim, stride = q + 2 * config->kv_heads * config->head_dim;
+    zest_grad scratch = *grad; /* its rooms are only pointed at */
+    zest_grad_pass pass = {.grad = &scratch, .asked = outputs};
+    zest_model_batch batch = {0};
+    wanted_room wanted[ROOMS];
+    size_t cells = 0;
+    pass.pass.config = config;
+    pass.pass.max_rows = tokens;
+    pass.pass.q_width = q;
+    pass.pass.qkv_stride = stride;
+    pass.request.batch = &batch;
+    list_rooms(&pass, grad->recompute, wanted);
+    for (size_t i = 0; i < ROOMS; i++) cells += wanted[i].cells;
+    return cells * zest_model_element_size(grad->runner);
+}
+
+/* Bytes that are missing, and bytes that are let go of when they are had. */
+static size_t bytes_wanted(const zest_grad_pass *pass, int recompute, size_t *had) {
+    wanted_room wanted[ROOMS];
+    size_t bytes = 0, cell = zest_model_element_size(pass->grad->runner);
+    *had = 0;
+    list_rooms(pass, recompute, wanted);
+    for (size_t i = 0; i < ROOMS; i++) {
+        if (wanted[i].cells <= wanted[i].room->count) continue;
+        bytes += wanted[i].cells * cell;
+        *had += wanted[i].room->count * cell;
+    }
+    return bytes;
+}
+
+static zest_status foresee(const zest_grad_pass *pass) {
+    zest_model_runner *runner = pass->grad->runner;
+    size_t had, less_had, bytes = bytes_wanted(pass, pass->grad->recompute, &had);
+    if (!bytes) return ZEST_OK;
+    size_t room = runner->operations->device->available(runner->device) + had;
+    if (bytes <= room) return ZEST_OK;
+    size_t less = bytes_wanted(pass, 1, &less_had), row = bytes / pass->pass.max_rows;
+    const double mib = 1048576;
+    char other[160] = "";
+    if (!pass->grad->recompute && less <= room - had + less_had)
+        (void)zest_number_format(other, sizeof other, "--recompute needs %.1f MiB; or ", (double)less / mib);
+    return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
+                          "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
+                          "activations, and %.1f are free: %sabout %zu tokens would fit%s",
+                          pass->pass.max_rows, (double)bytes / mib, (double)room / mib, other,
+                          row ? room / row : 0,
+                          other[0] || pass->grad->recompute ? "" : " (more with --recompute)");
+}
+
+zest_status zest_grad_alloc(zest_grad_pass *pass) {
+    wanted_room wanted[ROOMS];
+    zest_status status = pass->grad->runner->device ? foresee(pass) : ZEST_OK;
+    pass->row_cells = cells_of_layer(pass, pass->grad->recompute);
+    list_rooms(pass, pass->grad->recompute, wanted);
+    for (size_t i = 0; i < ROOMS && !status; i++)
+        status =
+            zest_model_buffer_reserve(pass->grad->runner, wanted[i].room, 1, wanted[i].cells, pass->error);
+    return status;
+}
+
+/* Lists of rows, turned round: who read a row. And tables where the operations look for them. */
+
+zest_status zest_grad_done(const zest_grad_pass *pass, int failed) {
+    return failed ? zest_model_device_error(pass->grad->runner, pass->error) : ZEST_OK;
+}
+
+const void *zest_grad_stage(zest_grad_pass *pass, const void *table, size_t bytes) {
+    zest_model_runner *runner = pass->grad->runner;
+    return runner->device && bytes ? runner->operations->device->stage(runner->device, table, bytes) : table;
+}
+
+static zest_status grow(zest_grad_pass *pass, uint32_t **list, size_t *had, size_t count) {
+    if (count <= *had) return ZEST_OK;
+    free(*list);
+    *list = malloc(count * sizeof **list);
+    *had = *list ? count : 0;
+    return *list ? ZEST_OK : zest_error_memory(pass->error, "lists of rows", count * sizeof **list);
+}
+
+/* Positions in the list, by the row they read and then in order. Behind it, ends[r] is the end of row r's. */
+static void sort_by_row(const uint32_t *list, size_t count, size_t rows, uint32_t *ends, uint32_t *sorted) {
+    memset(ends, 0, (rows + 1) * sizeof *ends);
+    for (size_t i = 0; i < count; i++) ends[list[i] + 1]++;
+    for (size_t r = 0; r < rows; r++) ends[r + 1] += ends[r];
+    for (size_t i = 0; i < count; i++) sorted[ends[list[i]]++] = (uint32_t)i;
+}
+
+/* Room: the ends of all rows, then targets, starts, runs and sources without gaps, so that they travel as one
+ * table. */
+zest_status zest_grad_index(zest_grad_pass *pass, zest_grad_list which, const uint32_t *list, size_t count,
+                            size_t rows, int all, zest_index *index) {
+    zest_grad *grad = pass->grad;
+    size_t most = all || rows < count ? rows : count, runs_most = count / ZEST_INDEX_RUN + most + 1;
+    zest_status status = grow(pass, &grad->lists[which], &grad->list_counts[which],
+                              rows + 1 + 2 * most + 1 + runs_most + count);
+    if (status) return status;
+    uint32_t *ends = grad->lists[which], *targets = ends + rows + 1, *starts = targets + most;
+    uint32_t *runs = starts + most + 1, *sorted = runs + runs_most;
+    size_t sums = 0, run = 0;
+    *index = (zest_index){0};
+    sort_by_row(list, count, rows, ends, sorted);
+    for (size_t r = 0; r < rows; r++) {
+        uint32_t first = r ? ends[r - 1] : 0, end = ends[r];
+        if (first == end && !all) continue;
+        targets[sums] = (uint32_t)r;
+        starts[sums++] = (uint32_t)run;
+        for (uint32_t s = first; s < end; s += ZEST_INDEX_RUN) runs[run++] = s;
+        index->divided |= end - first > ZEST_INDEX_RUN;
+    }
+    starts[sums] = (uint32_t)run;
+    runs[run] = (uint32_t)count;
+    memmove(targets + sums, starts, (sums + 1) * sizeof *starts);
+    memmove(targets + 2 * sums + 1, runs, (run + 1) * sizeof *runs);
+    memmove(targets + 2 * sums + run + 2, sorted, count * sizeof *sorted);
+    const uint32_t *there = zest_grad_stage(pass, targets, (2 * sums + run + 2 + count) * sizeof *targets);
+    if (!there) return zest_grad_done(pass, 1);
+    index->targets = all ? NULL : there;
+    index->starts = there + sums;
+    index->runs = there + 2 * sums + 1;
+    index->sources = there + 2 * sums + run + 2;
+    index->count = sums;
+    index->run_count = run;
+    return ZEST_OK;
+}
+
+zest_status zest_grad_list_keys(zest_grad_pass *pass) {
+    const zest_model_batch *batch = pass->request.batch;
+    zest_grad *grad = pass->grad;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        size_t keys = pass->pass.key_starts[s + 1] - pass->pass.key_starts[s];
+        if (keys > pass->longest_keys) pass->longest_keys = keys;
+    }
+    if (!batch->prefix_of) return ZEST_OK;
+    zest_status status = grow(pass, &grad->key_sources, &grad->key_count, pass->pass.key_rows);
+    if (status) return status;
+    uint32_t *next = grad->key_sources;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        uint32_t from[2] = {batch->prefix_of[s], (uint32_t)s}; /* the parent's keys, then its own */
+        for (int part = 0; part < 2; part++) {
+            if (from[part] == ZEST_MODEL_NO_PREFIX) continue;
+            for (uint32_t row = batch->starts[from[part]]; row < batch->starts[from[part] + 1]; row++)
+                *next++ = row;
+        }
+    }
+    pass->key_sources = grad->runner->device ? pass->pass.at.key_sources : grad->key_sources;
+    return zest_grad_index(pass, ZEST_GRAD_KEYS, grad->key_sources, pass->pass.key_rows, pass->rows, 1,
+                           &pass->by_keys);
 }

@@ -4,7 +4,7 @@
 #ifndef ZEST_GRAD_GRAD_H
 #define ZEST_GRAD_GRAD_H
 
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "io/tensor.h"
 #include "zest.h"
 #include "grad/backward.h"

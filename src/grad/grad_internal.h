@@ -81,7 +81,7 @@ void zest_grad_view_at(zest_grad *grad, const zest_eval_point *place);
 /* Where a weight's gradient is added; NULL: it is frozen, absent or not asked for. */
 float *zest_grad_of(const zest_grad_pass *pass, const zest_weight *weight);
 
-/* ---- workspace.c ---- */
+/* ---- grad.c ---- */
 
 /* What an operation that failed is answered with; 0: it did not. */
 zest_status zest_grad_done(const zest_grad_pass *pass, int failed);
@@ -117,7 +117,7 @@ zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm
 zest_status zest_grad_copy(const zest_grad_pass *pass, const float *from, float *to, const uint32_t *source,
                            size_t count, size_t width);
 
-/* ---- workspace.c ---- */
+/* ---- grad.c ---- */
 
 /* Memory for the pass; on a device it is foreseen whether there is enough. */
 zest_status zest_grad_alloc(zest_grad_pass *pass);

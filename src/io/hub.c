@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "io/hub.h"
-#include "base/buffer.h"
-#include "io/hub_download.h"
-#include "io/hub_files.h"
+#include "base/memory.h"
+#include "io/hub_internal.h"
 #include "base/file.h"
 #include "base/clock.h"
 

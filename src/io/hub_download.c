@@ -10,9 +10,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "io/hub_download.h"
+#include "io/hub_internal.h"
 #include "base/file.h"
-#include "io/hub_files.h"
 
 /* A file that is on its way. */
 typedef struct {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "io/hub_files.h"
+#include "io/hub_internal.h"
 #include "base/json.h"
 #include "base/file.h"
 #include "io/safetensors.h"

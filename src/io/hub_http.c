@@ -1,4 +1,4 @@
-#include "io/hub_http.h"
+#include "io/hub_internal.h"
 
 #ifdef ZEST_CURL
 
@@ -9,9 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/text.h"
-#include "io/hub_files.h"
 
 enum {
     TRIES = 5,       /* in a row without news */

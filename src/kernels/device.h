@@ -116,7 +116,7 @@ typedef struct zest_device_table {
     int (*label_logits)(zest_device *device, const zest_label_logits *job);
     int (*sum_logits)(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
     int (*best_logits)(zest_device *device, const zest_logit_block *block, zest_logit_best *best);
-    /* x = keep x, then the terms in order, then rounding: the bits of optim/update.c. */
+    /* x = keep x, then the terms in order, then rounding: the bits of optim/step.c. */
     int (*update)(zest_device *device, const zest_params *params, const zest_update_term *terms, size_t count,
                   float keep, uint64_t rounding, int nearest);
 

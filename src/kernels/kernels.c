@@ -1,10 +1,8 @@
 #include <math.h>
 
-#include "kernels/vector_ops.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/device.h"
-#include "kernels/peak.h"
 #include "base/clock.h"
 
 const zest_vector_ops *zest_vector_ops_for(zest_cpu cpu) {

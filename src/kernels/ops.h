@@ -201,4 +201,45 @@ const zest_ops *zest_ops_for(zest_cpu cpu);
 
 extern const zest_ops zest_ops_plain, zest_ops_avx2, zest_ops_avx512;
 
+/* The table of operations. A backend fills it; the plain C one is the definition that every other is tested
+ * against. All are element-wise or sum in a fixed order, so results do not depend on the backend. */
+
+typedef struct {
+    zest_cpu cpu;
+    const zest_noise *noise;
+    /* out = fma(c, v, x); out may be x */
+    void (*fma_f32)(float *out, const float *x, float c, const float *v, size_t count);
+    void (*fma_f64)(double *out, const double *x, double c, const float *v, size_t count);
+    /* x = c x */
+    void (*scale_f32)(float *x, float c, size_t count);
+    void (*scale_f64)(double *x, double c, size_t count);
+    /* 16-bit weights to float, and back by stochastic rounding: the 16 random bits of an element decide
+     * whether it goes up, with the probability that makes the mean right. A value that needs no rounding is
+     * kept as it is; what is beyond the largest finite number becomes that. */
+    void (*load_bf16)(float *out, const uint16_t *x, size_t count);
+    void (*load_f16)(float *out, const uint16_t *x, size_t count);
+    void (*store_bf16)(uint16_t *out, const float *x, const uint16_t *random, size_t count);
+    void (*store_f16)(uint16_t *out, const float *x, const uint16_t *random, size_t count);
+    /* sum of v_i^2 in fp64: eight running sums, element i in sum i % 8, added up pairwise at the end */
+    double (*square_sum)(const float *v, size_t count);
+} zest_vector_ops;
+
+const zest_vector_ops *zest_vector_ops_for(zest_cpu cpu);
+
+extern const zest_vector_ops zest_vector_ops_plain, zest_vector_ops_avx2, zest_vector_ops_avx512;
+
+/* The ceiling of a machine: how many multiply-adds a second its best instructions do when nothing has to be
+ * fetched. What a benchmark reaches is set beside the ceiling of the same run, since clocks and neighbours
+ * change. */
+
+/* Floating-point operations a second (a multiply-add counts as two) of so many threads at once, best of some
+ * rounds of a few milliseconds each. Random operands: power, and so the clock, depends on the data. */
+double zest_peak_measure(zest_cpu cpu, zest_compute compute, int threads);
+
+/* One round for the levels: multiply-adds in registers, `loops` times; returns the operations done. `data`
+ * holds 1024 random floats; `sink` takes what keeps the compiler from leaving the work out. */
+typedef double zest_peak_round(long loops, const float *data, float *sink);
+zest_peak_round zest_ceiling_plain, zest_ceiling_avx2, zest_ceiling_avx512, zest_ceiling_avx512bf16,
+    zest_ceiling_amx;
+
 #endif

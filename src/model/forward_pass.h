@@ -1,5 +1,5 @@
 /* What the files of the forward pass share: forward_pass.c (checks and indexes a batch), transformer.c (lanes,
- * embeddings, layers), attention.c, lm_head.c, loss.c, generate.c, runner.c and device_memory.c. */
+ * embeddings, layers), attention.c, loss.c, loss.c, generate.c, forward_pass.c and device_memory.c. */
 #ifndef ZEST_MODEL_FORWARD_PASS_H
 #define ZEST_MODEL_FORWARD_PASS_H
 
@@ -215,7 +215,7 @@ static inline float *zest_model_offset(const zest_model_runner *runner, const fl
     return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_element_size(runner));
 }
 
-/* ---- runner.c ---- */
+/* ---- forward_pass.c ---- */
 
 /* A runner for another view of the same model, with memory of its own on the other's device. */
 zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_model *view,
@@ -271,7 +271,7 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
                             const zest_perturbation *p, const float *const x[2], float *const out[2],
                             size_t rows, size_t width, zest_error *error);
 
-/* ---- lm_head.c ---- */
+/* ---- loss.c ---- */
 
 /* The transform of masked language models, where there is one: h becomes what the head multiplies. */
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *unit,

@@ -1,15 +1,18 @@
-#include "model/model.h"
-
+#include <fnmatch.h>
 #include <math.h>
 #include <omp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "model/families.h"
-#include "model/model_source.h"
+#include "model/model_files.h"
+#include "io/mapped_file.h"
+#include "rng/noise.h"
 
 enum { ALIGNMENT = 64, NAME_ROOM = 160, LAYER_TENSORS = 20, OTHER_TENSORS = 16 };
 
@@ -403,4 +406,263 @@ void zest_model_free(zest_model *model) {
     free(model->config_json);
     free(model->folder);
     free(model);
+}
+
+/* A checkpoint without the language-model head: what it is instead, and which one to take. */
+
+static int begins_with(const char *text, const char *start) { return !strncmp(text, start, strlen(start)); }
+
+/* Heads of transformers' other model classes, by the names of their tensors. */
+static const struct {
+    const char *start, *what;
+} others[] = {
+    {"classifier.", "a classification head"},
+    {"score.", "a classification head"},
+    {"qa_outputs.", "a question-answering head"},
+};
+
+static int is_language_head(const char *name) {
+    return begins_with(name, "lm_head.") || begins_with(name, "cls.predictions.");
+}
+
+/* What the file has in place of the language-model head; NULL: it has that, or no head at all. */
+static const char *other_head(const zest_safetensors *file, const char **tensor) {
+    const char *found = NULL;
+    for (size_t i = 0; i < zest_safetensors_count(file); i++) {
+        const char *name = zest_safetensors_at(file, i)->name;
+        if (is_language_head(name)) return NULL;
+        for (size_t k = 0; k < sizeof others / sizeof *others && !found; k++)
+            if (begins_with(name, others[k].start)) found = others[k].what, *tensor = name;
+    }
+    return found;
+}
+
+/* A text of config.json that may go into a message. */
+static const char *printable(const json_t *text, const char *fallback) {
+    const char *value = json_string_value(text);
+    return value && *value && zest_map_printable(value, strlen(value)) ? value : fallback;
+}
+
+static const char *architecture(const zest_model_source *source) {
+    return printable(json_array_get(json_object_get(source->config_json, "architectures"), 0),
+                     "no architecture");
+}
+
+/* " (config.json names NAME)", where it says what the checkpoint was made from and that is no path; else "".
+ */
+static void name_base(const zest_model_source *source, char *out, size_t size) {
+    const char *base = printable(json_object_get(source->config_json, "_name_or_path"), "");
+    *out = '\0';
+    if (*base && *base != '/' && *base != '.') snprintf(out, size, " (config.json names %.100s)", base);
+}
+
+zest_status zest_model_head_check(const zest_model_source *source, zest_error *error) {
+    const char *tensor = "", *what = source->folder ? other_head(source->folder, &tensor) : NULL;
+    char base[160];
+    if (!what) return ZEST_OK;
+    name_base(source, base, sizeof base);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: config.json names %.80s, and the weights have %s (tensor '%.80s') but no "
+                          "language-model head. zest classifies by the language-model head's scores of label "
+                          "words: use the pretrained language model that this one was fine-tuned from%s",
+                          source->path, architecture(source), what, tensor, base);
+}
+
+zest_status zest_model_head_missing(const zest_model_source *source, const char *name, zest_error *error) {
+    char base[160];
+    name_base(source, base, sizeof base);
+    return zest_error_set(
+        error, ZEST_ERROR_FORMAT,
+        "%s: tensor '%s' is missing: these are the weights of a model without its "
+        "language-model head (config.json names %.80s), as sentence-embedding models have them. "
+        "zest needs that head: use the pretrained language model with it%s",
+        source->path, name, architecture(source), base);
+}
+
+/* Shapes without files: random weights, and descriptions alone. */
+
+enum { SLICE = 4096 };
+
+static int is_gain(const zest_tensor *tensor, const zest_model_tensor_shape *shape) {
+    size_t length = strlen(tensor->name);
+    return shape->rank == 1 && length > 7 && !strcmp(tensor->name + length - 7, ".weight");
+}
+
+static void invent_slice(const zest_noise *noise, const zest_model_source *source, const zest_tensor *tensor,
+                         int gain, int64_t slice) {
+    float values[SLICE];
+    uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
+    size_t count = left < SLICE ? (size_t)left : SLICE;
+    noise->normal(values, source->seed, tensor->first + first, count);
+    for (size_t i = 0; i < count; i++) values[i] = gain ? 1.0f : 0.02f * values[i];
+    zest_dtype_from_float(tensor->dtype, values, count,
+                          (char *)tensor->data + first * zest_dtype_size(tensor->dtype));
+}
+
+zest_status zest_model_source_invent(const zest_model_source *source, const zest_tensor *tensor,
+                                     const zest_model_tensor_shape *shape, int threads) {
+    zest_cpu cpu = ZEST_CPU_PLAIN;
+    (void)zest_cpu_detect(&cpu, NULL); /* an unknown ZEST_CPU is reported by what runs the model */
+    const zest_noise *noise = zest_noise_for(cpu);
+    int gain = is_gain(tensor, shape);
+    int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t s = 0; s < slices; s++) invent_slice(noise, source, tensor, gain, s);
+    return ZEST_OK;
+}
+
+zest_status zest_model_read_config(const char *config_json, zest_model_config *config, zest_error *error) {
+    const zest_family_names *names;
+    json_t *root;
+    zest_status status = zest_json_parse(config_json, strlen(config_json), "the configuration", &root, error);
+    if (!status) status = zest_family_describe(root, "the configuration", config, &names, error);
+    json_decref(root);
+    return status;
+}
+
+#define ROBERTA(width, layers, heads, inner)                                                          \
+    "{\"model_type\": \"roberta\", \"vocab_size\": 50265, \"hidden_size\": " #width                   \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                          \
+    ", \"intermediate_size\": " #inner ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, " \
+    "\"layer_norm_eps\": 1e-5, \"hidden_act\": \"gelu\", "                                            \
+    "\"pad_token_id\": 1}"
+#define OPT(width, layers, heads, inner)                                                                   \
+    "{\"model_type\": \"opt\", \"vocab_size\": 50272, \"hidden_size\": " #width                            \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads ", \"ffn_dim\": " #inner      \
+    ", \"word_embed_proj_dim\": " #width ", \"max_position_embeddings\": 2048, \"do_layer_norm_before\": " \
+    "true, \"activation_function\": \"relu\"}"
+#define LLAMA(type, vocabulary, width, layers, heads, kv_heads, inner, base, tied)             \
+    "{\"model_type\": \"" type "\", \"vocab_size\": " #vocabulary ", \"hidden_size\": " #width \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                   \
+    ", \"num_key_value_heads\": " #kv_heads ", \"intermediate_size\": " #inner                 \
+    ", \"max_position_embeddings\": 2048, \"rope_theta\": " #base                              \
+    ", \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "                                     \
+    "\"tie_word_embeddings\": " #tied "}"
+
+static const struct {
+    const char *name, *config_json;
+} shapes[] = {
+    {"roberta-6x512", ROBERTA(512, 6, 8, 2048)},
+    {"roberta-base", ROBERTA(768, 12, 12, 3072)},
+    {"roberta-large", ROBERTA(1024, 24, 16, 4096)},
+    {"opt-125m", OPT(768, 12, 12, 3072)},
+    {"opt-1.3b", OPT(2048, 24, 32, 8192)},
+    {"opt-2.7b", OPT(2560, 32, 32, 10240)},
+    {"opt-6.7b", OPT(4096, 32, 32, 16384)},
+    {"gpt2", "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, "
+             "\"n_layer\": 12, "
+             "\"n_head\": 12, \"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\"}"},
+    {"smollm2-135m", LLAMA("llama", 49152, 576, 30, 9, 3, 1536, 100000, true)},
+    {"qwen2-0.5b", LLAMA("qwen2", 151936, 896, 24, 14, 2, 4864, 1000000, true)},
+    {"tinyllama-1.1b", LLAMA("llama", 32000, 2048, 22, 32, 4, 5632, 10000, false)},
+};
+
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+const char *zest_shapes_config(const char *name) {
+    for (int i = 0; i < SHAPES; i++)
+        if (!strcmp(shapes[i].name, name)) return shapes[i].config_json;
+    return NULL;
+}
+
+const char *zest_shapes_name(int i) { return i >= 0 && i < SHAPES ? shapes[i].name : NULL; }
+
+/* ---- Patterns ---- */
+
+/* Does one of the patterns match? */
+static int matches(const char *patterns, const char *name) {
+    char one[256];
+    for (const char *at = patterns; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length && length < sizeof one) {
+            memcpy(one, at, length);
+            one[length] = '\0';
+            if (!fnmatch(one, name, 0)) return 1;
+        }
+        at += length + (at[length] == ',');
+    }
+    return 0;
+}
+
+static zest_status check_patterns(const zest_model *model, const char *patterns, zest_error *error) {
+    char one[256];
+    for (const char *at = patterns; *at;) {
+        size_t length = strcspn(at, ","), found = 0;
+        if (length >= sizeof one)
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                  "a pattern of tensor names is too long: %.40s...", at);
+        memcpy(one, at, length);
+        one[length] = '\0';
+        for (size_t i = 0; i < model->tensor_count; i++) found += !fnmatch(one, model->tensors[i].name, 0);
+        if (!found)
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                  "no tensor is called '%s'; names are like '%s' and '%s', and * stands for "
+                                  "any characters",
+                                  one, model->tensors[0].name, model->tensors[model->tensor_count - 1].name);
+        at += length + (at[length] == ',');
+    }
+    return ZEST_OK;
+}
+
+/* ---- Weights ---- */
+
+/* Tells the weights that read this tensor (a tied head is a second one) their number or that it is frozen. */
+typedef struct {
+    const void *data;
+    uint64_t first;
+    int frozen;
+} telling;
+
+static void tell(zest_weight *weight, void *user) {
+    const telling *t = user;
+    if (!weight->data || weight->data != t->data) return;
+    weight->first = t->first;
+    weight->frozen = t->frozen;
+}
+
+zest_status zest_trainable_select(zest_model *model, const char *only, const char *not_these,
+                                  zest_error *error) {
+    if (!*only && !*not_these) return ZEST_OK;
+    zest_status status = check_patterns(model, only, error);
+    if (!status) status = check_patterns(model, not_these, error);
+    if (status) return status;
+    zest_tensor *trained = calloc(model->tensor_count, sizeof *trained);
+    if (!trained) return zest_error_memory(error, "names of tensors", model->tensor_count * sizeof *trained);
+    zest_params params = {.tensors = trained};
+    for (size_t i = 0; i < model->tensor_count; i++) {
+        zest_tensor *tensor = &model->tensors[i];
+        int frozen = (*only && !matches(only, tensor->name)) || matches(not_these, tensor->name);
+        zest_model_each_weight(model, tell, &(telling){tensor->data, params.dimension, frozen});
+        if (frozen) continue;
+        tensor->first = params.dimension;
+        trained[params.count++] = *tensor;
+        params.dimension += tensor->count;
+    }
+    free(model->trained);
+    model->trained = trained;
+    model->params = params;
+    if (params.count) return ZEST_OK;
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "every tensor is frozen: --train-only '%s' and --freeze '%s' leave nothing to train", only,
+        not_these);
+}
+
+/* Every place of a model that reads a tensor. */
+
+_Static_assert(sizeof(zest_model_layer) % sizeof(zest_model_affine) == 0, "a layer is a row of affines");
+
+void zest_model_each_weight(zest_model *model, void (*visit)(zest_weight *weight, void *user), void *user) {
+    zest_weight *tables[] = {&model->tokens, &model->positions, &model->types};
+    zest_model_affine *affines[] = {
+        &model->embedding_norm, &model->project_in, &model->final_norm, &model->project_out,
+        &model->head_dense,     &model->head_norm,  &model->head};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) visit(tables[i], user);
+    for (size_t i = 0; i < sizeof affines / sizeof *affines; i++)
+        visit(&affines[i]->weight, user), visit(&affines[i]->bias, user);
+    for (size_t i = 0; i < model->config.layers; i++) {
+        zest_model_affine *row = (zest_model_affine *)&model->layers[i];
+        for (size_t j = 0; j < sizeof model->layers[i] / sizeof *row; j++)
+            visit(&row[j].weight, user), visit(&row[j].bias, user);
+    }
 }

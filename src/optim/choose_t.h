@@ -14,7 +14,7 @@
 #ifndef ZEST_OPTIM_CHOOSE_T_H
 #define ZEST_OPTIM_CHOOSE_T_H
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "optim/journal.h"
 
 typedef struct {

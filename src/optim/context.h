@@ -2,7 +2,7 @@
 #ifndef ZEST_OPTIM_CONTEXT_H
 #define ZEST_OPTIM_CONTEXT_H
 
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "base/error.h"
 
 struct zest_ctx {

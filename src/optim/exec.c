@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/clock.h"
 
 enum { LONGEST_ANSWER = 4096, NO_LANE = -1 };

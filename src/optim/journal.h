@@ -17,7 +17,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/option.h"
 #include "optim/step.h"
 #include "io/tensor.h"

@@ -2,7 +2,7 @@
 #ifndef ZEST_OPTIM_LANES_H
 #define ZEST_OPTIM_LANES_H
 
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "base/error.h"
 #include "io/tensor.h"
 

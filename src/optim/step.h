@@ -3,7 +3,7 @@
 #define ZEST_OPTIM_STEP_H
 
 #include "base/error.h"
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "io/tensor.h"
 #include "base/option.h"
 

@@ -2,8 +2,11 @@
 #ifndef ZEST_TASK_BATCH_H
 #define ZEST_TASK_BATCH_H
 
+#include <stddef.h>
+
 #include "task/examples.h"
 #include "model/loss.h"
+#include "rng/philox.h"
 
 typedef enum {
     ZEST_BATCH_TRAIN, /* the loss that training minimises */
@@ -38,5 +41,29 @@ void zest_batch_free(zest_batch *batch);
 
 /* How many tokens an example adds to a batch. */
 size_t zest_batch_tokens(const zest_examples *examples, uint32_t which, zest_batch_purpose purpose);
+
+/* Whole numbers from a counter generator: for the order of examples, for resampling and for masking them. */
+
+/* Apart from the streams of rng/philox.h. */
+enum {
+    ZEST_EXAMPLES_ORDER = 16,
+    ZEST_EXAMPLES_RESAMPLE = 17,
+    ZEST_CORPUS_MASKS = 18,    /* number: step and place in the batch */
+    ZEST_CORPUS_HELD_OUT = 19, /* which documents are; number: the document */
+    ZEST_CORPUS_FIXED = 20,    /* masks of what is held out; number: the sequence */
+};
+
+/* The words of Philox under a key, at the counters {0, 1, ...; low half of number; stream; high half}. */
+typedef struct {
+    uint64_t key, number;
+    uint32_t stream, counter;
+    int left; /* of the block */
+    zest_philox_block block;
+} zest_permutation;
+
+/* Uniform below `bound`, which is at least 1. */
+uint32_t zest_permutation_below(zest_permutation *draw, uint32_t bound);
+/* The order of an epoch: see zest_examples_order. */
+void zest_permutation_fill(uint64_t seed, uint64_t epoch, uint32_t *order, size_t count);
 
 #endif

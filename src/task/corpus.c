@@ -3,7 +3,7 @@
 
 #include "task/corpus.h"
 #include "base/file.h"
-#include "task/permutation.h"
+#include "task/batch.h"
 
 static const size_t text_limit = (size_t)1 << 36;
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 #include "base/hash.h"
 

@@ -75,7 +75,7 @@ zest_status zest_template_render(const zest_template *t, const zest_rows *rows, 
 zest_status zest_template_render_option(const zest_template *t, const zest_rows *rows, size_t row,
                                         const char *option, zest_buffer *out, zest_error *error);
 
-/* What a template is made of; seen by template*.c, and by metric_text.c for the letters. */
+/* What a template is made of; seen by template*.c, and by metric.c for the letters. */
 
 typedef enum {
     ZEST_TEMPLATE_STRIP,

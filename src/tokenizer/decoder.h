@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 typedef enum {

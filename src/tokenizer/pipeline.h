@@ -2,7 +2,7 @@
 #ifndef ZEST_TOKENIZER_PIPELINE_H
 #define ZEST_TOKENIZER_PIPELINE_H
 
-#include "tokenizer/added_tokens.h"
+#include "tokenizer/vocab.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/decoder.h"
 #include "tokenizer/normalizer.h"

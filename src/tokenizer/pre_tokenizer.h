@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 #include "tokenizer/regex.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "tokenizer/unicode.h"
 
 /* The steps of a match that may be tried from one place in a text. What tokenizers need is a few for every

@@ -1,4 +1,4 @@
-#include "tokenizer/save.h"
+#include "tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 #include "io/gguf.h"
 #include "tokenizer/vocab.h"
@@ -107,5 +107,13 @@ typedef enum {
 
 /* The id of the token with this role; -1: the tokenizer has none. */
 int32_t zest_tokenizer_special(const zest_tokenizer *tokenizer, zest_token_role role);
+
+/* Writing a tokenizer as Hugging Face's tokenizer.json, for models that came from a GGUF file. */
+
+/* Can it be written? Byte-level BPE can, cut by the patterns that GGUF files name. */
+int zest_save_can(const zest_tokenizer *tokenizer);
+
+/* Writes tokenizer.json and tokenizer_config.json (special tokens by their role) into the folder. */
+zest_status zest_save_tokenizer(const zest_tokenizer *tokenizer, const char *folder, zest_error *error);
 
 #endif

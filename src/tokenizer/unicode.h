@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 
 enum {
     ZEST_UNICODE_LETTER = 1, /* \p{L} */

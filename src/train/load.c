@@ -7,7 +7,7 @@
 #include "train/load.h"
 #include "base/file.h"
 #include "model/model.h"
-#include "tokenizer/save.h"
+#include "tokenizer/tokenizer.h"
 
 enum { CONFIG_LIMIT = 16 << 20 };
 

@@ -5,7 +5,7 @@
 #include "base/option.h"
 #include "task/examples.h"
 #include "model/transformer.h"
-#include "train/run_inputs.h"
+#include "train/run_folder.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct {

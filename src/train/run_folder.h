@@ -1,4 +1,4 @@
-/* A run is a folder: options, task and inputs.json (run_inputs.h), journal, log.jsonl, TensorBoard events, best/
+/* A run is a folder: options, task and inputs.json (run_folder.h), journal, log.jsonl, TensorBoard events, best/
  * and last/ (Hugging Face folders), and, when it is finished, result.json. A run of `zest minimize` has start
  * and x instead of the models. The journal is written last of what a run begins with: where there is one, the
  * run has begun, and everything before it is there. */
@@ -6,6 +6,9 @@
 #define ZEST_TRAIN_RUN_FOLDER_H
 
 #include "base/option.h"
+#include "base/memory.h"
+#include "base/hash.h"
+#include "model/model.h"
 
 typedef struct {
     char *path, *options, *task, *inputs, *journal, *log, *best, *last, *result, *start;
@@ -22,5 +25,76 @@ zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned
                                          zest_error *error);
 zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
                                           const zest_options *options, zest_error *error);
+
+/* What a run was made from, so that its folder stands on its own: RUN/task is a copy of the task file, and
+ * RUN/inputs.json has the fingerprints of the files that stay outside.
+ *
+ *   {"zest": "0.2.0",
+ *    "task":  {"name": "reviews", "file": "/home/me/reviews.task"},         file: of a task file only
+ *    "data":  [{"name": "train", "file": "/home/me/train.tsv", "bytes": 8123, "xxh3": "0f3c.."}, ..],
+ *    "model": [{"name": "config.json", "file": "/models/m/config.json", "bytes": 571, "xxh3": "77a0.."}, ..],
+ *    "frozen": "9be1.."}                                         of the tensors that are not trained, if any
+ *
+ * Data files are hashed whole. Of a model's files the first 16 MiB are (settings, tokenizers, headers); its
+ * weights have fingerprints of their own: that of the trained tensors is in the journal's header, that of the
+ * others is "frozen".
+ *
+ * A run made by zest 0.1 has neither file: it is read as before, and nothing can be checked. */
+
+typedef struct {
+    char *name; /* data: "train", "dev", "test" or "text"; model: the file's name in the model's folder */
+    char *path; /* where it was when the run began */
+    zest_fingerprint print;
+} zest_input_file;
+
+typedef struct {
+    zest_input_file *files;
+    size_t count;
+} zest_input_list;
+
+typedef struct {
+    int recorded;    /* 0: a run of zest 0.1, or no run at all */
+    char *task_name; /* of the task, for people */
+    char *task_file; /* where the task file was; NULL: a built-in task */
+    char *task_copy; /* RUN/task; NULL: as above */
+    zest_input_list data, model;
+    int has_frozen;
+    uint64_t frozen;
+    int other_task;    /* the user asked for another task than the run's: its data are not on record */
+    int allow_changed; /* --allow-changed-files */
+} zest_inputs;
+
+/* ---- A new run ---- */
+
+zest_status zest_inputs_add_data(zest_inputs *inputs, const char *part, const char *path,
+                                 zest_fingerprint print, zest_error *error);
+/* path: as --model has it. */
+zest_status zest_inputs_add_model(zest_inputs *inputs, const char *path, const zest_model *model,
+                                  zest_error *error);
+/* task_text: the bytes of the task file; NULL for a built-in task. Each file is written as a whole. */
+zest_status zest_inputs_write(const zest_inputs *inputs, const zest_run_folder *folder, const char *task_text,
+                              zest_error *error);
+
+/* ---- A run that is there ---- */
+
+/* Without inputs.json *inputs is empty (recorded = 0) and the status OK. Free it whatever this says. */
+zest_status zest_inputs_read(zest_inputs *inputs, const zest_run_folder *folder, zest_error *error);
+void zest_inputs_free(zest_inputs *inputs);
+
+/* Refuse a file that is not as it was when the run began, unless --allow-changed-files was given. What is not
+ * on record passes; inputs NULL: nothing is. */
+zest_status zest_inputs_check_data(const zest_inputs *inputs, const char *part, const char *path,
+                                   zest_fingerprint print, zest_error *error);
+/* path: where the model is now. */
+zest_status zest_inputs_check_model(const zest_inputs *inputs, const char *path, zest_error *error);
+zest_status zest_inputs_check_frozen(const zest_inputs *inputs, const char *path, const zest_model *model,
+                                     zest_error *error);
+/* A task file given for a run that goes on must say what the run's own copy says. */
+zest_status zest_inputs_check_task(const zest_inputs *inputs, const char *path, zest_error *error);
+
+/* What a user should know: that the task file outside has changed, or that nothing is on record. Sentences,
+ * one a line; nothing when all is well. task: where the task file is now. */
+void zest_inputs_notes(const zest_inputs *inputs, const zest_run_folder *folder, const char *task,
+                       zest_buffer *out);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 typedef struct zest_tensorboard zest_tensorboard;

@@ -15,7 +15,7 @@
 #include <signal.h>
 
 #include "optim/choose_t.h"
-#include "optim/divergence.h"
+#include "optim/stop.h"
 #include "task/metric.h"
 #include "train/run_folder.h"
 

@@ -3,8 +3,8 @@
  *
  *     trainer.c         a run from end to end         zeroth.c   forward passes and a journal
  *     trainer_start.c  a run that goes on            first_order.c    gradients and snapshots
- *     trainer_eval.c    evaluations, what is best     trainer_data.c     the examples of a task
- *     trainer_log.c    log, events, news             trainer_data.c     text, for zest pretrain
+ *     trainer_eval.c    evaluations, what is best     trainer_start.c     the examples of a task
+ *     trainer_log.c    log, events, news             trainer_start.c     text, for zest pretrain
  *     trainer_eval.c  the best weights without a folder
  *     trainer_start.c   what the run is going to be */
 #ifndef ZEST_TRAIN_TRAINER_INTERNAL_H
@@ -150,7 +150,7 @@ zest_status zest_trainer_try(zest_trainer *t);                /* the dry run, be
 /* Options, weights and state as they were behind the last step that is kept. */
 zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given);
 
-/* ---- trainer_data.c ---- */
+/* ---- trainer_start.c ---- */
 /* The examples of step t->step: a part of the epoch's permutation. */
 const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count);
 

@@ -28,7 +28,7 @@ __global__ void fill(float *out, uint64_t seed, uint64_t block, size_t blocks) {
         zest_normal4(seed, ZEST_STREAM_NORMAL, block + i, out + 4 * i);
 }
 
-/* x = fma(c, z, x) for three directions: the update of optim/update.c in the same order. */
+/* x = fma(c, z, x) for three directions: the update of optim/step.c in the same order. */
 __global__ void update(float *x, uint64_t seed, size_t blocks, float c0, float c1, float c2) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < blocks;
          i += (size_t)gridDim.x * blockDim.x) {

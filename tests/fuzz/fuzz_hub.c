@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "io/hub_files.h"
+#include "io/hub_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

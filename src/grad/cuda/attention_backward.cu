@@ -1,7 +1,7 @@
 /* Attention's gradients in fp32 arithmetic for any head size up to 256 and any address: what fp32 compute
  * uses, and what the tensor-core version (attention_backward_mma.cu, which says how) leaves over. A block has
  * 32 rows of its own (queries, or keys) and goes past the others 32 at a time; eight threads share a row. */
-#include "grad/cuda/attention_backward.cuh"
+#include "grad/cuda/backward.cuh"
 
 enum { THREADS = 256, TILE = 32, SHARE = 8, PER = TILE / SHARE, PAD = 4 };
 

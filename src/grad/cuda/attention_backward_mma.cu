@@ -9,7 +9,7 @@
  * Scores and sums are fp32; p and ds are rounded to bf16 for the products with them. The forward pass with a
  * mask is the first kernel with values in the place of keys. */
 #include "kernels/cuda/mma.cuh"
-#include "grad/cuda/attention_backward.cuh"
+#include "grad/cuda/backward.cuh"
 
 enum { QUERIES = 16 * WARPS, OWN = 16 * WARPS };
 

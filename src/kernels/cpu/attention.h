@@ -12,7 +12,7 @@
 
 #include "kernels/cpu/activations.h"
 #include "kernels/cpu/simd_rows.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/ops_cpu.h"
 
 enum { TASK_QUERIES = 256, PANEL = TILE_VECTORS * WIDTH };
 _Static_assert(PANEL % LINE == 0, "a panel of keys is whole lines");

@@ -17,7 +17,7 @@
 #include <omp.h>
 
 #include "kernels/cpu/activations.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/ops_cpu.h"
 
 #ifndef LINEAR_BEGIN
 #define LINEAR_BEGIN (void)0

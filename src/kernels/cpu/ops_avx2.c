@@ -15,3 +15,30 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, LINEAR_OUTPUTS = 256, LINEAR_CHUNK = 256
 
 const zest_ops zest_ops_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather, NULL};
 #endif
+
+#if defined(__x86_64__)
+#include "kernels/cpu/vector_ops.h"
+
+const zest_vector_ops zest_vector_ops_avx2 = ZEST_SWEEP_OPS(ZEST_CPU_AVX2, &zest_noise_avx2);
+#endif
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "kernels/ops.h"
+
+double zest_ceiling_avx2(long loops, const float *data, float *sink) {
+    __m256 sums[12], a = _mm256_loadu_ps(data), b = _mm256_loadu_ps(data + 8);
+    float out[8];
+    for (int j = 0; j < 12; j++) sums[j] = _mm256_loadu_ps(data + 8 * (j + 2));
+    for (long i = 0; i < loops; i++) {
+        for (int j = 0; j < 12; j++) sums[j] = _mm256_fmadd_ps(a, b, sums[j]);
+        __asm__ volatile("" : "+x"(a), "+x"(b)); /* not a constant: nothing may be hoisted */
+    }
+    for (int j = 0; j < 12; j++) {
+        _mm256_storeu_ps(out, sums[j]);
+        *sink += out[0] + out[7];
+    }
+    return 12.0 * 8 * 2 * (double)loops;
+}
+#endif

@@ -5,15 +5,15 @@
  *     attention  scores by one chain over the head's elements, the weighted sum by one chain over the keys
  *     norm       and the softmax's denominator: sixteen running sums, element i in sum i % 16, then added by
  *                halves */
-#include "kernels/ops.h"
-
 #include <omp.h>
 #include <string.h>
 
-#include "kernels/cpu/workspace.h"
+#include "kernels/ops.h"
+#include "kernels/cpu/ops_cpu.h"
 #include "kernels/cpu/simd_plain.h"
 #include "kernels/cpu/activations.h"
 #include "kernels/cpu/weight.h"
+#include "kernels/cpu/vector_ops.h"
 
 enum { SUMS = 16, CHUNK = 256 };
 
@@ -219,3 +219,5 @@ static int gather(const zest_gather *job, int threads, zest_workspace *scratch) 
 }
 
 const zest_ops zest_ops_plain = {ZEST_CPU_PLAIN, linear, norm, attention, rotary, gate, gather, NULL};
+
+const zest_vector_ops zest_vector_ops_plain = ZEST_SWEEP_OPS(ZEST_CPU_PLAIN, &zest_noise_plain);

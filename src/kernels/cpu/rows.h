@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/activations.h"
 #include "kernels/cpu/simd_rows.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/cpu/ops_cpu.h"
 #include "kernels/cpu/perturbed_weight.h"
 
 /* ---- Norm ---- */

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 #include "io/tensor.h"
 
 static void fma_f32(float *out, const float *x, float c, const float *v, size_t count) {

@@ -103,7 +103,7 @@ struct zest_cuda {
     int has_changed;
     zest_cublas cublas;
     zest_cuda_room workspace; /* of cuBLASLt */
-    zest_cuda_room parts;     /* of rows, for gemm_sm90_norm.cuh: two rooms of them, */
+    zest_cuda_room parts;     /* of rows, for gemm_sm90.cuh: two rooms of them, */
     unsigned parts_turn;      /* the one that was used last, */
     unsigned parts_used;      /* and how many of it */
     zest_cuda_ring linears, norms;
@@ -217,7 +217,7 @@ zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_per
                                        int64_t lane, zest_compute type);
 int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
 
-/* ---- update.cu ---- */
+/* ---- perturb.cu ---- */
 
 /* A tensor that a sweep goes over; see tensor_loop.cuh. */
 struct zest_cuda_swept {

@@ -6,7 +6,7 @@
 #include "kernels/cuda/cuda.h"
 
 extern "C" {
-#include "kernels/cuda/targets.h"
+#include "kernels/cuda/settings.h"
 }
 
 /* ---- Errors ---- */

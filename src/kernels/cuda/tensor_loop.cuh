@@ -7,7 +7,7 @@
  *     };
  *
  * number is that of x[0], a multiple of eight; low .. high-1 are the elements that are there. 16-bit weights
- * are rounded with the bits that optim/update.c uses. */
+ * are rounded with the bits that optim/step.c uses. */
 #ifndef ZEST_KERNELS_CUDA_TENSOR_LOOP_CUH
 #define ZEST_KERNELS_CUDA_TENSOR_LOOP_CUH
 

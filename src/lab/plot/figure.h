@@ -60,7 +60,7 @@ struct zest_plot {
     zest_plot_panel *panels;
 };
 
-/* ---- svg.c: text primitives ---- */
+/* ---- draw.c: text primitives ---- */
 
 /* A decimal number without trailing zeros, whatever the locale. */
 void zest_svg_number(zest_buffer *out, double value, int decimals);
@@ -82,7 +82,7 @@ double zest_svg_width(const char *text, double size);
 void zest_svg_text(zest_buffer *out, double x, double y, const char *anchor, double size, const char *extra,
                    const char *text);
 
-/* ---- legend.c ---- */
+/* ---- draw.c ---- */
 
 void zest_plot_stylesheet(zest_buffer *out, int shaded);
 /* The class, 0 .. ZEST_PLOT_SHADES-1, of a value; -1 when it is not finite. */
@@ -119,7 +119,7 @@ double zest_plot_units(zest_plot_scale scale, double value); /* NAN where the ax
 double zest_plot_pixel(const zest_plot_ruler *ruler, double value);
 double zest_plot_unit_pixel(const zest_plot_ruler *ruler, double units);
 
-/* ---- draw.c, axes.c, legend.c ---- */
+/* ---- draw.c, layout.c, draw.c ---- */
 
 void zest_plot_draw_axes(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame);
 void zest_plot_draw_words(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame);

@@ -20,7 +20,7 @@
 
 #include <stddef.h>
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 typedef struct zest_plot zest_plot;

@@ -7,7 +7,7 @@
 #ifndef ZEST_LAB_REPORT_REPORT_H
 #define ZEST_LAB_REPORT_REPORT_H
 
-#include "base/buffer.h"
+#include "base/memory.h"
 #include "train/log.h"
 #include "lab/sweep/sweep.h"
 

@@ -34,7 +34,7 @@ void zest_report_time(zest_buffer *out, double seconds_since_1970);
 /* <svg> of a short line that looks like the run's in the figures. */
 void zest_report_chip(zest_buffer *out, const zest_plot_style *style);
 
-/* ---- report_series.c ---- */
+/* ---- report_load.c ---- */
 
 /* Fills settings, series and panels of the report and of its runs. Free them whatever this says. */
 zest_status zest_report_find_series(zest_report *report, zest_error *error);

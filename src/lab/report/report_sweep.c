@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "lab/report/report_page.h"
-#include "lab/sweep/sensitivity.h"
+#include "lab/sweep/sweep.h"
 
 enum { GRID_LIMIT = 1 << 20 };
 

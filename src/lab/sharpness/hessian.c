@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lab/sharpness/hessian.h"
 #include "rng/noise.h"
@@ -221,4 +222,293 @@ zest_status zest_difference_step_choose(const zest_difference_step_args *job, do
     }
     zest_vector_free(space, room);
     return status ? status : zest_vector_check(space, error);
+}
+
+size_t zest_lanczos_least(size_t wanted) { return wanted + 3; }
+
+double zest_lanczos_memory(size_t dimension, size_t vectors) {
+    return (double)dimension * (4 * ((double)vectors + 1) + 8);
+}
+
+/* basis[0 .. used-1] were multiplied, basis[used] is next. T = basis' A basis, dense: after a restart it is
+ * not tridiagonal, and the orthogonalisation finds all of its elements anyway. */
+typedef struct {
+    const zest_lanczos_job *job;
+    zest_vector_space space;
+    const zest_vector_table *vectors; /* its operations */
+    size_t room;                      /* basis vectors; one more is allocated */
+    size_t used;
+    float *basis;
+    double *product;                         /* A basis[used], then what is left of it */
+    double *t, *work, *ritz, *turn, *column; /* room × room but for ritz and column */
+    double beta;                             /* length of what is left */
+    double dropped;                          /* residuals that no longer point into the basis */
+    size_t drawn;                            /* random vectors so far */
+    double *seen;                            /* the wanted values when the present sweep began */
+    size_t sweep_length, sweep_end;          /* in steps; 0: the first sweep has not lanczos_settled yet */
+} process;
+
+static float *vector(const process *p, size_t i) { return p->basis + i * p->job->dimension; }
+
+static zest_status make_room(process *p, zest_error *error) {
+    size_t d = p->job->dimension, n = p->room;
+    double bytes = zest_lanczos_memory(d, n);
+    if (bytes > 9e18) return zest_error_memory(error, "Lanczos's vectors", (size_t)-1);
+    p->basis = zest_vector_floats(&p->space, n + 1);
+    p->product = zest_vector_doubles(&p->space, 1);
+    p->t = calloc(3 * n * n + 2 * n + p->job->wanted + 2, sizeof *p->t);
+    if (!p->basis || !p->product || !p->t)
+        return zest_vector_no_room(&p->space, "Lanczos's vectors", bytes, error);
+    p->work = p->t + n * n;
+    p->turn = p->work + n * n;
+    p->ritz = p->turn + n * n;
+    p->column = p->ritz + n;
+    p->seen = p->column + n + 1;
+    return ZEST_OK;
+}
+
+/* Takes the components along basis[0 .. count-1] out of the product, twice, since once leaves rounding errors
+ * of the size of what was taken. column: the components. */
+static void orthogonalise(process *p, size_t count) {
+    memset(p->column, 0, count * sizeof *p->column);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < count; i++) {
+            double c = p->vectors->dot(&p->space, vector(p, i), p->product);
+            p->vectors->add(&p->space, p->product, -c, vector(p, i));
+            p->column[i] += c;
+        }
+    p->beta = p->vectors->norm(&p->space, p->product);
+}
+
+/* A random vector, orthogonal to the first `count`, of length 1, behind them. 0: the space is full. */
+static int draw(process *p, size_t count) {
+    for (int tries = 0; tries < 4; tries++) {
+        p->vectors->normal(&p->space, vector(p, count), zest_seed(p->job->seed, p->drawn++, 0));
+        p->vectors->clear(&p->space, p->product, sizeof *p->product);
+        p->vectors->add(&p->space, p->product, 1, vector(p, count));
+        orthogonalise(p, count);
+        if (!(p->beta > 1e-3)) continue;
+        p->vectors->store(&p->space, vector(p, count), 1 / p->beta, p->product);
+        return 1;
+    }
+    return 0;
+}
+
+/* One product: a column of T, and what is left as the next vector. */
+static zest_status extend(process *p, zest_error *error) {
+    size_t n = p->used, room = p->room;
+    zest_status status = p->job->multiply(p->job->user, vector(p, n), p->product, error);
+    if (status) return status;
+    orthogonalise(p, n + 1);
+    status = zest_vector_check(&p->space, error);
+    if (status) return status;
+    for (size_t i = 0; i <= n; i++) p->t[i * room + n] = p->t[n * room + i] = p->column[i];
+    if (!isfinite(p->beta))
+        return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a product with the matrix is not finite");
+    p->used = n + 1;
+    return ZEST_OK;
+}
+
+static zest_status solve(process *p, zest_error *error) {
+    size_t n = p->used;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) p->work[i * n + j] = p->t[i * p->room + j];
+    if (zest_lanczos_solve_small(p->work, n, p->ritz, p->turn)) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "a product with the matrix is not finite");
+}
+
+static double largest(const process *p) { return fmax(fabs(p->ritz[0]), fabs(p->ritz[p->used - 1])); }
+
+/* |A v - theta v| of Ritz pair k: all of A basis[i] lies in the basis but for the last one's rest. */
+static double bound(const process *p, size_t k) {
+    return hypot(p->beta * p->turn[(p->used - 1) * p->used + k], p->dropped);
+}
+
+static int lanczos_settled(const process *p) {
+    if (p->used < p->job->wanted) return 0;
+    for (size_t k = 0; k < p->job->wanted; k++)
+        if (!(bound(p, k) <= p->job->tolerance * largest(p))) return 0;
+    return 1;
+}
+
+/* basis = basis · (the chosen columns of turn), in place. */
+static zest_status combine(process *p, const size_t *chosen, size_t count, zest_error *error) {
+    size_t n = p->used;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < count; k++) p->work[i * count + k] = p->turn[i * n + chosen[k]];
+    zest_vector_rotation job = {.basis = p->basis, .turn = p->work, .vectors = n, .count = count};
+    return p->vectors->turn(&p->space, &job) ? zest_vector_no_room(&p->space, "Lanczos's vectors", 0, error)
+                                             : ZEST_OK;
+}
+
+/* Keeps the best Ritz vectors, the lowest one, and the vector that was next: T becomes diagonal, and the next
+ * product fills its column. */
+static zest_status restart(process *p, size_t *chosen, zest_error *error) {
+    size_t n = p->used, keep = p->job->wanted + (n - p->job->wanted) / 3;
+    if (keep < p->job->wanted + 1) keep = p->job->wanted + 1;
+    for (size_t k = 0; k < keep; k++) chosen[k] = k + 1 < keep ? k : n - 1;
+    zest_status status = combine(p, chosen, keep, error);
+    if (status) return status;
+    p->vectors->copy(&p->space, vector(p, keep), vector(p, n));
+    memset(p->t, 0, p->room * p->room * sizeof *p->t);
+    for (size_t k = 0; k < keep; k++) p->t[k * p->room + k] = p->ritz[chosen[k]];
+    p->used = keep;
+    return ZEST_OK;
+}
+
+/* Behind a sweep: has it brought anything new? The next one begins. */
+static int begin_sweep(process *p, size_t step) {
+    int news = !p->sweep_length;
+    if (news) p->sweep_length = step;
+    for (size_t k = 0; k < p->job->wanted; k++) {
+        news |= fabs(p->ritz[k] - p->seen[k]) > p->job->tolerance * largest(p);
+        p->seen[k] = p->ritz[k];
+    }
+    p->sweep_end = step + p->sweep_length;
+    return news;
+}
+
+/* What comes behind the basis: the rest of the product; or a random vector, when nothing is left of it or
+ * when all that was asked for has lanczos_settled. 0: there is nothing more to find. */
+static int go_on(process *p, size_t step) {
+    int fresh = p->beta <= 1e-12 * largest(p);
+    if (lanczos_settled(p) && step >= p->sweep_end) {
+        if (!begin_sweep(p, step)) return 0;
+        fresh = 1;
+    }
+    if (p->used == p->job->dimension) return 0;
+    if (!fresh) {
+        p->vectors->store(&p->space, vector(p, p->used), 1 / p->beta, p->product);
+        return 1;
+    }
+    for (size_t k = 0; k < p->job->wanted && k < p->used; k++) p->dropped = fmax(p->dropped, bound(p, k));
+    return draw(p, p->used);
+}
+
+static zest_status iterate(process *p, size_t *chosen, zest_lanczos_result *r, zest_error *error) {
+    int drawn = draw(p, 0);
+    zest_status status = zest_vector_check(&p->space, error);
+    if (!status && !drawn) status = zest_error_set(error, ZEST_ERROR_STATE, "no vector to begin with");
+    while (!status && r->steps < p->job->steps) {
+        status = extend(p, error);
+        if (!status) status = solve(p, error);
+        if (status) break;
+        r->steps++;
+        r->converged = lanczos_settled(p);
+        for (size_t k = 0; k < r->count; k++) r->bounds[k] = k < p->used ? bound(p, k) : NAN;
+        r->lowest = p->ritz[p->used - 1];
+        r->lowest_bound = bound(p, p->used - 1);
+        if (!go_on(p, r->steps) || r->steps == p->job->steps) break;
+        if (p->used < p->room) continue;
+        status = restart(p, chosen, error);
+        r->restarts++;
+    }
+    return status;
+}
+
+static zest_status check(const zest_lanczos_job *job, zest_error *error) {
+    if (!job->wanted || !job->steps || !job->dimension)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "Lanczos's process needs something to look for");
+    if (job->vectors >= zest_lanczos_least(job->wanted) || job->vectors >= job->dimension ||
+        job->vectors >= job->steps)
+        return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%zu eigenvalues need %zu vectors, not %zu",
+                          job->wanted, zest_lanczos_least(job->wanted), job->vectors);
+}
+
+zest_status zest_lanczos_run(const zest_lanczos_job *given, zest_lanczos_result *result, zest_error *error) {
+    zest_lanczos_job job = *given;
+    *result = (zest_lanczos_result){0};
+    zest_status status = check(&job, error);
+    if (status) return status;
+    if (job.steps > 2 * job.dimension) job.steps = 2 * job.dimension;
+    if (job.wanted > job.dimension) job.wanted = job.dimension;
+    process p = {.job = &job, .room = job.vectors < job.dimension ? job.vectors : job.dimension};
+    p.space = result->space = (zest_vector_space){job.dimension, job.ops, job.threads, job.device};
+    p.vectors = zest_vector_operations(&p.space);
+    if (p.room > job.steps) p.room = job.steps;
+    result->count = job.wanted < p.room ? job.wanted : p.room;
+    result->values = calloc(2 * result->count + 1, sizeof *result->values);
+    size_t *chosen = calloc(p.room + 1, sizeof *chosen);
+    result->bounds = result->values ? result->values + result->count : NULL;
+    status = result->values && chosen ? make_room(&p, error) : zest_error_memory(error, "eigenvalues", 0);
+    if (!status) status = iterate(&p, chosen, result, error);
+    if (!status && result->count > p.used) result->count = p.used;
+    for (size_t k = 0; k < result->count && !status; k++) chosen[k] = k, result->values[k] = p.ritz[k];
+    if (!status) status = combine(&p, chosen, result->count, error);
+    result->vectors = p.basis;
+    zest_vector_free(&p.space, p.product);
+    free(p.t);
+    free(chosen);
+    return status;
+}
+
+void zest_lanczos_forget(zest_lanczos_result *result) {
+    zest_vector_free(&result->space, result->vectors);
+    result->vectors = NULL;
+    result->space.device = NULL; /* it may be closed from now on */
+}
+
+void zest_lanczos_free(zest_lanczos_result *result) {
+    free(result->values);
+    zest_lanczos_forget(result);
+    *result = (zest_lanczos_result){0};
+}
+
+enum { SWEEPS = 60 }; /* seven or eight are usual */
+
+/* Rotates rows and columns p and q such that a_pq vanishes. */
+static void rotate(double *a, double *v, size_t n, size_t p, size_t q) {
+    double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+    double t = copysign(1, theta) / (fabs(theta) + hypot(1, theta)), c = 1 / hypot(1, t), s = t * c;
+    for (size_t i = 0; i < n; i++) {
+        double x = a[i * n + p], y = a[i * n + q];
+        a[i * n + p] = c * x - s * y;
+        a[i * n + q] = s * x + c * y;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = a[p * n + i], y = a[q * n + i];
+        a[p * n + i] = c * x - s * y;
+        a[q * n + i] = s * x + c * y;
+        x = v[i * n + p], y = v[i * n + q];
+        v[i * n + p] = c * x - s * y;
+        v[i * n + q] = s * x + c * y;
+    }
+    a[p * n + q] = a[q * n + p] = 0;
+}
+
+/* One visit to every pair; how many were rotated. An element that is lost beside both diagonals counts as 0.
+ */
+static size_t sweep(double *a, double *v, size_t n) {
+    size_t rotated = 0;
+    for (size_t p = 0; p + 1 < n; p++)
+        for (size_t q = p + 1; q < n; q++) {
+            double small = 1e-17 * sqrt(fabs(a[p * n + p]) * fabs(a[q * n + q]));
+            if (fabs(a[p * n + q]) <= small || fabs(a[p * n + q]) < 1e-300) continue;
+            rotate(a, v, n, p, q);
+            rotated++;
+        }
+    return rotated;
+}
+
+static void swap_columns(double *values, double *v, size_t n, size_t p, size_t q) {
+    double x = values[p];
+    values[p] = values[q], values[q] = x;
+    for (size_t i = 0; i < n; i++) x = v[i * n + p], v[i * n + p] = v[i * n + q], v[i * n + q] = x;
+}
+
+int zest_lanczos_solve_small(double *a, size_t n, double *values, double *vectors) {
+    for (size_t i = 0; i < n * n; i++) {
+        if (!isfinite(a[i])) return 0;
+        vectors[i] = i / n == i % n;
+    }
+    for (int i = 0; i < SWEEPS && sweep(a, vectors, n); i++) continue;
+    for (size_t i = 0; i < n; i++) values[i] = a[i * n + i];
+    for (size_t p = 0; p < n; p++) {
+        size_t best = p;
+        for (size_t q = p + 1; q < n; q++)
+            if (values[q] > values[best]) best = q;
+        if (best != p) swap_columns(values, vectors, n, p, best);
+    }
+    return 1;
 }

@@ -17,8 +17,8 @@
 
 #include <stddef.h>
 
-#include "lab/stats/statistics.h"
-#include "kernels/vector_ops.h"
+#include "lab/stats/stats.h"
+#include "kernels/ops.h"
 #include "model/transformer.h"
 #include "base/error.h"
 

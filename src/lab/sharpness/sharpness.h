@@ -84,7 +84,7 @@ zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, u
 zest_status zest_sharpness_vectors(const zest_eval_target *slopes, uint64_t dimension,
                                    zest_hessian_plan *plan, double *bytes, zest_error *error);
 
-/* ---- sharpness_json.c ---- */
+/* ---- sharpness_output.c ---- */
 
 extern const char *const zest_sharpness_distributions[4]; /* their names there */
 /* NULL: memory is short. first: whom to compare with, or NULL. */
@@ -95,7 +95,7 @@ zest_status zest_sharpness_read(const json_t *object, const char *source, zest_s
 /* A number inside, e.g. member(point, "mean", "low"); second NULL: the member itself. NaN: not there. */
 double zest_sharpness_number(const json_t *object, const char *first, const char *second);
 
-/* ---- sharpness_figure.c: from JSON, so that a report can draw what another process
+/* ---- sharpness_output.c: from JSON, so that a report can draw what another process
  * measured */
 
 /* Series of the same name are drawn as one: means, with standard errors over them. */

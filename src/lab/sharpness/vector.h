@@ -7,7 +7,7 @@
 #define ZEST_LAB_SHARPNESS_VECTOR_H
 
 #include "kernels/device.h"
-#include "kernels/vector_ops.h"
+#include "kernels/ops.h"
 
 typedef struct {
     size_t count; /* numbers of a vector */

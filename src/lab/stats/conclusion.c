@@ -1,4 +1,4 @@
-#include "lab/stats/conclusion.h"
+#include "lab/stats/stats.h"
 
 #include <math.h>
 #include <stdint.h>

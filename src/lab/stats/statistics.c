@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "lab/stats/statistics.h"
+#include "lab/stats/stats.h"
 
 static const double z975 = 1.959963984540054;
 

@@ -1,4 +1,4 @@
-#include "lab/stats/text_table.h"
+#include "lab/stats/stats.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option_suggest.h"
+#include "base/option.h"
 #include "task/task.h"
 #include "lab/sweep/sweep.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option_suggest.h"
+#include "base/option.h"
 #include "base/text.h"
 #include "lab/sweep/sweep.h"
 

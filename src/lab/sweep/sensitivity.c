@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sweep/sensitivity.h"
+#include "lab/sweep/sweep.h"
 #include "base/text.h"
 
 enum { LINES_MOST = 16, TILTS_MOST = ZEST_SENSITIVITY_MOST, NAME_ROOM = 128 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lab/sweep/sweep.h"
-#include "lab/stats/text_table.h"
+#include "lab/stats/stats.h"
 
 /* Several of these texts are made by functions that add to a buffer and know nothing of Markdown. */
 static void add_escaped(zest_buffer *out, zest_buffer *text) {

@@ -1,4 +1,4 @@
-#include "base/buffer.h"
+#include "base/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>

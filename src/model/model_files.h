@@ -1,7 +1,7 @@
 /* Where a model's tensors come from: the safetensors of a folder, a GGUF file, or nowhere (random weights).
  * All answer to Hugging Face's names. */
-#ifndef ZEST_MODEL_MODEL_SOURCE_H
-#define ZEST_MODEL_MODEL_SOURCE_H
+#ifndef ZEST_MODEL_MODEL_FILES_H
+#define ZEST_MODEL_MODEL_FILES_H
 
 #include <jansson.h>
 

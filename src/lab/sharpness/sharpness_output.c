@@ -1,11 +1,214 @@
-/* The figure of sharpness: losses nearby against the radius, the largest eigenvalues of the Hessian. */
+/* What was found, as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/stats/statistics.h"
 #include "lab/sharpness/sharpness.h"
+#include "lab/stats/stats.h"
+
+const char *const zest_sharpness_distributions[4] = {"gaussian", "sphere", "ball", "rademacher"};
+
+/* JSON knows neither NaN nor infinity. */
+static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *estimate(zest_estimate e) {
+    return json_pack("{s:o, s:o, s:o}", "value", real(e.value), "low", real(e.low), "high", real(e.high));
+}
+
+static json_t *reals(const double *values, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) json_array_append_new(array, real(values[i]));
+    return array;
+}
+
+/* ---- The parts ---- */
+
+static json_t *nearby(const zest_sharpness_found *f, const zest_sharpness_found *first) {
+    json_t *array = json_array();
+    for (size_t r = 0; r < f->plan.radius_count; r++) {
+        const zest_perturbed_loss *p = &f->points[r];
+        json_t *point =
+            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "radius", real(p->radius), "rho",
+                      real(p->rho), "mean", estimate(p->mean), "spread", estimate(p->spread), "lowest",
+                      real(p->lowest), "highest", real(p->highest), "tilted", estimate(p->tilted),
+                      "effective", real(p->effective), "not_finite", (json_int_t)p->bad);
+        zest_estimate apart =
+            first && first != f ? zest_sharpness_difference(f, first, r) : (zest_estimate){NAN, NAN, NAN};
+        if (isfinite(apart.value)) json_object_set_new(point, "above_first", estimate(apart));
+        json_array_append_new(array, point);
+    }
+    return array;
+}
+
+static json_t *hessian(const zest_sharpness_found *f) {
+    const zest_hessian_top *top = &f->top;
+    json_t *array = json_array();
+    for (size_t k = 0; k < top->count; k++)
+        json_array_append_new(array, json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
+                                               real(top->residuals[k]), "half_step", real(top->again[k])));
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "examples",
+                     (json_int_t)f->slope_examples, "top", array, "lowest", real(top->lowest), "lowest_bound",
+                     real(top->lowest_bound), "step", real(top->step), "disagreement",
+                     real(top->disagreement), "products", (json_int_t)top->steps, "restarts",
+                     (json_int_t)top->restarts, "settled", top->converged, "bytes", real(f->top_bytes));
+}
+
+static json_t *trace(const zest_sharpness_found *f) {
+    size_t examples = f->trace_by_losses ? f->examples : f->slope_examples;
+    return json_pack("{s:o, s:o, s:I, s:s, s:o, s:o, s:I}", "trace", estimate(f->trace.trace),
+                     "mean_eigenvalue", real(f->trace.trace.value / (double)f->dimension), "probes",
+                     (json_int_t)f->trace.probes, "by", f->trace_by_losses ? "losses" : "gradients", "step",
+                     real(f->trace.step), "disagreement", real(f->trace.disagreement), "examples",
+                     (json_int_t)examples);
+}
+
+static json_t *slice(const zest_sharpness_found *f) {
+    const zest_slice *s = &f->slice;
+    size_t rows = s->dimensions == 2 ? s->points : 1;
+    return json_pack("{s:i, s:s, s:o, s:o}", "dimensions", s->dimensions, "along",
+                     f->plan.seeded ? "seeded" : "eigen", "places", reals(s->places, s->points), "losses",
+                     reals(s->values, s->points * rows));
+}
+
+json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_found *first) {
+    const zest_sharpness_plan *p = &f->plan;
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:I, s:b, s:I, s:o, s:o, s:o, s:o}", "name", f->name, "path",
+        f->path, "task", f->task, "split", f->split, "examples", (json_int_t)f->examples, "dimension",
+        (json_int_t)f->dimension, "distribution", zest_sharpness_distributions[p->distribution], "samples",
+        (json_int_t)p->samples, "antithetic", p->antithetic, "sample_seed", (json_int_t)p->seed, "t",
+        real(p->t), "loss", real(f->loss), "neighbourhood", nearby(f, first), "seconds", real(f->seconds));
+    if (!object) return NULL;
+    if (!f->plan.radius_count) json_object_del(object, "neighbourhood");
+    if (f->is_run) json_object_set_new(object, "step", json_integer((json_int_t)f->step));
+    if (f->top.count) json_object_set_new(object, "hessian", hessian(f));
+    if (f->trace.probes) json_object_set_new(object, "trace", trace(f));
+    if (f->slice.values) json_object_set_new(object, "slice", slice(f));
+    return object;
+}
+
+/* What was found, from JSON. The file may have been changed by hand: what is not there is left out, and
+ * nothing is believed that arrays do not hold. */
+
+enum { POINTS_MOST = 10000, TOP_MOST = 1000 };
+
+double zest_sharpness_number(const json_t *object, const char *first, const char *second) {
+    const json_t *value = json_object_get(object, first);
+    if (second) value = json_object_get(value, second);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double number(const json_t *object, const char *name) {
+    return zest_sharpness_number(object, name, NULL);
+}
+
+static uint64_t whole(const json_t *object, const char *name) {
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static const char *text(const json_t *object, const char *name) {
+    const char *value = json_string_value(json_object_get(object, name));
+    return value ? value : "";
+}
+
+static zest_estimate sharpness_read_estimate(const json_t *object, const char *name) {
+    const json_t *inner = json_object_get(object, name);
+    return (zest_estimate){number(inner, "value"), number(inner, "low"), number(inner, "high")};
+}
+
+static int read_nearby(const json_t *points, zest_sharpness_found *f) {
+    size_t count = json_array_size(points);
+    if (!count || count > POINTS_MOST) return 1;
+    f->radii = calloc(count, sizeof *f->radii);
+    f->points = calloc(count, sizeof *f->points);
+    if (!f->radii || !f->points) return 0;
+    f->plan.radius_count = count;
+    f->plan.radii = f->radii;
+    for (size_t r = 0; r < count; r++) {
+        const json_t *point = json_array_get(points, r);
+        f->radii[r] = number(point, "radius");
+        f->points[r] = (zest_perturbed_loss){.radius = f->radii[r],
+                                             .rho = number(point, "rho"),
+                                             .mean = sharpness_read_estimate(point, "mean"),
+                                             .spread = sharpness_read_estimate(point, "spread"),
+                                             .tilted = sharpness_read_estimate(point, "tilted"),
+                                             .effective = number(point, "effective"),
+                                             .lowest = number(point, "lowest"),
+                                             .highest = number(point, "highest"),
+                                             .bad = (size_t)whole(point, "not_finite")};
+    }
+    return 1;
+}
+
+static int read_hessian(const json_t *hessian, zest_sharpness_found *f) {
+    const json_t *top = json_object_get(hessian, "top");
+    size_t count = json_array_size(top);
+    if (!count || count > TOP_MOST) return 1;
+    double *values = malloc(count * sizeof *values);
+    f->top.residuals = malloc(2 * count * sizeof *f->top.residuals);
+    f->top.process.values = f->top.values = values; /* which owns them */
+    if (!values || !f->top.residuals) return 0;
+    f->top.again = f->top.residuals + count;
+    f->top.count = count;
+    for (size_t k = 0; k < count; k++) {
+        const json_t *one = json_array_get(top, k);
+        values[k] = number(one, "value");
+        f->top.residuals[k] = number(one, "residual");
+        f->top.again[k] = number(one, "half_step");
+    }
+    f->slope_examples = (size_t)whole(hessian, "examples");
+    f->top.lowest = number(hessian, "lowest");
+    f->top.lowest_bound = number(hessian, "lowest_bound");
+    f->top.step = number(hessian, "step");
+    f->top.disagreement = number(hessian, "disagreement");
+    f->top.steps = (size_t)whole(hessian, "products");
+    f->top.restarts = (size_t)whole(hessian, "restarts");
+    f->top.converged = json_is_true(json_object_get(hessian, "settled"));
+    f->top_bytes = number(hessian, "bytes");
+    return 1;
+}
+
+static void read_trace(const json_t *trace, zest_sharpness_found *f) {
+    f->trace.trace = sharpness_read_estimate(trace, "trace");
+    f->trace.probes = (size_t)whole(trace, "probes");
+    f->trace.step = number(trace, "step");
+    f->trace.disagreement = number(trace, "disagreement");
+    f->trace_by_losses = !strcmp(text(trace, "by"), "losses");
+    if (!f->slope_examples) f->slope_examples = (size_t)whole(trace, "examples");
+}
+
+zest_status zest_sharpness_read(const json_t *object, const char *source, zest_sharpness_found *f,
+                                zest_error *error) {
+    const char *drawn = text(object, "distribution");
+    *f = (zest_sharpness_found){.name = text(object, "name"),
+                                .path = text(object, "path"),
+                                .task = text(object, "task"),
+                                .split = text(object, "split"),
+                                .is_run = json_object_get(object, "step") != NULL,
+                                .step = whole(object, "step"),
+                                .dimension = whole(object, "dimension"),
+                                .examples = (size_t)whole(object, "examples"),
+                                .loss = number(object, "loss"),
+                                .seconds = number(object, "seconds")};
+    f->plan.samples = (size_t)whole(object, "samples");
+    f->plan.antithetic = json_is_true(json_object_get(object, "antithetic"));
+    f->plan.seed = whole(object, "sample_seed");
+    f->plan.t = number(object, "t");
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(drawn, zest_sharpness_distributions[i])) f->plan.distribution = (zest_distribution)i;
+    if (!json_is_object(object) || !*f->task || !f->dimension)
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is nothing that zest sharpness has written",
+                              source);
+    read_trace(json_object_get(object, "trace"), f);
+    if (!read_nearby(json_object_get(object, "neighbourhood"), f) ||
+        !read_hessian(json_object_get(object, "hessian"), f))
+        return zest_error_memory(error, source, 0);
+    return ZEST_OK;
+}
+
+/* The figure of sharpness: losses figure_nearby against the radius, the largest eigenvalues of the Hessian. */
 
 enum { MOST = 64 };
 static const double FAR = 8; /* eigenvalues that differ by more want a logarithmic axis */
@@ -85,9 +288,9 @@ static size_t members(const group *g) {
     return count;
 }
 
-/* ---- Losses nearby ---- */
+/* ---- Losses figure_nearby ---- */
 
-static const json_t *nearby(const json_t *found) { return json_object_get(found, "neighbourhood"); }
+static const json_t *figure_nearby(const json_t *found) { return json_object_get(found, "neighbourhood"); }
 
 /* The loss itself stands at radius 0. */
 static zest_sample at_weights(const group *g) {
@@ -102,12 +305,13 @@ static zest_sample at_weights(const group *g) {
 /* Mean with a band: of one standard deviation, as the paper has it, or of the standard error over runs. */
 static void draw_losses(zest_plot_panel *panel, const group *g) {
     double x[MOST + 1] = {0}, mean[MOST + 1], low[MOST + 1], high[MOST + 1];
-    size_t count = longest(g, nearby), used = 0;
+    size_t count = longest(g, figure_nearby), used = 0;
     if (!count) return;
     for (size_t r = 0; r <= count; r++) {
-        zest_sample y = r ? sum_up(g, nearby, r - 1, "mean", "value", "spread", "value") : at_weights(g);
+        zest_sample y =
+            r ? sum_up(g, figure_nearby, r - 1, "mean", "value", "spread", "value") : at_weights(g);
         double error = isfinite(y.error) ? y.error : 0;
-        x[used] = r ? sum_up(g, nearby, r - 1, "radius", NULL, "radius", NULL).mean : 0;
+        x[used] = r ? sum_up(g, figure_nearby, r - 1, "radius", NULL, "radius", NULL).mean : 0;
         mean[used] = y.mean, low[used] = y.mean - error, high[used] = y.mean + error;
         used++;
     }
@@ -207,7 +411,7 @@ void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, 
            slopes = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
     zest_buffer_format(out, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
     if (isfinite(slopes) && slopes != examples) zest_buffer_format(out, " (eigenvalues: %.0f)", slopes);
-    if (json_array_size(nearby(first)))
+    if (json_array_size(figure_nearby(first)))
         zest_buffer_format(out, "; %.0f perturbations at each radius",
                            zest_sharpness_number(first, "samples", NULL));
     if (most > 1)
@@ -222,7 +426,7 @@ zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t cou
     size_t used = find_groups(series, count, groups);
     int left = 0, right = 0;
     for (size_t g = 0; g < used; g++)
-        left |= longest(&groups[g], nearby) > 0, right |= longest(&groups[g], top) > 0;
+        left |= longest(&groups[g], figure_nearby) > 0, right |= longest(&groups[g], top) > 0;
     int const both = left && right, rows = both && style.stacked ? 2 : 1,
               columns = both && !style.stacked ? 2 : 1;
     zest_plot *plot = zest_plot_new(rows, columns, style.width > 0 ? style.width : 80 + 440 * columns,
@@ -255,13 +459,13 @@ typedef struct {
     int dimensions;
     size_t points;
     double *places, *losses; /* one allocation, places owns it */
-} slice;
+} figure_slice;
 
-static int read_slice(const json_t *found, slice *s) {
+static int read_slice(const json_t *found, figure_slice *s) {
     const json_t *object = json_object_get(found, "slice"), *places = json_object_get(object, "places"),
                  *losses = json_object_get(object, "losses");
-    *s = (slice){.dimensions = (int)json_integer_value(json_object_get(object, "dimensions")),
-                 .points = json_array_size(places)};
+    *s = (figure_slice){.dimensions = (int)json_integer_value(json_object_get(object, "dimensions")),
+                        .points = json_array_size(places)};
     size_t n = s->points, all = s->dimensions == 2 ? n * n : n;
     if (n < 3 || n > GRID_MOST || json_array_size(losses) != all) return 0;
     s->places = malloc((n + all) * sizeof *s->places);
@@ -275,7 +479,7 @@ static int read_slice(const json_t *found, slice *s) {
     return 1;
 }
 
-static void draw_plane(zest_plot_panel *panel, const slice *s, const char *name) {
+static void draw_plane(zest_plot_panel *panel, const figure_slice *s, const char *name) {
     size_t n = s->points;
     double low = HUGE_VAL, high = -HUGE_VAL, levels[LEVELS], x = s->places[0], y = s->places[n - 1];
     for (size_t i = 0; i < n * n; i++) {
@@ -311,7 +515,7 @@ static void label_axes(zest_plot_panel *panel, const json_t *found, int plane) {
 }
 
 zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t count) {
-    slice s;
+    figure_slice s;
     size_t planes = 0, lines = 0, at = 0;
     for (size_t i = 0; i < count; i++) {
         if (!read_slice(series[i].found, &s)) continue;
