@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sharpness/vector.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "baselines/optimizer.h"

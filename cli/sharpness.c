@@ -8,7 +8,7 @@
 #include "io/hub.h"
 #include "lab/sharpness/sharpness.h"
 #include "base/json.h"
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "base/file.h"
 #include "cli/target.h"
 #include "model/model.h"

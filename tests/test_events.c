@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "train/tensorboard.h"
+#include "train/log.h"
 #include "tests/support.h"
 
 /* Written by tensorboard 2.21.0 itself (tensorboard.compat.proto and its RecordWriter): the version at wall

@@ -1,9 +1,8 @@
 /* The Hessian of models: Lanczos's process against the whole matrix, where few enough numbers are not frozen.
  */
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "optim/lanes.h"
 #include "model/model.h"
-#include "lab/sharpness/eval_target.h"
 #include "tests/grad.h"
 
 /* ---- Slopes of an objective ---- */

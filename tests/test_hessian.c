@@ -1,6 +1,6 @@
 /* Eigenvalues and traces that are known. Statistical tests allow five standard errors (a false alarm in about
  * two million), with seeds that are fixed anyway. */
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "tests/bowl.h"
 
 /* ---- Small matrices ---- */

@@ -2,9 +2,8 @@
  * the CPU; and sharpness by gradients there. Skipped without a GPU. */
 #include <math.h>
 
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "kernels/device.h"
-#include "lab/sharpness/eval_target.h"
 #include "lab/sharpness/sharpness.h"
 #include "train/checkpoint.h"
 #include "tests/device.h"

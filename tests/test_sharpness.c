@@ -1,8 +1,7 @@
 /* Losses nearby, curvature and slices of functions for which they are known. Statistical tests allow five
  * standard errors (a false alarm in about two million), with seeds that are fixed anyway; coverages allow as
  * much. */
-#include "lab/sharpness/hessian.h"
-#include "lab/sharpness/perturbed_loss.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "tests/bowl.h"
 
 /* ---- Nearby ---- */

@@ -5,7 +5,7 @@
 
 #include "rng/noise.h"
 #include "support.h"
-#include "tokenizer/pipeline.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
 static zest_error error;

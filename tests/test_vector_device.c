@@ -1,6 +1,6 @@
 /* Long vectors in a GPU's memory against the same in the host's: element by element the same bits, sums
  * within rounding. And Lanczos's process on both. Skipped without a GPU. */
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "tests/device_support.h"
 #include "tests/model.h"
 

@@ -1,4 +1,4 @@
-/* The moves as numbers: what optimizers.c makes of the options and the step, once, for all elements.
+/* The moves as numbers: what optimizer.c makes of the options and the step, once, for all elements.
  * Read by cc and nvcc alike. */
 #ifndef ZEST_BASELINES_VECTOR_OPS_H
 #define ZEST_BASELINES_VECTOR_OPS_H

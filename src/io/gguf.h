@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "io/mapped_file.h"
+#include "base/file.h"
 
 typedef struct zest_gguf zest_gguf;
 

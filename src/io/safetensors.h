@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "io/tensor.h"
-#include "io/mapped_file.h"
+#include "base/file.h"
 
 typedef struct {
     const char *name;

@@ -11,7 +11,6 @@
 
 #include "base/json.h"
 #include "base/file.h"
-#include "io/mapped_file.h"
 
 #define CHUNK ((size_t)1 << 20)
 #define INDEX_NAME "model.safetensors.index.json"

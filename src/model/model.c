@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "model/families.h"
 #include "model/model_files.h"
-#include "io/mapped_file.h"
+#include "base/file.h"
 #include "rng/noise.h"
 
 enum { ALIGNMENT = 64, NAME_ROOM = 160, LAYER_TENSORS = 20, OTHER_TENSORS = 16 };

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "task/examples.h"
-#include "task/examples_internal.h"
 
 /* ---- Messages ---- */
 

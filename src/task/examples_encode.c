@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/examples_internal.h"
+#include "task/examples.h"
 
 static zest_status no_memory(zest_error *error, size_t tokens) {
     return zest_error_memory(error, "an example", tokens * sizeof(int32_t));

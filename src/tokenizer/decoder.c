@@ -1,10 +1,9 @@
-#include "tokenizer/decoder.h"
+#include "tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tokenizer/bpe.h"
-#include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
 
 static void end_string(zest_decode_list *list) {

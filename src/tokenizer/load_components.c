@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/load.h"
+#include "tokenizer/tokenizer_internal.h"
 
 static zest_status unknown(const zest_tokenizer *tokenizer, const char *where, const char *type,
                            const char *known, zest_error *error) {

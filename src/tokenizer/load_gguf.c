@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/pipeline.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
 static const zest_gguf_value *find(const zest_gguf *file, const char *name) {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tokenizer/load.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "base/file.h"
 #include "base/json.h"
 

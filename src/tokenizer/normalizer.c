@@ -1,4 +1,4 @@
-#include "tokenizer/normalizer.h"
+#include "tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

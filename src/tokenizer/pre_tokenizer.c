@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
 /* One walk over a text: the steps nest, each handing its pieces to the next. */

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/file.h"
-#include "tokenizer/pipeline.h"
+#include "tokenizer/tokenizer_internal.h"
 
 int zest_save_can(const zest_tokenizer *tokenizer) {
     if (!tokenizer->bpe.byte_level || tokenizer->late.count) return 0;

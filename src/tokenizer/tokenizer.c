@@ -3,7 +3,7 @@
 
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocab.h"
-#include "tokenizer/pipeline.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
 /* ---- Encoding ----------------------------------------------------------------------------------------- */

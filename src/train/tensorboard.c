@@ -1,4 +1,4 @@
-#include "train/tensorboard.h"
+#include "train/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

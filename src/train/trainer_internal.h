@@ -12,9 +12,8 @@
 
 #include "optim/context.h"
 #include "task/corpus.h"
-#include "train/tensorboard.h"
-#include "train/load.h"
 #include "train/log.h"
+#include "train/load.h"
 #include "train/rebuild.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"

@@ -25,8 +25,6 @@ const zest_vector_ops zest_vector_ops_avx2 = ZEST_SWEEP_OPS(ZEST_CPU_AVX2, &zest
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include "kernels/ops.h"
-
 double zest_ceiling_avx2(long loops, const float *data, float *sink) {
     __m256 sums[12], a = _mm256_loadu_ps(data), b = _mm256_loadu_ps(data + 8);
     float out[8];

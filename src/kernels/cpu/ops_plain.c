@@ -12,7 +12,6 @@
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/cpu/simd_plain.h"
 #include "kernels/cpu/activations.h"
-#include "kernels/cpu/weight.h"
 #include "kernels/cpu/vector_ops.h"
 
 enum { SUMS = 16, CHUNK = 256 };

@@ -3,7 +3,7 @@
 #define ZEST_KERNELS_CPU_PERTURBED_WEIGHT_H
 
 #include "kernels/cpu/simd_rows.h"
-#include "kernels/cpu/weight.h"
+#include "kernels/cpu/ops_cpu.h"
 
 enum { NOISE_RUN = 256 }; /* elements whose noise is drawn in one go */
 

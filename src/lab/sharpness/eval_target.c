@@ -1,4 +1,4 @@
-#include "lab/sharpness/eval_target.h"
+#include "lab/sharpness/sharpness_internal.h"
 
 #include <math.h>
 #include <stdio.h>

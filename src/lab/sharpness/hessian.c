@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sharpness/hessian.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "rng/noise.h"
 
 enum { RUNGS = 11, POWERS = 3 };

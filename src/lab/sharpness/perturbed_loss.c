@@ -1,9 +1,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lab/sharpness/perturbed_loss.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "optim/lanes.h"
-#include "lab/sharpness/hessian.h"
 
 enum { SEED_SAMPLES = 11 }; /* the stream of seeds */
 

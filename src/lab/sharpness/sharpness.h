@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "lab/plot/plot.h"
-#include "lab/sharpness/eval_target.h"
+#include "lab/sharpness/sharpness_internal.h"
 
 enum { ZEST_SHARPNESS_RADII = 5 }; /* when none are given: rho = 0.001 .. 0.005 */
 

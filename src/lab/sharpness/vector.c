@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sharpness/vector.h"
+#include "lab/sharpness/sharpness_internal.h"
 #include "base/memory.h"
 #include "optim/lanes.h"
 

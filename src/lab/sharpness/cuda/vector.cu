@@ -6,7 +6,7 @@
 #include "kernels/cuda/tensor_loop.cuh"
 
 extern "C" {
-#include "lab/sharpness/vector.h"
+#include "lab/sharpness/sharpness_internal.h"
 }
 
 enum { THREADS = 256, BLOCK_LEAST = 16384, BLOCKS_MOST = 2048 };
