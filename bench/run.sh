@@ -17,4 +17,4 @@ echo
 ./zest bench attention --shape roberta-base --batch 64 --tokens 64
 ./zest bench step --shape roberta-base --batch 64 --lengths sst2 -k 5 --compute bf16
 if [ -x build/bench/grad ]; then build/bench/grad; fi
-if [ -x build/bench/methods ]; then build/bench/methods; fi
+if [ -x build/bench/optimizers ]; then build/bench/optimizers; fi

@@ -2,7 +2,7 @@
 #ifndef ZEST_TESTS_DEVICE_SUPPORT_H
 #define ZEST_TESTS_DEVICE_SUPPORT_H
 
-#include "tests/forward_support.h"
+#include "tests/ops_support.h"
 
 #include "kernels/device.h"
 

@@ -2,7 +2,7 @@
 #ifndef ZEST_TESTS_LINEAR_H
 #define ZEST_TESTS_LINEAR_H
 
-#include "tests/forward_support.h"
+#include "tests/ops_support.h"
 
 enum { BF16 = ZEST_DTYPE_BF16, F16 = ZEST_DTYPE_F16, F32 = ZEST_DTYPE_F32 };
 enum { NONE, APART, IN_PLACE }; /* residual */

@@ -86,11 +86,11 @@ add_check() {
 }
 add_asan() { add_tests "$ASAN" "$ASAN/zest" "asan " "SANITIZED=1"; }
 
-# Tests that compute with the best instructions of this CPU, once more with each lesser set. (test_forward*, test_noise,
+# Tests that compute with the best instructions of this CPU, once more with each lesser set. (test_ops*, test_noise,
 # test_update and test_grad_ops go through all of them by themselves.)
 add_levels() {
     for cpu in $("$BUILD/tests/programs/cpu_levels"); do
-        for test in tuner tuner_gradients model model_lanes model_asked grad grad_bits methods; do
+        for test in tuner tuner_gradients model model_lanes out_rows grad grad_bits optimizer; do
             case " $TESTS " in
             *" test_$test "*) add program "test_$test, ZEST_CPU=$cpu" "ZEST_CPU=$cpu $BUILD/tests/test_$test" ;;
             esac

@@ -1,4 +1,4 @@
-/* Rows as tokens: published encodings, what is refused. What is cut is in test_examples_cut.c. The environment
+/* Rows as tokens: published encodings, what is refused. What is cut is in test_truncation.c. The environment
  * variable ZEST_SHARED names a folder with RoBERTa's vocabulary; what needs it is left out without. */
 #include "tests/examples.h"
 

@@ -237,7 +237,7 @@ static void test_trace(void **state) {
     assert_close(covered / SEEDS, 0.945, 0.06);
 }
 
-static void test_products(void **state) {
+static void test_gemm(void **state) {
     (void)state;
     bowl b;
     double values[MOST];
@@ -317,7 +317,7 @@ int main(void) {
         cmocka_unit_test(test_step),
         cmocka_unit_test(test_step_from_afar),
         cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_vectors_before_their_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "train/log.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 static const char *the_log(void) { return in_place("log.jsonl"); }
 static void put(const char *text) { test_put(test_place, "log.jsonl", text); }

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "lab/report/report.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 #define EVIL "<script>alert('x')</script>&\"quotes\"\xef\xbf\xbf"
 

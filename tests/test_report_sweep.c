@@ -1,7 +1,7 @@
 /* The report of a sweep: its tables and figures are there, whatever its tasks are called. */
 #include "train/run_folder.h"
 #include "lab/report/report.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 #include "tests/sweep.h"
 
 /* ---- A made-up sweep ---- */

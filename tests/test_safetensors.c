@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/file.h"
 #include "io/safetensors.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 /* ---- Making files ---- */
 

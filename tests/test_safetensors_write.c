@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/file.h"
 #include "io/safetensors.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 static int exists(const char *name) { return access(in_place(name), F_OK) == 0; }
 

@@ -12,7 +12,7 @@
 #include "train/log.h"
 #include "train/rebuild.h"
 #include "train/trainer.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 #define TRAINING_CONFIG                                                                                      \
     "{\"model_type\": \"roberta\", \"vocab_size\": 4096, \"hidden_size\": 16, \"num_hidden_layers\": 2, "    \

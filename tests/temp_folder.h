@@ -1,6 +1,6 @@
 /* For tests that write files: a folder for one test, made before it and removed behind it. */
-#ifndef ZEST_TESTS_PLACE_H
-#define ZEST_TESTS_PLACE_H
+#ifndef ZEST_TESTS_TEMP_FOLDER_H
+#define ZEST_TESTS_TEMP_FOLDER_H
 
 #include <stdio.h>
 

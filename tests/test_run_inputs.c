@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "train/run_folder.h"
-#include "tests/place.h"
+#include "tests/temp_folder.h"
 
 /* Published test vectors of XXH3 with 64 bits and seed 0. */
 static void test_known_hashes(void **state) {

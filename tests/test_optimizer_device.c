@@ -193,7 +193,7 @@ static void compare(zest_device *device, zest_method_options options, zest_dtype
 static const zest_dtype dtypes[] = {ZEST_DTYPE_F32, ZEST_DTYPE_BF16, ZEST_DTYPE_F16, ZEST_DTYPE_COUNT};
 static const char *const dtype_names[] = {"f32", "bf16", "f16", "mixed"};
 
-static void test_methods(void **state) {
+static void test_optimizer(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
     size_t held = device->operations->device->bytes_allocated(device, NULL);
@@ -400,7 +400,7 @@ static void test_weights(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays),      cmocka_unit_test(test_weights), cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_arrays),      cmocka_unit_test(test_weights), cmocka_unit_test(test_optimizer),
         cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_resume),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

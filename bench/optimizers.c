@@ -1,5 +1,5 @@
 /* What first-order methods and the search for eigenvalues cost beside their gradients:
- * bench/methods [MILLIONS] [f32|bf16] [cpu|cuda] [THREADS] prints the milliseconds of a step of each method
+ * bench/optimizers [MILLIONS] [f32|bf16] [cpu|cuda] [THREADS] prints the milliseconds of a step of each method
  * whose gradients are free, for that many million weights, and of what a step of Lanczos's process does to
  * each vector of its basis. */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 enum { STEPS = 5 };
 
 static void stop(const char *why) {
-    fprintf(stderr, "bench/methods: %s\n", why);
+    fprintf(stderr, "bench/optimizers: %s\n", why);
     exit(1);
 }
 

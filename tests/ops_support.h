@@ -1,7 +1,7 @@
 /* What the tests of the forward pass share: random operands, comparison, levels to run over,
  * and what is right, in fp64. */
-#ifndef ZEST_TESTS_FORWARD_SUPPORT_H
-#define ZEST_TESTS_FORWARD_SUPPORT_H
+#ifndef ZEST_TESTS_OPS_SUPPORT_H
+#define ZEST_TESTS_OPS_SUPPORT_H
 
 #include <math.h>
 #include <stdio.h>
