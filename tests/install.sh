@@ -13,7 +13,7 @@ $CC -std=c11 examples/minimise.c -o "$root/shared" $(pkg-config --cflags zest) $
 LD_LIBRARY_PATH="$at/lib" "$root/shared"
 unset PKG_CONFIG_SYSROOT_DIR
 $CC -std=c11 examples/minimise.c -o "$root/static" -I"$at/include" "$at/lib/libzest.a" \
-    $(pkg-config --static --libs-only-l zest | sed 's/-lzest//') -fopenmp -lm
+    $(pkg-config --static --libs zest | sed 's/-lzest//')
 "$root/static"
 make --no-print-directory uninstall DESTDIR="$root" PREFIX=/opt/zest >/dev/null
 [ -z "$(find "$at" -type f)" ]

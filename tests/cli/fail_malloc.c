@@ -1,5 +1,8 @@
-/* To be preloaded: the allocation number FAIL_AT of the process fails. The number of allocations is written
- * to the file FAIL_COUNT at the end. glibc only. */
+/* To be preloaded: the allocation number FAIL_AT since the start of main fails. The number of allocations until
+ * exit is written to the file FAIL_COUNT. What libraries allocate before main and after exit is not counted: CUDA's
+ * do, and end the process themselves when they cannot. glibc only. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,9 +13,12 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 
 static atomic_long calls;
+static atomic_int counting;
 static long fail_at;
+static int (*program)(int, char **, char **);
 
 static int fails(void) {
+    if (!atomic_load(&counting)) return 0;
     long call = atomic_fetch_add(&calls, 1) + 1;
     if (call != fail_at) return 0;
     errno = ENOMEM;
@@ -23,17 +29,31 @@ void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
 void *calloc(size_t count, size_t size) { return fails() ? NULL : __libc_calloc(count, size); }
 void *realloc(void *old, size_t size) { return fails() ? NULL : __libc_realloc(old, size); }
 
-__attribute__((constructor)) static void begin(void) {
-    const char *text = getenv("FAIL_AT");
-    fail_at = text ? atol(text) : 0;
-    atomic_store(&calls, 0);
-}
-
-__attribute__((destructor)) static void end(void) {
+static void end(void) {
     const char *path = getenv("FAIL_COUNT");
     long made = atomic_load(&calls);
+    atomic_store(&counting, 0);
     FILE *file = path ? fopen(path, "w") : NULL;
     if (!file) return;
     fprintf(file, "%ld\n", made);
     fclose(file);
+}
+
+static int counted_main(int argc, char **argv, char **environment) {
+    const char *text = getenv("FAIL_AT");
+    fail_at = text ? atol(text) : 0;
+    atexit(end); /* the last to be registered is the first to run */
+    atomic_store(&counting, 1);
+    return program(argc, argv, environment);
+}
+
+typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                           void (*)(void), void *);
+
+int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {
+    start_function *start;
+    *(void **)&start = dlsym(RTLD_NEXT, "__libc_start_main");
+    program = main;
+    return start(counted_main, argc, argv, init, fini, rtld_fini, stack_end);
 }

@@ -2,7 +2,7 @@
 . tests/cli/lib.sh
 [ -n "${SANITIZED:-}" ] && exit 0 # the sanitizers have an allocator of their own
 export GOMP_SPINCOUNT=1000 OMP_NUM_THREADS=1
-"${CC:-cc}" -shared -fPIC -o "$work/fail.so" tests/cli/fail_malloc.c 2>/dev/null &&
+"${CC:-cc}" -shared -fPIC -o "$work/fail.so" tests/cli/fail_malloc.c -ldl 2>/dev/null &&
     LD_PRELOAD="$work/fail.so" FAIL_COUNT="$work/count" "$ZEST" --version >/dev/null 2>&1 && [ -s "$work/count" ] || exit 0
 
 run 0 train --model examples/roberta-tiny --task examples/reviews/reviews.task --shots 4 --batch 4 --k 2 --steps 2 \
