@@ -201,7 +201,7 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
     size_t bytes = model->params.dimension * sizeof(float), peak;
     float *gradient = table->allocate(device, bytes), *zeros = calloc(1, bytes);
     if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) || table->peak(device, &ceiling))
-        return fprintf(stderr, "%s\n", device->problem), 1;
+        return fprintf(stderr, "%s\n", device->error.message), 1;
     double forward = time_there(grad, job, device, gradient), work = 3 * work_of(model, job->objective);
     job->gradient = gradient;
     double both = time_there(grad, job, device, gradient);

@@ -28,7 +28,7 @@ static zest_status free_of_charge(void *user, const zest_eval_point *at, size_t 
 
 static void wait_for(zest_device *device, const void *data) {
     char byte;
-    if (device && device->operations->device->download(device, &byte, data, 1)) stop(device->problem);
+    if (device && device->operations->device->download(device, &byte, data, 1)) stop(device->error.message);
 }
 
 static void time_method(const zest_params *params, zest_method_options options, const char *name) {
@@ -104,7 +104,7 @@ static zest_params make_weights(size_t millions, zest_dtype dtype, zest_device *
     if (device) {
         there = device->operations->device->allocate(device, millions * each * size);
         if (!there || device->operations->device->upload(device, there, data, millions * each * size))
-            stop(device->problem);
+            stop(device->error.message);
         free(data);
     }
     for (size_t i = 0; i < millions; i++)

@@ -355,7 +355,7 @@ typedef struct {
 } figures;
 
 static zest_status wrong(zest_device *device, zest_error *error) {
-    return zest_error_set(error, ZEST_ERROR_MEMORY, "%s", device->problem);
+    return zest_device_take_error(device, error);
 }
 
 /* Steps in a row, as training takes them; the best of some rounds. */

@@ -60,6 +60,7 @@ typedef enum {
     ZEST_ERROR_FORMAT,    /* a file is damaged, or does not belong to this run */
     ZEST_ERROR_STATE,     /* calls in the wrong order */
     ZEST_ERROR_OBJECTIVE, /* the objective gave up, or answered nothing usable for too long */
+    ZEST_ERROR_DEVICE, /* a GPU, its driver or its libraries failed; GPU memory that ran out is ZEST_ERROR_MEMORY */
 } zest_status;
 
 ZEST_API const char *zest_status_name(zest_status status); /* "ok", "bad argument", ... */

@@ -25,7 +25,8 @@ static inline zest_device *device_open(zest_compute compute) {
 }
 
 static inline void device_fine(zest_device *device, int failed) {
-    if (failed) fail_msg("%s", device->problem[0] ? device->problem : "the device failed without a word");
+    if (failed)
+        fail_msg("%s", device->error.status ? device->error.message : "the device failed without an error");
 }
 
 static inline zest_dtype device_dtype(const zest_device *device) {

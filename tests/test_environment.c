@@ -94,46 +94,11 @@ static void cpu_levels(void **state) {
     assert_int_equal(before ? setenv("ZEST_CPU", kept, 1) : unsetenv("ZEST_CPU"), 0);
 }
 
-/* What the owner of a GPU is told for which there is no code. */
-static void gpus_without_code(void **state) {
-    (void)state;
-    static const struct {
-        int major, minor;
-        zest_target target;
-        zest_status status;
-        const char *says[4];
-    } cases[] = {
-        {9, 0, ZEST_TARGET_READY, ZEST_OK, {0}},
-        {12, 1, ZEST_TARGET_READY, ZEST_OK, {0}},
-        {7, 5, ZEST_TARGET_READY, ZEST_ERROR_ARGUMENT, {"Some GPU", "too old", "7.5", "--device cpu"}},
-        {7, 5, ZEST_TARGET_NO_CODE, ZEST_ERROR_ARGUMENT, {"Some GPU", "too old", "7.5", "8.0"}},
-        {8,
-         6,
-         ZEST_TARGET_NO_CODE,
-         ZEST_ERROR_ARGUMENT,
-         {"Some GPU", "8.6", "for sm_90 compute_90", "make CUDA_ARCH=sm_86"}},
-        {12,
-         0,
-         ZEST_TARGET_OLD_DRIVER,
-         ZEST_ERROR_ARGUMENT,
-         {"Some GPU", "12.0", "driver", "make CUDA_ARCH=sm_120"}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        zest_error error = {0};
-        zest_status status = zest_target_check("Some GPU", cases[i].major, cases[i].minor, cases[i].target,
-                                               "sm_90 compute_90", &error);
-        assert_int_equal(status, cases[i].status);
-        for (size_t s = 0; s < 4 && cases[i].says[s]; s++)
-            assert_non_null(strstr(error.message, cases[i].says[s]));
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_follow_the_variables),
         cmocka_unit_test(typing_errors_are_refused),
         cmocka_unit_test(cpu_levels),
-        cmocka_unit_test(gpus_without_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

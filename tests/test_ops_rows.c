@@ -328,7 +328,7 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
             device_same(up, gate, 1, N, N, 3e-6 + device_step[which], device_names[which]);
             free(gate), free(up);
         }
-        device_fine(device, device->problem[0]);
+        device_fine(device, device->error.status != ZEST_OK);
         zest_device_close(device);
     }
     device_verdict();

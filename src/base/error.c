@@ -16,6 +16,7 @@ const char *zest_status_name(zest_status status) {
         [ZEST_ERROR_FORMAT] = "bad file",
         [ZEST_ERROR_STATE] = "wrong order of calls",
         [ZEST_ERROR_OBJECTIVE] = "the objective failed",
+        [ZEST_ERROR_DEVICE] = "the device failed",
     };
     size_t count = sizeof names / sizeof names[0];
     return (size_t)status < count ? names[status] : "unknown status";

@@ -45,11 +45,7 @@ void zest_optim_vectors_free(const zest_optim_vectors *s, float *x) {
 zest_status zest_optim_vectors_done(const zest_optim_vectors *s, int failed, zest_error *error) {
     if (!failed) return ZEST_OK;
     if (!s->device) return zest_error_memory(error, "a method's step", 0);
-    char *problem = s->device->problem;
-    zest_status status = zest_error_set(error, ZEST_ERROR_MEMORY, "%s",
-                                        *problem ? problem : "out of memory for a method on the device");
-    *problem = 0;
-    return status;
+    return zest_device_take_error(s->device, error);
 }
 
 /* The sweeps in the host's memory: slices that stay in the first cache, shared out among threads. */

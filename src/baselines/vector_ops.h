@@ -56,7 +56,7 @@ typedef struct {
     int nearest;
 } zest_sweeps_move;
 
-/* Arrays are of as many floats as there are numbers. 0: done, or queued on a device, whose `problem` else
+/* Arrays are of as many floats as there are numbers. 0: done, or queued on a device, whose `error` else
  * says what was wrong. */
 struct zest_sweeps_table {
     int (*clear)(const zest_optim_vectors *s, float *x);

@@ -79,7 +79,7 @@ static zest_status go_back(zest_grad_pass *pass, double factor) {
         status = zest_grad_layer_backward(pass, i);
     if (!status) status = zest_grad_embed_backward(pass);
     const zest_device *device = pass->grad->runner->device; /* not every operation says that it failed */
-    return status || !device ? status : zest_grad_done(pass, device->problem[0] != 0);
+    return status || !device ? status : zest_grad_done(pass, device->error.status != ZEST_OK);
 }
 
 zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *losses, double *mean,

@@ -1,7 +1,8 @@
 /* A device with memory of its own: what a table of operations (forward.h) needs beside the operations to run
  * a model there. Everything is queued and runs in order; only download waits.
  *
- * A function that fails says so once: it returns non-zero (or NULL), and `problem` holds the sentence. */
+ * A function that fails returns non-zero (or NULL), and the device keeps the first error until
+ * zest_device_take_error hands it over. */
 #ifndef ZEST_KERNELS_DEVICE_H
 #define ZEST_KERNELS_DEVICE_H
 
@@ -18,7 +19,7 @@ struct zest_device {
     size_t element_size; /* bytes of an activation */
     size_t max_head_dim; /* head size that attention takes where the values are the keys */
     size_t multiprocessors;
-    char problem[512];
+    zest_error error; /* the first since the last zest_device_take_error; status ZEST_OK: none */
 };
 
 /* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells, in every lane. NULL: i. */
@@ -130,6 +131,9 @@ typedef struct zest_device_table {
 zest_status zest_device_open(zest_device_kind kind, zest_compute compute, zest_device **device,
                              zest_error *error);
 void zest_device_close(zest_device *device);
+
+/* After a call that failed: hands the device's error over, and the device has none. */
+zest_status zest_device_take_error(zest_device *device, zest_error *error);
 
 /* backend/cuda */
 zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error);

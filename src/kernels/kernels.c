@@ -48,6 +48,16 @@ void zest_device_close(zest_device *device) {
     if (device) device->operations->device->close(device);
 }
 
+zest_status zest_device_take_error(zest_device *device, zest_error *error) {
+    const zest_error found = device->error;
+    device->error = (zest_error){0};
+    if (!found.status)
+        return zest_error_set(
+            error, ZEST_ERROR_DEVICE,
+            "an operation on the device failed without a reason: run again, or use --device cpu");
+    return zest_error_set(error, found.status, "%s", found.message);
+}
+
 enum { FLOATS = 1024, ROUNDS = 25, LOOPS = 1000000 };
 
 double zest_ceiling_plain(long loops, const float *data, float *sink) {

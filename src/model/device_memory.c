@@ -8,11 +8,7 @@
 
 zest_status zest_model_device_error(zest_model_runner *runner, zest_error *error) {
     if (!runner->device) return zest_error_memory(error, "an operation of the model", 0);
-    const char *problem = runner->device->problem;
-    zest_status status =
-        zest_error_set(error, ZEST_ERROR_MEMORY, "%s", problem[0] ? problem : "out of memory for the device");
-    runner->device->problem[0] = 0;
-    return status;
+    return zest_device_take_error(runner->device, error);
 }
 
 /* ---- Memory ---- */

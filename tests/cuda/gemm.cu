@@ -84,7 +84,7 @@ static int try_one(zest_cuda *cuda, const wish *w, const rooms *r, __nv_bfloat16
                done < 0 ? "failed:"
                : done   ? "was refused"
                         : "was taken",
-               cuda->base.problem);
+               cuda->base.error.message);
         return 1;
     }
     check(cudaStreamSynchronize(cuda->stream), "product");

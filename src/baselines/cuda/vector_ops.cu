@@ -21,7 +21,7 @@ extern "C" int zest_optim_vectors_cuda_open(zest_optim_vectors *s) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     const zest_device_table *table = s->device->operations->device;
     zest_cuda_swept *tensors = zest_cuda_sweep_plan(cuda, &s->params, &s->blocks, &s->turns);
-    if (!tensors) return zest_cuda_failed(cuda, cudaErrorMemoryAllocation, "listing tensors");
+    if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", s->params.count * sizeof *tensors);
     size_t bytes = s->params.count * sizeof *tensors;
     s->tensors = table->allocate(s->device, bytes);
     s->sums = (double *)table->allocate(s->device, (blocks_of(s) + slices_of(s)) * sizeof *s->sums);
@@ -116,7 +116,7 @@ static int squares(const zest_optim_vectors *s, const float *x, double *sums) {
         squares_kernel<<<(unsigned)blocks, SQUARE_THREADS, 0, cuda->stream>>>(x, s->params.dimension,
                                                                               s->sums);
     }
-    return zest_cuda_launched(cuda, "the norm of a gradient") ||
+    return zest_cuda_launched(cuda, "computing the norm of a gradient") ||
            s->device->operations->device->download(s->device, sums, s->sums, blocks * sizeof *sums);
 }
 
@@ -152,7 +152,7 @@ static int sphere(const zest_optim_vectors *s, uint64_t seed, zest_direction *di
     zest_cuda *cuda = zest_cuda_of(s->device);
     size_t blocks = blocks_of(s), slices = slices_of(s);
     double *room = s->sums + blocks, square = 0, *sums = (double *)malloc(blocks * sizeof *sums);
-    if (!sums) return zest_cuda_failed(cuda, cudaErrorMemoryAllocation, "the norm of a direction");
+    if (!sums) return zest_cuda_no_memory(cuda, "the norm of a direction", blocks * sizeof *sums);
     *direction = {seed, s->params.dimension, 1.0, ZEST_SPHERE};
     {
         zest_cuda_watch_one watch(cuda, ZEST_PROFILE_PERTURB);
@@ -160,7 +160,7 @@ static int sphere(const zest_optim_vectors *s, uint64_t seed, zest_direction *di
         add_slices_kernel<<<zest_cuda_blocks(blocks, THREADS), THREADS, 0, cuda->stream>>>(room, slices,
                                                                                            s->sums, blocks);
     }
-    int failed = zest_cuda_launched(cuda, "the norm of a direction") ||
+    int failed = zest_cuda_launched(cuda, "computing the norm of a direction") ||
                  s->device->operations->device->download(s->device, sums, s->sums, blocks * sizeof *sums);
     for (size_t b = 0; b < blocks && !failed; b++) square += sums[b];
     free(sums);
@@ -250,7 +250,7 @@ static int sweep(const zest_optim_vectors *s, const zest_sweeps_move *move, cons
     cuda->has_changed = 1;
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
     sweep_kernel<<<s->blocks, SWEEP_THREADS, 0, cuda->stream>>>(job, each);
-    return zest_cuda_launched(cuda, "a sweep over the weights");
+    return zest_cuda_launched(cuda, "updating the weights");
 }
 
 static int uphill(const zest_optim_vectors *s, const zest_eval_point *from, float c, float *point) {

@@ -247,7 +247,7 @@ static int attend(const zest_attention_backward *job, int forward, zest_workspac
     const zest_attention *a = &job->forward;
     if (!a->sequences || !a->max_queries || !job->rows) return 0;
     if (a->head_dim > 256)
-        return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
+        return zest_cuda_unsupported(cuda, "attention takes heads of at most 256 elements");
     if (!forward && zest_cuda_reserve(cuda, &cuda->scratch, job->rows * a->heads * sizeof(float2))) return -1;
     float2 *stats = (float2 *)cuda->scratch.data;
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ATTENTION);

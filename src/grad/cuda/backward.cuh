@@ -128,9 +128,9 @@ static inline attention_back_job attention_back_job_of(const zest_attention_back
 template <class Kernel>
 static int attention_back_run(zest_cuda *cuda, Kernel *kernel, const attention_back_job *job, dim3 grid,
                               unsigned threads, size_t bytes) {
-    if (zest_cuda_shared(cuda, (const void *)kernel, bytes, "attention's gradient")) return -1;
+    if (zest_cuda_shared(cuda, (const void *)kernel, bytes, "computing the gradient of attention")) return -1;
     kernel<<<grid, threads, bytes, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "attention's gradient");
+    return zest_cuda_launched(cuda, "computing the gradient of attention");
 }
 
 /* launch(some, sequences) for as many sequences at a time as the blocks of the third dimension allow. Not 0:

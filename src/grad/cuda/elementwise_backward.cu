@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(THREADS)
 void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
                                  zest_activation activation, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "an activation", activate_kernel, (T *)(void *)out,
+    ZEST_OVER_ELEMENTS(scratch, count, "computing an activation", activate_kernel, (T *)(void *)out,
                        (const T *)(const void *)x, (const T *)(const void *)up, count, activation,
                        whole(out, x, up, NULL));
 }
@@ -117,9 +117,9 @@ void zest_backward_cuda_activate(float *out, const float *x, const float *up, si
 void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
                                       zest_activation activation, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "an activation's gradient", slope_kernel, (T *)(void *)d,
-                       (T *)(void *)d_up, (const T *)(const void *)x, (const T *)(const void *)up, count,
-                       activation, whole(d, x, up, up ? d_up : d));
+    ZEST_OVER_ELEMENTS(scratch, count, "computing the gradient of an activation", slope_kernel,
+                       (T *)(void *)d, (T *)(void *)d_up, (const T *)(const void *)x,
+                       (const T *)(const void *)up, count, activation, whole(d, x, up, up ? d_up : d));
 }
 
 /* ---- Dropout ---- */
@@ -141,8 +141,9 @@ static __global__ void __launch_bounds__(THREADS)
 void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
                              const zest_mask *mask, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "dropout", drop_kernel, (T *)(void *)out, (const T *)(const void *)x,
-                       (const T *)(const void *)residual, count, *mask, whole(out, x, residual, NULL));
+    ZEST_OVER_ELEMENTS(scratch, count, "applying dropout", drop_kernel, (T *)(void *)out,
+                       (const T *)(const void *)x, (const T *)(const void *)residual, count, *mask,
+                       whole(out, x, residual, NULL));
 }
 
 /* ---- Signs ---- */
@@ -233,7 +234,7 @@ template <class T, class Out> static int sum(zest_cuda *cuda, const sum_job *job
         sum_kernel<T, Out, 8><<<(unsigned)count, ROW_THREADS, 0, cuda->stream>>>(*job);
     else
         sum_kernel<T, Out, 1><<<(unsigned)count, ROW_THREADS, 0, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "adding up rows");
+    return zest_cuda_launched(cuda, "summing rows");
 }
 
 template <class T> static int collect(zest_cuda *cuda, const zest_collect *job) {
@@ -331,7 +332,7 @@ int zest_backward_cuda_finish_columns(zest_cuda *cuda, const float *partial, siz
     size_t columns = width + second_width;
     finish_kernel<<<zest_cuda_blocks(columns, 32), 32 * GROUPS, 0, cuda->stream>>>(partial, runs, first,
                                                                                    width, second, columns);
-    return zest_cuda_launched(cuda, "sums of columns");
+    return zest_cuda_launched(cuda, "summing columns");
 }
 
 /* ---- Both ---- */
@@ -363,6 +364,6 @@ int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, s
     ZEST_BACKWARD_TYPED(
         cuda->base.compute, T,
         launch<T>(cuda, (const T *)(const void *)x, stride, rows, width, run, grid, wide, partial));
-    return zest_cuda_launched(cuda, "sums of columns") ||
+    return zest_cuda_launched(cuda, "summing columns") ||
            zest_backward_cuda_finish_columns(cuda, partial, runs, out, width, NULL, 0);
 }

@@ -51,10 +51,10 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T> static int words(zest_cuda *cuda, const zest_words_backward *job) {
     dim3 grid((unsigned)job->count, zest_cuda_blocks(job->width, THREADS));
     features_kernel<T><<<(unsigned)job->items, THREADS, 0, cuda->stream>>>(*job);
-    if (zest_cuda_launched(cuda, "the words' gradient")) return -1;
+    if (zest_cuda_launched(cuda, "computing the gradient of label logits")) return -1;
     if (!job->d_weight && !job->d_bias) return 0;
     head_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "the words' gradient");
+    return zest_cuda_launched(cuda, "computing the gradient of label logits");
 }
 
 int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_workspace *scratch) {
@@ -107,7 +107,7 @@ int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest
         dim3 grid(zest_cuda_blocks(job->block.count, THREADS * EACH), (unsigned)rows);
         ZEST_BACKWARD_TYPED(cuda->base.compute, T,
                             (logits_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(some)));
-        if (zest_cuda_launched(cuda, "the logits' gradient")) return -1;
+        if (zest_cuda_launched(cuda, "computing the gradient of logits")) return -1;
     }
     return 0;
 }

@@ -192,7 +192,7 @@ int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_wor
     }
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_NORM);
     ZEST_BACKWARD_TYPED(cuda->base.compute, T, launch<T>(cuda, &work, (unsigned)blocks));
-    if (zest_cuda_launched(cuda, "a norm's gradient")) return -1;
+    if (zest_cuda_launched(cuda, "computing the gradient of a norm")) return -1;
     return work.partial ? zest_backward_cuda_finish_columns(cuda, work.partial, blocks, job->d_gain,
                                                             job->width, job->d_bias, job->width)
                         : 0;

@@ -110,9 +110,10 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <class T, int SIZE> static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     size_t bytes = (QUERIES + 2 * KEYS) * (SIZE + PAD) * sizeof(float);
-    if (zest_cuda_shared(cuda, (const void *)attention_kernel<T, SIZE>, bytes, "attention")) return -1;
+    if (zest_cuda_shared(cuda, (const void *)attention_kernel<T, SIZE>, bytes, "computing attention"))
+        return -1;
     attention_kernel<T, SIZE><<<grid, THREADS, bytes, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "attention");
+    return zest_cuda_launched(cuda, "computing attention");
 }
 
 template <class T> static int choose(zest_cuda *cuda, const attention_job *job, dim3 grid) {
@@ -132,7 +133,7 @@ int zest_cuda_attention(const zest_attention *job, int threads, zest_workspace *
     if (done > 0) done = zest_cuda_attention_wide(cuda, job);
     if (done <= 0) return done;
     if (job->head_dim > 256)
-        return zest_cuda_failed(cuda, cudaErrorInvalidValue, "attention: heads of more than 256");
+        return zest_cuda_unsupported(cuda, "attention takes heads of at most 256 elements");
     return attention_launches(job, QUERIES, [&](const attention_job *some, dim3 grid) {
         int bad = 0;
         ZEST_CUDA_TYPED(cuda->base.compute, T, bad = choose<T>(cuda, some, grid));

@@ -114,9 +114,10 @@ static __global__ void __launch_bounds__(THREADS, SIZE <= 64 ? 5 : 1)
 template <class T, int SIZE, int KEYS, bool KEEP>
 static int launch(zest_cuda *cuda, const attention_job *job, dim3 grid) {
     size_t bytes = (4 * KEYS + (KEEP ? 0 : QUERIES)) * (SIZE + PAD) * sizeof(T);
-    if (zest_cuda_shared(cuda, (const void *)mma_kernel<T, SIZE, KEYS, KEEP>, bytes, "attention")) return -1;
+    if (zest_cuda_shared(cuda, (const void *)mma_kernel<T, SIZE, KEYS, KEEP>, bytes, "computing attention"))
+        return -1;
     mma_kernel<T, SIZE, KEYS, KEEP><<<grid, THREADS, bytes, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "attention");
+    return zest_cuda_launched(cuda, "computing attention");
 }
 
 template <class T> static int choose(zest_cuda *cuda, const attention_job *job, dim3 grid) {

@@ -402,11 +402,11 @@ template <class T> static int launch(zest_cuda *cuda, const attention_work *work
     if (zest_cuda_failed(cuda,
                          cudaFuncSetAttribute(attention_hopper_kernel<T>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
-                         "attention's shared memory"))
+                         "computing attention"))
         return -1;
     const unsigned blocks = (unsigned)(units < most ? units : most);
     attention_hopper_kernel<T><<<blocks, THREADS, SHARED_BYTES, cuda->stream>>>(*work);
-    return zest_cuda_launched(cuda, "attention") ? -1 : 0;
+    return zest_cuda_launched(cuda, "computing attention") ? -1 : 0;
 }
 
 int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job) {

@@ -126,10 +126,11 @@ template <class T, int SIZE> static size_t shared_for() {
 template <class T, int SIZE>
 static int launch(zest_cuda *cuda, const attention_job *job, unsigned heads, dim3 grid) {
     const size_t bytes = shared_for<T, SIZE>();
-    if (zest_cuda_shared(cuda, (const void *)wide_kernel<T, SIZE, keys_for<SIZE>()>, bytes, "attention"))
+    if (zest_cuda_shared(cuda, (const void *)wide_kernel<T, SIZE, keys_for<SIZE>()>, bytes,
+                         "computing attention"))
         return -1;
     wide_kernel<T, SIZE, keys_for<SIZE>()><<<grid, BLOCK, bytes, cuda->stream>>>(*job, heads);
-    return zest_cuda_launched(cuda, "wide attention");
+    return zest_cuda_launched(cuda, "computing attention");
 }
 
 template <class T> static int choose(zest_cuda *cuda, const attention_job *job, unsigned heads, dim3 grid) {

@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 
 extern "C" {
+#include "kernels/cuda/errors.h"
 #include "kernels/cuda/settings.h"
 #include "kernels/device.h"
 }
@@ -28,7 +29,8 @@ struct zest_cublas {
     decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
     decltype(&cublasLtMatmulPreferenceInit_internal) preference_init;
     decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-    decltype(&cublasLtGetStatusString) status;
+    decltype(&cublasLtGetStatusName) status_name;
+    decltype(&cublasLtGetStatusString) status_string;
     cublasLtHandle_t handle;
 };
 
@@ -133,12 +135,14 @@ static inline zest_cuda *zest_cuda_of(zest_workspace *scratch) { return (zest_cu
 
 /* ---- device.cu ---- */
 
-/* Non-zero when the call failed; what: "copying rows". The first problem is kept. */
-int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what);
-int zest_cuda_launched(zest_cuda *cuda, const char *what); /* the same for a kernel that was just launched */
+/* Non-zero when the call failed. The device keeps the first error; doing: "copying rows". */
+int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *doing);
+int zest_cuda_launched(zest_cuda *cuda, const char *doing); /* the same for a kernel that was just launched */
+int zest_cuda_no_memory(zest_cuda *cuda, const char *what, size_t bytes); /* of the host; non-zero */
+int zest_cuda_unsupported(zest_cuda *cuda, const char *what); /* by the GPU or its libraries; non-zero */
 /* Lets a kernel have that much shared memory, of which GPUs have different amounts (9.0: 227 KiB a block, 8.0: 163,
  * 8.6, 8.9 and 12.0: 99). Non-zero when this one has less. */
-int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *what);
+int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *doing);
 /* Grows a room; work that is queued may still use the old one, so this waits when it has to. */
 int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes);
 /* Around an operation, when a pass is watched. */

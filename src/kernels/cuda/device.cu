@@ -5,36 +5,43 @@
 
 #include "kernels/cuda/cuda.h"
 
-extern "C" {
-#include "kernels/cuda/settings.h"
-}
-
 /* ---- Errors ---- */
 
-int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *what) {
+int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *doing) {
     if (error == cudaSuccess) return 0;
-    if (!cuda->base.problem[0])
-        snprintf(cuda->base.problem, sizeof cuda->base.problem, "the GPU failed at %s: %s", what,
-                 cudaGetErrorString(error));
+    const zest_cuda_failure failure = {cudaGetErrorName(error), cudaGetErrorString(error), doing, cuda->name};
+    if (!cuda->base.error.status) (void)zest_cuda_error_set(&cuda->base.error, &failure);
     return -1;
 }
 
-int zest_cuda_launched(zest_cuda *cuda, const char *what) {
-    return zest_cuda_failed(cuda, cudaGetLastError(), what);
+int zest_cuda_launched(zest_cuda *cuda, const char *doing) {
+    return zest_cuda_failed(cuda, cudaGetLastError(), doing);
 }
 
-int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *what) {
+int zest_cuda_no_memory(zest_cuda *cuda, const char *what, size_t bytes) {
+    if (!cuda->base.error.status) (void)zest_error_memory(&cuda->base.error, what, bytes);
+    return -1;
+}
+
+int zest_cuda_unsupported(zest_cuda *cuda, const char *what) {
+    if (!cuda->base.error.status)
+        (void)zest_error_set(&cuda->base.error, ZEST_ERROR_DEVICE, "on the GPU %s, %s: use --device cpu",
+                             cuda->name, what);
+    return -1;
+}
+
+int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *doing) {
     if (bytes <= 48 << 10) return 0; /* every kernel may have those */
     if (bytes > cuda->shared_most) {
-        if (!cuda->base.problem[0])
-            snprintf(
-                cuda->base.problem, sizeof cuda->base.problem,
+        if (!cuda->base.error.status)
+            (void)zest_error_set(
+                &cuda->base.error, ZEST_ERROR_DEVICE,
                 "%s needs %zu KiB of shared memory, and the GPU %s has %zu for a block: use --device cpu",
-                what, (bytes + 1023) / 1024, cuda->name, cuda->shared_most / 1024);
+                doing, (bytes + 1023) / 1024, cuda->name, cuda->shared_most / 1024);
         return -1;
     }
     return zest_cuda_failed(
-        cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), what);
+        cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), doing);
 }
 
 /* ---- Memory ---- */
@@ -45,7 +52,10 @@ static void *allocate(zest_device *device, size_t bytes) {
     if (cuda->block_count == cuda->block_room) {
         size_t room = 2 * cuda->block_room + 16;
         zest_cuda_block *grown = (zest_cuda_block *)realloc(cuda->blocks, room * sizeof *grown);
-        if (!grown) return NULL;
+        if (!grown) {
+            (void)zest_cuda_no_memory(cuda, "a list of GPU allocations", room * sizeof *grown);
+            return NULL;
+        }
         cuda->blocks = grown;
         cuda->block_room = room;
     }
@@ -55,15 +65,12 @@ static void *allocate(zest_device *device, size_t bytes) {
         size_t free_bytes = 0, total = 0;
         (void)cudaGetLastError();
         (void)cudaMemGetInfo(&free_bytes, &total);
-        if (!cuda->base.problem[0])
-            snprintf(
-                cuda->base.problem, sizeof cuda->base.problem,
-                "out of GPU memory: %.1f MiB wanted, %.1f of %.1f MiB are free; a smaller batch or fewer "
-                "live pairs (--live) need less",
-                (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
+        if (!cuda->base.error.status)
+            (void)zest_cuda_error_memory(&cuda->base.error, bytes, free_bytes, total, cuda->held,
+                                         cuda->settings.limit);
         return NULL;
     }
-    if (zest_cuda_failed(cuda, error, "getting memory")) return NULL;
+    if (zest_cuda_failed(cuda, error, "allocating memory")) return NULL;
     cuda->blocks[cuda->block_count].data = data;
     cuda->blocks[cuda->block_count++].size = bytes;
     cuda->held += bytes;
@@ -119,8 +126,10 @@ static char *pinned(zest_cuda *cuda, size_t bytes) {
             size_t size = 2 * bytes + (8 << 20); /* the tables of many passes: waiting for them is rare */
             if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
             cuda->pinned = NULL, cuda->pinned_size = 0;
-            if (zest_cuda_failed(cuda, cudaMallocHost((void **)&cuda->pinned, size), "getting pinned memory"))
-                return NULL;
+            cudaError_t error = cudaMallocHost((void **)&cuda->pinned, size);
+            if (error == cudaErrorMemoryAllocation)
+                (void)zest_cuda_no_memory(cuda, "uploads to the GPU, in pinned memory", size);
+            if (zest_cuda_failed(cuda, error, "allocating pinned memory")) return NULL;
             cuda->pinned_size = size;
         }
     }
@@ -136,7 +145,7 @@ static int upload(zest_device *device, void *to, const void *from, size_t bytes)
     if (!bytes) return 0;
     cuda->has_changed = 1;
     if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
-        return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting") ||
+        return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for a stream") ||
                zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
                                 "copying to the GPU");
     char *here = pinned(cuda, bytes);
@@ -144,12 +153,12 @@ static int upload(zest_device *device, void *to, const void *from, size_t bytes)
     memcpy(here, from, bytes);
     return zest_cuda_failed(cuda, cudaMemcpyAsync(to, here, bytes, cudaMemcpyHostToDevice, cuda->stream),
                             "copying to the GPU") ||
-           zest_cuda_failed(cuda, cudaEventRecord(cuda->uploaded, cuda->stream), "marking an upload");
+           zest_cuda_failed(cuda, cudaEventRecord(cuda->uploaded, cuda->stream), "recording an event");
 }
 
 static int download(zest_device *device, void *to, const void *from, size_t bytes) {
     zest_cuda *cuda = zest_cuda_of(device);
-    if (cuda->base.problem[0]) return -1;
+    if (cuda->base.error.status) return -1;
     return zest_cuda_failed(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream),
                             "copying from the GPU") ||
            zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for the GPU");
@@ -175,7 +184,7 @@ static const void *stage(zest_device *device, const void *from, size_t bytes) {
 static int unstage(zest_device *device) {
     zest_cuda *cuda = zest_cuda_of(device);
     cuda->staged_used = 0;
-    return cuda->base.problem[0] ? -1 : 0;
+    return cuda->base.error.status ? -1 : 0;
 }
 
 /* ---- Opening ---- */
@@ -229,15 +238,16 @@ static const zest_ops forward_table = {
 
 static int open_streams(zest_cuda *cuda) {
     int least = 0, most = 0;
-    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&least, &most), "reading priorities") ||
+    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&least, &most),
+                            "reading stream priorities") ||
            zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, most),
-                            "making a stream") ||
+                            "creating a stream") ||
            zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->beside, cudaStreamNonBlocking, least),
-                            "making a stream") ||
+                            "creating a stream") ||
            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
-                            "making an event") ||
+                            "creating an event") ||
            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
-                            "making an event") ||
+                            "creating an event") ||
            zest_cuda_ring_open(cuda, &cuda->linears, cuda->settings.ahead) ||
            zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_SLOTS_MOST);
 }
@@ -246,45 +256,44 @@ static __global__ void probe_kernel(void) {}
 
 /* All kernels are compiled for the same GPUs, so one stands for all. Other failures are reported by what fails
  * because of them. */
-static zest_target find_code(void) {
+static zest_cuda_code find_code(void) {
     cudaFuncAttributes attributes;
     cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
     (void)cudaGetLastError();
     if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
-        return ZEST_TARGET_NO_CODE;
+        return ZEST_CUDA_CODE_MISSING;
     return status == cudaErrorUnsupportedPtxVersion || status == cudaErrorInvalidPtx ||
                    status == cudaErrorJitCompilerNotFound
-               ? ZEST_TARGET_OLD_DRIVER
-               : ZEST_TARGET_READY;
+               ? ZEST_CUDA_CODE_NEWER_PTX
+               : ZEST_CUDA_CODE_FOUND;
 }
 
 static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     int count = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
-    if (status != cudaSuccess || !count)
-        return zest_error_set(
-            error, ZEST_ERROR_ARGUMENT,
-            "there is no GPU to use (%s): check the driver with nvidia-smi, or use --device cpu",
-            status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
+    if (status == cudaSuccess && !count) status = cudaErrorNoDevice;
+    if (zest_cuda_failed(cuda, status, "looking for a GPU"))
+        return zest_device_take_error(&cuda->base, error);
     cudaDeviceProp properties;
     int shared = 0;
-    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "choosing the GPU") ||
+    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "selecting the GPU") ||
         zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number),
-                         "reading its properties") ||
+                         "reading the GPU's properties") ||
         zest_cuda_failed(
             cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
-            "reading its properties"))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+            "reading the GPU's properties"))
+        return zest_device_take_error(&cuda->base, error);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
-    if (zest_target_check(cuda->name, properties.major, properties.minor, find_code(), ZEST_CUDA_ARCH, error))
+    if (zest_cuda_error_gpu(cuda->name, properties.major, properties.minor, find_code(), ZEST_CUDA_ARCH,
+                            error))
         return ZEST_ERROR_ARGUMENT;
-    if (open_streams(cuda)) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+    if (open_streams(cuda)) return zest_device_take_error(&cuda->base, error);
     cuda->processors = properties.multiProcessorCount;
     cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
     cuda->shared_most = (size_t)shared;
     cuda->base.max_head_dim = zest_cuda_attention_widest(cuda);
     if (properties.major == 9 && properties.minor == 0 && zest_cuda_hopper_open(cuda))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+        return zest_device_take_error(&cuda->base, error);
     return zest_cuda_cublas_open(cuda, error);
 }
 

@@ -166,7 +166,8 @@ static int gather_pass(zest_cuda *cuda, const zest_gather *job, const zest_gathe
         zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
         ZEST_CUDA_TYPED(cuda->base.compute, T, gather<T>(cuda, &work));
     }
-    return zest_cuda_launched(cuda, "a gather") || (slot && zest_cuda_slot_used(cuda, slot)) ? -1 : 0;
+    return zest_cuda_launched(cuda, "gathering embeddings") || (slot && zest_cuda_slot_used(cuda, slot)) ? -1
+                                                                                                         : 0;
 }
 
 /* Tables that are not worth making before have a pass each, in order: the sums are the CPU's. */
@@ -209,7 +210,7 @@ void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t
     ZEST_CUDA_TYPED(cuda->base.compute, T,
                     (rotary_kernel<T><<<zest_cuda_blocks(work, THREADS), THREADS, 0, cuda->stream>>>(
                         (T *)(void *)x, rows, stride, heads, head_size / 2, positions, cosines, sines)));
-    (void)zest_cuda_launched(cuda, "rotary positions");
+    (void)zest_cuda_launched(cuda, "applying rotary positions");
 }
 
 /* ---- Gate ---- */
@@ -241,7 +242,7 @@ void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation 
     ZEST_CUDA_TYPED(cuda->base.compute, T,
                     (gate_kernel<T><<<zest_cuda_blocks(count, THREADS * 8), THREADS, 0, cuda->stream>>>(
                         (T *)(void *)gate, (const T *)(const void *)up, count, activation)));
-    (void)zest_cuda_launched(cuda, "a gate");
+    (void)zest_cuda_launched(cuda, "computing a gated activation");
 }
 
 /* ---- Copies ---- */
@@ -295,5 +296,5 @@ int zest_cuda_head_rows(zest_device *device, const zest_head_rows *job) {
     ZEST_CUDA_TYPED(cuda->base.compute, T,
                     (head_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
                                                                         (T *)(void *)job->to, *job)));
-    return zest_cuda_launched(cuda, "turning heads");
+    return zest_cuda_launched(cuda, "rearranging heads");
 }

@@ -48,14 +48,15 @@ static int find_all(zest_cublas *c) {
            find(c->library, "cublasLtMatrixLayoutSetAttribute", &c->layout_set) &&
            find(c->library, "cublasLtMatmulPreferenceInit_internal", &c->preference_init) &&
            find(c->library, "cublasLtMatmulPreferenceSetAttribute", &c->preference_set) &&
-           find(c->library, "cublasLtGetStatusString", &c->status);
+           find(c->library, "cublasLtGetStatusName", &c->status_name) &&
+           find(c->library, "cublasLtGetStatusString", &c->status_string);
 }
 
 int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *what) {
     if (status == CUBLAS_STATUS_SUCCESS) return 0;
-    if (!cuda->base.problem[0])
-        snprintf(cuda->base.problem, sizeof cuda->base.problem, "cuBLASLt failed at %s: %s", what,
-                 cuda->cublas.status(status));
+    const zest_cuda_failure failure = {cuda->cublas.status_name(status), cuda->cublas.status_string(status),
+                                       what, cuda->name};
+    if (!cuda->base.error.status) (void)zest_cuda_error_set(&cuda->base.error, &failure);
     return -1;
 }
 
@@ -71,9 +72,9 @@ zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error) {
     cuda->plans = (zest_gemm_plan *)calloc(ZEST_GEMM_PLANS, sizeof *cuda->plans);
     if (!cuda->plans)
         return zest_error_memory(error, "plans of products", ZEST_GEMM_PLANS * sizeof *cuda->plans);
-    if (zest_cuda_cublas_failed(cuda, c->create(&c->handle), "its start") ||
+    if (zest_cuda_cublas_failed(cuda, c->create(&c->handle), "starting cuBLASLt") ||
         zest_cuda_reserve(cuda, &cuda->workspace, ZEST_CUDA_WORKSPACE))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s", cuda->base.problem);
+        return zest_device_take_error(&cuda->base, error);
     return ZEST_OK;
 }
 
@@ -113,7 +114,7 @@ static int multiply_plainly(zest_cuda *cuda, const zest_gemm *job) {
         else
             plain_kernel<T, T><<<grid, 128, 0, cuda->stream>>>(*job);
     });
-    if (zest_cuda_launched(cuda, "a plain product")) return -1;
+    if (zest_cuda_launched(cuda, "computing a GEMM")) return -1;
     return job->norm.there ? zest_cuda_norm_result(cuda, job) : 0;
 }
 

@@ -51,7 +51,7 @@ static int split(zest_cuda *cuda, const split_job *job, int lanes) {
     dim3 grid(zest_cuda_blocks(job->rows * (job->columns / EACH), THREADS), (unsigned)lanes);
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
     split_kernel<<<grid, THREADS, 0, cuda->stream>>>(*job);
-    return zest_cuda_launched(cuda, "splitting floats");
+    return zest_cuda_launched(cuda, "splitting fp32 operands");
 }
 
 /* Whether memory is plentiful enough for both, half of what is free at most. */
@@ -132,11 +132,8 @@ int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job) {
         part.out = (float *)job->out + first * job->out_stride;
         if (job->residual) part.residual = (const float *)job->residual + first * job->residual_stride;
         int result = zest_cuda_multiply(cuda, &part);
-        if (result == 1 && first) {
-            snprintf(cuda->base.problem, sizeof cuda->base.problem, "cuBLASLt lacks a product of %zu rows",
-                     part.rows);
-            return -1;
-        }
+        if (result == 1 && first)
+            return zest_cuda_unsupported(cuda, "cuBLASLt has no algorithm for an fp32 GEMM of this size");
         if (result) return result;
     }
     return 0;

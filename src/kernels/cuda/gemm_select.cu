@@ -60,7 +60,8 @@ static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
                   job->residual ? job->residual_lane : job->out_lane) ||
           lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch,
                   job->out_lane);
-    if (bad) (void)zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "describing a product");
+    if (bad)
+        (void)zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "describing a GEMM to cuBLASLt");
     return bad;
 }
 
@@ -101,7 +102,7 @@ static int propose(zest_cuda *cuda, const operand_alignment *align, product *p,
                                 sizeof workspace);
     for (int i = 0; i < 4 && !bad; i++)
         bad = c->preference_set(&preference, names[i], &align->bytes[i], sizeof align->bytes[i]);
-    if (bad) return zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "stating preferences");
+    if (bad) return zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "setting GEMM preferences");
     cublasStatus_t status = c->heuristic(c->handle, &p->desc, &p->weight, &p->a, &p->c, &p->out, &preference,
                                          most, results, &found);
     return status == CUBLAS_STATUS_SUCCESS ? found : 0;
@@ -171,9 +172,10 @@ template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clo
 
 /* A kernel that cannot be launched here is no candidate, and no problem. */
 static int try_own(zest_cuda *cuda, const zest_gemm *job) {
+    const zest_error before = cuda->base.error;
     int result = zest_cuda_multiply_hopper(cuda, job);
     if (result < 0) {
-        cuda->base.problem[0] = 0;
+        cuda->base.error = before;
         (void)cudaGetLastError();
     }
     return result;
@@ -298,7 +300,7 @@ static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan
         if (!job->deterministic) *plan = own;
         if (!own.found) return 1;
     }
-    return zest_cuda_cublas_failed(cuda, status, "a product") || finish(cuda, job) ? -1 : 0;
+    return zest_cuda_cublas_failed(cuda, status, "computing a GEMM") || finish(cuda, job) ? -1 : 0;
 }
 
 int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job) {

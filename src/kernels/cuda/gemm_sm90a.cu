@@ -93,7 +93,7 @@ static int launch_late(zest_cuda *cuda, const hopper_job *work) {
         late_kernel<__nv_bfloat16><<<blocks, 128, 0, cuda->stream>>>(*work);
     else
         late_kernel<__half><<<blocks, 128, 0, cuda->stream>>>(*work);
-    return zest_cuda_launched(cuda, "late norms");
+    return zest_cuda_launched(cuda, "computing the fallback layer norm");
 }
 
 static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
@@ -115,8 +115,8 @@ static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work)
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_GEMM);
     return zest_cuda_failed(
                cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
-               "a product's shared memory") ||
-           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *work), "a product");
+               "computing a GEMM") ||
+           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *work), "computing a GEMM");
 }
 
 /* ---- What suits it ---- */
@@ -157,17 +157,17 @@ int zest_cuda_hopper_open(zest_cuda *cuda) {
     if (zest_cuda_failed(cuda,
                          cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
                                                           cudaEnableDefault, &found),
-                         "asking the driver for tiles"))
+                         "looking up cuTensorMapEncodeTiled"))
         return -1;
     if (found != cudaDriverEntryPointSuccess) return 0;
     cuda->describe_tiles = entry;
     return zest_cuda_reserve(cuda, &cuda->parts, ZEST_CUDA_PARTS) ||
            zest_cuda_failed(cuda, cudaMemsetAsync(cuda->parts.data, 0, PARTS_AT, cuda->stream),
-                            "clearing counts") ||
+                            "clearing partial row statistics") ||
            zest_cuda_failed(
                cuda,
                cudaMemsetAsync(cuda->parts.data + PARTS_AT, 0xff, ZEST_CUDA_PARTS - PARTS_AT, cuda->stream),
-               "clearing parts of rows");
+               "clearing partial row statistics");
 }
 
 #else

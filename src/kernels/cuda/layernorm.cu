@@ -126,7 +126,7 @@ template <class T> static void launch(zest_cuda *cuda, const norm_job *job, int 
 static int run(zest_cuda *cuda, const norm_job *job, int lanes) {
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_NORM);
     ZEST_CUDA_TYPED(cuda->base.compute, T, launch<T>(cuda, job, lanes));
-    return zest_cuda_launched(cuda, "a norm");
+    return zest_cuda_launched(cuda, "computing a norm");
 }
 
 zest_cuda_slot *zest_cuda_norm_vectors(zest_cuda *cuda, const zest_norm *job, const zest_perturbation *p,

@@ -105,7 +105,7 @@ int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *done, const void *bias, z
         finish<float>(cuda, &job, done->batch);
     else
         ZEST_CUDA_TYPED(cuda->base.compute, T, finish<T>(cuda, &job, done->batch));
-    return zest_cuda_launched(cuda, "an activation");
+    return zest_cuda_launched(cuda, "computing an activation");
 }
 
 /* ---- Weights ---- */
@@ -185,7 +185,7 @@ static int save_residual(zest_cuda *cuda, zest_gemm *gemm) {
                 cudaMemcpyAsync(cuda->aside.data + (size_t)b * lane * size,
                                 (const char *)gemm->residual + b * gemm->residual_lane * (int64_t)size,
                                 each * size, cudaMemcpyDeviceToDevice, cuda->stream),
-                "keeping a residual"))
+                "backing up a residual"))
             return -1;
     gemm->residual = cuda->aside.data;
     gemm->residual_lane = (int64_t)lane;

@@ -76,7 +76,7 @@ int zest_cuda_words(zest_device *device, const zest_label_logits *job) {
     if (!job->rows || !job->count) return 0;
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_LOSS);
     ZEST_CUDA_TYPED(cuda->base.compute, T, (words_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(work)));
-    return zest_cuda_launched(cuda, "the words' logits");
+    return zest_cuda_launched(cuda, "computing label logits");
 }
 
 /* ---- The whole vocabulary ---- */

@@ -140,9 +140,9 @@ int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count) {
     for (; ring->count < count; ring->count++) {
         zest_cuda_slot *slot = &ring->slots[ring->count];
         if (zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->made, cudaEventDisableTiming),
-                             "making an event") ||
+                             "creating an event") ||
             zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->used, cudaEventDisableTiming),
-                             "making an event"))
+                             "creating an event"))
             return -1;
     }
     return 0;
@@ -164,23 +164,24 @@ zest_cuda_slot *zest_cuda_slot_next(zest_cuda *cuda, zest_cuda_ring *ring, size_
 }
 
 int zest_cuda_slot_used(zest_cuda *cuda, zest_cuda_slot *slot) {
-    return zest_cuda_failed(cuda, cudaEventRecord(slot->used, cuda->stream), "marking a slot");
+    return zest_cuda_failed(cuda, cudaEventRecord(slot->used, cuda->stream), "recording an event");
 }
 
 /* The stream beside waits for whoever read the slot last, and for changes of the weights themselves. */
 static int begin_beside(zest_cuda *cuda, const zest_cuda_slot *slot) {
     if (cuda->has_changed) {
         cuda->has_changed = 0;
-        if (zest_cuda_failed(cuda, cudaEventRecord(cuda->changed, cuda->stream), "marking a change") ||
-            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, cuda->changed, 0), "waiting"))
+        if (zest_cuda_failed(cuda, cudaEventRecord(cuda->changed, cuda->stream), "recording an event") ||
+            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, cuda->changed, 0),
+                             "waiting for a stream"))
             return -1;
     }
-    return zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, slot->used, 0), "waiting");
+    return zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, slot->used, 0), "waiting for a stream");
 }
 
 static int end_beside(zest_cuda *cuda, const zest_cuda_slot *slot) {
-    return zest_cuda_failed(cuda, cudaEventRecord(slot->made, cuda->beside), "marking a slot") ||
-           zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->made, 0), "waiting");
+    return zest_cuda_failed(cuda, cudaEventRecord(slot->made, cuda->beside), "recording an event") ||
+           zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->made, 0), "waiting for a stream");
 }
 
 /* Of the types that the kernel is compiled for, and nothing special about it. */
@@ -200,10 +201,10 @@ static int launch_typed(zest_cuda *cuda, const make_job *job, unsigned blocks, c
                          cudaFuncSetAttribute(make_kernel<W, T>,
                                               cudaFuncAttributePreferredSharedMemoryCarveout,
                                               cudaSharedmemCarveoutMaxShared),
-                         "dividing shared memory"))
+                         "configuring shared memory"))
         return -1;
     make_kernel<W, T><<<blocks, THREADS, 0, stream>>>(*job);
-    return zest_cuda_launched(cuda, "making the lanes' weights");
+    return zest_cuda_launched(cuda, "perturbing weights");
 }
 
 static int launch(zest_cuda *cuda, const make_job *job, unsigned blocks, cudaStream_t stream) {
@@ -295,7 +296,7 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     unsigned blocks;
     sweep_job job = {};
     zest_cuda_swept *tensors = zest_cuda_sweep_plan(cuda, params, &blocks, &job.turns);
-    if (!tensors) return zest_cuda_failed(cuda, cudaErrorMemoryAllocation, "listing tensors");
+    if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", params->count * sizeof *tensors);
     job.tensors = (const zest_cuda_swept *)table->stage(device, tensors, params->count * sizeof *tensors);
     free(tensors);
     update_terms each = {};
@@ -311,5 +312,5 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     cuda->has_changed = 1;
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
     sweep_kernel<<<blocks, SWEEP_THREADS, 0, cuda->stream>>>(job, each);
-    return zest_cuda_launched(cuda, "the update");
+    return zest_cuda_launched(cuda, "updating the weights");
 }

@@ -12,22 +12,22 @@ size_t zest_cuda_begin(zest_cuda *cuda, zest_profile_part kind) {
         if (!grown) return 0;
         cuda->marks = grown;
         for (size_t i = cuda->mark_room; i < room; i++) {
-            if (zest_cuda_failed(cuda, cudaEventCreate(&grown[i].begin), "making an event") ||
-                zest_cuda_failed(cuda, cudaEventCreate(&grown[i].end), "making an event"))
+            if (zest_cuda_failed(cuda, cudaEventCreate(&grown[i].begin), "creating an event") ||
+                zest_cuda_failed(cuda, cudaEventCreate(&grown[i].end), "creating an event"))
                 return 0;
             cuda->mark_room = i + 1;
         }
     }
     zest_cuda_mark *mark = &cuda->marks[cuda->mark_count++];
     mark->kind = kind;
-    (void)zest_cuda_failed(cuda, cudaEventRecord(mark->begin, cuda->stream), "starting a clock");
+    (void)zest_cuda_failed(cuda, cudaEventRecord(mark->begin, cuda->stream), "recording a profiler event");
     return cuda->mark_count;
 }
 
 void zest_cuda_end(zest_cuda *cuda, size_t mark) {
     if (cuda->watching && mark)
         (void)zest_cuda_failed(cuda, cudaEventRecord(cuda->marks[mark - 1].end, cuda->stream),
-                               "stopping a clock");
+                               "recording a profiler event");
 }
 
 int zest_cuda_watch(zest_device *device, int on) {
@@ -45,7 +45,7 @@ int zest_cuda_times(zest_device *device, double seconds[ZEST_PROFILE_PARTS]) {
         float milliseconds = 0;
         if (zest_cuda_failed(cuda,
                              cudaEventElapsedTime(&milliseconds, cuda->marks[i].begin, cuda->marks[i].end),
-                             "reading a clock"))
+                             "reading a profiler event"))
             return -1;
         seconds[cuda->marks[i].kind] += 1e-3 * (double)milliseconds;
     }
@@ -77,8 +77,8 @@ template <class T> static __global__ void fill_kernel(T *out, uint64_t blocks, u
 /* Seconds of the best of some rounds. */
 template <class F> static int best_of(zest_cuda *cuda, F work, double *seconds) {
     cudaEvent_t begin, end;
-    if (zest_cuda_failed(cuda, cudaEventCreate(&begin), "making an event")) return -1;
-    if (zest_cuda_failed(cuda, cudaEventCreate(&end), "making an event")) {
+    if (zest_cuda_failed(cuda, cudaEventCreate(&begin), "creating an event")) return -1;
+    if (zest_cuda_failed(cuda, cudaEventCreate(&end), "creating an event")) {
         (void)cudaEventDestroy(begin);
         return -1;
     }
@@ -86,10 +86,10 @@ template <class F> static int best_of(zest_cuda *cuda, F work, double *seconds) 
     int bad = 0;
     for (int i = 0; i < ROUNDS && !bad; i++) {
         float milliseconds = 0;
-        bad = zest_cuda_failed(cuda, cudaEventRecord(begin, cuda->stream), "timing") || work() ||
-              zest_cuda_failed(cuda, cudaEventRecord(end, cuda->stream), "timing") ||
-              zest_cuda_failed(cuda, cudaEventSynchronize(end), "timing") ||
-              zest_cuda_failed(cuda, cudaEventElapsedTime(&milliseconds, begin, end), "timing");
+        bad = zest_cuda_failed(cuda, cudaEventRecord(begin, cuda->stream), "timing a kernel") || work() ||
+              zest_cuda_failed(cuda, cudaEventRecord(end, cuda->stream), "timing a kernel") ||
+              zest_cuda_failed(cuda, cudaEventSynchronize(end), "timing a kernel") ||
+              zest_cuda_failed(cuda, cudaEventElapsedTime(&milliseconds, begin, end), "timing a kernel");
         if (!bad && i && 1e-3 * (double)milliseconds < *seconds) *seconds = 1e-3 * (double)milliseconds;
     }
     (void)cudaEventDestroy(begin);
@@ -109,7 +109,7 @@ int zest_cuda_ceiling(zest_device *device, zest_device_peak *ceiling) {
         ZEST_CUDA_TYPED(device->compute, T,
                         (fill_kernel<T><<<cuda->processors * 16, THREADS, 0, cuda->stream>>>(
                             (T *)(void *)data, blocks, 1)));
-        return zest_cuda_launched(cuda, "noise");
+        return zest_cuda_launched(cuda, "generating noise");
     };
     int bad = best_of(cuda, fill, &seconds);
     ceiling->normals = 4.0 * (double)blocks / seconds;

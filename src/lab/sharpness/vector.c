@@ -36,10 +36,7 @@ void zest_vector_free(const zest_vector_space *s, void *data) {
 }
 
 zest_status zest_vector_check(const zest_vector_space *s, zest_error *error) {
-    if (!s->device || !s->device->problem[0]) return ZEST_OK;
-    zest_status status = zest_error_set(error, ZEST_ERROR_MEMORY, "%s", s->device->problem);
-    s->device->problem[0] = 0;
-    return status;
+    return s->device && s->device->error.status ? zest_device_take_error(s->device, error) : ZEST_OK;
 }
 
 zest_status zest_vector_no_room(const zest_vector_space *s, const char *what, double bytes,

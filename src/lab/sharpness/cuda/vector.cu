@@ -60,7 +60,7 @@ template <class Term> static double sum_of(const zest_vector_space *s, const Ter
     if (zest_cuda_reserve(cuda, &cuda->scratch, sizeof sums)) return NAN;
     double *room = (double *)cuda->scratch.data;
     sum_kernel<<<blocks, THREADS, 0, cuda->stream>>>(term, s->count, each, room);
-    if (zest_cuda_launched(cuda, "a sum over a vector") ||
+    if (zest_cuda_launched(cuda, "summing a vector") ||
         s->device->operations->device->download(s->device, sums, room, blocks * sizeof *sums))
         return NAN;
     for (unsigned b = 0; b < blocks; b++) sum += sums[b];
@@ -128,7 +128,7 @@ template <class Each> static void for_each(const zest_vector_space *s, const Eac
     zest_cuda *cuda = zest_cuda_of(s->device);
     cuda->has_changed = 1; /* a pass may read the vector as weights, in the stream beside */
     each_kernel<<<zest_cuda_blocks(s->count, THREADS), THREADS, 0, cuda->stream>>>(each, s->count);
-    (void)zest_cuda_launched(cuda, "a sweep over a vector");
+    (void)zest_cuda_launched(cuda, "updating a vector");
 }
 
 static void add(const zest_vector_space *s, double *w, double c, const float *v) {
@@ -178,7 +178,7 @@ static void read_all(const zest_vector_space *s, const zest_params *params, floa
     if (!params->count) return;
     zest_cuda_swept *tensors = zest_cuda_sweep_plan(cuda, params, &blocks, &job.turns);
     if (!tensors) {
-        (void)zest_cuda_failed(cuda, cudaErrorMemoryAllocation, "listing tensors");
+        (void)zest_cuda_no_memory(cuda, "a list of tensors", params->count * sizeof *tensors);
         return;
     }
     job.tensors = (const zest_cuda_swept *)s->device->operations->device->stage(
@@ -217,10 +217,10 @@ static int turn(const zest_vector_space *s, const zest_vector_rotation *job) {
     const double *staged = (const double *)s->device->operations->device->stage(
         s->device, job->turn, job->vectors * job->count * sizeof *job->turn);
     if (!staged) return -1;
-    if (zest_cuda_shared(cuda, (const void *)turn_kernel, shared, "turning so many vectors")) return -1;
+    if (zest_cuda_shared(cuda, (const void *)turn_kernel, shared, "rotating so many vectors")) return -1;
     turn_kernel<<<zest_cuda_blocks(s->count, WIDE), THREADS, shared, cuda->stream>>>(
         job->basis, staged, (unsigned)job->vectors, (unsigned)job->count, s->count);
-    return zest_cuda_launched(cuda, "turning vectors");
+    return zest_cuda_launched(cuda, "rotating vectors");
 }
 
 extern "C" const zest_vector_table zest_vector_cuda = {dot,   norm,  distance, square, clear, add,      store,
