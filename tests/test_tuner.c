@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "optim/step.h"
+#include "optim/tuner.h"
 #include "tests/tuner.h"
 
 enum { N = 5000 };
@@ -395,12 +395,114 @@ static void memory_is_x_and_little_else(void **state) {
     zest_ctx_free(ctx);
 }
 
+/* Parameters that the tuner cannot write itself: two tensors elsewhere, updated by a callback. */
+typedef struct {
+    const zest_vector_ops *ops;
+    zest_params there;
+    uint64_t recorded; /* steps */
+    size_t applied;
+    int fail; /* 1: recording, 2: applying */
+} elsewhere;
+
+static zest_status apply_elsewhere(void *user, const zest_update *update, zest_error *error) {
+    elsewhere *e = user;
+    assert_int_equal(e->recorded, e->applied + 1); /* on record before it is applied */
+    if (e->fail == 2) return zest_error_set(error, ZEST_ERROR_FILE, "no device");
+    e->applied++;
+    zest_update_apply(e->ops, 1, &e->there, update);
+    return ZEST_OK;
+}
+
+static zest_status record_elsewhere(void *user, const zest_record *record, zest_error *error) {
+    elsewhere *e = user;
+    if (e->fail == 1) return zest_error_set(error, ZEST_ERROR_FILE, "no disk");
+    assert_int_equal(record->step, e->recorded + 1);
+    assert_int_equal(record->count, 6);
+    assert_false(record->has_center);
+    e->recorded++;
+    return ZEST_OK;
+}
+
+/* Loss of a lane made by hand from (direction, scale), as a model makes it inside its forward pass. */
+static void losses_by_hand(zest_ctx *ctx, const zest_lanes *lanes, const float *y, double *losses) {
+    static float v[N], point[N];
+    for (size_t i = 0; i < zest_lanes_count(lanes); i++) {
+        zest_direction direction;
+        double scale;
+        assert_ok(ctx, zest_lanes_describe(lanes, i, &direction, &scale));
+        assert_ok(ctx, zest_direction_read(ctx, &direction, 0, N, v));
+        for (int j = 0; j < N; j++) point[j] = fmaf((float)scale, v[j], y[j]);
+        losses[i] = bowl_f32(point, N, NULL);
+    }
+}
+
+static void storage_elsewhere_takes_the_same_steps(void **state) {
+    (void)state;
+    enum { FIRST = 1234, STEPS = 12 };
+    zest_ctx *ctx = test_context();
+    zest_error error = {0};
+    static float x[N], y[N], before[N]; /* y is never shown to the tuner as memory */
+    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, y},
+                             {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, y + FIRST}};
+    zest_tensor shapes[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, NULL},
+                            {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, NULL}};
+    zest_params known = {shapes, 2, N};
+    elsewhere e = {.ops = ctx->ops, .there = {tensors, 2, N}};
+    zest_step_storage storage = {&known, apply_elsewhere, &e};
+    const char *text = "method=zest-bc k=3 t=2 lr=0.1 schedule=linear steps=12 weight-decay=0.01 seed=5";
+    zest_tuner *vector = zest_tuner_new_f32(ctx, x, N);
+    set_all(ctx, vector, text);
+    assert_ok(ctx, zest_tuner_objective_f32(vector, bowl_f32, NULL));
+    zest_tuner *tuner = zest_tuner_new_storage(ctx, &storage, "y is as before", &error);
+    zest_options options;
+    zest_options_init(&options);
+    /* every second step would have a center, did the option mean the tuner's */
+    assert_int_equal(zest_options_set_all(&options, ZEST_FOR_TUNER, text, "test", &error), 0);
+    assert_int_equal(zest_options_set_id(&options, ZEST_OPTION_EVAL_EVERY, "2", &error), 0);
+    assert_int_equal(zest_tuner_configure(tuner, &options, ZEST_FORMAT, 0), 0);
+    zest_tuner_on_record(tuner, record_elsewhere, &e);
+    for (int s = 0; s < STEPS; s++) {
+        const zest_lanes *lanes;
+        double losses[7];
+        zest_step_report a, b;
+        assert_int_equal(zest_tuner_ask(tuner, &lanes), 0);
+        losses_by_hand(ctx, lanes, y, losses);
+        memcpy(before, y, sizeof y);
+        /* a step that cannot be recorded or applied is not taken, and can be told again */
+        e.fail = s == 3 ? 1 : s == 5 ? 2 : 0;
+        if (e.fail) {
+            assert_int_equal(zest_tuner_tell(tuner, losses, &b), ZEST_ERROR_FILE);
+            assert_string_equal(error.message, e.fail == 1 ? "no disk" : "no device");
+            assert_int_equal(tuner->state.steps, s);
+            assert_memory_equal(y, before, sizeof y);
+            if (e.fail == 2) e.recorded--;
+            e.fail = 0;
+        }
+        assert_int_equal(zest_tuner_tell(tuner, losses, &b), 0);
+        assert_ok(ctx, zest_tuner_step(vector, &a));
+        assert_memory_equal(x, y, sizeof x);
+        assert_memory_equal(&a.tilt, &b.tilt, sizeof a.tilt);
+        assert_true(a.lr == b.lr && a.step == b.step && a.loss == b.loss);
+        if (s ==
+            7) /* a run that is resumed at step 8: options, format and position are all there is to know */
+            assert_int_equal(zest_tuner_configure(tuner, &options, ZEST_FORMAT, 8), 0);
+    }
+    assert_int_equal(e.applied, STEPS);
+    assert_int_equal(zest_tuner_objective_f32(tuner, bowl_f32, NULL), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "lanes"));
+    zest_options_free(&options);
+    zest_tuner_free(tuner);
+    zest_tuner_free(vector);
+    zest_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mezo_equals_a_loop_by_hand),
         cmocka_unit_test(zero_tilt_equals_mezo),
         cmocka_unit_test(threads_lanes_and_instructions_change_nothing),
         cmocka_unit_test(ask_and_tell_equal_step),
+        cmocka_unit_test(storage_elsewhere_takes_the_same_steps),
         cmocka_unit_test(evaluation_never_moves_x),
         cmocka_unit_test(schedules_follow_their_formulae),
         cmocka_unit_test(weight_decay_is_a_power),

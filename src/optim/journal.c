@@ -385,15 +385,16 @@ static zest_status replay(zest_journal *journal, uint64_t step, const zest_param
                               (unsigned long long)journal->steps, (unsigned long long)step);
     zest_status status = zest_journal_check_start(journal, params, error);
     if (status) return status;
-    zest_step stepper;
-    status = zest_step_init(&stepper, journal->ctx->ops, &journal->options, journal->format, error);
+    zest_step_storage storage = {.params = params};
+    zest_step taken;
+    status = zest_step_init(&taken, journal->ctx->ops, &journal->options, journal->format, error);
     for (uint64_t s = 1; s <= step && !status; s++) {
         zest_record record;
         zest_tilt_report report;
         status = zest_journal_read(journal, s, &record);
-        if (!status) status = zest_step_replay(&stepper, &record, params, &report, error);
+        if (!status) status = zest_step_replay(&taken, &record, &storage, &report, error);
     }
-    zest_step_free(&stepper);
+    zest_step_free(&taken);
     return status;
 }
 

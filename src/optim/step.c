@@ -10,14 +10,14 @@
  * below). */
 enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
 
-zest_status zest_step_init(zest_step *stepper, const zest_vector_ops *ops, const zest_options *options,
+zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const zest_options *options,
                            int format, zest_error *error) {
-    *stepper = (zest_step){0};
+    *step = (zest_step){0};
     if (zest_options_first_order(options))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "method %s needs gradients: only zest train has them",
                               zest_options_text(options, ZEST_OPTION_METHOD));
-    *stepper = (zest_step){
+    *step = (zest_step){
         .ops = ops,
         .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
         .tilt = zest_journal_tilt(options, format),
@@ -26,72 +26,73 @@ zest_status zest_step_init(zest_step *stepper, const zest_vector_ops *ops, const
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
         .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == 1,
     };
-    zest_status status = zest_tilt_check(&stepper->tilt, error);
+    zest_status status = zest_tilt_check(&step->tilt, error);
     if (status) return status;
-    if (stepper->tilt.ball_pairs && stepper->distribution != ZEST_SPHERE)
+    if (step->tilt.ball_pairs && step->distribution != ZEST_SPHERE)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "denominator=ball is the form of Theorem 3.1 for directions on the sphere; set "
                               "distribution=sphere");
-    size_t pairs = stepper->tilt.k + stepper->tilt.ball_pairs;
-    stepper->directions = calloc(pairs, sizeof *stepper->directions);
-    stepper->coefficients = calloc(stepper->tilt.k, sizeof *stepper->coefficients);
-    if (!stepper->directions || !stepper->coefficients) {
-        zest_step_free(stepper);
-        return zest_error_memory(error, "the directions of a step", pairs * sizeof *stepper->directions);
+    size_t pairs = step->tilt.k + step->tilt.ball_pairs;
+    step->directions = calloc(pairs, sizeof *step->directions);
+    step->coefficients = calloc(step->tilt.k, sizeof *step->coefficients);
+    if (!step->directions || !step->coefficients) {
+        zest_step_free(step);
+        return zest_error_memory(error, "the directions of a step", pairs * sizeof *step->directions);
     }
     return ZEST_OK;
 }
 
-void zest_step_free(zest_step *stepper) {
-    free(stepper->directions);
-    free(stepper->coefficients);
-    stepper->directions = NULL;
-    stepper->coefficients = NULL;
+void zest_step_free(zest_step *step) {
+    free(step->directions);
+    free(step->coefficients);
+    step->directions = NULL;
+    step->coefficients = NULL;
 }
 
-zest_status zest_step_draw_directions(zest_step *stepper, uint64_t index, uint64_t dimension, int with_ball,
+zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error) {
-    size_t pairs = stepper->tilt.k + (with_ball ? stepper->tilt.ball_pairs : 0);
-    stepper->rounding = zest_seed(stepper->seed, index, ROUNDING_INDEX);
+    size_t pairs = step->tilt.k + (with_ball ? step->tilt.ball_pairs : 0);
+    step->rounding = zest_seed(step->seed, index, ROUNDING_INDEX);
     for (size_t i = 0; i < pairs; i++) {
-        zest_distribution from = i < stepper->tilt.k ? stepper->distribution : ZEST_BALL;
-        zest_status status = zest_direction_make(stepper->ops, stepper->threads, &stepper->directions[i],
-                                                 from, zest_seed(stepper->seed, index, i), dimension, error);
+        zest_distribution from = i < step->tilt.k ? step->distribution : ZEST_BALL;
+        zest_status status = zest_direction_make(step->ops, step->threads, &step->directions[i], from,
+                                                 zest_seed(step->seed, index, i), dimension, error);
         if (status) return status;
     }
     return ZEST_OK;
 }
 
-void zest_step_tilt(zest_step *stepper, const double *losses, zest_tilt_report *report) {
-    zest_tilt_compute(&stepper->tilt, losses, stepper->coefficients, report);
+void zest_step_tilt(zest_step *step, const double *losses, zest_tilt_report *report) {
+    zest_tilt_compute(&step->tilt, losses, step->coefficients, report);
 }
 
-int zest_step_update(const zest_step *stepper, double lr, const zest_tilt_report *report,
-                     zest_update *update) {
-    *update = (zest_update){.directions = stepper->directions,
-                            .g = stepper->coefficients,
-                            .k = stepper->tilt.k,
+int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update) {
+    *update = (zest_update){.directions = step->directions,
+                            .g = step->coefficients,
+                            .k = step->tilt.k,
                             .lr = lr,
-                            .decay = stepper->decay,
-                            .rounding = stepper->rounding,
-                            .nearest = stepper->nearest};
-    return report->dropped < stepper->tilt.k;
+                            .decay = step->decay,
+                            .rounding = step->rounding,
+                            .nearest = step->nearest};
+    return report->dropped < step->tilt.k;
 }
 
-void zest_step_apply(const zest_step *stepper, const zest_params *params, double lr,
-                     const zest_tilt_report *report) {
+zest_status zest_step_apply(const zest_step *step, const zest_step_storage *storage, double lr,
+                            const zest_tilt_report *report, zest_error *error) {
     zest_update update;
-    if (zest_step_update(stepper, lr, report, &update))
-        zest_update_apply(stepper->ops, stepper->threads, params, &update);
+    if (!zest_step_update(step, lr, report, &update)) return ZEST_OK;
+    if (storage->apply) return storage->apply(storage->user, &update, error);
+    zest_update_apply(step->ops, step->threads, storage->params, &update);
+    return ZEST_OK;
 }
 
-zest_status zest_step_replay(zest_step *stepper, const zest_record *record, const zest_params *params,
+zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,
                              zest_tilt_report *report, zest_error *error) {
-    zest_status status = zest_step_draw_directions(stepper, record->step - 1, params->dimension, 0, error);
+    zest_status status =
+        zest_step_draw_directions(step, record->step - 1, storage->params->dimension, 0, error);
     if (status) return status;
-    zest_step_tilt(stepper, record->losses, report);
-    zest_step_apply(stepper, params, record->lr, report);
-    return ZEST_OK;
+    zest_step_tilt(step, record->losses, report);
+    return zest_step_apply(step, storage, record->lr, report, error);
 }
 
 enum { CONSTANT, LINEAR, COSINE }; /* as the option table lists them */

@@ -34,8 +34,15 @@ typedef struct {
 void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_params *params,
                        const zest_update *update);
 
-/* One step after its losses are known: tilt, then move. The tuner uses it for new steps and replay for old
- * ones, so the two cannot differ. */
+/* One step after its losses are known: tilt, then update. The tuner takes new steps with it, and replay takes
+ * recorded ones, so the two cannot differ. */
+
+/* Where the parameters are. `apply` updates them there; NULL: they are in the host's memory, in params. */
+typedef struct {
+    const zest_params *params; /* what they are; with `apply`, only names, types and sizes are read */
+    zest_status (*apply)(void *user, const zest_update *update, zest_error *error);
+    void *user;
+} zest_step_storage;
 
 typedef struct {
     const zest_vector_ops *ops;
@@ -51,24 +58,22 @@ typedef struct {
 } zest_step;
 
 /* format: ZEST_FORMAT for a new run, that of the journal for one that is on record. */
-zest_status zest_step_init(zest_step *stepper, const zest_vector_ops *ops, const zest_options *options,
+zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const zest_options *options,
                            int format, zest_error *error);
-void zest_step_free(zest_step *stepper);
+void zest_step_free(zest_step *step);
 
 /* The directions of step `index` (from 0). Ball pairs are only wanted for evaluation. */
-zest_status zest_step_draw_directions(zest_step *stepper, uint64_t index, uint64_t dimension, int with_ball,
+zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error);
 /* The coefficients that the losses give. */
-void zest_step_tilt(zest_step *stepper, const double *losses, zest_tilt_report *report);
-/* The update that the coefficients ask for, to be applied wherever the parameters are. 0: none, since every
- * pair was dropped. */
-int zest_step_update(const zest_step *stepper, double lr, const zest_tilt_report *report,
-                     zest_update *update);
-/* Moves x along the directions. When every pair was dropped, x stays as it is. */
-void zest_step_apply(const zest_step *stepper, const zest_params *params, double lr,
-                     const zest_tilt_report *report);
-/* A step that is on record, taken again. */
-zest_status zest_step_replay(zest_step *stepper, const zest_record *record, const zest_params *params,
+void zest_step_tilt(zest_step *step, const double *losses, zest_tilt_report *report);
+/* The update that the coefficients give. 0: none, since every pair was dropped. */
+int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update);
+/* Applies that update, if there is one, where the parameters are. */
+zest_status zest_step_apply(const zest_step *step, const zest_step_storage *storage, double lr,
+                            const zest_tilt_report *report, zest_error *error);
+/* Takes a recorded step again. */
+zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,
                              zest_tilt_report *report, zest_error *error);
 
 /* Learning rates over a run. */

@@ -11,20 +11,20 @@
 
 /* ---- Making and setting ---- */
 
-static zest_tuner *new_tuner(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n) {
-    if (!ctx) return NULL;
-    if (!x || !n) {
-        zest_error_set(&ctx->error, ZEST_ERROR_ARGUMENT, "a tuner needs a vector of at least one element");
-        return NULL;
-    }
+static const char vector_advice[] =
+    "x is where it was before them; try a smaller lr or rho, or look at the objective";
+
+zest_tuner *zest_tuner_new_storage(zest_ctx *ctx, const zest_step_storage *storage, const char *bad_advice,
+                                   zest_error *error) {
     zest_tuner *tuner = calloc(1, sizeof *tuner);
     if (!tuner) {
-        zest_error_memory(&ctx->error, "a tuner", sizeof *tuner);
+        zest_error_memory(error, "a tuner", sizeof *tuner);
         return NULL;
     }
     tuner->ctx = ctx;
-    tuner->tensor = (zest_tensor){"x", dtype, 0, n, x};
-    tuner->params = (zest_params){&tuner->tensor, 1, n};
+    tuner->error = error;
+    tuner->storage = *storage;
+    tuner->bad_advice = bad_advice;
     tuner->journal.descriptor = -1;
     tuner->format = ZEST_FORMAT;
     zest_options_init(&tuner->options);
@@ -32,21 +32,52 @@ static zest_tuner *new_tuner(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n)
     return tuner;
 }
 
+static zest_tuner *new_vector(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n) {
+    if (!ctx) return NULL;
+    if (!x || !n) {
+        zest_error_set(&ctx->error, ZEST_ERROR_ARGUMENT, "a tuner needs a vector of at least one element");
+        return NULL;
+    }
+    zest_tuner *tuner =
+        zest_tuner_new_storage(ctx, &(zest_step_storage){.params = NULL}, vector_advice, &ctx->error);
+    if (!tuner) return NULL;
+    tuner->tensor = (zest_tensor){"x", dtype, 0, n, x};
+    tuner->params = (zest_params){&tuner->tensor, 1, n};
+    tuner->storage.params = &tuner->params;
+    return tuner;
+}
+
 zest_tuner *zest_tuner_new_f32(zest_ctx *ctx, float *x, size_t n) {
-    return new_tuner(ctx, ZEST_DTYPE_F32, x, n);
+    return new_vector(ctx, ZEST_DTYPE_F32, x, n);
 }
 zest_tuner *zest_tuner_new_f64(zest_ctx *ctx, double *x, size_t n) {
-    return new_tuner(ctx, ZEST_DTYPE_F64, x, n);
+    return new_vector(ctx, ZEST_DTYPE_F64, x, n);
 }
 
 void zest_tuner_free(zest_tuner *tuner) {
     if (!tuner) return;
     zest_journal_finish(&tuner->journal);
-    zest_step_free(&tuner->stepper);
+    zest_step_free(&tuner->step);
     zest_options_free(&tuner->options);
     free(tuner->losses);
     free(tuner->point);
     free(tuner);
+}
+
+zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options, int format, uint64_t steps) {
+    zest_tuner_reset(tuner);
+    zest_options_free(&tuner->options);
+    zest_status status = zest_options_copy(&tuner->options, options, tuner->error);
+    if (!status) status = zest_options_set_id(&tuner->options, ZEST_OPTION_EVAL_EVERY, "0", tuner->error);
+    tuner->format = format;
+    zest_stop_state_init(&tuner->state);
+    tuner->state.steps = steps;
+    return status ? status : zest_tuner_prepare(tuner);
+}
+
+void zest_tuner_on_record(zest_tuner *tuner, zest_tuner_record record, void *user) {
+    tuner->record = record;
+    tuner->record_user = user;
 }
 
 int zest_tuner_option(size_t i, zest_option *option) {
@@ -83,7 +114,7 @@ static int free_to_change(zest_option_id id) {
 }
 
 void zest_tuner_reset(zest_tuner *tuner) {
-    zest_step_free(&tuner->stepper);
+    zest_step_free(&tuner->step);
     free(tuner->losses);
     tuner->losses = NULL;
     tuner->started = tuner->asked = 0;
@@ -117,7 +148,7 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
     if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
     if (!status && method && !underway) zest_tuner_reset(tuner);
     if (!status && id == ZEST_OPTION_THREADS)
-        tuner->stepper.threads = (int)zest_options_whole(&tuner->options, id);
+        tuner->step.threads = (int)zest_options_whole(&tuner->options, id);
     return status;
 }
 
@@ -133,14 +164,20 @@ const char *zest_tuner_get(const zest_tuner *tuner, const char *name) {
     return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(&tuner->options, id);
 }
 
-static zest_status wrong_type(zest_tuner *tuner) {
+/* A vector objective needs x to be a vector of its type. */
+static zest_status check_type(zest_tuner *tuner, zest_dtype dtype) {
+    if (!tuner->params.count)
+        return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
+                              "this tuner has no vector: use the objective for lanes");
+    if (tuner->tensor.dtype == dtype) return ZEST_OK;
     return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
                           "this tuner works on %s: use the objective for that type, or the one for lanes",
                           tuner->tensor.dtype == ZEST_DTYPE_F64 ? "double" : "float");
 }
 
 zest_status zest_tuner_objective_f32(zest_tuner *tuner, zest_objective_f32 f, void *user) {
-    if (tuner->tensor.dtype != ZEST_DTYPE_F32) return wrong_type(tuner);
+    zest_status status = check_type(tuner, ZEST_DTYPE_F32);
+    if (status) return status;
     tuner->objective_f32 = f;
     tuner->objective_lanes = NULL;
     tuner->objective_user = user;
@@ -148,7 +185,8 @@ zest_status zest_tuner_objective_f32(zest_tuner *tuner, zest_objective_f32 f, vo
 }
 
 zest_status zest_tuner_objective_f64(zest_tuner *tuner, zest_objective_f64 f, void *user) {
-    if (tuner->tensor.dtype != ZEST_DTYPE_F64) return wrong_type(tuner);
+    zest_status status = check_type(tuner, ZEST_DTYPE_F64);
+    if (status) return status;
     tuner->objective_f64 = f;
     tuner->objective_lanes = NULL;
     tuner->objective_user = user;
@@ -161,17 +199,17 @@ zest_status zest_tuner_objective_lanes(zest_tuner *tuner, zest_objective_lanes f
     return ZEST_OK;
 }
 
-/* ---- Stepping ---- */
+/* ---- Steps ---- */
 
 zest_status zest_tuner_prepare(zest_tuner *tuner) {
     if (tuner->started) return ZEST_OK;
-    zest_status status = zest_step_init(&tuner->stepper, tuner->ctx->ops, &tuner->options, tuner->format,
-                                        zest_tuner_sink(tuner));
+    zest_status status =
+        zest_step_init(&tuner->step, tuner->ctx->ops, &tuner->options, tuner->format, zest_tuner_sink(tuner));
     if (status) return status;
-    size_t room = 2 * (tuner->stepper.tilt.k + tuner->stepper.tilt.ball_pairs) + 1;
+    size_t room = 2 * (tuner->step.tilt.k + tuner->step.tilt.ball_pairs) + 1;
     tuner->losses = malloc(room * sizeof *tuner->losses);
     if (!tuner->losses) {
-        zest_step_free(&tuner->stepper);
+        zest_step_free(&tuner->step);
         return zest_error_memory(zest_tuner_sink(tuner), "the losses of a step",
                                  room * sizeof *tuner->losses);
     }
@@ -185,7 +223,7 @@ static zest_status evaluate_vectors(zest_tuner *tuner, const zest_lanes *lanes, 
     if (!tuner->point && !(tuner->point = malloc(bytes)))
         return zest_error_memory(zest_tuner_sink(tuner), "one perturbed copy of x", bytes);
     for (size_t i = 0; i < zest_lanes_count(lanes); i++) {
-        zest_lanes_fill_tensor(lanes, i, &tuner->tensor, tuner->stepper.threads, tuner->point);
+        zest_lanes_fill_tensor(lanes, i, &tuner->tensor, tuner->step.threads, tuner->point);
         losses[i] = tuner->tensor.dtype == ZEST_DTYPE_F64
                         ? tuner->objective_f64(tuner->point, n, tuner->objective_user)
                         : tuner->objective_f32(tuner->point, n, tuner->objective_user);
@@ -209,18 +247,18 @@ zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, doub
 zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
     zest_status status = zest_tuner_prepare(tuner);
     if (status) return status;
-    zest_step *stepper = &tuner->stepper;
+    zest_step *step = &tuner->step;
     if (!tuner->asked) {
         uint64_t index = tuner->state.steps,
                  every = zest_options_whole(&tuner->options, ZEST_OPTION_EVAL_EVERY);
-        status =
-            zest_step_draw_directions(stepper, index, tuner->params.dimension, 1, zest_tuner_sink(tuner));
+        status = zest_step_draw_directions(step, index, tuner->storage.params->dimension, 1,
+                                           zest_tuner_sink(tuner));
         if (status) return status;
         tuner->lanes = (zest_lanes){.ops = tuner->ctx->ops,
-                                    .params = &tuner->params,
-                                    .directions = stepper->directions,
-                                    .pairs = stepper->tilt.k + stepper->tilt.ball_pairs,
-                                    .rho = stepper->tilt.rho,
+                                    .params = tuner->storage.params,
+                                    .directions = step->directions,
+                                    .pairs = step->tilt.k + step->tilt.ball_pairs,
+                                    .rho = step->tilt.rho,
                                     .has_center = every && index % every == 0};
         tuner->asked = 1;
     }
@@ -229,11 +267,22 @@ zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
 }
 
 static zest_status too_many_bad(zest_tuner *tuner) {
-    return zest_error_set(
-        zest_tuner_sink(tuner), ZEST_ERROR_OBJECTIVE,
-        "%llu steps in a row without one finite pair of losses: x is where it was before them; try a "
-        "smaller lr or rho, or look at the objective",
-        (unsigned long long)tuner->state.bad_in_a_row);
+    return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_OBJECTIVE,
+                          "%llu steps in a row without one finite pair of losses: %s",
+                          (unsigned long long)tuner->state.bad_in_a_row, tuner->bad_advice);
+}
+
+/* To the tuner's journal, or to whoever keeps the records. */
+static zest_status record_step(zest_tuner *tuner, double lr, const double *losses) {
+    zest_record record = {.step = tuner->state.steps + 1,
+                          .lr = lr,
+                          .count = zest_lanes_count(&tuner->lanes),
+                          .losses = losses,
+                          .has_center = tuner->lanes.has_center};
+    if (tuner->record) return tuner->record(tuner->record_user, &record, zest_tuner_sink(tuner));
+    if (tuner->journal.descriptor < 0) return ZEST_OK;
+    return zest_journal_append(&tuner->journal, record.step, lr, losses, record.count, record.has_center,
+                               zest_tuner_sink(tuner));
 }
 
 zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_report *report) {
@@ -242,14 +291,11 @@ zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_r
     const double *center = tuner->lanes.has_center ? &losses[count - 1] : NULL;
     double lr = zest_step_lr(&tuner->options, tuner->state.steps);
     zest_tilt_report tilt;
-    zest_step_tilt(&tuner->stepper, losses, &tilt);
+    zest_step_tilt(&tuner->step, losses, &tilt);
     /* first on record, then in x: whatever happens in between, the journal can make x again */
-    if (tuner->journal.descriptor >= 0) {
-        zest_status status = zest_journal_append(&tuner->journal, tuner->state.steps + 1, lr, losses, count,
-                                                 center != NULL, zest_tuner_sink(tuner));
-        if (status) return status;
-    }
-    zest_step_apply(&tuner->stepper, &tuner->params, lr, &tilt);
+    zest_status status = record_step(tuner, lr, losses);
+    if (!status) status = zest_step_apply(&tuner->step, &tuner->storage, lr, &tilt, zest_tuner_sink(tuner));
+    if (status) return status;
     zest_stop_state_update(&tuner->state, &tuner->options, &tilt, count, center);
     tuner->asked = 0;
     if (report)
@@ -277,7 +323,7 @@ void zest_tuner_stop(zest_tuner *tuner) { tuner->stop = 1; }
 
 /* f at x itself. */
 static zest_status final_loss(zest_tuner *tuner, double *loss) {
-    zest_lanes center = {.ops = tuner->ctx->ops, .params = &tuner->params, .has_center = 1};
+    zest_lanes center = {.ops = tuner->ctx->ops, .params = tuner->storage.params, .has_center = 1};
     return zest_tuner_evaluate(tuner, &center, loss);
 }
 
@@ -329,7 +375,7 @@ zest_status zest_tuner_start_journal(zest_tuner *tuner, const char *path) {
     if (!status)
         status = zest_tuner_prepare(tuner); /* options that do not fit are refused before a file is made */
     if (!status)
-        status = zest_journal_create(&tuner->journal, path, &tuner->options, &tuner->params,
+        status = zest_journal_create(&tuner->journal, path, &tuner->options, tuner->storage.params,
                                      zest_tuner_sink(tuner));
     if (status) zest_journal_finish(&tuner->journal);
     return status;
@@ -343,7 +389,7 @@ static zest_status catch_up(zest_tuner *tuner, zest_journal *journal) {
         zest_status status = zest_journal_read(journal, s, &record);
         if (!status)
             status =
-                zest_step_replay(&tuner->stepper, &record, &tuner->params, &report, zest_tuner_sink(tuner));
+                zest_step_replay(&tuner->step, &record, &tuner->storage, &report, zest_tuner_sink(tuner));
         if (status) return status;
         zest_stop_state_update(&tuner->state, &tuner->options, &report, record.count,
                                record.has_center ? &record.losses[record.count - 1] : NULL);
@@ -357,7 +403,7 @@ zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
     zest_tuner_reset(tuner);
     zest_journal *journal = zest_journal_open(tuner->ctx, path);
     if (!journal) return zest_tuner_sink(tuner)->status;
-    status = zest_journal_check_start(journal, &tuner->params, zest_tuner_sink(tuner));
+    status = zest_journal_check_start(journal, tuner->storage.params, zest_tuner_sink(tuner));
     if (!status) status = zest_journal_continue(&tuner->journal, journal, zest_tuner_sink(tuner));
     if (!status) {
         zest_options_free(&tuner->options);

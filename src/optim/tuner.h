@@ -1,4 +1,5 @@
-/* The tuner's insides, for the files that make it up. */
+/* The tuner from inside the library: zest.h's tuner, and one over parameters that live elsewhere than in one
+ * vector of the caller, such as the weights of a model, on the host or on a device. */
 #ifndef ZEST_OPTIM_TUNER_H
 #define ZEST_OPTIM_TUNER_H
 
@@ -10,10 +11,16 @@
 #include "optim/stop.h"
 #include "optim/step.h"
 
+/* Records a step before it is applied. */
+typedef zest_status (*zest_tuner_record)(void *user, const zest_record *record, zest_error *error);
+
 struct zest_tuner {
     zest_ctx *ctx;
-    zest_tensor tensor;
+    zest_error *error;  /* where messages go: the context's, unless the caller has another */
+    zest_tensor tensor; /* x of a tuner over one vector, which params then describes */
     zest_params params;
+    zest_step_storage storage;
+    const char *bad_advice; /* what to say after too many bad steps */
     zest_options options;
     int format; /* ZEST_FORMAT, or that of the journal that is continued */
 
@@ -23,7 +30,7 @@ struct zest_tuner {
     void *objective_user;
     void *point; /* one lane as a vector, for the vector objectives; made when first needed */
 
-    zest_step stepper; /* made at the first step; from then on the method's options stand */
+    zest_step step; /* made at the first step; from then on the method's options stand */
     int started;
     double *losses;
     zest_lanes lanes;
@@ -31,16 +38,28 @@ struct zest_tuner {
 
     zest_stop_state state;
     zest_journal_writer journal;
+    zest_tuner_record record; /* instead of a journal of the tuner's own; NULL: none */
+    void *record_user;
     volatile sig_atomic_t stop;
     int (*on_step)(const zest_step_report *, void *);
     void *on_step_user;
 };
 
-static inline zest_error *zest_tuner_sink(const zest_tuner *tuner) { return &tuner->ctx->error; }
+static inline zest_error *zest_tuner_sink(const zest_tuner *tuner) { return tuner->error; }
 
-/* Makes the stepper and its buffers, once. */
+/* A tuner over parameters in any storage, which is copied. It has no vector: its objective gets lanes, of which
+ * zest_lanes_describe gives direction and scale. bad_advice ends the message after too many bad steps. */
+zest_tuner *zest_tuner_new_storage(zest_ctx *ctx, const zest_step_storage *storage, const char *bad_advice,
+                                   zest_error *error);
+/* Takes all options from `options` and goes on after `steps` steps of a run in `format`. The lanes never include
+ * the center: eval-every means something else where there are examples to evaluate on. */
+zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options, int format, uint64_t steps);
+/* Every step goes to `record` before it is applied. */
+void zest_tuner_on_record(zest_tuner *tuner, zest_tuner_record record, void *user);
+
+/* Makes the step and its buffers, once. */
 zest_status zest_tuner_prepare(zest_tuner *tuner);
-/* Forgets what begin made, so that it is made anew with other options. Only before the first step. */
+/* Frees what prepare made, so that it is made again with other options. Only before the first step. */
 void zest_tuner_reset(zest_tuner *tuner);
 /* Fills losses with the losses of all lanes. */
 zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses);

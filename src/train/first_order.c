@@ -189,6 +189,17 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
 
 /* ---- The step ---- */
 
+/* A step without a finite loss and gradient; an error after too many in a row. */
+static zest_status count_bad(zest_trainer *t, int bad) {
+    t->bad_in_a_row = bad ? t->bad_in_a_row + 1 : 0;
+    if (t->bad_in_a_row < zest_options_whole(t->options, ZEST_OPTION_MAX_BAD)) return ZEST_OK;
+    return zest_error_set(
+        t->error, ZEST_ERROR_OBJECTIVE,
+        "%llu steps in a row without a finite loss and gradient: the weights are where they "
+        "were before them; try a smaller --lr or --radius",
+        (unsigned long long)t->bad_in_a_row);
+}
+
 static zest_status step(zest_trainer *t, zest_step_stats *stats) {
     double began = zest_clock_now(), lr = zest_step_lr(t->options, t->step);
     zest_oracle *oracle = &t->gradients->oracle;
@@ -210,7 +221,7 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
                                .dropped = report.dropped,
                                .passes = report.evaluations,
                                .seconds = zest_clock_now() - began};
-    return zest_trainer_count_bad(t, !report.moved, "--lr or --radius");
+    return count_bad(t, !report.moved);
 }
 
 #else /* the library only goes forward */

@@ -119,6 +119,14 @@ zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, ze
     return load(loaded, model, NULL, text && folder && !has_weights(model), options, error);
 }
 
+static zest_status apply_update(void *runner, const zest_update *update, zest_error *error) {
+    return zest_model_apply_update(runner, update, error);
+}
+
+zest_step_storage zest_load_storage(const zest_loaded *loaded) {
+    return (zest_step_storage){&loaded->model->params, apply_update, loaded->runner};
+}
+
 void zest_load_free(zest_loaded *loaded) {
     zest_model_runner_free(loaded->runner);
     zest_tokenizer_free(loaded->tokenizer);

@@ -3,6 +3,7 @@
 #define ZEST_TRAIN_LOAD_H
 
 #include "base/option.h"
+#include "optim/step.h"
 #include "task/examples.h"
 #include "model/transformer.h"
 #include "train/run_folder.h"
@@ -27,6 +28,9 @@ zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const 
  * and the seed. */
 zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error);
 void zest_load_free(zest_loaded *loaded);
+
+/* The trained weights as an optimiser's storage: updates are applied where the forward passes read them. */
+zest_step_storage zest_load_storage(const zest_loaded *loaded);
 
 /* Writes the model as a Hugging Face folder, with its tokenizer: the files it came with, or, from a GGUF
  * file, a tokenizer.json where it is of a kind that can be written. */

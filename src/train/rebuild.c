@@ -71,24 +71,26 @@ static zest_status check_tokenizer(const zest_run_folder *folder, const zest_opt
 
 /* ---- Steps ---- */
 
-zest_status zest_rebuild_redo(zest_step *stepper, uint64_t step, double lr, const double *losses,
-                              const zest_loaded *loaded, zest_error *error) {
-    zest_tilt_report report;
-    zest_update update;
+/* The steps behind `at`, up to `step`, from the journal. */
+static zest_status replay(const zest_rebuild_job *job, uint64_t at, uint64_t step, const zest_loaded *loaded,
+                          zest_error *error) {
+    zest_step_storage storage = zest_load_storage(loaded);
+    zest_step taken = {0};
     zest_status status =
-        zest_step_draw_directions(stepper, step - 1, loaded->model->params.dimension, 0, error);
-    if (status) return status;
-    zest_step_tilt(stepper, losses, &report);
-    if (!zest_step_update(stepper, lr, &report, &update)) return ZEST_OK;
-    return zest_model_apply_update(loaded->runner, &update, error);
-}
-
-static zest_status redo(const zest_rebuild_job *job, uint64_t step, const zest_loaded *loaded,
-                        zest_error *error) {
-    zest_record record;
-    zest_status status = zest_journal_read(job->journal, step, &record);
-    if (status) return zest_error_set(error, status, "%s", zest_ctx_error(job->journal->ctx));
-    return zest_rebuild_redo(job->stepper, step, record.lr, record.losses, loaded, error);
+        zest_step_init(&taken, job->journal->ctx->ops, &job->journal->options, job->journal->format, error);
+    taken.threads = (int)zest_options_whole(job->options, ZEST_OPTION_THREADS);
+    while (at < step && !status) {
+        zest_record record;
+        zest_tilt_report report;
+        status = zest_journal_read(job->journal, ++at, &record);
+        if (status)
+            status = zest_error_set(error, status, "%s", zest_ctx_error(job->journal->ctx));
+        else
+            status = zest_step_replay(&taken, &record, &storage, &report, error);
+        zest_progress_call(&job->progress, at, step);
+    }
+    zest_step_free(&taken);
+    return status;
 }
 
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error) {
@@ -98,10 +100,7 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
     status = start_from_checkpoint(job, step, loaded, &at)
                  ? check_tokenizer(job->folder, job->options, loaded, error)
                  : open_start(job->folder, job->options, job->journal, loaded, error);
-    while (at < step && !status) {
-        status = redo(job, ++at, loaded, error);
-        zest_progress_call(&job->progress, at, step);
-    }
+    if (!status) status = replay(job, at, step, loaded, error);
     return status ? status : zest_model_download(loaded->runner, error);
 }
 
@@ -178,11 +177,9 @@ zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_op
     return open_start(folder, options, journal, loaded, error);
 }
 
-static zest_status rebuild_recorded(zest_ctx *ctx, zest_rebuild_job *job, const char *step_text,
-                                    uint64_t *step, zest_loaded *loaded, zest_error *error) {
+static zest_status rebuild_recorded(const zest_rebuild_job *job, const char *step_text, uint64_t *step,
+                                    zest_loaded *loaded, zest_error *error) {
     zest_status status = zest_rebuild_step(job->folder, job->journal, step_text, step, error);
-    if (!status)
-        status = zest_step_init(job->stepper, ctx->ops, &job->journal->options, job->journal->format, error);
     return status ? status : zest_rebuild(job, *step, loaded, error);
 }
 
@@ -195,17 +192,15 @@ zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_run_folder *folde
                                      const zest_options *options, const char *step_text,
                                      const zest_progress_callback *progress, uint64_t *step,
                                      zest_loaded *loaded, zest_error *error) {
-    zest_step stepper = {0};
     *loaded = (zest_loaded){0};
     zest_journal *journal = zest_journal_open(ctx, folder->journal);
     if (!journal) return zest_error_set(error, ctx->error.status, "%s", ctx->error.message);
-    zest_rebuild_job job = {.folder = folder, .options = options, .journal = journal, .stepper = &stepper};
+    zest_rebuild_job job = {.folder = folder, .options = options, .journal = journal};
     if (progress) job.progress = *progress;
     zest_status status =
         zest_options_first_order(options)
             ? zest_rebuild_checkpoint(folder, options, journal, step_text, step, loaded, error)
-            : rebuild_recorded(ctx, &job, step_text, step, loaded, error);
-    zest_step_free(&stepper);
+            : rebuild_recorded(&job, step_text, step, loaded, error);
     zest_journal_close(journal);
     return status;
 }

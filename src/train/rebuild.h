@@ -14,16 +14,11 @@ typedef struct {
     const zest_run_folder *folder;
     const zest_options *options; /* of the run; --model says where it started from */
     zest_journal *journal;
-    zest_step *stepper;
     zest_progress_callback progress; /* of steps that are taken again */
 } zest_rebuild_job;
 
 /* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
-
-/* Takes one zeroth-order step again, from its losses, where the weights are. */
-zest_status zest_rebuild_redo(zest_step *stepper, uint64_t step, double lr, const double *losses,
-                              const zest_loaded *loaded, zest_error *error);
 
 /* A step as text: a number, "last", or "best" (the step that best/ holds, or that the result of a
  * finished run names). */
@@ -36,7 +31,7 @@ zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_op
                                     const zest_journal *journal, const char *text, uint64_t *step,
                                     zest_loaded *loaded, zest_error *error);
 
-/* The model of the run in a folder, for commands that only read it: opens journal and stepper by themselves.
+/* The model of the run in a folder, for commands that only read it: opens the journal by itself.
  * ctx is where the journal reports. progress: NULL is fine. */
 zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_run_folder *folder,
                                      const zest_options *options, const char *step_text,

@@ -119,17 +119,15 @@ zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log) {
  * each, and takes the steps up to the best one again from the start: memory stays that of inference. A run with
  * gradients cannot, and keeps a copy of the weights. */
 
-static size_t lanes_of(const zest_trainer *t) { return 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs); }
-
 void zest_trainer_memory_begin(zest_trainer *t) {
     if (!zest_options_first_order(t->options))
         t->memory.start = zest_params_fingerprint(&t->loaded.model->params);
 }
 
-zest_status zest_trainer_memory_step(zest_trainer *t, double lr, const double *losses) {
+zest_status zest_trainer_memory_step(zest_trainer *t, const zest_record *record) {
     zest_buffer *steps = &t->memory.steps;
-    zest_buffer_add(steps, &lr, sizeof lr);
-    zest_buffer_add(steps, losses, lanes_of(t) * sizeof *losses);
+    zest_buffer_add(steps, &record->lr, sizeof record->lr);
+    zest_buffer_add(steps, record->losses, record->count * sizeof *record->losses);
     return steps->failed ? zest_error_memory(t->error, "the losses of the run", steps->size) : ZEST_OK;
 }
 
@@ -172,10 +170,11 @@ zest_status zest_trainer_memory_best(zest_trainer *t) {
 
 /* ---- Going back ---- */
 
-static zest_status retrace(zest_trainer *t) {
-    const double *next = (const double *)(const void *)t->memory.steps.data;
-    size_t stride = 1 + lanes_of(t);
+static zest_status replay(zest_trainer *t) {
     zest_progress_callback watch = {t->hooks->on_rebuild, t->hooks->user};
+    zest_step *taken = &t->tuner->step;
+    zest_record record = {.count = 2 * (taken->tilt.k + taken->tilt.ball_pairs)};
+    zest_tilt_report report;
     zest_load_free(&t->loaded);
     zest_status status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->memory.start)
@@ -184,15 +183,21 @@ static zest_status retrace(zest_trainer *t) {
                                 "%llu, cannot be made again; with --out RUN they are kept",
                                 zest_options_text(t->options, ZEST_OPTION_MODEL),
                                 (unsigned long long)t->best_step);
-    for (uint64_t step = 1; step <= t->best_step && !status; step++, next += stride) {
-        status = zest_rebuild_redo(&t->stepper, step, next[0], next + 1, &t->loaded, t->error);
-        zest_progress_call(&watch, step, t->best_step);
+    if (status) return status;
+    zest_step_storage storage = zest_load_storage(&t->loaded);
+    const double *next = (const double *)(const void *)t->memory.steps.data;
+    for (record.step = 1; record.step <= t->best_step && !status; record.step++) {
+        record.lr = next[0];
+        record.losses = next + 1;
+        next += 1 + record.count;
+        status = zest_step_replay(taken, &record, &storage, &report, t->error);
+        zest_progress_call(&watch, record.step, t->best_step);
     }
     return status;
 }
 
 zest_status zest_trainer_memory_return(zest_trainer *t) {
-    if (!zest_options_first_order(t->options)) return retrace(t);
+    if (!zest_options_first_order(t->options)) return replay(t);
     copy(&t->loaded.model->params, t->memory.weights, 1);
     return zest_model_upload(t->loaded.runner, t->error);
 }

@@ -11,6 +11,7 @@
 #define ZEST_TRAIN_TRAINER_INTERNAL_H
 
 #include "optim/context.h"
+#include "optim/tuner.h"
 #include "task/corpus.h"
 #include "train/log.h"
 #include "train/load.h"
@@ -98,7 +99,7 @@ struct zest_trainer {
     uint64_t epoch;                        /* that order is of; UINT64_MAX: none yet */
 
     /* the way's */
-    zest_step stepper;
+    zest_tuner *tuner; /* of a zeroth-order run */
     zest_model_lane *lanes;
     double *losses;                          /* of the lanes on the batch's examples */
     double *means;                           /* one a lane */
@@ -153,10 +154,6 @@ zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given);
 /* The examples of step t->step: a part of the epoch's permutation. */
 const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count);
 
-/* ---- zeroth.c ---- */
-/* A step that led nowhere; an error after too many in a row. hint: what to try. */
-zest_status zest_trainer_count_bad(zest_trainer *t, int bad, const char *hint);
-
 /* ---- trainer_eval.c ---- */
 zest_metric zest_trainer_selection(const zest_trainer *t); /* what is best by */
 /* Evaluates the dev examples at t->step, keeps the weights if they are the best, and tells. */
@@ -168,8 +165,8 @@ zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log);
 
 /* ---- trainer_eval.c: a run without a folder ---- */
 void zest_trainer_memory_begin(zest_trainer *t);
-/* A zeroth-order step is about to be taken. */
-zest_status zest_trainer_memory_step(zest_trainer *t, double lr, const double *losses);
+/* A zeroth-order step is about to be applied. */
+zest_status zest_trainer_memory_step(zest_trainer *t, const zest_record *record);
 /* The weights are the best so far. */
 zest_status zest_trainer_memory_best(zest_trainer *t);
 /* Makes the weights of t->best_step those of t->loaded. Needs what arm made. */

@@ -131,9 +131,9 @@ static zest_log_eval eval_line(const zest_trainer *t, const char *part, uint64_t
 
 /* What the losses so far say about t; once a session. */
 static zest_status advise(zest_trainer *t, zest_tilt_advice *advice, zest_trainer_progress *news) {
-    const zest_tilt_options *tilt = &t->stepper.tilt;
     size_t steps = t->recent_count < ZEST_TILT_ADVICE_STEPS ? t->recent_count : ZEST_TILT_ADVICE_STEPS;
     if (t->advised || !steps) return ZEST_OK;
+    const zest_tilt_options *tilt = &t->tuner->step.tilt;
     t->advised = 1;
     news->advice = advice;
     return zest_choose_t(tilt, t->recent, steps, 2 * (tilt->k + tilt->ball_pairs), advice, t->error);

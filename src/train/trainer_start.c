@@ -250,13 +250,20 @@ static zest_status recall_losses(zest_trainer *t, const zest_log *log) {
             zest_divergence_note(&t->divergence, log->steps[i].loss);
         return ZEST_OK;
     }
-    for (uint64_t step = 1; step <= t->step; step++) {
-        zest_status status = zest_journal_read(t->record, step, &record);
-        if (status) return zest_error_set(t->error, status, "%s", zest_ctx_error(t->ctx));
-        zest_step_tilt(&t->stepper, record.losses, &report);
-        zest_divergence_note(&t->divergence, report.mean);
+    const zest_tilt_options *tilt = &t->record->tilt;
+    double *coefficients = malloc(tilt->k * sizeof *coefficients);
+    zest_status status =
+        coefficients ? ZEST_OK : zest_error_memory(t->error, "coefficients", tilt->k * sizeof *coefficients);
+    for (uint64_t step = 1; step <= t->step && !status; step++) {
+        status = zest_journal_read(t->record, step, &record);
+        if (status)
+            status = zest_error_set(t->error, status, "%s", zest_ctx_error(t->ctx));
+        else
+            zest_tilt_compute(tilt, record.losses, coefficients, &report);
+        if (!status) zest_divergence_note(&t->divergence, report.mean);
     }
-    return ZEST_OK;
+    free(coefficients);
+    return status;
 }
 
 /* Weights, examples and state as they were behind the last step that is kept. */

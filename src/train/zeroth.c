@@ -1,5 +1,6 @@
-/* Zeroth-order runs: losses of 2k lanes, tilt, journal, move. The journal makes the weights of any step
- * again; checkpoints only save time. */
+/* Zeroth-order runs: the tuner asks for the losses of 2k lanes, the model gives them on the batch of the step, the
+ * tuner records them and updates the weights. The journal makes the weights of any step again; checkpoints only
+ * save time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +31,32 @@ static const char *refuses(const zest_options *options) {
     return NULL;
 }
 
-static zest_status arm(zest_trainer *t) {
-    zest_status status = ZEST_OK;
-    if (!t->stepper.directions)
-        status = zest_step_init(&t->stepper, t->ctx->ops, t->options, ZEST_FORMAT, t->error);
+static size_t pairs_of(const zest_trainer *t) {
+    return t->tuner->step.tilt.k + t->tuner->step.tilt.ball_pairs;
+}
+
+/* A step goes to the journal, or, without a folder, to memory. */
+static zest_status record_step(void *user, const zest_record *record, zest_error *error) {
+    zest_trainer *t = user;
+    if (!t->has_output_dir) return zest_trainer_memory_step(t, record);
+    return zest_journal_append(&t->journal, record->step, record->lr, record->losses, record->count,
+                               record->has_center, error);
+}
+
+static zest_status open_tuner(zest_trainer *t) {
+    zest_step_storage storage = zest_load_storage(&t->loaded);
+    t->tuner = zest_tuner_new_storage(
+        t->ctx, &storage, "the weights are where they were before them; try a smaller --lr or --rho",
+        t->error);
+    if (!t->tuner) return t->error->status;
+    zest_tuner_on_record(t->tuner, record_step, t);
+    return zest_tuner_configure(t->tuner, t->options, t->record ? t->record->format : ZEST_FORMAT, t->step);
+}
+
+static zest_status prepare(zest_trainer *t) {
+    zest_status status = open_tuner(t);
     if (status) return status;
-    size_t lanes = 2 * (t->stepper.tilt.k + t->stepper.tilt.ball_pairs);
+    size_t lanes = 2 * pairs_of(t);
     t->lanes = malloc(lanes * sizeof *t->lanes);
     t->means = malloc(lanes * sizeof *t->means);
     t->recent = malloc(ZEST_TILT_ADVICE_STEPS * lanes * sizeof *t->recent);
@@ -44,12 +65,13 @@ static zest_status arm(zest_trainer *t) {
 }
 
 static void release(zest_trainer *t) {
-    zest_step_free(&t->stepper);
+    zest_tuner_free(t->tuner);
     free(t->lanes);
     free(t->means);
     free(t->recent);
     free(t->losses);
     free(t->scores);
+    t->tuner = NULL;
     t->lanes = NULL;
     t->means = t->recent = t->losses = t->scores = NULL;
     t->losses_capacity = t->scores_capacity = 0;
@@ -59,16 +81,14 @@ static zest_status weights(zest_trainer *t, uint64_t step) {
     zest_rebuild_job job = {.folder = &t->folder,
                             .options = t->options,
                             .journal = t->record,
-                            .stepper = &t->stepper,
                             .progress = {t->hooks->on_rebuild, t->hooks->user}};
     zest_load_free(&t->loaded);
     return zest_rebuild(&job, step, &t->loaded, t->error);
 }
 
 static zest_status restore(zest_trainer *t) {
-    zest_status status = zest_step_init(&t->stepper, t->ctx->ops, t->options, t->record->format, t->error);
     t->step = zest_journal_steps(t->record);
-    return status ? status : weights(t, t->step);
+    return weights(t, t->step);
 }
 
 static zest_status save(zest_trainer *t, zest_save_reason moment) {
@@ -113,68 +133,41 @@ static zest_status lanes_losses(zest_trainer *t, size_t lanes) {
 
 /* ---- The step ---- */
 
-static size_t make_lanes_of_step(zest_trainer *t) {
-    const zest_step *stepper = &t->stepper;
-    size_t pairs = stepper->tilt.k + stepper->tilt.ball_pairs;
-    for (size_t i = 0; i < 2 * pairs; i++)
-        t->lanes[i] =
-            (zest_model_lane){stepper->directions[i / 2], i % 2 ? -stepper->tilt.rho : stepper->tilt.rho};
-    return 2 * pairs;
-}
-
-zest_status zest_trainer_count_bad(zest_trainer *t, int bad, const char *hint) {
-    t->bad_in_a_row = bad ? t->bad_in_a_row + 1 : 0;
-    if (t->bad_in_a_row < zest_options_whole(t->options, ZEST_OPTION_MAX_BAD)) return ZEST_OK;
-    return zest_error_set(
-        t->error, ZEST_ERROR_OBJECTIVE,
-        "%llu steps in a row %s: the weights are where they were before them; try a smaller %s",
-        (unsigned long long)t->bad_in_a_row,
-        zest_options_first_order(t->options) ? "without a finite loss and gradient"
-                                             : "without one finite pair of losses",
-        hint);
-}
-
 static zest_status step(zest_trainer *t, zest_step_stats *stats) {
-    double began = zest_clock_now(), lr = zest_step_lr(t->options, t->step);
-    zest_update update;
-    zest_tilt_report report;
-    zest_status status =
-        zest_step_draw_directions(&t->stepper, t->step, t->loaded.model->params.dimension, 1, t->error);
+    double began = zest_clock_now();
+    const zest_lanes *lanes;
+    zest_step_report report;
+    zest_status status = zest_tuner_ask(t->tuner, &lanes);
     if (!status) status = t->source->batch(t);
     if (status) return status;
-    size_t lanes = make_lanes_of_step(t);
-    status = lanes_losses(t, lanes);
+    size_t count = zest_lanes_count(lanes);
+    for (size_t i = 0; i < count; i++)
+        zest_lanes_describe(lanes, i, &t->lanes[i].direction, &t->lanes[i].scale);
+    status = lanes_losses(t, count);
     if (status) return status;
-    zest_step_tilt(&t->stepper, t->means, &report);
-    memcpy(t->recent + t->recent_count++ % ZEST_TILT_ADVICE_STEPS * lanes, t->means,
-           lanes * sizeof *t->means);
-    /* first on record, then in the weights: whatever happens in between, the journal can make them again */
-    status = t->has_output_dir
-                 ? zest_journal_append(&t->journal, t->step + 1, lr, t->means, lanes, 0, t->error)
-                 : zest_trainer_memory_step(t, lr, t->means);
-    if (!status && zest_step_update(&t->stepper, lr, &report, &update))
-        status = zest_model_apply_update(t->loaded.runner, &update, t->error);
+    memcpy(t->recent + t->recent_count++ % ZEST_TILT_ADVICE_STEPS * count, t->means,
+           count * sizeof *t->means);
+    status = zest_tuner_tell(t->tuner, t->means, &report);
+    t->step = t->tuner->state.steps;
     if (status) return status;
-    t->step++;
-    t->dropped += report.dropped;
-    *stats = (zest_step_stats){.loss = report.mean,
-                               .lr = lr,
-                               .effective = report.effective,
-                               .spread = report.spread,
+    t->dropped += report.tilt.dropped;
+    *stats = (zest_step_stats){.loss = report.loss,
+                               .lr = report.lr,
+                               .effective = report.tilt.effective,
+                               .spread = report.tilt.spread,
                                .norm = NAN,
-                               .dropped = report.dropped,
-                               .passes = lanes,
+                               .dropped = report.tilt.dropped,
+                               .passes = count,
                                .seconds = zest_clock_now() - began};
-    return zest_trainer_count_bad(t, report.dropped >= t->stepper.tilt.k, "--lr or --rho");
+    return ZEST_OK;
 }
 
 static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
-    size_t pairs = t->stepper.tilt.k + t->stepper.tilt.ball_pairs;
-    zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs);
+    zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs_of(t));
     *live = budget.live;
     if (zest_model_runner_device(t->loaded.runner)) return budget.bytes;
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
 }
 
-const zest_trainer_ops zest_trainer_zeroth_order = {refuses, restore, weights, arm,
+const zest_trainer_ops zest_trainer_zeroth_order = {refuses, restore, weights, prepare,
                                                     step,    save,    memory,  release};
