@@ -71,7 +71,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' $(1) $(2);)
 # No fast-math, no contraction: the same bits everywhere is a promise of the library.
 OPT      ?= -O2
 SANITIZE ?=
-WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror=pointer-arith -Wwrite-strings
 CFLAGS   ?= -g
 CURL_CFLAGS := $(if $(found_curl),-DZEST_CURL $(shell $(PKG_CONFIG) --cflags libcurl))
 CURL_LIBS := $(if $(found_curl),$(shell $(PKG_CONFIG) --libs libcurl))

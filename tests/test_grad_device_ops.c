@@ -25,7 +25,7 @@ static void one_norm(zest_device *device, int c, const norm_case *n) {
     zest_perturbation p = {.seed = 9, .scale = {n->moves ? 0.1f : 0}, .lanes = 1};
     zest_workspace scratch = {.device = device}, host = {0};
     uint32_t none = 0;
-    float *out[2] = {gain, gain};
+    void *out[2] = {gain, gain};
     assert_int_equal(zest_ops_gather_rows(&zest_ops_plain, &stored, &p, &none, 1, out, 1, &host), 0);
     zest_norm_backward job = {.rms = n->rms,
                               .epsilon = 1e-5f,

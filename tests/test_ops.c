@@ -42,7 +42,7 @@ static void check_reference(const linear_case *c, int bf16) {
             for (size_t n = 0; n<c->outputs; n += c->inputs> 1000 ? 7 : 1) {
                 double sum = c->bias ? moved(&o.job.bias, &o.job.perturbation, l, n) : 0;
                 for (size_t k = 0; k < c->inputs; k++) {
-                    double a = o.job.a[l][m * o.job.a_stride + k];
+                    double a = ((const float *)o.job.a[l])[m * o.job.a_stride + k];
                     double w = moved(&o.job.weight, &o.job.perturbation, l,
                                      c->transposed ? k * c->outputs + n : n * c->inputs + k);
                     sum += bf16 ? rounded(a) * rounded(w) : a * w;
@@ -82,7 +82,7 @@ static void a_row_depends_on_nothing_else(void **state) {
                     for (int l = 0; l < 2; l++) { /* a few rows of one lane, by one thread */
                         zest_linear job = o.job;
                         job.rows = rows;
-                        job.a[0] = o.job.a[l] + m * job.a_stride;
+                        job.a[0] = (const float *)o.job.a[l] + m * job.a_stride;
                         job.out[0] = alone;
                         job.perturbation.scale[0] = c.scale[l];
                         job.perturbation.lanes = 1;

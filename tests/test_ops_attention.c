@@ -114,16 +114,17 @@ static void attend(const zest_attention *job, size_t sequence, size_t i, size_t 
     size_t keys = (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - k0;
     size_t seen = job->causal ? keys - (job->q_start[sequence + 1] - q0) + i + 1 : keys;
     size_t at = head * job->kv_heads / job->heads * job->head_dim;
-    const float *q = job->q + (q0 + i) * job->q_stride + head * job->head_dim;
+    const float *q = (const float *)job->q + (q0 + i) * job->q_stride + head * job->head_dim;
+    const float *k = job->k, *v = job->v;
     double sum = 0;
     memset(out, 0, job->head_dim * sizeof *out);
     for (size_t j = 0; j < seen; j++) {
         double dot = 0;
         for (size_t d = 0; d < job->head_dim; d++)
-            dot += (double)q[d] * job->k[(k0 + j) * job->kv_stride + at + d];
+            dot += (double)q[d] * k[(k0 + j) * job->kv_stride + at + d];
         double e = exp(dot * job->scale);
         sum += e;
-        for (size_t d = 0; d < job->head_dim; d++) out[d] += e * job->v[(k0 + j) * job->kv_stride + at + d];
+        for (size_t d = 0; d < job->head_dim; d++) out[d] += e * v[(k0 + j) * job->kv_stride + at + d];
     }
     for (size_t d = 0; d < job->head_dim; d++) out[d] /= sum;
 }

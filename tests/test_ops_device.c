@@ -194,7 +194,8 @@ static void large_errors(const operands *o, const float *const w[2], double *wor
     for (int l = 0; l < 2; l++)
         for (size_t r = 0; r < COUNT(large_rows); r++)
             for (size_t n = 0; n < LARGE_OUT; n++) {
-                const float *x = o->job.a[l] + large_rows[r] * LARGE_IN, *row = w[l] + n * LARGE_IN;
+                const float *x = (const float *)o->job.a[l] + large_rows[r] * LARGE_IN,
+                            *row = w[l] + n * LARGE_IN;
                 double sum = 0;
                 float single = 0;
                 for (size_t k = 0; k < LARGE_IN; k++) {

@@ -23,9 +23,9 @@ typedef struct {
 
 /* y = norm(x): dx (+)= the gradient by x, d_gain += that by the gain, d_bias += that by the bias. */
 typedef struct {
-    const float *x, *dy;
-    const float *gain; /* as floats; NULL: ones. A device makes them out of `stored` by itself. */
-    float *dx;         /* may be dy unless `add` */
+    const void *x, *dy; /* (rows, width) */
+    const float *gain;  /* as floats; NULL: ones. A device makes them out of `stored` by itself. */
+    void *dx;           /* (rows, width); may be dy unless `add` */
     int add;
     float *d_gain, *d_bias; /* NULL: not wanted */
     int rms;
@@ -39,8 +39,8 @@ typedef struct {
  * added to. With a mask on its weights: element (row·heads + head)·longest + key. */
 typedef struct {
     zest_attention forward; /* without kv_end */
-    const float *d_out;     /* laid out like out */
-    float *dq, *dk, *dv;
+    const void *d_out;      /* laid out like out */
+    void *dq, *dk, *dv;
     const zest_mask *mask; /* or NULL; on the host wherever the rest is */
     size_t longest;        /* keys of the longest sequence a model takes */
     size_t keys, rows;     /* devices only: keys of the longest sequence, queries of all of the batch */
@@ -59,18 +59,18 @@ enum { ZEST_INDEX_RUN = 32 };
 /* out[target] = (with add: +=) the sum of its rows of x. */
 typedef struct {
     zest_index index;
-    const float *x;
-    float *out; /* with add: floats on a device too */
+    const void *x;
+    void *out; /* with add: floats on a device too */
     size_t x_stride, out_stride, width;
     int add;
 } zest_collect;
 
 /* logits = features rows': d = by rows, and by' features is added where the words' rows lie in the head. */
 typedef struct {
-    const float *by;   /* items × count: the gradient by the logits; floats on a device too */
-    const float *rows; /* count × width: the head's, at the place */
-    const float *features;
-    float *d; /* like features: items × width */
+    const float *by;  /* items × count: the gradient by the logits; floats on a device too */
+    const void *rows; /* count × width: the head's, at the place */
+    const void *features;
+    void *d; /* like features: items × width */
     const uint32_t *words;
     float *d_weight, *d_bias; /* of the whole head; NULL: not wanted */
     size_t items, count, width;
@@ -81,7 +81,7 @@ typedef struct {
     zest_logit_block block;
     const zest_logit_sum *sums;
     const double *weights;
-    float *d;
+    void *d;
     size_t d_stride;
 } zest_logits_backward;
 
@@ -92,16 +92,16 @@ typedef struct {
     /* The forward pass of an attention with a mask; writes forward.out and reads no gradient. */
     int (*attention_masked)(const zest_attention_backward *job, int threads, zest_workspace *scratch);
     /* out = act(x), times up where there is one; on the CPU the same bits as the forward pass. */
-    void (*activate)(float *out, const float *x, const float *up, size_t count, zest_activation activation,
+    void (*activate)(void *out, const void *x, const void *up, size_t count, zest_activation activation,
                      int threads, zest_workspace *scratch);
     /* d by out becomes d by x; with up, d by up goes to d_up. */
-    void (*activate_back)(float *d, float *d_up, const float *x, const float *up, size_t count,
+    void (*activate_back)(void *d, void *d_up, const void *x, const void *up, size_t count,
                           zest_activation activation, int threads, zest_workspace *scratch);
     /* out[i] += the sum of column i of x */
-    int (*sum_columns)(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
+    int (*sum_columns)(const void *x, size_t stride, size_t rows, size_t width, float *out, int threads,
                        zest_workspace *scratch);
     /* out = mask x (+ residual, which may be NULL) */
-    void (*drop)(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+    void (*drop)(void *out, const void *x, const void *residual, size_t count, const zest_mask *mask,
                  int threads, zest_workspace *scratch);
     /* Rows that are moved (one lane), and rows that are added up. */
     int (*copy)(const zest_copy_rows *job, int threads, zest_workspace *scratch);
@@ -145,13 +145,13 @@ zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t lay
 int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch);
 int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch);
 int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch);
-void zest_plain_activate(float *out, const float *x, const float *up, size_t count,
-                         zest_activation activation, int threads, zest_workspace *scratch);
-void zest_plain_activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
+void zest_plain_activate(void *out, const void *x, const void *up, size_t count, zest_activation activation,
+                         int threads, zest_workspace *scratch);
+void zest_plain_activate_backward(void *d, void *d_up, const void *x, const void *up, size_t count,
                                   zest_activation activation, int threads, zest_workspace *scratch);
-int zest_plain_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
+int zest_plain_sum_columns(const void *x, size_t stride, size_t rows, size_t width, float *out, int threads,
                            zest_workspace *scratch);
-void zest_plain_drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+void zest_plain_drop(void *out, const void *x, const void *residual, size_t count, const zest_mask *mask,
                      int threads, zest_workspace *scratch);
 int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);
 int zest_plain_collect(const zest_collect *job, int threads, zest_workspace *scratch);

@@ -13,8 +13,10 @@ static inline vec v_step(vec x) { return x > 0 ? 1.0f : 0.0f; }
 #include "kernels/cpu/activations.h"
 #include "grad/activation_grad.h"
 
-void zest_plain_activate(float *out, const float *x, const float *up, size_t count,
+void zest_plain_activate(void *result, const void *input, const void *gated, size_t count,
                          zest_activation activation, int threads, zest_workspace *scratch) {
+    const float *x = input, *up = gated;
+    float *out = result;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) {
@@ -23,8 +25,11 @@ void zest_plain_activate(float *out, const float *x, const float *up, size_t cou
     }
 }
 
-void zest_plain_activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
-                                  zest_activation activation, int threads, zest_workspace *scratch) {
+void zest_plain_activate_backward(void *d_result, void *d_gated, const void *input, const void *gated,
+                                  size_t count, zest_activation activation, int threads,
+                                  zest_workspace *scratch) {
+    const float *x = input, *up = gated;
+    float *d = d_result, *d_up = d_gated;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) {
@@ -129,10 +134,15 @@ static void do_task(const zest_attention_backward *backward, size_t task, int fo
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
     size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0;
     size_t at = k0 * job->kv_stride + kv_head * size, group = job->heads / job->kv_heads;
-    head_task t = {backward, job->k + at,    job->v + at,       NULL, NULL, keys,
-                   room,     room + longest, room + 2 * longest};
+    head_task t = {.job = backward,
+                   .k = (const float *)job->k + at,
+                   .v = (const float *)job->v + at,
+                   .keys = keys,
+                   .p = room,
+                   .m = room + longest,
+                   .ds = room + 2 * longest};
     if (!forward) {
-        t.dk = backward->dk + at, t.dv = backward->dv + at;
+        t.dk = (float *)backward->dk + at, t.dv = (float *)backward->dv + at;
         for (size_t j = 0; j < keys; j++) {
             memset(t.dk + j * job->kv_stride, 0, size * sizeof(float));
             memset(t.dv + j * job->kv_stride, 0, size * sizeof(float));
@@ -142,12 +152,12 @@ static void do_task(const zest_attention_backward *backward, size_t task, int fo
         for (size_t i = 0; i < queries; i++) {
             size_t row = q0 + i, seen = job->causal ? keys - queries + i + 1 : keys, h = head * size;
             uint64_t element = (uint64_t)(row * job->heads + head) * backward->longest;
-            const float *q = job->q + row * job->q_stride + h;
+            const float *q = (const float *)job->q + row * job->q_stride + h;
             if (forward)
-                query_forward(&t, q, seen, element, job->out + row * job->out_stride + h);
+                query_forward(&t, q, seen, element, (float *)job->out + row * job->out_stride + h);
             else
-                query_backward(&t, q, backward->d_out + row * job->out_stride + h, seen, element,
-                               backward->dq + row * job->q_stride + h);
+                query_backward(&t, q, (const float *)backward->d_out + row * job->out_stride + h, seen,
+                               element, (float *)backward->dq + row * job->q_stride + h);
         }
 }
 
@@ -206,8 +216,9 @@ static float scale_of(const zest_norm_backward *job, const float *x, float *mean
 
 /* One row; what it adds to the gradients of gain and bias goes to g and b. */
 static void row_backward(const zest_norm_backward *job, size_t row, float *g, float *b) {
-    const float *x = job->x + row * job->width, *dy = job->dy + row * job->width;
-    float *dx = job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
+    const float *x = (const float *)job->x + row * job->width;
+    const float *dy = (const float *)job->dy + row * job->width;
+    float *dx = (float *)job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
     float along_ones[norm_backward_SUMS] = {0}, along_h[norm_backward_SUMS] = {0}, width = (float)job->width;
     for (size_t i = 0; i < job->width; i++) {
         float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
@@ -244,8 +255,9 @@ int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_wo
     return 0;
 }
 
-int zest_plain_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
-                           zest_workspace *scratch) {
+int zest_plain_sum_columns(const void *activations, size_t stride, size_t rows, size_t width, float *out,
+                           int threads, zest_workspace *scratch) {
+    const float *x = activations;
     size_t runs = (rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS;
     if (zest_scratch_reserve(scratch, runs * width * sizeof(float) + 1)) return -1;
     float *sums = scratch->data;
@@ -265,12 +277,13 @@ int zest_plain_sum_columns(const float *x, size_t stride, size_t rows, size_t wi
  * read is the sum of theirs, in their order. */
 
 int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch) {
+    const float *from = job->from;
+    float *to = job->to;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < job->count; i++) {
         size_t source = job->source ? job->source[i] : i, target = job->target ? job->target[i] : i;
-        memcpy(job->to + target * job->to_stride, job->from + source * job->from_stride,
-               job->width * sizeof *job->to);
+        memcpy(to + target * job->to_stride, from + source * job->from_stride, job->width * sizeof *to);
     }
     return 0;
 }
@@ -280,10 +293,10 @@ int zest_plain_collect(const zest_collect *job, int threads, zest_workspace *scr
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < index->count; i++) {
-        float *out = job->out + (index->targets ? index->targets[i] : i) * job->out_stride;
+        float *out = (float *)job->out + (index->targets ? index->targets[i] : i) * job->out_stride;
         if (!job->add) memset(out, 0, job->width * sizeof *out);
         for (size_t s = index->runs[index->starts[i]]; s < index->runs[index->starts[i + 1]]; s++) {
-            const float *x = job->x + index->sources[s] * job->x_stride;
+            const float *x = (const float *)job->x + index->sources[s] * job->x_stride;
             for (size_t c = 0; c < job->width; c++) out[c] += x[c];
         }
     }
@@ -303,8 +316,9 @@ int zest_plain_words_backward(const zest_words_backward *job, int threads, zest_
     (void)threads, (void)scratch;
     for (size_t i = 0; i < job->items; i++)
         for (size_t w = 0; w < job->count; w++) {
-            float by = job->by[i * job->count + w], *to = job->d + i * width;
-            const float *row = job->rows + w * width, *feature = job->features + i * width;
+            float by = job->by[i * job->count + w], *to = (float *)job->d + i * width;
+            const float *row = (const float *)job->rows + w * width;
+            const float *feature = (const float *)job->features + i * width;
             for (size_t c = 0; c < width; c++) to[c] = w ? fmaf(by, row[c], to[c]) : by * row[c];
             float *wanted = job->d_weight ? job->d_weight + job->words[w] * width : NULL;
             for (size_t c = 0; wanted && c < width; c++) wanted[c] = fmaf(by, feature[c], wanted[c]);
@@ -321,7 +335,7 @@ int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zes
     for (size_t r = 0; r < block->rows; r++) {
         const zest_logit_sum *row = &job->sums[r];
         const float *logits = block->logits + r * count;
-        float *d = job->d + r * job->d_stride;
+        float *d = (float *)job->d + r * job->d_stride;
         double sum = row->max + log(row->sum), weight = job->weights[r];
         for (size_t w = 0; w < count; w++) d[w] = (float)(weight * zest_small_exp((double)logits[w] - sum));
         if (block->targets[r] >= block->first && block->targets[r] - block->first < count) {
@@ -358,8 +372,10 @@ void zest_plain_mask(const zest_noise *noise, const zest_mask *mask, uint64_t fi
     }
 }
 
-void zest_plain_drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+void zest_plain_drop(void *result, const void *input, const void *added, size_t count, const zest_mask *mask,
                      int threads, zest_workspace *scratch) {
+    const float *x = input, *residual = added;
+    float *out = result;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {

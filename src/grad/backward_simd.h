@@ -35,8 +35,9 @@ static float scale_of(const zest_norm_backward *job, const float *x, float *mean
 }
 
 static void norm_row_backward(const zest_norm_backward *job, size_t row, float *g, float *b) {
-    const float *x = job->x + row * job->width, *dy = job->dy + row * job->width;
-    float *dx = job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
+    const float *x = (const float *)job->x + row * job->width;
+    const float *dy = (const float *)job->dy + row * job->width;
+    float *dx = (float *)job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
     running ones = running_zero(), along = running_zero();
     for (size_t i = 0; i < job->width; i += WIDTH) {
         size_t part = part_of(job->width, i), s = i / WIDTH % SUM_VECTORS;
@@ -83,8 +84,9 @@ static int norm_backward(const zest_norm_backward *job, int threads, zest_worksp
     return 0;
 }
 
-static int sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out, int threads,
-                       zest_workspace *scratch) {
+static int sum_columns(const void *activations, size_t stride, size_t rows, size_t width, float *out,
+                       int threads, zest_workspace *scratch) {
+    const float *x = activations;
     size_t runs = (rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS;
     if (zest_scratch_reserve(scratch, runs * width * sizeof(float) + 1)) return -1;
     float *sums = scratch->data;
@@ -131,8 +133,10 @@ slope_run(float *d, float *d_up, const float *x, const float *up, size_t count, 
     default: call(ZEST_ACT_NONE); break;                      \
     }
 
-static void activate(float *out, const float *x, const float *up, size_t count, zest_activation activation,
-                     int threads, zest_workspace *scratch) {
+static void activate(void *result, const void *input, const void *gated, size_t count,
+                     zest_activation activation, int threads, zest_workspace *scratch) {
+    const float *x = input, *up = gated;
+    float *out = result;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
@@ -143,8 +147,11 @@ static void activate(float *out, const float *x, const float *up, size_t count, 
     }
 }
 
-static void activate_backward(float *d, float *d_up, const float *x, const float *up, size_t count,
-                              zest_activation activation, int threads, zest_workspace *scratch) {
+static void activate_backward(void *d_result, void *d_gated, const void *input, const void *gated,
+                              size_t count, zest_activation activation, int threads,
+                              zest_workspace *scratch) {
+    const float *x = input, *up = gated;
+    float *d = d_result, *d_up = d_gated;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
@@ -157,8 +164,10 @@ static void activate_backward(float *d, float *d_up, const float *x, const float
 
 /* ---- Dropout ---- */
 
-static void drop(float *out, const float *x, const float *residual, size_t count, const zest_mask *mask,
+static void drop(void *result, const void *input, const void *added, size_t count, const zest_mask *mask,
                  int threads, zest_workspace *scratch) {
+    const float *x = input, *residual = added;
+    float *out = result;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
@@ -341,9 +350,10 @@ static void block_backward(const head_task *t, size_t rows, size_t seen, size_t 
     const attention_room *r = t->r;
     float *room = t->room;
     size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
-    copy_rows(job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head, room + r->q);
-    copy_rows(t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim, r->head,
-              room + r->d_out);
+    copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
+              room + r->q);
+    copy_rows((const float *)t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim,
+              r->head, room + r->d_out);
     block_weights(t, rows, seen, end, row, head);
     product(rows, end, job->head_dim, room + r->d_out, r->head, 1, room + r->v_columns, r->keys, room + r->ds,
             r->keys, 0);
@@ -354,7 +364,7 @@ static void block_backward(const head_task *t, size_t rows, size_t seen, size_t 
     product(last, r->head, rows, room + r->ds, 1, r->keys, room + r->q, r->head, room + r->dk, r->head, 1);
     product(last, r->head, rows, room + r->p, 1, r->keys, room + r->d_out, r->head, room + r->dv, r->head, 1);
     for (size_t i = 0; i < rows; i++)
-        memcpy(t->job->dq + (row + i) * job->q_stride + h, room + r->dq + i * r->head,
+        memcpy((float *)t->job->dq + (row + i) * job->q_stride + h, room + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
@@ -363,7 +373,8 @@ static void block_forward(const head_task *t, size_t rows, size_t seen, size_t r
     const attention_room *r = t->r;
     float *room = t->room;
     size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
-    copy_rows(job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head, room + r->q);
+    copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
+              room + r->q);
     block_weights(t, rows, seen, end, row, head);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < end; j += WIDTH) {
@@ -372,7 +383,7 @@ static void block_forward(const head_task *t, size_t rows, size_t seen, size_t r
         }
     product(rows, r->head, last, room + r->p, r->keys, 1, room + r->v, r->head, room + r->dq, r->head, 0);
     for (size_t i = 0; i < rows; i++)
-        memcpy(job->out + (row + i) * job->out_stride + h, room + r->dq + i * r->head,
+        memcpy((float *)job->out + (row + i) * job->out_stride + h, room + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
@@ -384,8 +395,8 @@ static void do_task(const zest_attention_backward *backward, const attention_roo
     size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0;
     size_t at = k0 * job->kv_stride + kv_head * size, group = job->heads / job->kv_heads;
     head_task t = {backward, r, room, keys};
-    copy_rows(job->k + at, job->kv_stride, keys, size, r->head, room + r->k);
-    copy_rows(job->v + at, job->kv_stride, keys, size, r->head, room + r->v);
+    copy_rows((const float *)job->k + at, job->kv_stride, keys, size, r->head, room + r->k);
+    copy_rows((const float *)job->v + at, job->kv_stride, keys, size, r->head, room + r->v);
     copy_columns(room + r->k, keys, r->head, size, r->keys, room + r->k_columns);
     copy_columns(room + r->v, keys, r->head, size, r->keys, room + r->v_columns);
     memset(room + r->dk, 0, keys * r->head * sizeof *room);
@@ -397,8 +408,9 @@ static void do_task(const zest_attention_backward *backward, const attention_roo
                                                        q0 + i, head);
         }
     for (size_t j = 0; j < keys && !forward; j++) {
-        memcpy(backward->dk + at + j * job->kv_stride, room + r->dk + j * r->head, size * sizeof *room);
-        memcpy(backward->dv + at + j * job->kv_stride, room + r->dv + j * r->head, size * sizeof *room);
+        size_t key = at + j * job->kv_stride;
+        memcpy((float *)backward->dk + key, room + r->dk + j * r->head, size * sizeof *room);
+        memcpy((float *)backward->dv + key, room + r->dv + j * r->head, size * sizeof *room);
     }
 }
 

@@ -5,21 +5,21 @@
 #include "grad/grad_internal.h"
 
 zest_status zest_grad_linear(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                             const float *a, size_t rows, size_t inputs, float *out, size_t out_stride,
-                             const float *residual) {
-    const float *const from[2] = {a, a}, *const base[2] = {residual, residual};
-    float *const to[2] = {out, out};
+                             const void *a, size_t rows, size_t inputs, void *out, size_t out_stride,
+                             const void *residual) {
+    const void *const from[2] = {a, a}, *const base[2] = {residual, residual};
+    void *const to[2] = {out, out};
     return zest_model_linear(pass->grad->runner, affine, &pass->lane.perturbation, transposed, from, rows,
                              inputs, to, out_stride, residual ? base : NULL, ZEST_ACT_NONE, pass->error);
 }
 
-zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const float *x, size_t rows,
-                             float *out) {
-    return zest_model_norm(pass->grad->runner, norm, &pass->lane.perturbation, (const float *const[2]){x, x},
-                           (float *const[2]){out, out}, rows, pass->pass.config->hidden_size, pass->error);
+zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const void *x, size_t rows,
+                             void *out) {
+    return zest_model_norm(pass->grad->runner, norm, &pass->lane.perturbation, (const void *const[2]){x, x},
+                           (void *const[2]){out, out}, rows, pass->pass.config->hidden_size, pass->error);
 }
 
-zest_status zest_grad_copy(const zest_grad_pass *pass, const float *from, float *to, const uint32_t *source,
+zest_status zest_grad_copy(const zest_grad_pass *pass, const void *from, void *to, const uint32_t *source,
                            size_t count, size_t width) {
     zest_model_runner *runner = pass->grad->runner;
     zest_copy_rows job = {.from = from,
@@ -43,11 +43,11 @@ size_t zest_grad_layer_rows(const zest_grad_pass *pass, size_t i) {
 
 /* ---- Attention ---- */
 
-zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv, float *out) {
+zest_attention zest_grad_attention(const zest_grad_pass *pass, const void *qkv, void *out) {
     const zest_forward_pass *p = &pass->pass;
     const zest_model_runner *runner = pass->grad->runner;
     int prefix_of = pass->request.batch->prefix_of != NULL;
-    const float *keys = prefix_of ? runner->prefix_kv.data : zest_model_offset(runner, qkv, p->q_width);
+    const void *keys = prefix_of ? runner->prefix_kv.data : zest_model_offset(runner, qkv, p->q_width);
     return (zest_attention){.q = qkv,
                             .k = keys,
                             .v = zest_model_offset(runner, keys, p->kv_width),
@@ -70,7 +70,7 @@ zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv,
                             .kv_rows = prefix_of ? p->key_rows : p->rows};
 }
 
-zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qkv) {
+zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const void *qkv) {
     const zest_forward_pass *p = &pass->pass;
     zest_model_runner *runner = pass->grad->runner;
     size_t width = 2 * p->kv_width;
@@ -85,7 +85,7 @@ zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qk
     return zest_grad_done(pass, pass->grad->backward->copy(&job, runner->threads, &runner->scratch));
 }
 
-void zest_grad_rotate(const zest_grad_pass *pass, float *qkv, const float *sines) {
+void zest_grad_rotate(const zest_grad_pass *pass, void *qkv, const float *sines) {
     const zest_forward_pass *p = &pass->pass;
     zest_model_runner *runner = pass->grad->runner;
     if (p->config->position_rows) return;
@@ -95,7 +95,7 @@ void zest_grad_rotate(const zest_grad_pass *pass, float *qkv, const float *sines
                                &runner->scratch); /* keys stand behind the queries: heads all the same */
 }
 
-static zest_status attend(zest_grad_pass *pass, size_t i, const float *qkv, float *out) {
+static zest_status attend(zest_grad_pass *pass, size_t i, const void *qkv, void *out) {
     zest_model_runner *runner = pass->grad->runner;
     const zest_dropout *dropout = pass->job->dropout;
     zest_status status = pass->request.batch->prefix_of ? zest_grad_write_out_keys(pass, qkv) : ZEST_OK;
@@ -117,8 +117,8 @@ static zest_status attend(zest_grad_pass *pass, size_t i, const float *qkv, floa
 
 /* out = residual + drop(a W' + b) */
 static zest_status add_to_stream(zest_grad_pass *pass, const zest_model_affine *affine, size_t layer,
-                                 zest_dropout_site site, const float *a, size_t rows, size_t inputs,
-                                 const float *residual, float *out) {
+                                 zest_dropout_site site, const void *a, size_t rows, size_t inputs,
+                                 const void *residual, void *out) {
     const zest_dropout *dropout = pass->job->dropout;
     zest_model_runner *runner = pass->grad->runner;
     size_t width = pass->pass.config->hidden_size;
@@ -132,7 +132,7 @@ static zest_status add_to_stream(zest_grad_pass *pass, const zest_model_affine *
 }
 
 /* The last layer goes on with the asked rows alone. */
-static zest_status narrow(const zest_grad_pass *pass, const zest_grad_layer *kept, const float *context) {
+static zest_status narrow(const zest_grad_pass *pass, const zest_grad_layer *kept, const void *context) {
     const uint32_t *rows = pass->pass.at.rows;
     zest_status status = zest_grad_copy(pass, context, kept->context, rows, pass->asked, pass->pass.q_width);
     return status ? status
@@ -145,13 +145,13 @@ static zest_status attention_block(zest_grad_pass *pass, size_t i, const zest_gr
     const zest_model_config *config = pass->pass.config;
     zest_model_runner *runner = pass->grad->runner;
     int last = i + 1 == config->layers;
-    float *context = last ? pass->grad->wide.data : kept->context, *a = pass->grad->a.data;
-    const float *from = config->post_norm ? kept->x : a;
+    void *context = last ? pass->grad->wide.data : kept->context, *a = pass->grad->a.data;
+    const void *from = config->post_norm ? kept->x : a;
     zest_status status = ZEST_OK;
     if (!config->post_norm) status = zest_grad_normed(pass, &layer->norm1, kept->x, pass->rows, a);
     if (!status)
-        status = zest_model_project_qkv(&pass->pass, layer, &pass->lane, (const float *const[2]){from, from},
-                                        (float *const[2]){kept->qkv, kept->qkv});
+        status = zest_model_project_qkv(&pass->pass, layer, &pass->lane, (const void *const[2]){from, from},
+                                        (void *const[2]){kept->qkv, kept->qkv});
     if (status) return status;
     zest_grad_rotate(pass, kept->qkv, runner->sines.data);
     status = attend(pass, i, kept->qkv, context);
@@ -161,12 +161,12 @@ static zest_status attention_block(zest_grad_pass *pass, size_t i, const zest_gr
                          zest_grad_layer_rows(pass, i), pass->pass.q_width, kept->input, kept->middle);
 }
 
-static zest_status mlp_block(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept, float *out) {
+static zest_status mlp_block(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept, void *out) {
     const zest_model_layer *layer = &pass->grad->view.layers[i];
     const zest_model_config *config = pass->pass.config;
     zest_model_runner *runner = pass->grad->runner;
     size_t rows = zest_grad_layer_rows(pass, i), width = config->hidden_size, inner = config->ffn_size;
-    float *a = pass->grad->a.data, *h = pass->grad->wide.data;
+    void *a = pass->grad->a.data, *h = pass->grad->wide.data;
     zest_status status =
         zest_grad_normed(pass, config->post_norm ? &layer->norm1 : &layer->norm2, kept->middle, rows, a);
     if (!status && config->gated)
@@ -186,7 +186,7 @@ static zest_status mlp_block(zest_grad_pass *pass, size_t i, const zest_grad_lay
 }
 
 zest_status zest_grad_forward_layer_saved(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
-                                          float *out) {
+                                          void *out) {
     zest_status status = attention_block(pass, i, kept);
     return status ? status : mlp_block(pass, i, kept, out);
 }
@@ -194,12 +194,12 @@ zest_status zest_grad_forward_layer_saved(zest_grad_pass *pass, size_t i, const 
 /* ---- The whole ---- */
 
 /* Behind the layers: final norm, projection, the head's transform. */
-static zest_status finish(zest_grad_pass *pass, float *last) {
+static zest_status finish(zest_grad_pass *pass, void *last) {
     const zest_model *model = &pass->grad->view;
     const zest_model_config *config = pass->pass.config;
     zest_model_runner *runner = pass->grad->runner;
     size_t rows = pass->asked, room = rows * zest_grad_max_width(pass);
-    float *next = zest_model_offset(runner, last, room);
+    void *next = zest_model_offset(runner, last, room);
     zest_status status = ZEST_OK;
     pass->h = last;
     if (config->final_norm) {
@@ -217,7 +217,7 @@ static zest_status finish(zest_grad_pass *pass, float *last) {
     status = zest_grad_linear(pass, &model->head_dense, 0, pass->h, rows, config->hidden_size, pass->dense,
                               config->hidden_size, NULL);
     if (status) return status;
-    float *a = pass->grad->a.data;
+    void *a = pass->grad->a.data;
     pass->grad->backward->activate(a, pass->dense, NULL, rows * config->hidden_size, config->head_activation,
                                    runner->threads, &runner->scratch);
     return zest_grad_normed(pass, &model->head_norm, a, rows, pass->features);
@@ -229,8 +229,8 @@ zest_status zest_grad_forward_saved(zest_grad_pass *pass) {
     zest_status status = zest_grad_alloc(pass);
     if (!status) status = zest_grad_list_keys(pass);
     if (status) return status;
-    float *last = pass->grad->head.data;
-    float *x = layers ? zest_grad_saved(pass, 0).x : last;
+    void *last = pass->grad->head.data;
+    void *x = layers ? zest_grad_saved(pass, 0).x : last;
     pass->lane.x[0] = pass->lane.x[1] = x;
     status = zest_model_embed(&pass->pass, &pass->lane);
     const zest_dropout *dropout = pass->job->dropout;
@@ -239,7 +239,7 @@ zest_status zest_grad_forward_saved(zest_grad_pass *pass) {
         pass->grad->backward->drop(x, x, NULL, count, &mask, runner->threads, &runner->scratch);
     for (size_t i = 0; i < layers && !status; i++) {
         zest_grad_layer kept = zest_grad_saved(pass, i);
-        float *out = i + 1 == layers ? last : zest_grad_saved(pass, i + 1).x;
+        void *out = i + 1 == layers ? last : zest_grad_saved(pass, i + 1).x;
         status = zest_grad_forward_layer_saved(pass, i, &kept, out);
     }
     return status ? status : finish(pass, last);

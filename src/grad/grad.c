@@ -174,14 +174,14 @@ size_t zest_grad_max_width(const zest_grad_pass *pass) {
     return config->hidden_size > config->embedding_size ? config->hidden_size : config->embedding_size;
 }
 
-float *zest_grad_stream(const zest_grad_pass *pass, size_t which) {
+void *zest_grad_stream(const zest_grad_pass *pass, size_t which) {
     return zest_model_offset(pass->grad->runner, pass->grad->d.data,
                              which * pass->pass.max_rows * zest_grad_max_width(pass));
 }
 
 /* Cells from `next` on, which moves behind them. */
-static float *take(const zest_grad_pass *pass, float **next, size_t cells) {
-    float *here = *next;
+static void *take(const zest_grad_pass *pass, void **next, size_t cells) {
+    void *here = *next;
     *next = zest_model_offset(pass->grad->runner, here, cells);
     return here;
 }
@@ -190,7 +190,7 @@ zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
     const zest_model_config *config = pass->pass.config;
     zest_grad *grad = pass->grad;
     size_t rows = pass->pass.max_rows, all = rows * pass->row_cells;
-    float *next = zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 0 : i) * all);
+    void *next = zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 0 : i) * all);
     zest_grad_layer kept = {0};
     kept.x = grad->recompute
                  ? zest_model_offset(grad->runner, grad->inputs.data, i * rows * config->hidden_size)
@@ -201,7 +201,7 @@ zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
     kept.up = take(pass, &next, rows * config->ffn_size);
     if (config->gated) kept.gate = take(pass, &next, rows * config->ffn_size);
     if (config->post_norm) kept.end = next;
-    float *last =
+    void *last =
         zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 1 : config->layers) * all);
     kept.input = i + 1 == config->layers ? last : kept.x;
     return kept;

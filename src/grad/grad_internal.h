@@ -12,13 +12,13 @@
 /* What is kept of a layer, one row a token. Outputs of norms and activations are made again when they are
  * wanted: that is cheap beside a matrix product. */
 typedef struct {
-    float *x;         /* what came in */
-    float *qkv;       /* behind the rotation */
-    float *context;   /* the last layer: asked rows alone */
-    float *input;     /* the rows of x that attention's output was added to; x itself but in the last layer */
-    float *middle;    /* input + attention */
-    float *gate, *up; /* before the activation; gate NULL where there is none */
-    float *end;       /* norms behind: middle's norm + MLP; else NULL */
+    void *x;         /* what came in */
+    void *qkv;       /* behind the rotation */
+    void *context;   /* the last layer: asked rows alone */
+    void *input;     /* the rows of x that attention's output was added to; x itself but in the last layer */
+    void *middle;    /* input + attention */
+    void *gate, *up; /* before the activation; gate NULL where there is none */
+    void *end;       /* norms behind: middle's norm + MLP; else NULL */
 } zest_grad_layer;
 
 /* Lists of rows that were read, and by whom. */
@@ -64,10 +64,10 @@ typedef struct {
     zest_lane_group lane; /* the place as a single lane */
     size_t rows, asked, row_cells;
     size_t longest_keys; /* of the sequence that has most */
-    float *h;            /* asked rows behind final norm and projection: what the head's transform gets */
-    float *normed;       /* behind the final norm, or NULL where there is none */
-    float *dense;        /* of the head's transform, before its activation; or NULL */
-    float *features;     /* what the head multiplies */
+    void *h;             /* asked rows behind final norm and projection: what the head's transform gets */
+    void *normed;        /* behind the final norm, or NULL where there is none */
+    void *dense;         /* of the head's transform, before its activation; or NULL */
+    void *features;      /* what the head multiplies */
     /* Where the operations look for them: */
     const uint32_t *words, *targets, *key_sources;
     const zest_logit_sum *sums; /* of asked rows */
@@ -100,21 +100,21 @@ zest_status zest_grad_forward_saved(zest_grad_pass *pass);
 /* Layer i once more, its activations into *kept. `out` may be NULL: then the layer ends where the backward
  * pass needs nothing more. */
 zest_status zest_grad_forward_layer_saved(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
-                                          float *out);
+                                          void *out);
 size_t zest_grad_layer_rows(const zest_grad_pass *pass, size_t i); /* behind its attention */
-zest_attention zest_grad_attention(const zest_grad_pass *pass, const float *qkv, float *out);
+zest_attention zest_grad_attention(const zest_grad_pass *pass, const void *qkv, void *out);
 /* Keys and values of parents and children written out, into the runner's room for it. */
-zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const float *qkv);
+zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const void *qkv);
 /* The positions' rotation of queries and keys, or with other sines the rotation back. */
-void zest_grad_rotate(const zest_grad_pass *pass, float *qkv, const float *sines);
+void zest_grad_rotate(const zest_grad_pass *pass, void *qkv, const float *sines);
 
 /* Shorthands for one lane. */
 zest_status zest_grad_linear(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                             const float *a, size_t rows, size_t inputs, float *out, size_t out_stride,
-                             const float *residual);
-zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const float *x, size_t rows,
-                             float *out);
-zest_status zest_grad_copy(const zest_grad_pass *pass, const float *from, float *to, const uint32_t *source,
+                             const void *a, size_t rows, size_t inputs, void *out, size_t out_stride,
+                             const void *residual);
+zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const void *x, size_t rows,
+                             void *out);
+zest_status zest_grad_copy(const zest_grad_pass *pass, const void *from, void *to, const uint32_t *source,
                            size_t count, size_t width);
 
 /* ---- grad.c ---- */
@@ -124,7 +124,7 @@ zest_status zest_grad_alloc(zest_grad_pass *pass);
 /* Where a layer's activations lie. */
 zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i);
 /* The stream's gradient (0), and room for what branches off it (1, 2). */
-float *zest_grad_stream(const zest_grad_pass *pass, size_t which);
+void *zest_grad_stream(const zest_grad_pass *pass, size_t which);
 /* Cells of the widest row outside a layer. */
 size_t zest_grad_max_width(const zest_grad_pass *pass);
 
@@ -133,20 +133,20 @@ size_t zest_grad_max_width(const zest_grad_pass *pass);
 /* Losses and mean out of the features. */
 zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean);
 /* d: gradient by the features. */
-zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d);
+zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, void *d);
 
 /* ---- transformer_backward.c ---- */
 
 /* y = x W' + b: adds to the gradients of W and b; dx (+)= the gradient by x, where it is wanted. */
 zest_status zest_grad_linear_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                                      const float *x, const float *dy, size_t dy_stride, size_t rows,
-                                      float *dx, int add);
+                                      const void *x, const void *dy, size_t dy_stride, size_t rows, void *dx,
+                                      int add);
 /* The same for q, k and v side by side. */
-zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const float *x,
-                                   const float *dqkv, float *dx, int add);
+zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const void *x,
+                                   const void *dqkv, void *dx, int add);
 /* y = norm(x): dx (+)= the gradient by x. */
-zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const float *x,
-                                    const float *dy, size_t rows, float *dx, int add);
+zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const void *x,
+                                    const void *dy, size_t rows, void *dx, int add);
 
 /* ---- transformer_backward.c ---- */
 

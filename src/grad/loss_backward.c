@@ -57,7 +57,7 @@ static zest_status score_words(zest_grad_pass *pass) {
         status = zest_model_stage(runner, objective->words, objective->word_count, &pass->words, pass->error);
     if (status) return status;
     float *logits[2];
-    zest_model_first_lanes(&runner->logits, 0, logits);
+    zest_model_first_lanes_f32(&runner->logits, logits);
     status = zest_model_head_label_words(runner, &unit, unit.h, pass->words, objective->word_count, logits,
                                          pass->error);
     if (!status && runner->device) {
@@ -76,7 +76,7 @@ static zest_status sum_block(void *user, int lane, size_t first, size_t count, c
     (void)lane, (void)error;
     if (runner->device) {
         zest_logit_block block = {logits, pass->asked, first, count, pass->targets};
-        zest_logit_sum *sums = (zest_logit_sum *)(void *)runner->results.data;
+        zest_logit_sum *sums = (zest_logit_sum *)runner->results.data;
         return zest_grad_done(pass, runner->operations->device->sum_logits(runner->device, &block, sums));
     }
 #pragma omp parallel for schedule(static) num_threads(runner->threads)
@@ -102,7 +102,7 @@ static zest_status sum_rows(zest_grad_pass *pass) {
     if (!status && runner->device) {
         status =
             zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), pass->error);
-        pass->sums = (const zest_logit_sum *)(void *)runner->results.data;
+        pass->sums = runner->results.data;
     }
     if (!status) status = zest_model_head_blocks(runner, &unit, unit.h, sum_block, pass, pass->error);
     return !status && runner->device ? fetch(pass, pass->sums, sums, bytes) : status;
@@ -165,7 +165,7 @@ static void word_gradients(zest_grad_pass *pass, double factor) {
     }
 }
 
-static zest_status words_backward(zest_grad_pass *pass, double factor, float *d) {
+static zest_status words_backward(zest_grad_pass *pass, double factor, void *d) {
     const zest_model_objective *objective = pass->job->objective;
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
@@ -173,7 +173,7 @@ static zest_status words_backward(zest_grad_pass *pass, double factor, float *d)
     size_t words = objective->word_count, width = pass->pass.config->embedding_size;
     zest_status status = zest_model_buffer_reserve(runner, &grad->small, 1, words * width, pass->error);
     if (status) return status;
-    float *const rows[2] = {grad->small.data, grad->small.data};
+    void *const rows[2] = {grad->small.data, grad->small.data};
     status = zest_grad_done(pass, zest_ops_gather_rows(runner->operations, weight, &pass->lane.perturbation,
                                                        pass->words, words, rows, runner->threads,
                                                        &runner->scratch));
@@ -218,7 +218,7 @@ static void weigh_rows(zest_grad_pass *pass, double factor) {
 typedef struct {
     zest_grad_pass *pass;
     const double *weights; /* of asked rows: dlogits = weight (p - target) */
-    float *d;
+    void *d;
 } blocks_job;
 
 static zest_status block_backward(void *user, int lane, size_t first, size_t count, const float *logits,
@@ -231,7 +231,7 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
     zest_status status =
         zest_model_buffer_reserve(runner, &pass->grad->small, 1, pass->asked * stride, error);
     if (status) return status;
-    float *d_logits = pass->grad->small.data;
+    void *d_logits = pass->grad->small.data;
     zest_logits_backward work = {.block = {logits, pass->asked, first, count, pass->targets},
                                  .sums = pass->sums,
                                  .weights = job->weights,
@@ -244,7 +244,7 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
                                      first > 0);
 }
 
-zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, float *d) {
+zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, void *d) {
     if (pass->job->objective->kind == ZEST_LOSS_LABEL_WORDS) return words_backward(pass, factor, d);
     weigh_rows(pass, factor);
     blocks_job job = {.pass = pass, .d = d};

@@ -3,11 +3,11 @@
 #include "grad/grad_internal.h"
 
 /* The gradient of what was added to the stream: the stream's, dropped where that was. */
-static const float *added(const zest_grad_pass *pass, size_t layer, zest_dropout_site site, size_t rows) {
+static const void *added(const zest_grad_pass *pass, size_t layer, zest_dropout_site site, size_t rows) {
     const zest_dropout *dropout = pass->job->dropout;
     zest_model_runner *runner = pass->grad->runner;
     zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->added : 0, layer, site);
-    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
     if (!mask.threshold) return d;
     pass->grad->backward->drop(branch, d, NULL, rows * pass->pass.config->hidden_size, &mask, runner->threads,
                                &runner->scratch);
@@ -20,9 +20,9 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_
     zest_model_runner *runner = pass->grad->runner;
     size_t rows = zest_grad_layer_rows(pass, i), inner = config->ffn_size, width = config->hidden_size;
     int threads = runner->threads, turned = config->transposed;
-    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
-    float *dh = pass->grad->wide.data, *h = zest_model_offset(runner, dh, pass->pass.max_rows * inner);
-    const float *from = config->gated ? kept->gate : kept->up, *times = config->gated ? kept->up : NULL;
+    void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
+    void *dh = pass->grad->wide.data, *h = zest_model_offset(runner, dh, pass->pass.max_rows * inner);
+    const void *from = config->gated ? kept->gate : kept->up, *times = config->gated ? kept->up : NULL;
     zest_status status = ZEST_OK;
     if (config->post_norm) status = zest_grad_norm_backward(pass, &layer->norm2, kept->end, d, rows, d, 0);
     if (status) return status;
@@ -35,7 +35,7 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_
                                         &runner->scratch);
     status = zest_grad_normed(pass, config->post_norm ? &layer->norm1 : &layer->norm2, kept->middle, rows, a);
     /* Norms behind: what the MLP saw is the stream itself. Norms before: a branch of it. */
-    float *to = config->post_norm ? d : branch;
+    void *to = config->post_norm ? d : branch;
     if (!status)
         status = zest_grad_linear_backward(pass, &layer->up, turned, a, config->gated ? h : dh, inner, rows,
                                            to, config->post_norm);
@@ -54,13 +54,13 @@ static zest_status collect(const zest_grad_pass *pass, const zest_collect *job) 
 }
 
 /* The asked rows' gradients go back to where the rows came from; several may come from one. */
-static zest_status widen(const zest_grad_pass *pass, const float *from, size_t width, float *to) {
+static zest_status widen(const zest_grad_pass *pass, const void *from, size_t width, void *to) {
     zest_collect job = {pass->by_rows, from, to, width, width, width, 0};
     return collect(pass, &job);
 }
 
 /* Gradients of keys and values that were written out for children are added up where they came from. */
-static zest_status gather_keys(const zest_grad_pass *pass, const float *written, float *dqkv) {
+static zest_status gather_keys(const zest_grad_pass *pass, const void *written, void *dqkv) {
     const zest_forward_pass *p = &pass->pass;
     size_t width = 2 * p->kv_width;
     zest_collect job = {
@@ -70,7 +70,7 @@ static zest_status gather_keys(const zest_grad_pass *pass, const float *written,
 }
 
 /* A rotation's gradient is the rotation back: sines with the other sign. */
-static zest_status rotate_back(const zest_grad_pass *pass, float *dqkv) {
+static zest_status rotate_back(const zest_grad_pass *pass, void *dqkv) {
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
     size_t count = runner->angles * (pass->pass.config->head_dim / 2);
@@ -88,7 +88,7 @@ static zest_status rotate_back(const zest_grad_pass *pass, float *dqkv) {
 
 /* dqkv out of the context's gradient */
 static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
-                               const float *d_context, float *dqkv) {
+                               const void *d_context, void *dqkv) {
     const zest_forward_pass *p = &pass->pass;
     zest_model_runner *runner = pass->grad->runner;
     const zest_dropout *dropout = pass->job->dropout;
@@ -96,8 +96,8 @@ static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_l
     zest_status status = prefix_of ? zest_grad_write_out_keys(pass, kept->qkv) : ZEST_OK;
     if (status) return status;
     zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->attention : 0, i, ZEST_DROPOUT_ATTENTION);
-    float *written = zest_model_offset(runner, dqkv, p->max_rows * p->qkv_stride);
-    float *dk = prefix_of ? written : zest_model_offset(runner, dqkv, p->q_width);
+    void *written = zest_model_offset(runner, dqkv, p->max_rows * p->qkv_stride);
+    void *dk = prefix_of ? written : zest_model_offset(runner, dqkv, p->q_width);
     zest_attention_backward job = {.forward = zest_grad_attention(pass, kept->qkv, NULL),
                                    .d_out = d_context,
                                    .dq = dqkv,
@@ -113,9 +113,9 @@ static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_l
 }
 
 /* The last layer's gradients of asked rows become those of all rows. */
-static zest_status widen_both(zest_grad_pass *pass, const float *d_context, float *full) {
+static zest_status widen_both(zest_grad_pass *pass, const void *d_context, void *full) {
     size_t width = pass->pass.config->hidden_size;
-    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
     zest_status status = widen(pass, d_context, pass->pass.q_width, full);
     if (!status) status = zest_grad_copy(pass, d, branch, NULL, pass->asked, width);
     return status ? status : widen(pass, branch, width, d);
@@ -127,9 +127,9 @@ static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, cons
     const zest_model_config *config = p->config;
     zest_model_runner *runner = pass->grad->runner;
     size_t rows = zest_grad_layer_rows(pass, i), width = config->hidden_size, q = p->q_width;
-    float *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
-    float *d_context = pass->grad->wide.data, *full = zest_model_offset(runner, d_context, p->max_rows * q);
-    float *dqkv = zest_model_offset(runner, full, p->max_rows * q);
+    void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
+    void *d_context = pass->grad->wide.data, *full = zest_model_offset(runner, d_context, p->max_rows * q);
+    void *dqkv = zest_model_offset(runner, full, p->max_rows * q);
     zest_status status =
         zest_grad_linear_backward(pass, &layer->out, config->transposed, kept->context,
                                   added(pass, i, ZEST_DROPOUT_ATTENDED, rows), width, rows, d_context, 0);
@@ -139,7 +139,7 @@ static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, cons
     }
     if (!status) status = attend_back(pass, i, kept, d_context, dqkv);
     if (!status && config->post_norm) return zest_grad_qkv_backward(pass, layer, kept->x, dqkv, d, 1);
-    float *a = pass->grad->a.data;
+    void *a = pass->grad->a.data;
     if (!status) status = zest_grad_normed(pass, &layer->norm1, kept->x, p->rows, a);
     if (!status) status = zest_grad_qkv_backward(pass, layer, a, dqkv, branch, 0);
     if (!status) status = zest_grad_norm_backward(pass, &layer->norm1, kept->x, branch, p->rows, d, 1);
@@ -178,8 +178,8 @@ static zest_dtype type_of_cells(const zest_model_runner *runner) {
 }
 
 /* out += left' right; both have `rows` rows. right lies without gaps. */
-static zest_status outer(zest_grad_pass *pass, const float *left, size_t left_stride, size_t left_width,
-                         const float *right, size_t right_width, size_t rows, float *out) {
+static zest_status outer(zest_grad_pass *pass, const void *left, size_t left_stride, size_t left_width,
+                         const void *right, size_t right_width, size_t rows, float *out) {
     zest_linear job = {.weight = {right, type_of_cells(pass->grad->runner), rows, right_width, 0, 1},
                        .transposed = 1,
                        .perturbation = {.lanes = 1},
@@ -196,7 +196,7 @@ static zest_status outer(zest_grad_pass *pass, const float *left, size_t left_st
 }
 
 static zest_linear inputs_job(const zest_grad_pass *pass, const zest_weight *weight, int transposed,
-                              const float *dy, size_t dy_stride, size_t rows, size_t inputs, float *dx,
+                              const void *dy, size_t dy_stride, size_t rows, size_t inputs, void *dx,
                               int add) {
     return (zest_linear){.weight = *weight,
                          .transposed = !transposed,
@@ -211,8 +211,8 @@ static zest_linear inputs_job(const zest_grad_pass *pass, const zest_weight *wei
 }
 
 zest_status zest_grad_linear_backward(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                                      const float *x, const float *dy, size_t dy_stride, size_t rows,
-                                      float *dx, int add) {
+                                      const void *x, const void *dy, size_t dy_stride, size_t rows, void *dx,
+                                      int add) {
     zest_model_runner *runner = pass->grad->runner;
     size_t outputs = transposed ? affine->weight.columns : affine->weight.rows;
     size_t inputs = transposed ? affine->weight.rows : affine->weight.columns;
@@ -231,8 +231,8 @@ zest_status zest_grad_linear_backward(zest_grad_pass *pass, const zest_model_aff
     return run(pass, &job);
 }
 
-zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const float *x,
-                                   const float *dqkv, float *dx, int add) {
+zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer *layer, const void *x,
+                                   const void *dqkv, void *dx, int add) {
     const zest_forward_pass *p = &pass->pass;
     zest_model_runner *runner = pass->grad->runner;
     int turned = p->config->transposed, together = runner->device && !turned;
@@ -254,8 +254,8 @@ zest_status zest_grad_qkv_backward(zest_grad_pass *pass, const zest_model_layer 
     return run(pass, &job);
 }
 
-zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const float *x,
-                                    const float *dy, size_t rows, float *dx, int add) {
+zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const void *x,
+                                    const void *dy, size_t rows, void *dx, int add) {
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
     const zest_model_config *config = pass->pass.config;
@@ -275,7 +275,7 @@ zest_status zest_grad_norm_backward(zest_grad_pass *pass, const zest_model_affin
         uint32_t row = 0; /* a gain is a table of one row: gathering it gives its values at the place */
         zest_status status =
             zest_model_buffer_reserve(runner, &grad->small, 1, config->hidden_size, pass->error);
-        float *const gain[2] = {grad->small.data, grad->small.data};
+        void *const gain[2] = {grad->small.data, grad->small.data};
         if (!status)
             status = zest_grad_done(pass, zest_ops_gather_rows(runner->operations, &norm->weight,
                                                                &pass->lane.perturbation, &row, 1, gain, 1,
@@ -294,7 +294,7 @@ zest_status zest_grad_finish_backward(zest_grad_pass *pass) {
     const zest_model_config *config = pass->pass.config;
     zest_model_runner *runner = pass->grad->runner;
     size_t rows = pass->asked;
-    float *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
+    void *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
     int threads = runner->threads;
     zest_status status = ZEST_OK;
     if (pass->dense) { /* norm(act(dense)) */
@@ -308,7 +308,7 @@ zest_status zest_grad_finish_backward(zest_grad_pass *pass) {
                                            other, 0);
         if (!status) status = zest_grad_copy(pass, other, d, NULL, rows, config->hidden_size);
     }
-    float *last = pass->grad->head.data, *behind = pass->normed ? pass->normed : last;
+    void *last = pass->grad->head.data, *behind = pass->normed ? pass->normed : last;
     if (!status && model->project_out.weight.data) {
         status = zest_grad_linear_backward(pass, &model->project_out, 0, behind, d, config->embedding_size,
                                            rows, other, 0);
@@ -321,7 +321,7 @@ zest_status zest_grad_finish_backward(zest_grad_pass *pass) {
 
 /* Row list[i] of a table's gradient += row i of d. */
 static zest_status scatter(zest_grad_pass *pass, const zest_weight *table, zest_grad_list which,
-                           const uint32_t *list, const float *d) {
+                           const uint32_t *list, const void *d) {
     zest_model_runner *runner = pass->grad->runner;
     zest_collect job = {.x = d,
                         .out = zest_grad_of(pass, table),
@@ -336,10 +336,10 @@ static zest_status scatter(zest_grad_pass *pass, const zest_weight *table, zest_
 }
 
 /* Through project_in, of one family alone: the rows of the tokens once more, then the product. */
-static zest_status project_backward(zest_grad_pass *pass, const float *d, float *out) {
+static zest_status project_backward(zest_grad_pass *pass, const void *d, void *out) {
     const zest_model *model = &pass->grad->view;
     zest_model_runner *runner = pass->grad->runner;
-    float *const to[2] = {pass->grad->a.data, pass->grad->a.data};
+    void *const to[2] = {pass->grad->a.data, pass->grad->a.data};
     int failed =
         zest_ops_gather_rows(runner->operations, &model->tokens, &pass->lane.perturbation,
                              pass->pass.at.tokens, pass->rows, to, runner->threads, &runner->scratch);
@@ -353,7 +353,7 @@ zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
     const zest_model_config *config = pass->pass.config;
     const zest_dropout *dropout = pass->job->dropout;
     zest_model_runner *runner = pass->grad->runner;
-    float *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1);
+    void *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1);
     zest_mask mask =
         zest_dropout_mask(dropout, dropout ? dropout->embeddings : 0, 0, ZEST_DROPOUT_EMBEDDINGS);
     zest_status status = ZEST_OK;
@@ -361,7 +361,7 @@ zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
         pass->grad->backward->drop(d, d, NULL, pass->rows * config->hidden_size, &mask, runner->threads,
                                    &runner->scratch);
     if (config->embedding_norm) {
-        float *const again[2] = {pass->grad->a.data, pass->grad->a.data};
+        void *const again[2] = {pass->grad->a.data, pass->grad->a.data};
         status = zest_model_embed_sum(&pass->pass, &pass->lane, again); /* what the norm saw */
         if (!status)
             status = zest_grad_norm_backward(pass, &model->embedding_norm, pass->grad->a.data, d, pass->rows,

@@ -24,8 +24,8 @@ struct zest_device {
 
 /* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells, in every lane. NULL: i. */
 typedef struct {
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
     size_t from_stride, to_stride, width, count;
     const uint32_t *source, *target;
     size_t lanes, from_lane, to_lane;
@@ -35,8 +35,8 @@ typedef struct {
  * head h of row r where its key head would stand, h/(heads/kv_heads), and zeros around it. back: the other
  * way round; what is around it is not looked at. */
 typedef struct {
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
     size_t rows, heads, kv_heads, head_size;
     int back;
     size_t lanes, from_lane, to_lane;
@@ -46,11 +46,11 @@ typedef struct {
 typedef struct {
     zest_weight weight, bias;
     zest_perturbation perturbation;
-    const float *h[2];
+    const void *h[2]; /* (rows, width) */
     size_t rows, width;
     const uint32_t *words;
     size_t count;
-    float *out[2];
+    float *out[2]; /* (rows, count) */
 } zest_label_logits;
 
 /* log sum exp of a row of logits, put together block by block. */

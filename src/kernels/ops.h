@@ -11,10 +11,12 @@
  * arithmetic. A pair of lanes, +c and -c, shares one draw of noise.
  *
  * A table whose `device` is not NULL works in a device's memory (kernels/device.h): every pointer of a job is
- * one of the device's, operations are queued and run in order, and activations are `cell` bytes wide: floats
- * when the compute is fp32, else numbers of 16 bits. They are handed around as float * all the same, and only
- * the device's operations look into them. Results there agree with the definition within a tolerance, not bit
- * for bit; noise and update stay bit-identical. */
+ * one of the device's, operations are queued and run in order. Results there agree with the definition within
+ * a tolerance, not bit for bit; noise and update stay bit-identical.
+ *
+ * Activations are void *, because their dtype is the table's: fp32 on the CPU and on a device that computes in
+ * fp32, else bf16 or fp16 (the device's element_size says how many bytes). Strides count elements. What is
+ * fp32 everywhere is float *. */
 #ifndef ZEST_KERNELS_OPS_H
 #define ZEST_KERNELS_OPS_H
 
@@ -70,8 +72,8 @@ typedef struct {
     int rms;
     float epsilon;
     zest_perturbation perturbation;
-    const float *x[2];
-    float *out[2];
+    const void *x[2]; /* (rows, width) */
+    void *out[2];     /* (rows, width) */
     size_t rows, width;
 } zest_norm;
 
@@ -89,12 +91,12 @@ typedef struct {
     zest_weight weight, bias;
     int transposed;
     zest_perturbation perturbation;
-    const float *a[2];
+    const void *a[2]; /* (rows, inputs) */
     size_t rows, a_stride;
     int a_transposed;
-    float *out[2];
+    void *out[2]; /* (rows, outputs) */
     size_t out_stride;
-    const float *residual[2];
+    const void *residual[2]; /* (rows, outputs) */
     size_t residual_stride;
     zest_activation activation;
     zest_compute compute;
@@ -124,7 +126,7 @@ typedef struct {
     const zest_gather_part *parts;
     size_t part_count; /* 1 .. ZEST_GATHER_PARTS */
     zest_perturbation perturbation;
-    float *out[2];
+    void *out[2]; /* (count, columns of the tables) */
     size_t count;
     int add;
 } zest_gather;
@@ -140,8 +142,9 @@ static inline int zest_gather_makes(size_t row_count, size_t count) {
  * and values lie in rows of the given strides; heads side by side, group = heads/kv_heads queries share a key
  * head. */
 typedef struct {
-    const float *q, *k, *v;
-    float *out;
+    const void *q;     /* (rows, heads, head_dim) */
+    const void *k, *v; /* (keys, kv_heads, head_dim) */
+    void *out;         /* (rows, heads, head_dim) */
     size_t q_stride, kv_stride, out_stride;
     const uint32_t *q_start, *kv_start; /* sequences+1 offsets each: rows of the packed run */
     size_t sequences, heads, kv_heads, head_dim;
@@ -177,11 +180,11 @@ typedef struct {
     int (*attention)(const zest_attention *job, int threads, zest_workspace *scratch);
     /* Rotary positions in place, on `heads` heads of every row. Pairs (i, i + head_size/2); angle
      * position·base^(-2i/size), from tables of cosines and sines [positions][head_size/2]. */
-    void (*rotary)(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+    void (*rotary)(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads,
                    zest_workspace *scratch);
     /* gate = act(gate)·up, element by element. */
-    void (*gate)(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+    void (*gate)(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                  zest_workspace *scratch);
     int (*gather)(const zest_gather *job, int threads, zest_workspace *scratch);
     const struct zest_device_table *device; /* NULL: the CPU */
@@ -190,7 +193,7 @@ typedef struct {
 /* out[l][i] = row ids[i] of one table. */
 static inline int zest_ops_gather_rows(const zest_ops *operations, const zest_weight *table,
                                        const zest_perturbation *p, const uint32_t *ids, size_t count,
-                                       float *const out[2], int threads, zest_workspace *scratch) {
+                                       void *const out[2], int threads, zest_workspace *scratch) {
     zest_gather_part part = {.table = *table, .ids = ids};
     zest_gather job = {
         .parts = &part, .part_count = 1, .perturbation = *p, .out = {out[0], out[1]}, .count = count};

@@ -42,7 +42,7 @@ static void copy_keys(const zest_forward_pass *pass, const float *qkv, size_t fi
 }
 
 /* The same on a device: row source[i] of q, k and v, or row i, to row i or target[i]. */
-static int send_keys(const zest_forward_pass *pass, const zest_attention_args *a, float *to, size_t count,
+static int send_keys(const zest_forward_pass *pass, const zest_attention_args *a, void *to, size_t count,
                      const uint32_t *source, const uint32_t *target) {
     zest_model_runner *runner = pass->runner;
     zest_copy_rows job = {.from = zest_model_offset(runner, a->q, pass->q_width),
@@ -63,7 +63,7 @@ static int send_keys(const zest_forward_pass *pass, const zest_attention_args *a
 static int attend_with_parents(zest_forward_pass *pass, zest_attention_args *a) {
     const zest_model_batch *batch = pass->request->batch;
     size_t width = 2 * pass->kv_width;
-    float *past = pass->runner->prefix_kv.data;
+    void *past = pass->runner->prefix_kv.data; /* (keys, 2 kv_heads head_dim) */
     a->kv = past;
     a->kv_stride = width;
     a->kv_lane = pass->runner->prefix_kv.lane_stride;
@@ -72,7 +72,7 @@ static int attend_with_parents(zest_forward_pass *pass, zest_attention_args *a) 
     if (pass->runner->device && send_keys(pass, a, past, pass->key_rows, pass->at.key_sources, NULL))
         return -1;
     for (size_t s = 0; !pass->runner->device && s < batch->sequences; s++) {
-        float *here = past + pass->key_starts[s] * width;
+        float *here = (float *)past + pass->key_starts[s] * width;
         uint32_t parent = batch->prefix_of[s];
         if (parent != ZEST_MODEL_NO_PREFIX) {
             size_t count = batch->starts[parent + 1] - batch->starts[parent];
@@ -88,7 +88,7 @@ static int attend_with_cache(zest_forward_pass *pass, size_t layer, zest_attenti
     const zest_model_batch *batch = pass->request->batch;
     const zest_model_cache *cache = pass->request->cache;
     size_t width = 2 * pass->kv_width;
-    float *kept = zest_model_offset(pass->runner, cache->data, layer * cache->rows * width);
+    void *kept = zest_model_offset(pass->runner, cache->data, layer * cache->rows * width);
     a->kv_stride = width;
     if (pass->runner->device) {
         a->kv = kept;
@@ -102,12 +102,12 @@ static int attend_with_cache(zest_forward_pass *pass, size_t layer, zest_attenti
     for (size_t s = 0; s < batch->sequences && !failed; s++) {
         size_t slot = cache->slots[s], length = cache->lengths[slot], first = batch->starts[s];
         size_t count = batch->starts[s + 1] - first;
-        float *kv = kept + cache->slot_start[slot] * width;
+        float *kv = (float *)kept + cache->slot_start[slot] * width;
         copy_keys(pass, all.q, first, count, kv + length * width);
         uint32_t q_start[2] = {0, (uint32_t)count}, kv_start[2] = {0, (uint32_t)(length + count)};
-        zest_attention_args one = {.q = all.q + first * pass->qkv_stride,
+        zest_attention_args one = {.q = (const float *)all.q + first * pass->qkv_stride,
                                    .kv = kv,
-                                   .out = all.out + first * pass->q_width,
+                                   .out = (float *)all.out + first * pass->q_width,
                                    .q_stride = pass->qkv_stride,
                                    .kv_stride = width,
                                    .q_start = q_start,
@@ -119,8 +119,8 @@ static int attend_with_cache(zest_forward_pass *pass, size_t layer, zest_attenti
 }
 
 zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
-                              zest_attention_args a, float *const q[2], float *const kv[2],
-                              float *const out[2]) {
+                              zest_attention_args a, void *const q[2], void *const kv[2],
+                              void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     size_t count = zest_perturbation_lanes(&lanes->perturbation);
     a.sequences = pass->request->batch->sequences;
@@ -147,7 +147,7 @@ zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_
 /* On a device: one product for all parts. */
 static zest_status project_together(zest_forward_pass *pass, const zest_lane_group *lanes,
                                     const zest_model_affine *const *parts, size_t count,
-                                    const float *const a[2], float *const out[2], size_t stride) {
+                                    const void *const a[2], void *const out[2], size_t stride) {
     zest_model_runner *runner = pass->runner;
     zest_linear_part more[ZEST_LINEAR_MORE];
     for (size_t i = 1; i < count; i++) more[i - 1] = (zest_linear_part){parts[i]->weight, parts[i]->bias};
@@ -159,15 +159,15 @@ static zest_status project_together(zest_forward_pass *pass, const zest_lane_gro
 
 /* Maps of all rows, their results side by side. */
 static zest_status project(zest_forward_pass *pass, const zest_lane_group *lanes,
-                           const zest_model_affine *const *parts, size_t count, const float *const a[2],
-                           float *const out[2], size_t stride) {
+                           const zest_model_affine *const *parts, size_t count, const void *const a[2],
+                           void *const out[2], size_t stride) {
     zest_model_runner *runner = pass->runner;
     int transposed = pass->config->transposed;
     if (runner->device && !transposed) return project_together(pass, lanes, parts, count, a, out, stride);
     zest_status status = ZEST_OK;
     size_t at = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        float *const here[2] = {zest_model_offset(runner, out[0], at), zest_model_offset(runner, out[1], at)};
+        void *const here[2] = {zest_model_offset(runner, out[0], at), zest_model_offset(runner, out[1], at)};
         status = zest_model_layer_linear(pass, lanes, parts[i], a, pass->rows, pass->config->hidden_size,
                                          here, stride, NULL, ZEST_ACT_NONE);
         at += transposed ? parts[i]->weight.columns : parts[i]->weight.rows;
@@ -176,8 +176,7 @@ static zest_status project(zest_forward_pass *pass, const zest_lane_group *lanes
 }
 
 zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
-                                   const zest_lane_group *lanes, const float *const a[2],
-                                   float *const qkv[2]) {
+                                   const zest_lane_group *lanes, const void *const a[2], void *const qkv[2]) {
     const zest_model_affine *const parts[] = {&layer->q, &layer->k, &layer->v};
     if (pass->config->fused_qkv)
         return zest_model_layer_linear(pass, lanes, &layer->qkv, a, pass->rows, pass->config->hidden_size,
@@ -185,7 +184,7 @@ zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_lay
     return project(pass, lanes, parts, 3, a, qkv, pass->qkv_stride);
 }
 
-static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, float *const x[2], size_t rows,
+static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2], size_t rows,
                    size_t stride, size_t heads, const uint32_t *positions) {
     zest_model_runner *runner = pass->runner;
     size_t count = zest_perturbation_lanes(&lanes->perturbation);
@@ -201,13 +200,13 @@ static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, float 
 static void pick_here(const zest_forward_pass *pass, float *x, size_t width, float *room) {
     const uint32_t *rows = pass->request->out_rows;
     for (size_t r = 0; r < pass->out_rows; r++)
-        memcpy(room + r * width, x + rows[r] * width, width * sizeof(float));
-    memcpy(x, room, pass->out_rows * width * sizeof(float));
+        memcpy(room + r * width, x + rows[r] * width, width * sizeof *x);
+    memcpy(x, room, pass->out_rows * width * sizeof *x);
 }
 
 /* Rows without gaps on a device, in all lanes; source NULL: those at the front. */
-static int copy_there(const zest_forward_pass *pass, const zest_lane_group *lanes, const float *const x[2],
-                      size_t width, const uint32_t *source, float *const out[2]) {
+static int copy_there(const zest_forward_pass *pass, const zest_lane_group *lanes, const void *const x[2],
+                      size_t width, const uint32_t *source, void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_copy_rows job = {.from = x[0],
                                 .to = out[0],
@@ -223,19 +222,19 @@ static int copy_there(const zest_forward_pass *pass, const zest_lane_group *lane
 }
 
 int zest_model_gather_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
-                               const float *const x[2], size_t width, float *const out[2]) {
+                               const void *const x[2], size_t width, void *const out[2]) {
     return copy_there(pass, lanes, x, width, pass->at.rows, out);
 }
 
 /* As pick_here. */
-static int pick_there(const zest_forward_pass *pass, const zest_lane_group *lanes, float *const x[2],
-                      size_t width, float *const room[2]) {
+static int pick_there(const zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2],
+                      size_t width, void *const room[2]) {
     return zest_model_gather_out_rows(pass, lanes, ZEST_CONST2(x), width, room) ||
            copy_there(pass, lanes, ZEST_CONST2(room), width, NULL, x);
 }
 
-static zest_status pick(const zest_forward_pass *pass, const zest_lane_group *lanes, float *const x[2],
-                        size_t width, float *const room[2]) {
+static zest_status pick(const zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2],
+                        size_t width, void *const room[2]) {
     if (pass->runner->device)
         return pick_there(pass, lanes, x, width, room) ? zest_model_device_error(pass->runner, pass->error)
                                                        : ZEST_OK;
@@ -258,7 +257,7 @@ static int absorbs(const zest_forward_pass *pass) {
 }
 
 static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer, const zest_lane_group *lanes,
-                         const float *const x[2], float *const out[2], size_t rows) {
+                         const void *const x[2], void *const out[2], size_t rows) {
     return zest_model_norm(pass->runner, &layer->norm1, &lanes->perturbation, x, out, rows,
                            pass->config->hidden_size, pass->error);
 }
@@ -266,17 +265,17 @@ static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer,
 /* Attention of all rows. Behind it the last layer goes on with the asked ones alone: no other row looks at
  * the rest again. */
 static zest_status attend_all(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                              const float *const in[2], float *const context[2]) {
+                              const void *const in[2], void *const context[2]) {
     const zest_model_config *config = pass->config;
-    float *qkv[2];
+    void *qkv[2];
     zest_model_first_lanes(&pass->runner->work, 0, qkv);
     zest_status status = zest_model_project_qkv(pass, &pass->runner->model->layers[i], lanes, in, qkv);
     if (status) return status;
     /* keys stand behind the queries: heads all the same */
     rotate(pass, lanes, qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
            pass->at.positions);
-    float *const kv[2] = {zest_model_offset(pass->runner, qkv[0], pass->q_width),
-                          zest_model_offset(pass->runner, qkv[1], pass->q_width)};
+    void *const kv[2] = {zest_model_offset(pass->runner, qkv[0], pass->q_width),
+                         zest_model_offset(pass->runner, qkv[1], pass->q_width)};
     zest_attention_args a = {.q_stride = pass->qkv_stride,
                              .kv_stride = pass->qkv_stride,
                              .q_start = pass->at.starts,
@@ -294,14 +293,14 @@ static zest_status attend_all(zest_forward_pass *pass, size_t i, const zest_lane
  * a: what norm1 gave, where it stands before attention. Of the asked rows it is computed again, which costs
  * no more than to move it and leaves the room to pick in. */
 static zest_status attend_asked(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                float *const a[2], float *const context[2]) {
+                                void *const a[2], void *const context[2]) {
     const zest_model_config *config = pass->config;
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_affine *const parts[] = {&layer->k, &layer->v};
-    const float *const in[2] = {config->post_norm ? lanes->x[0] : a[0],
-                                config->post_norm ? lanes->x[1] : a[1]};
+    const void *const in[2] = {config->post_norm ? lanes->x[0] : a[0],
+                               config->post_norm ? lanes->x[1] : a[1]};
     size_t kv_stride = 2 * pass->kv_width;
-    float *kv[2], *q[2];
+    void *kv[2], *q[2];
     zest_model_first_lanes(&pass->runner->work, 0, kv);
     zest_model_first_lanes(&pass->runner->work, pass->max_rows * kv_stride, q);
     zest_status status = project(pass, lanes, parts, 2, in, kv, kv_stride);
@@ -327,9 +326,9 @@ static zest_status attend_asked(zest_forward_pass *pass, size_t i, const zest_la
 
 /* The same without keys and values of its own. */
 static zest_status attend_absorbed(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                   float *const a[2], float *const context[2]) {
+                                   void *const a[2], void *const context[2]) {
     const int last = pass->config->post_norm;
-    const float *const in[2] = {last ? lanes->x[0] : a[0], last ? lanes->x[1] : a[1]};
+    const void *const in[2] = {last ? lanes->x[0] : a[0], last ? lanes->x[1] : a[1]};
     zest_status status = zest_model_absorb(pass, &pass->runner->model->layers[i], lanes, in, context);
     return status ? status : pick(pass, lanes, lanes->x, pass->config->hidden_size, a);
 }
@@ -338,7 +337,7 @@ zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const 
                                        size_t *rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_config *config = pass->config;
-    float *a[2], *context[2];
+    void *a[2], *context[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
     zest_model_first_lanes(&pass->runner->work, pass->max_rows * pass->span, context);
     zest_status status = ZEST_OK;
@@ -395,8 +394,8 @@ int zest_model_absorbs(const zest_model_config *config, size_t widest, size_t ro
            TIMES * asked * config->heads <= rows;
 }
 
-static int turn_heads(zest_forward_pass *pass, size_t lanes, int back, float *const from[2],
-                      float *const to[2]) {
+static int turn_heads(zest_forward_pass *pass, size_t lanes, int back, void *const from[2],
+                      void *const to[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_head_rows job = {.from = from[0],
                                 .to = to[0],
@@ -411,8 +410,8 @@ static int turn_heads(zest_forward_pass *pass, size_t lanes, int back, float *co
     return runner->operations->device->head_rows(runner->device, &job);
 }
 
-static int look(zest_forward_pass *pass, size_t lanes, float *const queries[2], const float *const in[2],
-                float *const out[2]) {
+static int look(zest_forward_pass *pass, size_t lanes, void *const queries[2], const void *const in[2],
+                void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_model_config *config = pass->config;
     const zest_attention job = {.q = queries[0],
@@ -443,14 +442,13 @@ static int look(zest_forward_pass *pass, size_t lanes, float *const queries[2], 
 }
 
 zest_status zest_model_absorb(zest_forward_pass *pass, const zest_model_layer *layer,
-                              const zest_lane_group *lanes, const float *const in[2],
-                              float *const context[2]) {
+                              const zest_lane_group *lanes, const void *const in[2], void *const context[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_model_affine keys = {.weight = layer->k.weight};
     const zest_perturbation *p = &lanes->perturbation;
     const places at = places_of(pass);
     size_t count = zest_perturbation_lanes(p), width = pass->config->hidden_size, rows = rows_of_heads(pass);
-    float *picked[2], *q[2], *spread[2], *queries[2], *seen[2];
+    void *picked[2], *q[2], *spread[2], *queries[2], *seen[2];
     zest_model_first_lanes(&runner->work, at.picked, picked);
     zest_model_first_lanes(&runner->work, at.q, q);
     zest_model_first_lanes(&runner->work, at.spread, spread);

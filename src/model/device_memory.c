@@ -299,7 +299,7 @@ zest_status zest_model_stage_pass(zest_forward_pass *pass) {
 
 /* ---- Back to the host ---- */
 
-zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
+zest_status zest_model_read(zest_model_runner *runner, const void *from, size_t count, int wide, float *out,
                             zest_error *error) {
     size_t cell = wide ? sizeof(float) : zest_model_element_size(runner);
     uint16_t *halves = cell == sizeof *halves ? malloc(count * sizeof *halves + 1) : NULL;

@@ -7,8 +7,8 @@
 #include "model/transformer.h"
 
 typedef struct {
-    float *data;
-    size_t count, element_size; /* cells, and the bytes of one: on the CPU those of a float */
+    void *data;
+    size_t count, element_size; /* cells, and the bytes of one: on the CPU those of a void */
     size_t lane_stride;         /* cells from one lane to the next */
 } zest_model_buffer;
 
@@ -42,7 +42,7 @@ struct zest_model_runner {
 /* Keys and values of sequences that grow (generation): in every layer, slot s has rows slot_start[s] .. of
  * which lengths[s] are filled; a row is a key and a value. */
 typedef struct {
-    float *data;
+    void *data;
     size_t rows; /* of one layer */
     size_t *slot_start, *lengths;
     const uint32_t *slots; /* of each sequence of the batch */
@@ -53,7 +53,7 @@ typedef struct {
     size_t first; /* lane of h[0]; the others follow */
     zest_perturbation perturbation;
     size_t rows;
-    const float *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
+    const void *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
 } zest_group_output;
 
 typedef zest_status (*zest_on_group)(zest_model_runner *runner, const zest_group_output *unit, void *user,
@@ -80,7 +80,7 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_req
 typedef struct {
     size_t first;
     zest_perturbation perturbation;
-    float *x[2];
+    void *x[2];
 } zest_lane_group;
 
 /* One pass through the model. */
@@ -120,7 +120,7 @@ typedef struct {
 /* ---- transformer.c ---- */
 
 /* The sum of the embeddings of tokens, types and positions; the same behind their norm, in lanes->x. */
-zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, float *const out[2]);
+zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, void *const out[2]);
 zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lanes);
 
 /* ---- attention.c ---- */
@@ -128,26 +128,24 @@ zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lan
 /* Queries against keys, which lie side by side with the values. longest: queries of a sequence. lanes: that a
  * device takes at once, so far apart; rows, kv_rows: that q and kv have in each, for a device too. */
 typedef struct {
-    const float *q, *kv;
-    float *out;
+    const void *q, *kv;
+    void *out;
     size_t q_stride, kv_stride;
     const uint32_t *q_start, *kv_start, *kv_end;
     size_t sequences, longest, lanes, q_lane, kv_lane, out_lane, rows, kv_rows;
 } zest_attention_args;
 /* a has what all lanes share. */
 zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
-                              zest_attention_args a, float *const q[2], float *const kv[2],
-                              float *const out[2]);
+                              zest_attention_args a, void *const q[2], void *const kv[2], void *const out[2]);
 
 /* ---- attention.c ---- */
 
 /* q, k and v of all rows, side by side. */
 zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
-                                   const zest_lane_group *lanes, const float *const a[2],
-                                   float *const qkv[2]);
+                                   const zest_lane_group *lanes, const void *const a[2], void *const qkv[2]);
 /* The asked rows of x on a device, in all lanes. Not 0: it failed. */
 int zest_model_gather_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
-                               const float *const x[2], size_t width, float *const out[2]);
+                               const void *const x[2], size_t width, void *const out[2]);
 /* The first half of layer i. The rows that are left behind it come back in *rows; the hidden states lie in
  * runner->a then where norms come last, else where they lay. */
 zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
@@ -158,21 +156,20 @@ zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const 
 /* What the last layer's attention gives for the asked rows without keys and values of its own, out of the
  * hidden states of all: `in`, behind the norm that comes first. */
 zest_status zest_model_absorb(zest_forward_pass *pass, const zest_model_layer *layer,
-                              const zest_lane_group *lanes, const float *const in[2],
-                              float *const context[2]);
+                              const zest_lane_group *lanes, const void *const in[2], void *const context[2]);
 
 /* ---- transformer.c ---- */
 
 /* A linear map within a layer, between rows without gaps. */
 zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_group *lanes,
-                                    const zest_model_affine *affine, const float *const a[2], size_t rows,
-                                    size_t inputs, float *const out[2], size_t outputs,
-                                    const float *const residual[2], zest_activation activation);
+                                    const zest_model_affine *affine, const void *const a[2], size_t rows,
+                                    size_t inputs, void *const out[2], size_t outputs,
+                                    const void *const residual[2], zest_activation activation);
 /* out = norm(a W' + b + residual): how a half of a layer ends whose norm comes last. */
 zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lane_group *lanes,
                                          const zest_model_affine *affine, const zest_model_affine *norm,
-                                         const float *const a[2], size_t rows, size_t inputs,
-                                         float *const out[2], const float *const residual[2]);
+                                         const void *const a[2], size_t rows, size_t inputs,
+                                         void *const out[2], const void *const residual[2]);
 /* Layer i, as above. */
 zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
                                      size_t *rows);
@@ -193,7 +190,7 @@ zest_status zest_model_stage_pass(zest_forward_pass *pass);
 void *zest_model_alloc(zest_model_runner *runner, size_t bytes);
 void zest_model_dealloc(zest_model_runner *runner, void *data);
 /* count numbers of the device's, as floats. */
-zest_status zest_model_read(zest_model_runner *runner, const float *from, size_t count, int wide, float *out,
+zest_status zest_model_read(zest_model_runner *runner, const void *from, size_t count, int wide, float *out,
                             zest_error *error);
 /* On a device: how many pairs are live and how many go together, by the memory that is there. */
 zest_status zest_model_plan_groups(zest_forward_pass *pass);
@@ -211,8 +208,8 @@ static inline size_t zest_model_element_size(const zest_model_runner *runner) {
 }
 
 /* `cells` activations further. */
-static inline float *zest_model_offset(const zest_model_runner *runner, const float *x, size_t cells) {
-    return (float *)(void *)((char *)(uintptr_t)x + cells * zest_model_element_size(runner));
+static inline void *zest_model_offset(const zest_model_runner *runner, const void *x, size_t cells) {
+    return (void *)(void *)((char *)(uintptr_t)x + cells * zest_model_element_size(runner));
 }
 
 /* ---- forward_pass.c ---- */
@@ -234,23 +231,29 @@ zest_status zest_model_alloc_activations(zest_forward_pass *pass);
 
 /* ---- Lanes ---- */
 
-/* float *[2] seen as read-only, which C does not do by itself. */
-#define ZEST_CONST2(x) ((const float *const[2]){(x)[0], (x)[1]})
+/* void *[2] seen as read-only, which C does not do by itself. */
+#define ZEST_CONST2(x) ((const void *const[2]){(x)[0], (x)[1]})
 
 /* Where the first two lanes lie in a room: one behind the other. */
-static inline void zest_model_first_lanes(const zest_model_buffer *room, size_t offset, float *out[2]) {
+static inline void zest_model_first_lanes(const zest_model_buffer *room, size_t offset, void *out[2]) {
     char *data = (char *)room->data;
-    out[0] = (float *)(void *)(data + offset * room->element_size);
-    out[1] = (float *)(void *)(data + (room->lane_stride + offset) * room->element_size);
+    out[0] = (void *)(void *)(data + offset * room->element_size);
+    out[1] = (void *)(void *)(data + (room->lane_stride + offset) * room->element_size);
+}
+
+/* The same for what is fp32 everywhere. */
+static inline void zest_model_first_lanes_f32(const zest_model_buffer *room, float *out[2]) {
+    out[0] = room->data;
+    out[1] = out[0] + room->lane_stride;
 }
 
 /* Lane l, and the cells between lanes, where the first two are known. */
-static inline float *zest_model_lane_at(const float *const x[2], size_t l) {
-    return (float *)(void *)((char *)(uintptr_t)x[0] +
-                             (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
+static inline void *zest_model_lane_at(const void *const x[2], size_t l) {
+    return (void *)(void *)((char *)(uintptr_t)x[0] +
+                            (ptrdiff_t)l * ((const char *)x[1] - (const char *)x[0]));
 }
 
-static inline size_t zest_model_lane_stride(const zest_model_runner *runner, const float *const x[2]) {
+static inline size_t zest_model_lane_stride(const zest_model_runner *runner, const void *const x[2]) {
     return (size_t)((const char *)x[1] - (const char *)x[0]) / zest_model_element_size(runner);
 }
 
@@ -258,28 +261,28 @@ static inline size_t zest_model_lane_stride(const zest_model_runner *runner, con
 
 /* out = a W' + b + residual, for the lanes of p. residual may be NULL. */
 zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_model_affine *affine,
-                                  const zest_perturbation *p, int transposed, const float *const a[2],
-                                  size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
-                                  const float *const residual[2]);
+                                  const zest_perturbation *p, int transposed, const void *const a[2],
+                                  size_t rows, size_t a_stride, void *const out[2], size_t out_stride,
+                                  const void *const residual[2]);
 zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error);
 /* Both: act(a W' + b) + residual. */
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
-                              const zest_perturbation *p, int transposed, const float *const a[2],
-                              size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
-                              const float *const residual[2], zest_activation activation, zest_error *error);
+                              const zest_perturbation *p, int transposed, const void *const a[2], size_t rows,
+                              size_t a_stride, void *const out[2], size_t out_stride,
+                              const void *const residual[2], zest_activation activation, zest_error *error);
 zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
-                            const zest_perturbation *p, const float *const x[2], float *const out[2],
+                            const zest_perturbation *p, const void *const x[2], void *const out[2],
                             size_t rows, size_t width, zest_error *error);
 
 /* ---- loss.c ---- */
 
 /* The transform of masked language models, where there is one: h becomes what the head multiplies. */
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *unit,
-                                      const float *h[2], zest_error *error);
+                                      const void *h[2], zest_error *error);
 
 /* Logits of `count` words (rows × count floats) for both lanes; only those rows of the head are read. */
 zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_group_output *unit,
-                                        const float *const h[2], const uint32_t *words, size_t count,
+                                        const void *const h[2], const uint32_t *words, size_t count,
                                         float *const out[2], zest_error *error);
 
 /* The head of words first .. first+count-1. */
@@ -292,7 +295,7 @@ typedef zest_status (*zest_on_logits)(void *user, int lane, size_t first, size_t
 
 /* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. */
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *unit,
-                                   const float *const h[2], zest_on_logits visit, void *user,
+                                   const void *const h[2], zest_on_logits visit, void *user,
                                    zest_error *error);
 
 #endif

@@ -42,7 +42,7 @@ static zest_status choose(void *user, int lane, size_t first, size_t count, cons
 static zest_status visit(zest_model_runner *runner, const zest_group_output *unit, void *user,
                          zest_error *error) {
     generating *job = user;
-    const float *h[2];
+    const void *h[2];
     size_t bytes = unit->rows * sizeof *job->choices;
     job->row_count = unit->rows;
     for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (zest_logit_best){-INFINITY, 0};

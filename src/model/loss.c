@@ -52,12 +52,12 @@ static void keep_words(const loss_ctx *job, size_t lane, const float *logits) {
 }
 
 /* On a device the logits of all lanes wait for the end of the pass. */
-static zest_status leave_words(loss_ctx *job, const zest_group_output *unit, const float *const h[2],
+static zest_status leave_words(loss_ctx *job, const zest_group_output *unit, const void *const h[2],
                                zest_error *error) {
     const zest_model_objective *objective = job->objective;
     size_t width = objective->items * objective->word_count;
-    float *out[2] = {job->runner->results.data + unit->first * width,
-                     job->runner->results.data + (unit->first + 1) * width};
+    float *results = job->runner->results.data;
+    float *out[2] = {results + unit->first * width, results + (unit->first + 1) * width};
     zest_status status = ZEST_OK;
     if (!job->words)
         status = zest_model_stage(job->runner, objective->words, objective->word_count, &job->words, error);
@@ -70,7 +70,7 @@ static zest_status on_label_words(zest_model_runner *runner, const zest_group_ou
                                   zest_error *error) {
     loss_ctx *job = user;
     const zest_model_objective *objective = job->objective;
-    const float *h[2];
+    const void *h[2];
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     if (!status && runner->device) return leave_words(job, unit, h, error);
     if (!status)
@@ -78,7 +78,7 @@ static zest_status on_label_words(zest_model_runner *runner, const zest_group_ou
                                                objective->items * objective->word_count, error);
     if (status) return status;
     float *logits[2];
-    zest_model_first_lanes(&runner->logits, 0, logits);
+    zest_model_first_lanes_f32(&runner->logits, logits);
     status =
         zest_model_head_label_words(runner, unit, h, objective->words, objective->word_count, logits, error);
     for (int l = 0; l < unit->perturbation.lanes && !status; l++)
@@ -90,7 +90,7 @@ static zest_status on_label_words(zest_model_runner *runner, const zest_group_ou
 
 /* Sums of a lane's rows, in the results that wait for the end of the pass. */
 static zest_logit_sum *results_of(const loss_ctx *job, size_t lane) {
-    return (zest_logit_sum *)(void *)job->runner->results.data + lane * job->row_count;
+    return (zest_logit_sum *)job->runner->results.data + lane * job->row_count;
 }
 
 static zest_status on_logits_block(void *user, int lane, size_t first, size_t count, const float *logits,
@@ -125,19 +125,19 @@ static void keep_tokens(const loss_ctx *job, size_t lane, const zest_logit_sum *
 }
 
 static zest_status token_rows_of_pair(loss_ctx *job, const zest_group_output *unit, size_t i,
-                                      const float *const h[2], zest_error *error) {
+                                      const void *const h[2], zest_error *error) {
     zest_group_output one = *unit;
     if (i) one.perturbation = unit->perturbation.more[i - 1];
     one.perturbation.more_count = 0;
     one.first = job->lane = unit->first + 2 * i;
-    const float *const own[2] = {zest_model_lane_at(h, 2 * i), zest_model_lane_at(h, 2 * i + 1)};
+    const void *const own[2] = {zest_model_lane_at(h, 2 * i), zest_model_lane_at(h, 2 * i + 1)};
     return zest_model_head_blocks(job->runner, &one, own, on_logits_block, job, error);
 }
 
 static zest_status on_token_rows(zest_model_runner *runner, const zest_group_output *unit, void *user,
                                  zest_error *error) {
     loss_ctx *job = user;
-    const float *h[2];
+    const void *h[2];
     for (size_t i = 0; !runner->device && i < 2 * job->row_count; i++)
         job->sums[0][i] = (zest_logit_sum){-INFINITY, 0, 0};
     zest_status status = zest_model_head_transform(runner, unit, h, error);
@@ -274,12 +274,12 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
 enum { BLOCK = 2048, DEVICE_BLOCK = 8192 };
 
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *unit,
-                                      const float *h[2], zest_error *error) {
+                                      const void *h[2], zest_error *error) {
     const zest_model *model = runner->model;
     size_t width = model->config.hidden_size;
     h[0] = unit->h[0], h[1] = unit->h[1];
     if (!model->config.head_transform) return ZEST_OK;
-    float *first[2], *second[2];
+    void *first[2], *second[2];
     int taken = h[0] == runner->norm_out.data; /* then its room is the second one */
     zest_model_first_lanes(taken ? &runner->work : &runner->norm_out, 0, first);
     zest_model_first_lanes(taken ? &runner->norm_out : &runner->work, 0, second);
@@ -294,8 +294,8 @@ zest_status zest_model_head_transform(zest_model_runner *runner, const zest_grou
 
 /* The words' rows of the head as both lanes see them, one behind the other, and their biases. */
 static zest_status gather_words(zest_model_runner *runner, const zest_group_output *unit,
-                                const uint32_t *words, size_t count, float *const weight[2],
-                                float *const bias[2], zest_error *error) {
+                                const uint32_t *words, size_t count, void *const weight[2],
+                                void *const bias[2], zest_error *error) {
     const zest_model_affine *head = &runner->model->head;
     int failed = zest_ops_gather_rows(runner->operations, &head->weight, &unit->perturbation, words, count,
                                       weight, runner->threads, &runner->scratch);
@@ -310,7 +310,7 @@ static zest_status gather_words(zest_model_runner *runner, const zest_group_outp
 }
 
 static zest_status device_words(zest_model_runner *runner, const zest_group_output *unit,
-                                const float *const h[2], const uint32_t *words, size_t count,
+                                const void *const h[2], const uint32_t *words, size_t count,
                                 float *const out[2], zest_error *error) {
     const zest_model_affine *head = &runner->model->head;
     zest_label_logits job = {.weight = head->weight,
@@ -328,13 +328,13 @@ static zest_status device_words(zest_model_runner *runner, const zest_group_outp
 }
 
 zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_group_output *unit,
-                                        const float *const h[2], const uint32_t *words, size_t count,
+                                        const void *const h[2], const uint32_t *words, size_t count,
                                         float *const out[2], zest_error *error) {
     size_t width = runner->model->config.embedding_size;
     if (runner->device) return device_words(runner, unit, h, words, count, out, error);
     zest_status status = zest_model_buffer_reserve(runner, &runner->words, 2, count * (width + 1), error);
     if (status) return status;
-    float *weight[2], *bias[2];
+    void *weight[2], *bias[2];
     zest_model_first_lanes(&runner->words, 0, weight);
     zest_model_first_lanes(&runner->words, count * width, bias);
     status = gather_words(runner, unit, words, count, weight, bias, error);
@@ -342,8 +342,8 @@ zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_gr
     for (int l = 0; l < unit->perturbation.lanes && !status; l++) {
         zest_model_affine made = {{weight[l], ZEST_DTYPE_F32, count, width, 0, 1}, {0}};
         if (runner->model->head.bias.data) made.bias = (zest_weight){bias[l], ZEST_DTYPE_F32, 1, count, 0, 1};
-        status = zest_model_linear(runner, &made, &none, 0, (const float *const[2]){h[l], NULL}, unit->rows,
-                                   width, (float *const[2]){out[l], NULL}, count, NULL, ZEST_ACT_NONE, error);
+        status = zest_model_linear(runner, &made, &none, 0, (const void *const[2]){h[l], NULL}, unit->rows,
+                                   width, (void *const[2]){out[l], NULL}, count, NULL, ZEST_ACT_NONE, error);
     }
     return status;
 }
@@ -367,7 +367,7 @@ zest_model_affine zest_model_head_block(const zest_model *model, size_t first, s
 
 /* Logits are floats whatever the compute. */
 static zest_status multiply_block(zest_model_runner *runner, const zest_group_output *unit,
-                                  const float *const h[2], size_t first, size_t count, float *const logits[2],
+                                  const void *const h[2], size_t first, size_t count, float *const logits[2],
                                   zest_error *error) {
     const zest_model *model = runner->model;
     size_t width = model->config.embedding_size;
@@ -389,12 +389,12 @@ static zest_status multiply_block(zest_model_runner *runner, const zest_group_ou
 }
 
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *unit,
-                                   const float *const h[2], zest_on_logits visit, void *user,
+                                   const void *const h[2], zest_on_logits visit, void *user,
                                    zest_error *error) {
     size_t words = runner->model->config.vocab_size, step = runner->device ? DEVICE_BLOCK : BLOCK;
     zest_status status = zest_model_buffer_reserve_f32(runner, &runner->logits, 2, unit->rows * step, error);
     float *logits[2];
-    zest_model_first_lanes(&runner->logits, 0, logits);
+    zest_model_first_lanes_f32(&runner->logits, logits);
     for (size_t first = 0; first < words && !status; first += step) {
         size_t count = words - first < step ? words - first : step;
         status = multiply_block(runner, unit, h, first, count, logits, error);
@@ -432,7 +432,7 @@ static zest_status copy_block(void *user, int lane, size_t first, size_t count, 
 
 static zest_status visit_logits(zest_model_runner *runner, const zest_group_output *unit, void *user,
                                 zest_error *error) {
-    const float *h[2];
+    const void *h[2];
     zest_status status = zest_model_head_transform(runner, unit, h, error);
     return status ? status : zest_model_head_blocks(runner, unit, h, copy_block, user, error);
 }

@@ -6,9 +6,9 @@
 /* ---- Operations ---- */
 
 zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_model_affine *affine,
-                                  const zest_perturbation *p, int transposed, const float *const a[2],
-                                  size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
-                                  const float *const residual[2]) {
+                                  const zest_perturbation *p, int transposed, const void *const a[2],
+                                  size_t rows, size_t a_stride, void *const out[2], size_t out_stride,
+                                  const void *const residual[2]) {
     return (zest_linear){.weight = affine->weight,
                          .bias = affine->bias,
                          .transposed = transposed,
@@ -31,9 +31,9 @@ zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *
 }
 
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,
-                              const zest_perturbation *p, int transposed, const float *const a[2],
-                              size_t rows, size_t a_stride, float *const out[2], size_t out_stride,
-                              const float *const residual[2], zest_activation activation, zest_error *error) {
+                              const zest_perturbation *p, int transposed, const void *const a[2], size_t rows,
+                              size_t a_stride, void *const out[2], size_t out_stride,
+                              const void *const residual[2], zest_activation activation, zest_error *error) {
     zest_linear job =
         zest_model_linear_job(runner, affine, p, transposed, a, rows, a_stride, out, out_stride, residual);
     job.activation = activation;
@@ -41,7 +41,7 @@ zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine
 }
 
 zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *affine,
-                            const zest_perturbation *p, const float *const x[2], float *const out[2],
+                            const zest_perturbation *p, const void *const x[2], void *const out[2],
                             size_t rows, size_t width, zest_error *error) {
     zest_norm job = {.gain = affine->weight,
                      .bias = affine->bias,
@@ -64,7 +64,7 @@ static zest_status finish(zest_forward_pass *pass, const zest_lane_group *lanes)
     const zest_model *model = runner->model;
     const zest_model_config *config = pass->config;
     size_t rows = pass->request->out_rows ? pass->out_rows : pass->rows;
-    float *a[2], *work[2];
+    void *a[2], *work[2];
     zest_model_first_lanes(&runner->norm_out, 0, a);
     zest_model_first_lanes(&runner->work, 0, work);
     zest_group_output unit = {lanes->first, lanes->perturbation, rows, {lanes->x[0], lanes->x[1]}};
@@ -138,7 +138,7 @@ static zest_status pass_live(zest_forward_pass *pass, zest_lane_group *pairs, si
                              const zest_perturbation *further) {
     zest_model_runner *runner = pass->runner;
     size_t per_lane = pass->max_rows * pass->config->hidden_size;
-    float *next = runner->hidden.data;
+    void *next = runner->hidden.data;
     for (zest_lane_group *lane = pairs; lane < pairs + count; lane++) {
         lane->x[0] = next;
         lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_offset(runner, next, per_lane) : next;
@@ -209,7 +209,7 @@ static size_t list_tables(const zest_forward_pass *pass, zest_gather_part parts[
 }
 
 static zest_status gather(zest_forward_pass *pass, const zest_lane_group *lanes,
-                          const zest_gather_part *parts, size_t count, float *const out[2], int add) {
+                          const zest_gather_part *parts, size_t count, void *const out[2], int add) {
     zest_model_runner *runner = pass->runner;
     zest_gather job = {.parts = parts,
                        .part_count = count,
@@ -222,14 +222,14 @@ static zest_status gather(zest_forward_pass *pass, const zest_lane_group *lanes,
                : ZEST_OK;
 }
 
-zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, float *const out[2]) {
+zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, void *const out[2]) {
     const zest_model_affine *project = &pass->runner->model->project_in;
     const zest_model_config *config = pass->config;
     zest_gather_part parts[ZEST_GATHER_PARTS];
     size_t count = list_tables(pass, parts);
     if (!project->weight.data) /* what families with a norm behind the sum have */
         return gather(pass, lanes, parts, count, out, 0);
-    float *a[2];
+    void *a[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
     zest_status status = gather(pass, lanes, parts, 1, a, 0);
     if (!status) /* not transposed in any family, whatever the layers are */
@@ -241,7 +241,7 @@ zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group 
 
 zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lanes) {
     const zest_model *model = pass->runner->model;
-    float *a[2];
+    void *a[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
     if (!pass->config->embedding_norm) return zest_model_embed_sum(pass, lanes, lanes->x);
     zest_status status = zest_model_embed_sum(pass, lanes, a);
@@ -253,17 +253,17 @@ zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lan
 /* A layer of one group of lanes: attention, then the MLP. */
 
 zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_group *lanes,
-                                    const zest_model_affine *affine, const float *const a[2], size_t rows,
-                                    size_t inputs, float *const out[2], size_t outputs,
-                                    const float *const residual[2], zest_activation activation) {
+                                    const zest_model_affine *affine, const void *const a[2], size_t rows,
+                                    size_t inputs, void *const out[2], size_t outputs,
+                                    const void *const residual[2], zest_activation activation) {
     return zest_model_linear(pass->runner, affine, &lanes->perturbation, pass->config->transposed, a, rows,
                              inputs, out, outputs, residual, activation, pass->error);
 }
 
 zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lane_group *lanes,
                                          const zest_model_affine *affine, const zest_model_affine *norm,
-                                         const float *const a[2], size_t rows, size_t inputs,
-                                         float *const out[2], const float *const residual[2]) {
+                                         const void *const a[2], size_t rows, size_t inputs,
+                                         void *const out[2], const void *const residual[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_model_config *config = pass->config;
     const zest_norm behind = {.gain = norm->weight,
@@ -283,7 +283,7 @@ zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lan
 static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes, size_t rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_config *config = pass->config;
-    float *a[2], *up[2], *gate[2];
+    void *a[2], *up[2], *gate[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
     zest_model_first_lanes(&pass->runner->work, 0, up);
     zest_model_first_lanes(&pass->runner->work, pass->max_rows * config->ffn_size, gate);
@@ -291,7 +291,7 @@ static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_
     if (!config->post_norm)
         status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(lanes->x), a,
                                  rows, config->hidden_size, pass->error);
-    const float *const in[2] = {a[0], a[1]}; /* the norm's result, or what attention has left there */
+    const void *const in[2] = {a[0], a[1]}; /* the norm's result, or what attention has left there */
     if (!status && config->gated)
         status = zest_model_layer_linear(pass, lanes, &layer->gate, in, rows, config->hidden_size, gate,
                                          config->ffn_size, NULL, ZEST_ACT_NONE);
@@ -304,7 +304,7 @@ static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_
         pass->runner->operations->gate(zest_model_lane_at(ZEST_CONST2(gate), l),
                                        zest_model_lane_at(ZEST_CONST2(up), l), rows * config->ffn_size,
                                        config->activation, pass->runner->threads, &pass->runner->scratch);
-    const float *const inner[2] = {config->gated ? gate[0] : up[0], config->gated ? gate[1] : up[1]};
+    const void *const inner[2] = {config->gated ? gate[0] : up[0], config->gated ? gate[1] : up[1]};
     if (config->post_norm)
         return zest_model_layer_linear_norm(pass, lanes, &layer->down, &layer->norm2, inner, rows,
                                             config->ffn_size, lanes->x, in);

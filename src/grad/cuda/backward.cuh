@@ -68,13 +68,13 @@ int zest_backward_cuda_attention_masked(const zest_attention_backward *job, int 
 /* 1: not for this job. stats: room for two floats a query and head. */
 int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *job, int forward,
                                      float2 *stats);
-void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
+void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_t count,
                                  zest_activation activation, int threads, zest_workspace *scratch);
-void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
+void zest_backward_cuda_activate_back(void *d, void *d_up, const void *x, const void *up, size_t count,
                                       zest_activation activation, int threads, zest_workspace *scratch);
-int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out,
+int zest_backward_cuda_sum_columns(const void *x, size_t stride, size_t rows, size_t width, float *out,
                                    int threads, zest_workspace *scratch);
-void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
+void zest_backward_cuda_drop(void *out, const void *x, const void *residual, size_t count,
                              const zest_mask *mask, int threads, zest_workspace *scratch);
 int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);
 int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_workspace *scratch);

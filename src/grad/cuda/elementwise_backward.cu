@@ -106,20 +106,19 @@ static __global__ void __launch_bounds__(THREADS)
     store_some(d, at, count, whole, dy);
 }
 
-void zest_backward_cuda_activate(float *out, const float *x, const float *up, size_t count,
+void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_t count,
                                  zest_activation activation, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "computing an activation", activate_kernel, (T *)(void *)out,
-                       (const T *)(const void *)x, (const T *)(const void *)up, count, activation,
-                       whole(out, x, up, NULL));
+    ZEST_OVER_ELEMENTS(scratch, count, "computing an activation", activate_kernel, (T *)out, (const T *)x,
+                       (const T *)up, count, activation, whole(out, x, up, NULL));
 }
 
-void zest_backward_cuda_activate_back(float *d, float *d_up, const float *x, const float *up, size_t count,
+void zest_backward_cuda_activate_back(void *d, void *d_up, const void *x, const void *up, size_t count,
                                       zest_activation activation, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "computing the gradient of an activation", slope_kernel,
-                       (T *)(void *)d, (T *)(void *)d_up, (const T *)(const void *)x,
-                       (const T *)(const void *)up, count, activation, whole(d, x, up, up ? d_up : d));
+    ZEST_OVER_ELEMENTS(scratch, count, "computing the gradient of an activation", slope_kernel, (T *)d,
+                       (T *)d_up, (const T *)x, (const T *)up, count, activation,
+                       whole(d, x, up, up ? d_up : d));
 }
 
 /* ---- Dropout ---- */
@@ -138,12 +137,11 @@ static __global__ void __launch_bounds__(THREADS)
     store_some(out, at, count, whole, y);
 }
 
-void zest_backward_cuda_drop(float *out, const float *x, const float *residual, size_t count,
+void zest_backward_cuda_drop(void *out, const void *x, const void *residual, size_t count,
                              const zest_mask *mask, int threads, zest_workspace *scratch) {
     (void)threads;
-    ZEST_OVER_ELEMENTS(scratch, count, "applying dropout", drop_kernel, (T *)(void *)out,
-                       (const T *)(const void *)x, (const T *)(const void *)residual, count, *mask,
-                       whole(out, x, residual, NULL));
+    ZEST_OVER_ELEMENTS(scratch, count, "applying dropout", drop_kernel, (T *)out, (const T *)x,
+                       (const T *)residual, count, *mask, whole(out, x, residual, NULL));
 }
 
 /* ---- Signs ---- */
@@ -346,7 +344,7 @@ static void launch(zest_cuda *cuda, const T *x, size_t stride, size_t rows, size
         columns_kernel<T, 1><<<grid, COLUMN_THREADS, 0, cuda->stream>>>(x, stride, rows, width, run, partial);
 }
 
-int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, size_t width, float *out,
+int zest_backward_cuda_sum_columns(const void *x, size_t stride, size_t rows, size_t width, float *out,
                                    int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
@@ -361,9 +359,8 @@ int zest_backward_cuda_sum_columns(const float *x, size_t stride, size_t rows, s
     float *partial = (float *)cuda->scratch.data;
     dim3 grid((unsigned)across, (unsigned)runs);
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
-    ZEST_BACKWARD_TYPED(
-        cuda->base.compute, T,
-        launch<T>(cuda, (const T *)(const void *)x, stride, rows, width, run, grid, wide, partial));
+    ZEST_BACKWARD_TYPED(cuda->base.compute, T,
+                        launch<T>(cuda, (const T *)x, stride, rows, width, run, grid, wide, partial));
     return zest_cuda_launched(cuda, "summing columns") ||
            zest_backward_cuda_finish_columns(cuda, partial, runs, out, width, NULL, 0);
 }

@@ -10,8 +10,8 @@ template <class T>
 static __global__ void __launch_bounds__(THREADS)
     features_kernel(const __grid_constant__ zest_words_backward job) {
     size_t i = blockIdx.x;
-    const T *rows = (const T *)(const void *)job.rows;
-    T *d = (T *)(void *)job.d + i * job.width;
+    const T *rows = (const T *)job.rows;
+    T *d = (T *)job.d + i * job.width;
     for (size_t c = threadIdx.x; c < job.width; c += THREADS) {
         float sum = 0;
         for (size_t w = 0; w < job.count; w++)
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(THREADS)
     head_kernel(const __grid_constant__ zest_words_backward job) {
     size_t c = blockIdx.y * (size_t)THREADS + threadIdx.x, w = blockIdx.x;
     uint32_t word = job.words[w];
-    const T *features = (const T *)(const void *)job.features;
+    const T *features = (const T *)job.features;
     for (size_t earlier = 0; earlier < w; earlier++)
         if (job.words[earlier] == word) return;
     if (job.d_weight && c < job.width) {
@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS)
     double sum = shared_sum, weight = job.weights[r];
     uint64_t target = job.block.targets[r];
     const float *logits = job.block.logits + r * job.block.count;
-    T *d = (T *)(void *)job.d + r * job.d_stride;
+    T *d = (T *)job.d + r * job.d_stride;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         size_t w = first + (size_t)i * THREADS + threadIdx.x;
@@ -103,7 +103,7 @@ int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest
         some.block.targets += first;
         some.sums += first;
         some.weights += first;
-        some.d = (float *)(void *)((char *)job->d + first * job->d_stride * cuda->base.element_size);
+        some.d = (void *)((char *)job->d + first * job->d_stride * cuda->base.element_size);
         dim3 grid(zest_cuda_blocks(job->block.count, THREADS * EACH), (unsigned)rows);
         ZEST_BACKWARD_TYPED(cuda->base.compute, T,
                             (logits_kernel<T><<<grid, THREADS, 0, cuda->stream>>>(some)));

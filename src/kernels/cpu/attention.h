@@ -113,7 +113,7 @@ static void attend_block(const zest_attention *job, const attention_room *r, flo
 
 static void attend_nothing(const zest_attention *job, size_t row, size_t rows, size_t head) {
     for (size_t i = 0; i < rows; i++)
-        memset(job->out + (row + i) * job->out_stride + head * job->head_dim, 0,
+        memset((float *)job->out + (row + i) * job->out_stride + head * job->head_dim, 0,
                job->head_dim * sizeof(float));
 }
 
@@ -123,19 +123,19 @@ static void attend_task(const zest_attention *job, const attention_room *r, floa
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0, size = job->head_dim;
     size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t group = job->heads / job->kv_heads, used = job->causal ? past + to : keys;
-    pack_keys(job->k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head,
-              room + r->k);
-    pack_values(job->v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys,
-                room + r->v);
+    const float *q = job->q, *k = job->k, *v = job->v;
+    float *out = job->out;
+    pack_keys(k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head, room + r->k);
+    pack_values(v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys, room + r->v);
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = from; i < to; i += TILE_ROWS) {
             size_t rows = to - i < TILE_ROWS ? to - i : TILE_ROWS;
             if (!keys)
                 attend_nothing(job, q0 + i, rows, head);
             else
-                attend_block(job, r, room, job->q + (q0 + i) * job->q_stride + head * size, rows,
+                attend_block(job, r, room, q + (q0 + i) * job->q_stride + head * size, rows,
                              job->causal ? past + i + 1 : keys,
-                             job->out + (q0 + i) * job->out_stride + head * size);
+                             out + (q0 + i) * job->out_stride + head * size);
         }
 }
 

@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void finish_rows(const linear_plan 
                                                               const float *bias, zest_activation activation) {
     const zest_linear *job = p->job;
     for (size_t row = part->row + m; row < part->row + m + rows; row++, c += p->panel) {
-        float *out = job->out[lane] + row * job->out_stride + part->n;
+        float *out = (float *)job->out[lane] + row * job->out_stride + part->n;
         const float *residual = job->residual[lane];
         if (residual) residual += row * job->residual_stride + part->n;
         for (size_t i = 0; i < part->outputs; i += WIDTH) {
@@ -126,7 +126,7 @@ static void multiply(const linear_plan *p, const linear_part *part, int lane, co
         float *c = sums + (waits ? m * p->panel : 0);
         const float *a = packed_rows(p, (size_t)lane, m, part->k, part->inputs);
 #ifdef LINEAR_BLOCK_FOR
-        float *out = p->job->out[lane] + (part->row + m) * p->job->out_stride + part->n;
+        float *out = (float *)p->job->out[lane] + (part->row + m) * p->job->out_stride + part->n;
         LINEAR_BLOCK_FOR((int)rows, groups, a, weights, group, steps, part->k == 0, c, p->panel,
                          last ? out : NULL, p->job->out_stride);
 #else
@@ -182,9 +182,9 @@ static void pack_block(const linear_plan *p, const linear_part *turn, size_t lan
     size_t rows = turn->rows - m < TILE_ROWS ? turn->rows - m : TILE_ROWS;
     size_t row_step = job->a_transposed ? 1 : job->a_stride, step = job->a_transposed ? job->a_stride : 1;
     for (size_t k = 0; k < p->inputs; k += LINEAR_CHUNK)
-        (job->a_transposed ? pack_columns : pack_rows)(job->a[lane] + (turn->row + m) * row_step + k * step,
-                                                       job->a_stride, rows, chunk_at(p, k), p->bf16,
-                                                       packed_rows(p, lane, m, k, chunk_at(p, k)));
+        (job->a_transposed ? pack_columns : pack_rows)(
+            (const float *)job->a[lane] + (turn->row + m) * row_step + k * step, job->a_stride, rows,
+            chunk_at(p, k), p->bf16, packed_rows(p, lane, m, k, chunk_at(p, k)));
 }
 
 static int linear(const zest_linear *job, int threads, zest_workspace *scratch) {

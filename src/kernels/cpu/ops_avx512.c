@@ -26,13 +26,13 @@ int zest_levels_attention(const zest_attention *job, int threads, zest_workspace
     return attention(job, threads, scratch);
 }
 
-void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_levels_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch) {
     rotary(x, rows, stride, heads, head_size, positions, cosines, sines, threads, scratch);
 }
 
-void zest_levels_gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+void zest_levels_gate(void *x, const void *up, size_t count, zest_activation activation, int threads,
                       zest_workspace *scratch) {
     gate(x, up, count, activation, threads, scratch);
 }

@@ -11,10 +11,10 @@ extern const zest_ops zest_ops_avx512bf16, zest_ops_amx;
 int zest_levels_linear(const zest_linear *job, int threads, zest_workspace *scratch);
 int zest_levels_norm(const zest_norm *job, int threads, zest_workspace *scratch);
 int zest_levels_attention(const zest_attention *job, int threads, zest_workspace *scratch);
-void zest_levels_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_levels_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch);
-void zest_levels_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+void zest_levels_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                       zest_workspace *scratch);
 int zest_levels_gather(const zest_gather *job, int threads, zest_workspace *scratch);
 

@@ -48,10 +48,12 @@ static void linear_column(const zest_linear *job, size_t inputs, size_t outputs,
     perturbed(&job->weight, p, job->transposed ? n : n * inputs, job->transposed ? outputs : 1, inputs, z, w);
     if (job->bias.data) perturbed(&job->bias, p, n, 1, 1, &bias_z, (float *[2]){&b[0], &b[1]});
     for (int l = 0; l < p->lanes; l++) {
+        const float *residual = job->residual[l];
+        float *out = job->out[l];
         if (bf16) round_bf16(w[l], inputs);
         for (size_t m = 0; m < job->rows; m++) {
             size_t step = job->a_transposed ? job->a_stride : 1;
-            const float *a = job->a[l] + m * (job->a_transposed ? 1 : job->a_stride);
+            const float *a = (const float *)job->a[l] + m * (job->a_transposed ? 1 : job->a_stride);
             float sum = 0;
             for (size_t k = 0; k < inputs; k++) {
                 size_t i = bf16 && (k ^ 1) < inputs ? k ^ 1 : k;
@@ -59,8 +61,8 @@ static void linear_column(const zest_linear *job, size_t inputs, size_t outputs,
                 sum = fmaf(x, w[l][i], sum);
             }
             float y = f_activate(job->bias.data ? sum + b[l] : sum, job->activation);
-            if (job->residual[l]) y += job->residual[l][m * job->residual_stride + n];
-            job->out[l][m * job->out_stride + n] = y;
+            if (residual) y += residual[m * job->residual_stride + n];
+            out[m * job->out_stride + n] = y;
         }
     }
 }
@@ -110,10 +112,12 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     if (job->gain.data) perturbed(&job->gain, p, 0, 1, width, data + 4 * width, g);
     if (job->bias.data) perturbed(&job->bias, p, 0, 1, width, data + 4 * width, b);
     for (int l = 0; l < p->lanes; l++) {
+        const float *x = job->x[l];
+        float *out = job->out[l];
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (size_t m = 0; m < job->rows; m++)
-            norm_row(job, job->x[l] + m * width, job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
-                     job->out[l] + m * width);
+            norm_row(job, x + m * width, job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
+                     out + m * width);
     }
     return 0;
 }
@@ -146,12 +150,13 @@ static void attend_sequence(const zest_attention *job, size_t sequence, size_t h
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
     size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t kv_head = head / (job->heads / job->kv_heads);
-    const float *k = job->k + k0 * job->kv_stride + kv_head * job->head_dim;
-    const float *v = job->v + k0 * job->kv_stride + kv_head * job->head_dim;
+    const float *q = (const float *)job->q + head * job->head_dim;
+    const float *k = (const float *)job->k + k0 * job->kv_stride + kv_head * job->head_dim;
+    const float *v = (const float *)job->v + k0 * job->kv_stride + kv_head * job->head_dim;
+    float *out = (float *)job->out + head * job->head_dim;
     for (size_t i = 0; i < queries; i++)
-        attend(job, job->q + (q0 + i) * job->q_stride + head * job->head_dim, k, v,
-               job->causal ? past + i + 1 : keys, room,
-               job->out + (q0 + i) * job->out_stride + head * job->head_dim);
+        attend(job, q + (q0 + i) * job->q_stride, k, v, job->causal ? past + i + 1 : keys, room,
+               out + (q0 + i) * job->out_stride);
 }
 
 static int attention(const zest_attention *job, int threads, zest_workspace *scratch) {
@@ -167,10 +172,11 @@ static int attention(const zest_attention *job, int threads, zest_workspace *scr
 
 /* ---- Element by element ---- */
 
-static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+static void rotary(void *activations, size_t rows, size_t stride, size_t heads, size_t head_size,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads,
                    zest_workspace *scratch) {
     (void)scratch;
+    float *x = activations;
     size_t half = head_size / 2;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t m = 0; m < rows; m++) {
@@ -186,24 +192,25 @@ static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t he
     }
 }
 
-static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+static void gate(void *gates, const void *ups, size_t count, zest_activation activation, int threads,
                  zest_workspace *scratch) {
+    float *x = gates;
+    const float *up = ups;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i++) x[i] = f_activate(x[i], activation) * up[i];
 }
 
-static void gather_row(const zest_weight *table, const zest_perturbation *p, size_t row, float *const out[2],
+static void gather_row(const zest_weight *table, const zest_perturbation *p, size_t row, void *const out[2],
                        size_t at, int add) {
     float z[CHUNK], w0[CHUNK], w1[CHUNK], *const w[2] = {w0, w1};
     for (size_t c = 0; c < table->columns; c += CHUNK) {
         size_t count = table->columns - c < CHUNK ? table->columns - c : CHUNK;
         perturbed(table, p, row * table->columns + c, 1, count, z, w);
-        for (int l = 0; l < p->lanes; l++)
-            for (size_t i = 0; i < count; i++) {
-                float *to = &out[l][at * table->columns + c + i];
-                *to = add ? *to + w[l][i] : w[l][i];
-            }
+        for (int l = 0; l < p->lanes; l++) {
+            float *to = (float *)out[l] + at * table->columns + c;
+            for (size_t i = 0; i < count; i++) to[i] = add ? to[i] + w[l][i] : w[l][i];
+        }
     }
 }
 

@@ -55,18 +55,19 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < rows; i++) {
         size_t l = i / job->rows, m = i % job->rows;
-        norm_row(job, job->x[l] + m * width, job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
-                 job->out[l] + m * width);
+        norm_row(job, (const float *)job->x[l] + m * width, job->gain.data ? g[l] : NULL,
+                 job->bias.data ? b[l] : NULL, (float *)job->out[l] + m * width);
     }
     return 0;
 }
 
 /* ---- Rotary, gate ---- */
 
-static void rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+static void rotary(void *activations, size_t rows, size_t stride, size_t heads, size_t head_size,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads,
                    zest_workspace *scratch) {
     (void)scratch;
+    float *x = activations;
     size_t half = head_size / 2;
     threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_size));
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -93,8 +94,10 @@ static inline __attribute__((always_inline)) void gate_run(float *x, const float
     }
 }
 
-static void gate(float *x, const float *up, size_t count, zest_activation activation, int threads,
+static void gate(void *gates, const void *ups, size_t count, zest_activation activation, int threads,
                  zest_workspace *scratch) {
+    float *x = gates;
+    const float *up = ups;
     (void)scratch;
     enum { RUN = 4096 };
     threads = useful_threads(threads, 16.0 * (double)count);
@@ -113,14 +116,14 @@ static void gate(float *x, const float *up, size_t count, zest_activation activa
 
 /* ---- Gather ---- */
 
-static void gather_row(const zest_weight *table, const zest_perturbation *p, size_t row, float *const out[2],
+static void gather_row(const zest_weight *table, const zest_perturbation *p, size_t row, void *const out[2],
                        size_t at, int add) {
     float w0[NOISE_RUN], w1[NOISE_RUN], *const w[2] = {w0, w1};
     for (size_t c = 0; c < table->columns; c += NOISE_RUN) {
         size_t count = table->columns - c < NOISE_RUN ? table->columns - c : NOISE_RUN;
         weight_values(table, p, row * table->columns + c, count, w);
         for (int l = 0; l < p->lanes; l++) {
-            float *to = out[l] + at * table->columns + c;
+            float *to = (float *)out[l] + at * table->columns + c;
             for (size_t i = 0; i < count; i += WIDTH) {
                 size_t part = part_of(count, i);
                 vec x = load_some(w[l] + i, part);

@@ -253,10 +253,10 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job);
 int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *job);
 /* The largest head that the latter, or any of them, takes. */
 size_t zest_cuda_attention_widest(const zest_cuda *cuda);
-void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch);
-void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+void zest_cuda_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                     zest_workspace *scratch);
 int zest_cuda_gather(const zest_gather *job, int threads, zest_workspace *scratch);
 int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job);

@@ -199,7 +199,7 @@ static __global__ void __launch_bounds__(THREADS)
     *high = to_cell<T>(b * c + a * s);
 }
 
-void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
@@ -209,7 +209,7 @@ void zest_cuda_rotary(float *x, size_t rows, size_t stride, size_t heads, size_t
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ATTENTION);
     ZEST_CUDA_TYPED(cuda->base.compute, T,
                     (rotary_kernel<T><<<zest_cuda_blocks(work, THREADS), THREADS, 0, cuda->stream>>>(
-                        (T *)(void *)x, rows, stride, heads, head_size / 2, positions, cosines, sines)));
+                        (T *)x, rows, stride, heads, head_size / 2, positions, cosines, sines)));
     (void)zest_cuda_launched(cuda, "applying rotary positions");
 }
 
@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(THREADS)
         gate[i] = to_cell<T>(activate(to_float(gate[i]), activation) * to_float(up[i]));
 }
 
-void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation activation, int threads,
+void zest_cuda_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                     zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
@@ -241,7 +241,7 @@ void zest_cuda_gate(float *gate, const float *up, size_t count, zest_activation 
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
     ZEST_CUDA_TYPED(cuda->base.compute, T,
                     (gate_kernel<T><<<zest_cuda_blocks(count, THREADS * 8), THREADS, 0, cuda->stream>>>(
-                        (T *)(void *)gate, (const T *)(const void *)up, count, activation)));
+                        (T *)gate, (const T *)up, count, activation)));
     (void)zest_cuda_launched(cuda, "computing a gated activation");
 }
 
@@ -261,9 +261,9 @@ int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job) {
     if (!job->count || !job->width || !job->lanes) return 0;
     dim3 grid((unsigned)job->count, (unsigned)job->lanes);
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
-    ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (copy_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
-                                                                        (T *)(void *)job->to, *job)));
+    ZEST_CUDA_TYPED(
+        cuda->base.compute, T,
+        (copy_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)job->from, (T *)job->to, *job)));
     return zest_cuda_launched(cuda, "copying rows");
 }
 
@@ -293,8 +293,8 @@ int zest_cuda_head_rows(zest_device *device, const zest_head_rows *job) {
     if (!job->rows || !job->heads || !job->lanes) return 0;
     dim3 grid((unsigned)(job->back ? job->rows : job->rows * job->heads), (unsigned)job->lanes);
     zest_cuda_watch_one watch(cuda, ZEST_PROFILE_ELEMENTWISE);
-    ZEST_CUDA_TYPED(cuda->base.compute, T,
-                    (head_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)(const void *)job->from,
-                                                                        (T *)(void *)job->to, *job)));
+    ZEST_CUDA_TYPED(
+        cuda->base.compute, T,
+        (head_kernel<T><<<grid, THREADS, 0, cuda->stream>>>((const T *)job->from, (T *)job->to, *job)));
     return zest_cuda_launched(cuda, "rearranging heads");
 }
