@@ -1,0 +1,320 @@
+"""The shared library: where it is, what it declares, how its errors become exceptions.
+
+STRUCTS, ENUMS and FUNCTIONS mirror the C headers. tests/test_declarations.py compares them with the headers, argument
+by argument, and with a C compiler's layout of the structs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple, Type
+
+VERSION = "0.2"  # major.minor of the headers that this file mirrors
+
+# ---- Exceptions: one for each zest_status ---------------------------------------------------------------------
+
+
+class Error(Exception):
+    """An error of the library. The message says what was wrong, where, and what to do."""
+
+    status = 0
+
+
+class ArgumentError(Error, ValueError):
+    """A value is out of range, unknown or missing."""
+
+    status = 1
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """An allocation failed."""
+
+    status = 2
+
+
+class FileError(Error, OSError):
+    """A file could not be opened, read or written."""
+
+    status = 3
+
+    def __str__(self) -> str:  # OSError formats its arguments otherwise
+        return str(self.args[0]) if self.args else ""
+
+
+class FormatError(Error, ValueError):
+    """A file is damaged, or does not belong to this run."""
+
+    status = 4
+
+
+class StateError(Error, RuntimeError):
+    """Calls came in the wrong order."""
+
+    status = 5
+
+
+class ObjectiveError(Error, RuntimeError):
+    """The objective gave up, or gave no finite loss for too many steps."""
+
+    status = 6
+
+
+class DeviceError(Error, RuntimeError):
+    """A GPU, its driver or its libraries failed."""
+
+    status = 7
+
+
+ERRORS: Dict[int, Type[Error]] = {
+    e.status: e
+    for e in (ArgumentError, OutOfMemoryError, FileError, FormatError, StateError, ObjectiveError, DeviceError)
+}
+
+
+# ---- Types of zest.h ------------------------------------------------------------------------------------------
+
+
+class Direction_(Structure):
+    _fields_ = [("seed", c_uint64), ("dimension", c_uint64), ("gain", c_double), ("distribution", c_int)]
+
+
+class TiltOptions(Structure):
+    _fields_ = [
+        ("estimator", c_int),
+        ("t", c_double),
+        ("rho", c_double),
+        ("k", c_size_t),
+        ("ball_pairs", c_size_t),
+        ("format", c_int),
+    ]
+
+
+class TiltReport_(Structure):
+    _fields_ = [
+        ("mean", c_double),
+        ("tilted", c_double),
+        ("lowest", c_double),
+        ("highest", c_double),
+        ("spread", c_double),
+        ("effective", c_double),
+        ("saturation", c_double),
+        ("dropped", c_size_t),
+        ("flipped", c_size_t),
+    ]
+
+
+class Option_(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_char_p),
+        ("fallback", c_char_p),
+        ("help", c_char_p),
+        ("values", c_char * 96),
+    ]
+
+
+class StepReport_(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("evaluations", c_uint64),
+        ("lr", c_double),
+        ("loss", c_double),
+        ("tilt", TiltReport_),
+    ]
+
+
+class Result_(Structure):
+    _fields_ = [
+        ("stop", c_int),
+        ("steps", c_uint64),
+        ("evaluations", c_uint64),
+        ("dropped_pairs", c_uint64),
+        ("loss", c_double),
+        ("best", c_double),
+        ("best_step", c_uint64),
+        ("seconds", c_double),
+    ]
+
+
+class Record_(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("lr", c_double),
+        ("count", c_size_t),
+        ("losses", POINTER(c_double)),
+        ("has_center", c_int),
+    ]
+
+
+ObjectiveLanes = CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_void_p)
+OnStep = CFUNCTYPE(c_int, POINTER(StepReport_), c_void_p)
+
+# C's names of the structs, for the test of their layout.
+STRUCTS: Dict[str, Type[Structure]] = {
+    "zest_direction": Direction_,
+    "zest_tilt_options": TiltOptions,
+    "zest_tilt_report": TiltReport_,
+    "zest_option": Option_,
+    "zest_step_report": StepReport_,
+    "zest_result": Result_,
+    "zest_record": Record_,
+}
+
+DISTRIBUTIONS = ("gaussian", "sphere", "ball", "rademacher")
+ESTIMATORS = ("naive", "bias-corrected")
+STOPS = ("none", "steps", "evaluations", "time", "target", "stagnation", "callback")
+
+# Values of C's enumerators that the package relies on.
+ENUMS: Dict[str, int] = {
+    "ZEST_OK": 0,
+    "ZEST_ERROR_ARGUMENT": ArgumentError.status,
+    "ZEST_ERROR_MEMORY": OutOfMemoryError.status,
+    "ZEST_ERROR_FILE": FileError.status,
+    "ZEST_ERROR_FORMAT": FormatError.status,
+    "ZEST_ERROR_STATE": StateError.status,
+    "ZEST_ERROR_OBJECTIVE": ObjectiveError.status,
+    "ZEST_ERROR_DEVICE": DeviceError.status,
+    **{"ZEST_" + name.upper(): i for i, name in enumerate(DISTRIBUTIONS)},
+    **{"ZEST_" + name.upper().replace("-", "_"): i for i, name in enumerate(ESTIMATORS)},
+    **{"ZEST_STOP_" + name.upper(): i for i, name in enumerate(STOPS)},
+}
+
+# Result and arguments. Arrays and opaque handles are c_void_p.
+FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
+    "zest_version": (c_char_p, []),
+    "zest_status_name": (c_char_p, [c_int]),
+    "zest_ctx_new": (c_void_p, []),
+    "zest_ctx_free": (None, [c_void_p]),
+    "zest_ctx_error": (c_char_p, [c_void_p]),
+    "zest_ctx_cpu": (c_char_p, [c_void_p]),
+    "zest_seed": (c_uint64, [c_uint64, c_uint64, c_uint64]),
+    "zest_direction_init": (c_int, [c_void_p, POINTER(Direction_), c_int, c_uint64, c_uint64]),
+    "zest_direction_read": (c_int, [c_void_p, POINTER(Direction_), c_uint64, c_size_t, c_void_p]),
+    "zest_tilt": (c_int, [c_void_p, POINTER(TiltOptions), c_void_p, c_void_p, POINTER(TiltReport_)]),
+    "zest_tuner_option": (c_int, [c_size_t, POINTER(Option_)]),
+    "zest_lanes_count": (c_size_t, [c_void_p]),
+    "zest_lanes_dimension": (c_size_t, [c_void_p]),
+    "zest_lanes_read_f32": (c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p]),
+    "zest_lanes_read_f64": (c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p]),
+    "zest_lanes_describe": (c_int, [c_void_p, c_size_t, POINTER(Direction_), POINTER(c_double)]),
+    "zest_tuner_new_f32": (c_void_p, [c_void_p, c_void_p, c_size_t]),
+    "zest_tuner_new_f64": (c_void_p, [c_void_p, c_void_p, c_size_t]),
+    "zest_tuner_free": (None, [c_void_p]),
+    "zest_tuner_set": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "zest_tuner_get": (c_char_p, [c_void_p, c_char_p]),
+    "zest_tuner_objective_lanes": (c_int, [c_void_p, ObjectiveLanes, c_void_p]),
+    "zest_tuner_start_journal": (c_int, [c_void_p, c_char_p]),
+    "zest_tuner_resume_journal": (c_int, [c_void_p, c_char_p]),
+    "zest_tuner_step": (c_int, [c_void_p, POINTER(StepReport_)]),
+    "zest_tuner_ask": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "zest_tuner_tell": (c_int, [c_void_p, c_void_p, POINTER(StepReport_)]),
+    "zest_stop_name": (c_char_p, [c_int]),
+    "zest_tuner_run": (c_int, [c_void_p, POINTER(Result_)]),
+    "zest_tuner_on_step": (None, [c_void_p, OnStep, c_void_p]),
+    "zest_tuner_stop": (None, [c_void_p]),
+    "zest_journal_open": (c_void_p, [c_void_p, c_char_p]),
+    "zest_journal_close": (None, [c_void_p]),
+    "zest_journal_steps": (c_uint64, [c_void_p]),
+    "zest_journal_torn": (c_uint64, [c_void_p]),
+    "zest_journal_option": (c_char_p, [c_void_p, c_char_p]),
+    "zest_journal_dimension": (c_uint64, [c_void_p]),
+    "zest_journal_is_f64": (c_int, [c_void_p]),
+    "zest_journal_read": (c_int, [c_void_p, c_uint64, POINTER(Record_)]),
+    "zest_journal_replay_f32": (c_int, [c_void_p, c_uint64, c_void_p, c_size_t]),
+    "zest_journal_replay_f64": (c_int, [c_void_p, c_uint64, c_void_p, c_size_t]),
+}
+
+# ---- Loading --------------------------------------------------------------------------------------------------
+
+
+def _candidates() -> List[str]:
+    """Where the library may be, the most specific first."""
+    if os.environ.get("ZEST_LIBRARY"):
+        return [os.environ["ZEST_LIBRARY"]]
+    here = Path(__file__).resolve().parent
+    paths = [here / "libzest.so", here.parents[1] / "build" / "libzest.so"]
+    found = [str(path) for path in paths if path.exists()]
+    system = ctypes.util.find_library("zest")
+    return found + ([system] if system else [])
+
+
+def _load() -> ctypes.CDLL:
+    candidates = _candidates()
+    if not candidates:
+        raise ImportError(
+            "libzest.so was not found: build it with `make` in the repository and install the package again, "
+            "install it with `make install`, or set ZEST_LIBRARY to its path"
+        )
+    try:
+        library = ctypes.CDLL(candidates[0])
+    except OSError as error:
+        raise ImportError(f"{candidates[0]} cannot be loaded: {error}") from error
+    for name, (result, arguments) in FUNCTIONS.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(f"{candidates[0]} has no {name}: it is not libzest {VERSION}") from None
+        function.restype, function.argtypes = result, arguments
+    version = library.zest_version().decode()
+    if version.split(".")[:2] != VERSION.split("."):
+        raise ImportError(f"{candidates[0]} is version {version}, this package needs {VERSION}")
+    return library
+
+
+lib = _load()
+__version__: str = lib.zest_version().decode()
+
+
+# ---- Handles --------------------------------------------------------------------------------------------------
+
+
+class Context:
+    """A zest_ctx: keeps the message of the last error. Objects made from it keep it alive."""
+
+    def __init__(self) -> None:
+        self.handle = lib.zest_ctx_new()
+        if not self.handle:
+            raise OutOfMemoryError(
+                "no context: memory is short, or the environment variable ZEST_CPU names no known instruction set"
+            )
+
+    def error(self, status: int = 0) -> Error:
+        """The exception for a call that failed."""
+        message = lib.zest_ctx_error(self.handle).decode("utf-8", "replace")
+        return ERRORS.get(status, Error)(message or lib.zest_status_name(status).decode())
+
+    def check(self, status: int) -> None:
+        """Raises unless status is ZEST_OK."""
+        if status:
+            raise self.error(status)
+
+    def __del__(self, free: Callable[[Any], None] = lib.zest_ctx_free) -> None:
+        handle, self.handle = getattr(self, "handle", None), None
+        if handle:
+            free(handle)
+
+
+def to_path(path: Any) -> bytes:
+    """A file name as C takes it."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ArgumentError("a file name has no NUL byte")
+    return name
+
+
+def to_text(value: Any) -> bytes:
+    """The value of an option as the option table reads it: numbers keep all their digits."""
+    if isinstance(value, bool):
+        return b"yes" if value else b"no"
+    if isinstance(value, (list, tuple)):
+        return b",".join(to_text(item) for item in value)
+    if hasattr(value, "item"):  # a NumPy number
+        value = value.item()
+    text = repr(value) if isinstance(value, float) else str(value)
+    if "\0" in text:
+        raise ArgumentError("an option's value has no NUL character")
+    return text.encode()
