@@ -63,6 +63,7 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
 
 void zest_help_overview(zest_buffer *out);
 void zest_help_command(const zest_command *command, zest_buffer *out);
+void zest_help_environment(zest_buffer *out);
 void zest_help_manual(zest_buffer *out); /* roff, section 1 */
 
 /* --config FILE: options from a file. The format is that of a run's options file, so that a run can be

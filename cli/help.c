@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/environment.h"
+
 /* The sections of options, by their name in the table and in the order in which they are shown. */
 static const struct {
     const char *name, *title;
@@ -148,9 +150,32 @@ void zest_help_overview(zest_buffer *out) {
              "  zest train --model FacebookAI/roberta-base --task SST-2 --data data --out run1\n"
              "  zest predict run1 --text 'A lovely day.'\n"
              "\n"
-             "zest COMMAND --help explains a command, zest --version prints the version.\n"
+             "zest COMMAND --help explains a command, zest help environment lists environment variables.\n"
              "Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong "
              "usage.\n");
+}
+
+/* ---- Environment variables ---- */
+
+static void environment_text(zest_buffer *out, const zest_environment_variable *v) {
+    zest_buffer_format(out, "%s%s [default: %s]", strcmp(v->audience, "tests") ? "" : "For tests. ",
+                       v->meaning, v->initial);
+}
+
+void zest_help_environment(zest_buffer *out) {
+    const zest_environment_variable *v;
+    zest_buffer_text(
+        out, "Environment variables that zest reads. A value that zest does not allow is an error.\n");
+    for (int i = 0; (v = zest_environment_at(i)); i++) {
+        zest_buffer text = {0};
+        if (!i) zest_buffer_text(out, "\nOf zest:\n");
+        if (i == ZEST_ENVIRONMENT_OWN) zest_buffer_text(out, "\nShared with other programs:\n");
+        zest_buffer_format(out, "  %s=%s\n      ", v->name, v->values);
+        environment_text(&text, v);
+        wrap(out, text.data ? text.data : "", 6, 6);
+        out->failed |= text.failed;
+        zest_buffer_free(&text);
+    }
 }
 
 /* ---- The manual page ---- */
@@ -228,6 +253,19 @@ static void roff_command(zest_buffer *out, const zest_command *command) {
     zest_options_free(&options);
 }
 
+static void roff_environment(zest_buffer *out) {
+    const zest_environment_variable *v;
+    for (int i = 0; (v = zest_environment_at(i)); i++) {
+        zest_buffer text = {0};
+        environment_text(&text, v);
+        zest_buffer_format(out, ".TP\n\\fB%s\\fR=\\fI%s\\fR\n", v->name, v->values);
+        roff(out, text.data ? text.data : "");
+        zest_buffer_text(out, "\n");
+        out->failed |= text.failed;
+        zest_buffer_free(&text);
+    }
+}
+
 void zest_help_manual(zest_buffer *out) {
     zest_buffer_text(
         out, ".\\\" Made from the option table by `zest manual`; do not edit.\n"
@@ -243,6 +281,6 @@ void zest_help_manual(zest_buffer *out) {
     for (const zest_command *const *c = zest_command_all(); *c; c++) roff_command(out, *c);
     zest_buffer_text(out,
                      ".SH EXIT STATUS\n0: done. 1: failed; the message says what to do. 2: wrong usage.\n"
-                     ".SH ENVIRONMENT\n.TP\n.B ZEST_CPU\nThe most that may be used of the CPU: amx, "
-                     "avx512bf16, avx512, avx2 or plain. Only bf16 arithmetic depends on it.\n");
+                     ".SH ENVIRONMENT\n");
+    roff_environment(out);
 }

@@ -27,8 +27,12 @@ static int help(const char *name) {
         return zest_output_buffer(&out);
     }
     const zest_command *command = zest_command_find(name);
-    if (!command) return unknown_command(name);
-    zest_help_command(command, &out);
+    int environment = !strcmp(name, "environment");
+    if (!command && !environment) return unknown_command(name);
+    if (environment)
+        zest_help_environment(&out);
+    else
+        zest_help_command(command, &out);
     return zest_output_buffer(&out);
 }
 

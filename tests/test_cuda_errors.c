@@ -52,11 +52,10 @@ static void parts_that_are_missing(void **state) {
     zest_error error = {0};
     zest_cuda_failure failure = {"cudaErrorNoDevice", NULL, "looking for a GPU", ""};
     (void)zest_cuda_error_set(&error, &failure);
-    assert_non_null(
-        strstr(error.message, "the GPU failed while looking for a GPU: cudaErrorNoDevice; check"));
+    assert_non_null(strstr(error.message, "CUDA failed while looking for a GPU: cudaErrorNoDevice; check"));
     failure = (zest_cuda_failure){"CUBLAS_STATUS_X", "CUBLAS_STATUS_X", "computing a GEMM", NULL};
     (void)zest_cuda_error_set(&error, &failure);
-    assert_non_null(strstr(error.message, "the GPU failed while computing a GEMM: CUBLAS_STATUS_X; check"));
+    assert_non_null(strstr(error.message, "CUDA failed while computing a GEMM: CUBLAS_STATUS_X; check"));
 }
 
 static void out_of_memory_says_how_much(void **state) {

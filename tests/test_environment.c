@@ -1,14 +1,16 @@
 /* Environment variables: the allowed values by hand, and what is refused with which words. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/settings.h"
 #include "base/cpu.h"
 #include "base/environment.h"
+#include "base/file.h"
 #include "tests/support.h"
 
-static const char *const variables[] = {"ZEST_CUDA_GEMM", "ZEST_CUDA_NORM",  "ZEST_CUDA_TUNE",
-                                        "ZEST_CUDA_F32",  "ZEST_CUDA_AHEAD", "ZEST_CUDA_MEMORY"};
+static const char *const variables[] = {"ZEST_CUDA_GEMM", "ZEST_CUDA_NORM", "ZEST_CUDA_TUNE", "ZEST_CUDA_F32",
+                                        "ZEST_CUDA_MEMORY"};
 
 static void clear(void) {
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
@@ -27,21 +29,20 @@ static zest_cuda_settings settings_with(const char *variable, const char *value)
 static void settings_follow_the_variables(void **state) {
     (void)state;
     zest_cuda_settings s = settings_with(NULL, NULL);
-    assert_true(s.limit == 0 && s.tune && s.split && s.ahead == 2);
-    assert_int_equal(s.products, ZEST_PRODUCTS_FASTEST);
-    assert_int_equal(s.norms, ZEST_NORMS_TOGETHER);
-    assert_true(settings_with("ZEST_CUDA_TUNE", "").tune);
-    assert_true(settings_with("ZEST_CUDA_TUNE", "on").tune);
-    assert_false(settings_with("ZEST_CUDA_TUNE", "off").tune);
-    assert_false(settings_with("ZEST_CUDA_F32", "plain").split);
-    assert_true(settings_with("ZEST_CUDA_F32", "split").split);
-    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "cublas").products, ZEST_PRODUCTS_CUBLAS);
-    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "own").products, ZEST_PRODUCTS_OWN);
-    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "auto").products, ZEST_PRODUCTS_FASTEST);
-    assert_int_equal(settings_with("ZEST_CUDA_NORM", "apart").norms, ZEST_NORMS_APART);
-    assert_int_equal(settings_with("ZEST_CUDA_NORM", "late").norms, ZEST_NORMS_LATE);
-    assert_int_equal(settings_with("ZEST_CUDA_AHEAD", "4").ahead, 4);
-    assert_int_equal(settings_with("ZEST_CUDA_MEMORY", "138").limit, 138 << 20);
+    assert_true(s.memory_limit == 0 && s.autotune && s.split_f32);
+    assert_int_equal(s.gemm, ZEST_CUDA_GEMM_AUTO);
+    assert_int_equal(s.norm, ZEST_CUDA_NORM_FUSED);
+    assert_true(settings_with("ZEST_CUDA_TUNE", "").autotune);
+    assert_true(settings_with("ZEST_CUDA_TUNE", "on").autotune);
+    assert_false(settings_with("ZEST_CUDA_TUNE", "off").autotune);
+    assert_false(settings_with("ZEST_CUDA_F32", "fp32").split_f32);
+    assert_true(settings_with("ZEST_CUDA_F32", "bf16x6").split_f32);
+    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "cublas").gemm, ZEST_CUDA_GEMM_CUBLAS);
+    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "sm90").gemm, ZEST_CUDA_GEMM_SM90);
+    assert_int_equal(settings_with("ZEST_CUDA_GEMM", "auto").gemm, ZEST_CUDA_GEMM_AUTO);
+    assert_int_equal(settings_with("ZEST_CUDA_NORM", "separate").norm, ZEST_CUDA_NORM_SEPARATE);
+    assert_int_equal(settings_with("ZEST_CUDA_NORM", "fallback").norm, ZEST_CUDA_NORM_FALLBACK);
+    assert_int_equal(settings_with("ZEST_CUDA_MEMORY", "138").memory_limit, 138 << 20);
 }
 
 static void typing_errors_are_refused(void **state) {
@@ -49,14 +50,13 @@ static void typing_errors_are_refused(void **state) {
     static const struct {
         const char *variable, *value, *allowed;
     } cases[] = {
-        {"ZEST_CUDA_GEMM", "cubals", "cublas, auto or own"},
-        {"ZEST_CUDA_NORM", "Apart", "together, apart or late"},
+        {"ZEST_CUDA_GEMM", "cubals", "auto, cublas or sm90"},
+        {"ZEST_CUDA_NORM", "Separate", "fused, separate or fallback"},
         {"ZEST_CUDA_TUNE", "of", "off or on"},
         {"ZEST_CUDA_TUNE", "off ", "off or on"},
-        {"ZEST_CUDA_F32", "plane", "plain or split"},
-        {"ZEST_CUDA_AHEAD", "0", "a whole number from 1 to 4"},
-        {"ZEST_CUDA_AHEAD", "5", "a whole number from 1 to 4"},
-        {"ZEST_CUDA_AHEAD", "2x", "a whole number from 1 to 4"},
+        {"ZEST_CUDA_F32", "bf16", "bf16x6 or fp32"},
+        {"ZEST_CUDA_MEMORY", "0", "a whole number from 1 to "},
+        {"ZEST_CUDA_MEMORY", "2x", "a whole number from 1 to "},
         {"ZEST_CUDA_MEMORY", "4GB", "a whole number from 1 to "},
         {"ZEST_CUDA_MEMORY", "-1", "a whole number from 1 to "},
         {"ZEST_CUDA_MEMORY", " 5", "a whole number from 1 to "},
@@ -94,11 +94,44 @@ static void cpu_levels(void **state) {
     assert_int_equal(before ? setenv("ZEST_CPU", kept, 1) : unsetenv("ZEST_CPU"), 0);
 }
 
+/* The order of the words is that of the levels. */
+static void cpu_words_are_the_levels(void **state) {
+    (void)state;
+    char words[256] = "";
+    for (int i = 0; i < ZEST_CPU_COUNT; i++) {
+        size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", i ? "|" : "", zest_cpu_name((zest_cpu)i));
+    }
+    assert_string_equal(zest_environment_at(ZEST_ENVIRONMENT_CPU)->values, words);
+}
+
+/* docs/command-line.md has a row for every variable, word for word. */
+static void the_documentation_has_the_table(void **state) {
+    (void)state;
+    const zest_environment_variable *v;
+    zest_error error = {0};
+    zest_buffer page = {0};
+    if (zest_file_read("docs/command-line.md", 1 << 20, &page, &error)) fail_msg("%s", error.message);
+    zest_buffer_text(&page, "");
+    for (int i = 0; (v = zest_environment_at(i)); i++) {
+        zest_buffer row = {0};
+        zest_buffer_format(&row, "| `%s` | ", v->name);
+        for (const char *c = v->values; *c; c++) zest_buffer_text(&row, *c == '|' ? ", " : (char[]){*c, 0});
+        zest_buffer_format(&row, " | %s | %s | %s |\n", v->initial, v->meaning, v->audience);
+        assert_false(row.failed || page.failed);
+        if (!strstr(page.data, row.data)) fail_msg("docs/command-line.md lacks the row\n%s", row.data);
+        zest_buffer_free(&row);
+    }
+    zest_buffer_free(&page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_follow_the_variables),
         cmocka_unit_test(typing_errors_are_refused),
         cmocka_unit_test(cpu_levels),
+        cmocka_unit_test(cpu_words_are_the_levels),
+        cmocka_unit_test(the_documentation_has_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * GPUs, and for sizes that zest's kernel refuses, cuBLASLt answers. */
 #include "tests/device_support.h"
 
-static const char *const ways[] = {"own", "cublas"};
+static const char *const ways[] = {"sm90", "cublas"};
 enum { PAIRS = 5 };
 
 typedef struct {
@@ -189,7 +189,7 @@ static void a_nan_stays_in_own_products(void **state) {
 
 /* By whom the product is done, and how its norm: late is for blocks that do not wait for each other. */
 static const char *const norm_ways[][2] = {
-    {"own", "together"}, {"own", "late"}, {"own", "apart"}, {"cublas", "together"}};
+    {"sm90", "fused"}, {"sm90", "fallback"}, {"sm90", "separate"}, {"cublas", "fused"}};
 
 /* Rows of one tile and of several, of parts of tiles; few and many inputs; more tiles than a GPU does at
  * once.

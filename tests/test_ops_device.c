@@ -234,11 +234,11 @@ static void the_gpu_multiplies_large_matrices(void **state) {
         zest_compute compute;
         int dtype;
         double tolerance;
-    } kinds[] = {{"f32", "plain", ZEST_COMPUTE_F32, F32, 1.2e-4},
-                 {"f32 by bf16 triples", "split", ZEST_COMPUTE_F32, F32, 1.2e-4},
-                 {"bf16 of f32", "plain", ZEST_COMPUTE_BF16, F32, 0.1},
-                 {"bf16", "plain", ZEST_COMPUTE_BF16, BF16, 0.1},
-                 {"f16", "plain", ZEST_COMPUTE_F16, F16, 0.01}};
+    } kinds[] = {{"f32", "fp32", ZEST_COMPUTE_F32, F32, 1.2e-4},
+                 {"f32 by bf16 triples", "bf16x6", ZEST_COMPUTE_F32, F32, 1.2e-4},
+                 {"bf16 of f32", "fp32", ZEST_COMPUTE_BF16, F32, 0.1},
+                 {"bf16", "fp32", ZEST_COMPUTE_BF16, BF16, 0.1},
+                 {"f16", "fp32", ZEST_COMPUTE_F16, F16, 0.01}};
     for (size_t i = 0; i < COUNT(kinds); i++) {
         linear_case c = {.rows = LARGE_ROWS,
                          .inputs = LARGE_IN,

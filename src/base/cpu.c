@@ -57,7 +57,7 @@ static zest_cpu best(void) {
 
 zest_status zest_cpu_detect(zest_cpu *cpu, zest_error *error) {
     int level = ZEST_CPU_COUNT - 1;
-    zest_status status = zest_environment_choice("ZEST_CPU", names, ZEST_CPU_COUNT, &level, error);
+    zest_status status = zest_environment_choice(ZEST_ENVIRONMENT_CPU, &level, error);
     if (status) return status;
     zest_cpu found = best();
     *cpu = level < (int)found ? (zest_cpu)level : found;

@@ -6,37 +6,95 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *value_of(const char *variable) {
-    const char *value = getenv(variable);
+static const zest_environment_variable variables[] = {
+    [ZEST_ENVIRONMENT_CPU] =
+        {"ZEST_CPU", "plain|avx2|avx512|avx512bf16|amx", "what the CPU has",
+         "The most instructions that may be used of the CPU. Only bf16 arithmetic depends on it.", "users"},
+    [ZEST_ENVIRONMENT_CUDA_MEMORY] = {"ZEST_CUDA_MEMORY", "MIB", "no limit",
+                                      "The most GPU memory that a process allocates.", "users"},
+    [ZEST_ENVIRONMENT_CUDA_TUNE] =
+        {"ZEST_CUDA_TUNE", "off|on", "on",
+         "Whether GEMM algorithms are timed and the fastest is taken. Off makes a run on a "
+         "GPU easier to repeat and a few percent slower.",
+         "users"},
+    [ZEST_ENVIRONMENT_CUBLASLT] = {"ZEST_CUBLASLT", "FILE", "libcublasLt.so as the loader finds it",
+                                   "The cuBLASLt library to open. No other is tried.", "users"},
+    [ZEST_ENVIRONMENT_CUDA_GEMM] =
+        {"ZEST_CUDA_GEMM", "auto|cublas|sm90", "auto",
+         "GEMM backend: the faster one, cuBLASLt, or zest's kernel for compute capability "
+         "9.0 where the operands allow it.",
+         "tests"},
+    [ZEST_ENVIRONMENT_CUDA_NORM] =
+        {"ZEST_CUDA_NORM", "fused|separate|fallback", "fused",
+         "Layer norm after a GEMM: in its epilogue, in a kernel of its own, or in the "
+         "kernel for rows whose blocks waited too long.",
+         "tests"},
+    [ZEST_ENVIRONMENT_CUDA_F32] = {"ZEST_CUDA_F32", "bf16x6|fp32", "bf16x6",
+                                   "fp32 GEMMs: six bf16 products on tensor cores, or fp32 arithmetic.",
+                                   "tests"},
+    {"HF_HOME", "FOLDER", "~/.cache/huggingface", "Where the token and pulled models are.", "users"},
+    {"HF_HUB_CACHE", "FOLDER", "hub in HF_HOME", "Where pulled models are. Also read: HUGGINGFACE_HUB_CACHE.",
+     "users"},
+    {"HF_TOKEN", "TOKEN", "the file token in HF_HOME",
+     "The token for gated and private models. Also read: HUGGING_FACE_HUB_TOKEN.", "users"},
+    {"HF_TOKEN_PATH", "FILE", "token in HF_HOME", "The file that holds the token.", "users"},
+    {"HF_ENDPOINT", "URL", "https://huggingface.co", "The server that models are pulled from.", "users"},
+    {"HF_HUB_OFFLINE", "1", "0", "1: nothing is pulled. Also read: TRANSFORMERS_OFFLINE.", "users"},
+    {"HF_HUB_DOWNLOAD_TIMEOUT", "SECONDS", "30", "How long a download may stall.", "users"},
+    {"XDG_CACHE_HOME", "FOLDER", "~/.cache", "The parent of HF_HOME's default.", "users"},
+    {"SSL_CERT_FILE", "FILE", "the system's", "Certificates that servers are checked with.", "users"},
+    {"OMP_WAIT_POLICY", "active|passive", "unset",
+     "If this or GOMP_SPINCOUNT is set, zest leaves the waiting of OpenMP's threads alone; else they spin "
+     "only briefly.",
+     "users"},
+    {"CUDA_MPS_PIPE_DIRECTORY", "FOLDER", "/tmp/nvidia-mps",
+     "Where zest sweep looks for NVIDIA's MPS daemon.", "users"},
+};
+enum { COUNT = sizeof variables / sizeof *variables };
+
+const zest_environment_variable *zest_environment_at(int i) {
+    return i >= 0 && i < COUNT ? &variables[i] : NULL;
+}
+
+const char *zest_environment_text(zest_environment_id id) {
+    const char *value = getenv(variables[id].name);
     return value && *value ? value : NULL;
 }
 
-zest_status zest_environment_choice(const char *variable, const char *const *names, int count, int *choice,
-                                    zest_error *error) {
-    const char *value = value_of(variable);
+/* "a|b|c" as "a, b or c". */
+static void list_words(const char *words, char *list, size_t size) {
+    size_t used = 0;
+    for (; *words && used + 5 < size; words++) {
+        if (*words != '|')
+            list[used++] = *words;
+        else
+            used += (size_t)snprintf(list + used, size - used, "%s", strchr(words + 1, '|') ? ", " : " or ");
+    }
+    list[used] = '\0';
+}
+
+zest_status zest_environment_choice(zest_environment_id id, int *choice, zest_error *error) {
+    const zest_environment_variable *v = &variables[id];
+    const char *value = zest_environment_text(id), *word = v->values;
     if (!value) return ZEST_OK;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(value, names[i])) {
+    for (int i = 0; word; i++) {
+        size_t length = strcspn(word, "|");
+        if (strlen(value) == length && !memcmp(value, word, length)) {
             *choice = i;
             return ZEST_OK;
         }
-    char allowed[256] = "";
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(allowed);
-        snprintf(allowed + used, sizeof allowed - used, "%s%s",
-                 !i              ? ""
-                 : i + 1 < count ? ", "
-                                 : " or ",
-                 names[i]);
+        word = word[length] ? word + length + 1 : NULL;
     }
+    char allowed[256];
+    list_words(v->values, allowed, sizeof allowed);
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "the environment variable %s is '%.64s', but may only be %s", variable, value,
+                          "the environment variable %s is '%.64s', but may only be %s", v->name, value,
                           allowed);
 }
 
-zest_status zest_environment_number(const char *variable, uint64_t low, uint64_t high, uint64_t *number,
+zest_status zest_environment_number(zest_environment_id id, uint64_t low, uint64_t high, uint64_t *number,
                                     zest_error *error) {
-    const char *value = value_of(variable);
+    const char *value = zest_environment_text(id);
     if (!value) return ZEST_OK;
     char *end = NULL;
     errno = 0;
@@ -46,7 +104,7 @@ zest_status zest_environment_number(const char *variable, uint64_t low, uint64_t
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
             "the environment variable %s is '%.64s', but must be a whole number from %" PRIu64 " to %" PRIu64,
-            variable, value, low, high);
+            variables[id].name, value, low, high);
     *number = found;
     return ZEST_OK;
 }

@@ -64,6 +64,30 @@ run 2 bench
 run 2 bench everything
 run 2 info one two
 
+# Environment variables: what the source reads stands in the table, which makes the help and the manual page.
+run 0 help environment
+[ "$(awk 'length > 100' "$work/out" | wc -l)" -eq 0 ] || fail "help on the environment is wider than 100 columns"
+cp "$work/out" "$work/environment"
+"$ZEST" manual | sed -n '/^\.SH ENVIRONMENT/,$p' | sed 's/\\f[BIR]/ /g' >"$work/environment.1"
+grep -rhoE '(getenv|variable)\("[A-Z_]+"(, "[A-Z_]+")?' src cli | grep -oE '"[A-Z_]+"' | tr -d '"' | sort -u >"$work/read"
+grep -qx HF_HOME "$work/read" || fail "getenv is not found in the source"
+! grep '^ZEST_' "$work/read" || fail "variables of zest are read through base/environment.h, not by getenv"
+sed -n 's/.*{"\(ZEST_[A-Z0-9_]*\)", .*/\1/p' src/base/environment.c >"$work/own"
+grep -qx ZEST_CPU "$work/own" || fail "the table of variables is not found"
+for name in $(grep -vxE 'HOME|TERM' "$work/read") $(cat "$work/own"); do
+    grep -q "\b$name\b" "$work/environment" || fail "zest help environment lacks $name"
+    grep -q "\b$name\b" "$work/environment.1" || fail "the manual page lacks $name"
+    grep -q "\b$name\b" docs/command-line.md || fail "docs/command-line.md lacks $name"
+done
+# those of the test programs are documented beside them
+for name in $(grep -rhoE 'getenv\("ZEST_[A-Z_]+"' tests | cut -d'"' -f2 | sort -u); do
+    grep -q "\b$name\b" docs/command-line.md || fail "docs/command-line.md lacks $name"
+done
+# and no page names one that there is not
+for name in $(grep -rhoE '\bZEST_(CUDA_[A-Z0-9]+|CPU|CUBLAS[A-Z]*)' docs/*.md README.md bench/RESULTS.md | sort -u); do
+    grep -qx "$name" "$work/own" || fail "a page names $name, which zest does not read"
+done
+
 # Every option that a command's help shows stands in the manual page with the same words, and none is missing.
 run 0 manual
 sed 's/\\-/-/g; s/\\fB//g; s/\\fR//g; s/\\fI//g' "$work/out" | tr '\n' ' ' >"$work/manual"

@@ -84,8 +84,11 @@ struct zest_cuda_slot {
     cudaEvent_t made, used; /* by the stream beside; by the operation */
 };
 
+/* Linear layers and norms whose perturbed weights exist at once. */
+enum { ZEST_CUDA_LINEAR_SLOTS = 2, ZEST_CUDA_NORM_SLOTS = 4 };
+
 struct zest_cuda_ring {
-    zest_cuda_slot slots[ZEST_CUDA_SLOTS_MOST];
+    zest_cuda_slot slots[ZEST_CUDA_NORM_SLOTS];
     unsigned count, next;
 };
 

@@ -59,7 +59,7 @@ static void *allocate(zest_device *device, size_t bytes) {
         cuda->blocks = grown;
         cuda->block_room = room;
     }
-    int beyond = cuda->settings.limit && cuda->held + bytes > cuda->settings.limit;
+    int beyond = cuda->settings.memory_limit && cuda->held + bytes > cuda->settings.memory_limit;
     cudaError_t error = beyond ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         size_t free_bytes = 0, total = 0;
@@ -67,7 +67,7 @@ static void *allocate(zest_device *device, size_t bytes) {
         (void)cudaMemGetInfo(&free_bytes, &total);
         if (!cuda->base.error.status)
             (void)zest_cuda_error_memory(&cuda->base.error, bytes, free_bytes, total, cuda->held,
-                                         cuda->settings.limit);
+                                         cuda->settings.memory_limit);
         return NULL;
     }
     if (zest_cuda_failed(cuda, error, "allocating memory")) return NULL;
@@ -109,8 +109,8 @@ static size_t available(zest_device *device) {
     const zest_cuda *cuda = zest_cuda_of(device);
     size_t free_bytes = 0, total = 0;
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
-    size_t left = cuda->held < cuda->settings.limit ? cuda->settings.limit - cuda->held : 0;
-    return cuda->settings.limit && left < free_bytes ? left : free_bytes;
+    size_t left = cuda->held < cuda->settings.memory_limit ? cuda->settings.memory_limit - cuda->held : 0;
+    return cuda->settings.memory_limit && left < free_bytes ? left : free_bytes;
 }
 
 static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
@@ -248,8 +248,8 @@ static int open_streams(zest_cuda *cuda) {
                             "creating an event") ||
            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
                             "creating an event") ||
-           zest_cuda_ring_open(cuda, &cuda->linears, cuda->settings.ahead) ||
-           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_SLOTS_MOST);
+           zest_cuda_ring_open(cuda, &cuda->linears, ZEST_CUDA_LINEAR_SLOTS) ||
+           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_NORM_SLOTS);
 }
 
 static __global__ void probe_kernel(void) {}
@@ -305,7 +305,7 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     cuda->base.compute = compute;
     cuda->base.element_size = zest_cuda_size(compute);
     zest_status status = zest_cuda_settings_read(&cuda->settings, error);
-    if (compute != ZEST_COMPUTE_F32) cuda->settings.split = 0;
+    if (compute != ZEST_COMPUTE_F32) cuda->settings.split_f32 = 0;
     if (!status) status = open_all(cuda, error);
     if (status) {
         close_device(&cuda->base);

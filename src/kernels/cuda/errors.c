@@ -55,9 +55,10 @@ zest_status zest_cuda_error_set(zest_error *error, const zest_cuda_failure *f) {
     size_t i = 0;
     while (causes[i].name && strcmp(causes[i].name, f->name)) i++;
     int has_gpu = f->gpu && *f->gpu, has_text = f->text && *f->text && strcmp(f->text, f->name);
-    return zest_error_set(error, causes[i].status, "the GPU%s%s failed while %s: %s%s%s%s; %s",
-                          has_gpu ? " " : "", has_gpu ? f->gpu : "", f->doing, f->name, has_text ? " (" : "",
-                          has_text ? f->text : "", has_text ? ")" : "", causes[i].advice);
+    return zest_error_set(error, causes[i].status, "%s%s failed while %s: %s%s%s%s; %s",
+                          has_gpu ? "the GPU " : "CUDA", has_gpu ? f->gpu : "", f->doing, f->name,
+                          has_text ? " (" : "", has_text ? f->text : "", has_text ? ")" : "",
+                          causes[i].advice);
 }
 
 static double mib(size_t bytes) { return (double)bytes / 1048576; }

@@ -6,12 +6,16 @@
 
 #include "kernels/cuda/dtype.cuh"
 
+extern "C" {
+#include "base/environment.h"
+}
+
 /* ---- The library ---- */
 
 /* The file that ZEST_CUBLASLT names and no other, or the first one that the loader finds. */
 static zest_status open_library(void **library, zest_error *error) {
-    const char *named = getenv("ZEST_CUBLASLT");
-    if (named && *named) {
+    const char *named = zest_environment_text(ZEST_ENVIRONMENT_CUBLASLT);
+    if (named) {
         *library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
         return *library
                    ? ZEST_OK
@@ -146,7 +150,7 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job) {
     }
     int together = job->batch > 1 && job->a_lane >= 0 && job->out_lane > 0 && job->residual_lane >= 0;
     int result =
-        cuda->settings.split && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
+        cuda->settings.split_f32 && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
     if (result != 1) return result;
     result = together ? zest_cuda_multiply(cuda, job) : 1;
     return result == 1 ? multiply_apart(cuda, job) : result;

@@ -200,7 +200,7 @@ static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cuda
         best = seconds;
         plan->algorithm = results[i].algo;
     }
-    if (cuda->settings.products != ZEST_PRODUCTS_FASTEST) return;
+    if (cuda->settings.gemm != ZEST_CUDA_GEMM_AUTO) return;
     double own = 0, theirs = 0;
     for (int i = 0; i < TURNS && own < NEVER; i++) {
         own += time_one(cuda, clock, [&] { return try_own(cuda, job); });
@@ -230,7 +230,7 @@ static void tune(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
 }
 
 static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
-    return cuda->settings.tune && !cuda->watching && !job->deterministic &&
+    return cuda->settings.autotune && !cuda->watching && !job->deterministic &&
            2.0 * (double)job->rows * (double)job->inputs * (double)job->outputs * job->batch > 1e7;
 }
 
@@ -277,7 +277,7 @@ static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
     if (job->deterministic ? search_deterministic(cuda, job, plan)
                            : describe(cuda, job, &p) || search(cuda, job, &p, plan))
         return NULL;
-    plan->own = cuda->settings.products == ZEST_PRODUCTS_OWN;
+    plan->own = cuda->settings.gemm == ZEST_CUDA_GEMM_SM90;
     memcpy(plan->key, key, sizeof key);
     return plan;
 }

@@ -47,7 +47,7 @@ static hopper_job job_of(const zest_gemm *job) {
 static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLUSTER * ROWS; }
 
 static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
-    return cuda->settings.norms != ZEST_NORMS_APART && job->residual && !job->norm.rms &&
+    return cuda->settings.norm != ZEST_CUDA_NORM_SEPARATE && job->residual && !job->norm.rms &&
            work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
            parts_of(work) <= PARTS_MOST_EACH &&
            parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
@@ -68,7 +68,7 @@ static void add_norm(zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
     cuda->parts_turn ^= 1;
     norm->parts = parts_room(cuda), cuda->parts_used = (unsigned)parts_of(work);
     norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
-    norm->patience = cuda->settings.norms == ZEST_NORMS_LATE ? 0 : PATIENCE;
+    norm->patience = cuda->settings.norm == ZEST_CUDA_NORM_FALLBACK ? 0 : PATIENCE;
     norm->out = job->out, norm->rows = job->rows;
     norm->out_stride = job->out_stride, norm->out_lane = job->out_lane;
 }

@@ -1,29 +1,23 @@
 #include "kernels/cuda/settings.h"
-#include "base/environment.h"
 
-#define NAMES(...) \
-    (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+#include "base/environment.h"
 
 zest_status zest_cuda_settings_read(zest_cuda_settings *settings, zest_error *error) {
     const uint64_t most = SIZE_MAX >> 20;
-    int products = ZEST_PRODUCTS_FASTEST, norms = ZEST_NORMS_TOGETHER, tune = 1, split = 1;
-    uint64_t mebibytes = 0, ahead = ZEST_CUDA_SLOTS;
+    /* choices count in the order of the table's words, which is that of the enumerations */
+    int gemm = ZEST_CUDA_GEMM_AUTO, norm = ZEST_CUDA_NORM_FUSED, tune = 1, fp32 = 0;
+    uint64_t mebibytes = 0;
     zest_status status = ZEST_OK;
-    /* names in the order of the enumerations */
-    if ((status =
-             zest_environment_choice("ZEST_CUDA_GEMM", NAMES("cublas", "auto", "own"), &products, error)) ||
-        (status =
-             zest_environment_choice("ZEST_CUDA_NORM", NAMES("together", "apart", "late"), &norms, error)) ||
-        (status = zest_environment_choice("ZEST_CUDA_TUNE", NAMES("off", "on"), &tune, error)) ||
-        (status = zest_environment_choice("ZEST_CUDA_F32", NAMES("plain", "split"), &split, error)) ||
-        (status = zest_environment_number("ZEST_CUDA_AHEAD", 1, ZEST_CUDA_SLOTS_MOST, &ahead, error)) ||
-        (status = zest_environment_number("ZEST_CUDA_MEMORY", 1, most, &mebibytes, error)))
+    if ((status = zest_environment_choice(ZEST_ENVIRONMENT_CUDA_GEMM, &gemm, error)) ||
+        (status = zest_environment_choice(ZEST_ENVIRONMENT_CUDA_NORM, &norm, error)) ||
+        (status = zest_environment_choice(ZEST_ENVIRONMENT_CUDA_TUNE, &tune, error)) ||
+        (status = zest_environment_choice(ZEST_ENVIRONMENT_CUDA_F32, &fp32, error)) ||
+        (status = zest_environment_number(ZEST_ENVIRONMENT_CUDA_MEMORY, 1, most, &mebibytes, error)))
         return status;
-    *settings = (zest_cuda_settings){.limit = (size_t)mebibytes << 20,
-                                     .tune = tune,
-                                     .split = split,
-                                     .ahead = (unsigned)ahead,
-                                     .products = (zest_products)products,
-                                     .norms = (zest_norms)norms};
+    *settings = (zest_cuda_settings){.memory_limit = (size_t)mebibytes << 20,
+                                     .autotune = tune,
+                                     .split_f32 = !fp32,
+                                     .gemm = (zest_cuda_gemm_backend)gemm,
+                                     .norm = (zest_cuda_norm_mode)norm};
     return ZEST_OK;
 }

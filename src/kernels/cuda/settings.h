@@ -1,5 +1,5 @@
-/* How the CUDA backend computes, from the environment variables ZEST_CUDA_*; docs/cuda.md explains them. Plain C,
- * so that it is tested where there is no GPU. */
+/* How the CUDA backend computes, from the environment variables ZEST_CUDA_* (base/environment.c). Plain C, so that it
+ * is tested where there is no GPU. */
 #ifndef ZEST_KERNELS_CUDA_SETTINGS_H
 #define ZEST_KERNELS_CUDA_SETTINGS_H
 
@@ -7,23 +7,19 @@
 
 #include "base/error.h"
 
-/* ZEST_CUDA_GEMM, what multiplies: cuBLASLt, the faster one of it and our own kernel, or our own wherever it
- * can. */
-typedef enum { ZEST_PRODUCTS_CUBLAS, ZEST_PRODUCTS_FASTEST, ZEST_PRODUCTS_OWN } zest_products;
+/* ZEST_CUDA_GEMM: the faster one of cuBLASLt and our kernel, cuBLASLt, or our kernel wherever it can. */
+typedef enum { ZEST_CUDA_GEMM_AUTO, ZEST_CUDA_GEMM_CUBLAS, ZEST_CUDA_GEMM_SM90 } zest_cuda_gemm_backend;
 
-/* ZEST_CUDA_NORM, norms behind a product: its kernel does them where it can, or their own; late: for tests, the
- * product's kernel never waits for the other parts of a row. */
-typedef enum { ZEST_NORMS_TOGETHER, ZEST_NORMS_APART, ZEST_NORMS_LATE } zest_norms;
-
-enum { ZEST_CUDA_SLOTS = 2, ZEST_CUDA_SLOTS_MOST = 4 };
+/* ZEST_CUDA_NORM, layer norm after a GEMM: in our kernel's epilogue where it can, in a kernel of its own, or, for
+ * tests, in the fallback kernel, because blocks never wait for the statistics of the others. */
+typedef enum { ZEST_CUDA_NORM_FUSED, ZEST_CUDA_NORM_SEPARATE, ZEST_CUDA_NORM_FALLBACK } zest_cuda_norm_mode;
 
 typedef struct {
-    size_t limit;   /* ZEST_CUDA_MEMORY, in bytes; 0: all there are */
-    int tune;       /* ZEST_CUDA_TUNE: choose among algorithms by their time */
-    int split;      /* ZEST_CUDA_F32: fp32 products by bf16 ones */
-    unsigned ahead; /* ZEST_CUDA_AHEAD: products whose weights exist at once */
-    zest_products products;
-    zest_norms norms;
+    size_t memory_limit; /* ZEST_CUDA_MEMORY, in bytes; 0: none */
+    int autotune;        /* ZEST_CUDA_TUNE: time GEMM algorithms and take the fastest */
+    int split_f32;       /* ZEST_CUDA_F32: fp32 GEMMs by bf16 products */
+    zest_cuda_gemm_backend gemm;
+    zest_cuda_norm_mode norm;
 } zest_cuda_settings;
 
 /* Defaults where a variable is not set; an error for a value that is not allowed. */
