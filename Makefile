@@ -265,13 +265,14 @@ bench: all $(BENCH_BIN)
 docs/zest.1: zest
 	./zest manual > $@
 
+HEADERS := include/zest.h include/zest_lm.h include/zest_theory.h
 COMPLETIONS := bash-completion/completions/zest zsh/site-functions/_zest
 
 install: all docs/zest.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 	    $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 $(dir $(COMPLETIONS)))
 	install -m 755 zest $(DESTDIR)$(PREFIX)/bin/zest
-	install -m 644 include/zest.h $(DESTDIR)$(PREFIX)/include/zest.h
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(BUILD)/libzest.a $(DESTDIR)$(PREFIX)/lib/libzest.a
 	install -m 755 $(BUILD)/libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so.$(SOVERSION)
 	ln -sf libzest.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libzest.so
@@ -283,7 +284,7 @@ install: all docs/zest.1
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest include/zest.h lib/libzest.a lib/libzest.so \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest $(HEADERS) lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1 $(addprefix share/,$(COMPLETIONS)))
 
 FORMATTED = $(shell find include src cli tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')

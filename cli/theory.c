@@ -7,6 +7,7 @@
 
 #include "cli/output.h"
 #include "lab/plot/plot.h"
+#include "zest_theory.h"
 
 /* R_t and phi_i at one t. What does not exist is NaN. */
 typedef struct {

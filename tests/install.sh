@@ -8,6 +8,7 @@ at="$root/opt/zest"
 [ -x "$at/bin/zest" ] && [ -s "$at/share/man/man1/zest.1" ]
 [ -s "$at/share/bash-completion/completions/zest" ] && [ -s "$at/share/zsh/site-functions/_zest" ]
 "$at/bin/zest" --version | grep -q '^zest '
+[ "$(ls "$at/include" | tr "\n" " ")" = "zest.h zest_lm.h zest_theory.h " ]
 export PKG_CONFIG_PATH="$at/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 $CC -std=c11 examples/minimise.c -o "$root/shared" $(pkg-config --cflags zest) $(pkg-config --libs zest) -lm
 LD_LIBRARY_PATH="$at/lib" "$root/shared"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "zest.h"
+#include "zest_theory.h"
 
 #define PI 3.14159265358979323846
 

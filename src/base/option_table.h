@@ -29,6 +29,7 @@ enum {
     ZEST_FOR_SHARPNESS = 32768,
     ZEST_FOR_PULL = 65536,
     ZEST_FOR_TOKENIZE = 1 << 20,
+    ZEST_FOR_LM = 1 << 21, /* zest_lm_load of zest_lm.h; no command */
     ZEST_FOR_SHELL = 1 << 30, /* every command, but no part of a run: never kept in its options */
 };
 
@@ -44,7 +45,8 @@ enum {
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that know language models */
 #define ZEST_FOR_MODELS \
-    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN)
+    (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | \
+     ZEST_FOR_PRETRAIN | ZEST_FOR_LM)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
      ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL | ZEST_FOR_TOKENIZE)
@@ -116,7 +118,8 @@ enum {
     "metric on the dev examples that selects the best weights and counts for --patience; task: the task's own")        \
   X(OBJECTIVE, "objective", 0, CHOICE, "loss", CHOICES("loss|accuracy|f1"), "NAME", "Method", ZEST_FOR_TRAIN,          \
     "what training minimises: the loss, or 1 - accuracy or 1 - F1 of the batch, which have no gradient")               \
-  X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model", ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN,          \
+  X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model",                                                                \
+    ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN | ZEST_FOR_LM,                                                \
     "model to start from: a Hugging Face folder, a GGUF file, or ORG/NAME after `zest pull ORG/NAME`; of a run: "      \
     "where its model is now, if it was moved")                                                                         \
   X(REVISION, "revision", 0, TEXT, "main", NONE, "NAME", "Model", ZEST_FOR_PULL,                                       \
@@ -149,12 +152,14 @@ enum {
   X(INPUT_FORMAT, "input-format", 0, CHOICE, "auto", CHOICES("auto|lines|tsv|csv|jsonl"), "NAME", "Data",              \
     ZEST_FOR_PREDICT,                                                                                                  \
     "format of the input; auto: by the file's ending or its first line; lines: every line is a text")                  \
-  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,          \
+  X(TRAIN_ONLY, "train-only", 0, TEXT, "", NONE, "PATTERN", "Method",                                                  \
+    ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS | ZEST_FOR_LM,                                                              \
     "train (sharpness: perturb) only the tensors whose names match; several patterns separated by commas, * matches "  \
     "any characters")                                                                                                  \
-  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method", ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS,                  \
+  X(FREEZE, "freeze", 0, TEXT, "", NONE, "PATTERN", "Method",                                                          \
+    ZEST_FOR_TRAINING | ZEST_FOR_SHARPNESS | ZEST_FOR_LM,                                                              \
     "do not change the tensors whose names match")                                                                     \
-  X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAINING,                                    \
+  X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method", ZEST_FOR_TRAINING | ZEST_FOR_LM,                      \
     "give an output head that is tied to the embeddings its own weights, as MeZO's code does")                         \
   X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Gradients", ZEST_FOR_TRAIN,                      \
     "momentum of sgd, sam, esam and tsam")                                                                             \
@@ -219,7 +224,7 @@ enum {
   X(LENGTHS, "lengths", 0, CHOICE, "equal", CHOICES("equal|sst2"), "NAME", "Model", ZEST_FOR_BENCH,                    \
     "sequence lengths: all --tokens, or distributed like the prompts of SST-2")                                        \
   X(LIVE, "live", 0, COUNT, "0", WITHIN(0, 1048576), "PAIRS", "Model",                                                 \
-    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN | ZEST_FOR_SHARPNESS,                                              \
+    ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TRAIN | ZEST_FOR_SHARPNESS | ZEST_FOR_LM,                                \
     "pairs of perturbed models (lanes) that are evaluated at once; more need more memory. 0: all k on a CPU, where "   \
     "results do not depend on it; on a GPU the fewest that keep it busy, and the last digits of losses may change")    \
   X(THREADS, "threads", 'j', COUNT, "0", WITHIN(0, 1024), "COUNT", "Running",                                          \

@@ -162,6 +162,7 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
     if (!status) status = start(&job, prompts);
     for (size_t made = 1; !status && job.active; made++) {
         zest_progress_call(options->progress, made, options->most);
+        if (options->stop && *options->stop) break;
         zest_model_batch batch = {.tokens = job.tokens, .starts = job.starts, .sequences = job.active};
         status = step(&job, &batch);
     }

@@ -11,6 +11,7 @@ typedef struct {
     const uint32_t *stops; /* a text ends behind the first of these, which is kept */
     size_t stop_count;
     const zest_progress_callback *progress; /* told the new tokens of a text so far; or NULL */
+    const int *stop; /* generation ends when this is not 0: progress may set it; or NULL */
 } zest_generate_options;
 
 /* Continues every sequence of the batch (which has no parents). tokens: sequences × options->most, row by

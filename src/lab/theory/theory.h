@@ -1,9 +1,9 @@
-/* What the files of the theory share. Their functions are in zest.h, section "Theory"; docs/theory.md has the
- * formulas and says where they differ from the paper's. */
+/* What the files of the theory share. Their functions are in zest_theory.h; docs/theory.md has the formulas and says where they differ from the paper's. */
 #ifndef ZEST_LAB_THEORY_THEORY_H
 #define ZEST_LAB_THEORY_THEORY_H
 
 #include "optim/context.h"
+#include "zest_theory.h"
 
 /* Every number finite, rho > 0, 1 <= count <= dimension; otherwise a sentence that says which is not. */
 zest_status zest_theory_check(zest_ctx *ctx, const zest_landscape *landscape);

@@ -1,0 +1,229 @@
+/* zest_lm: language models for zest.h. Load a model, tokenize, compute losses, generate, fine-tune, save.
+ *
+ * This header and zest.h are the whole interface to language models, and their manual. It compiles as C11 and
+ * as C++. Models: RoBERTa, BERT (masked); OPT, GPT-2, Llama, Qwen2, Mistral (causal), from a Hugging Face
+ * folder or a GGUF file.
+ *
+ *     model folder -> zest_lm_load -> zest_lm_encode -> zest_lm_batch -> zest_lm_losses -> zest_lm_save
+ *
+ * Fine-tuning with an objective of your own, in ten lines (examples/finetune.c is the whole program):
+ *
+ *     static int objective(const zest_lanes *lanes, double *losses, void *user) {
+ *         struct job *job = user;                                 // losses: one for each lane
+ *         return zest_lm_losses(job->lm, lanes, job->batch, NULL, losses);
+ *     }
+ *     zest_lm *lm = zest_lm_load(ctx, "roberta-base", "threads=4");
+ *     zest_lm_batch *batch = zest_lm_batch_new(lm);               // add examples, then:
+ *     zest_tuner *tuner = zest_lm_tuner(lm);                      // a tuner of zest.h, over the weights
+ *     zest_tuner_set(tuner, "steps", "100");
+ *     zest_tuner_objective_lanes(tuner, objective, &job);
+ *     zest_tuner_run(tuner, &result);
+ *     zest_lm_save(lm, "tuned");
+ *
+ * Words, beside those of zest.h:
+ *   token      an id of the vocabulary, from 0. Arrays of tokens are int32_t, as in most of the field.
+ *   example    what has one loss: a text, a choice between options, a masked token.
+ *   batch      examples of one kind, packed without padding.
+ *   lane       the model with weights x + scale·v. Lanes are evaluated together and never stored.
+ *
+ * Errors: a function that fails says so (a status, or NULL) and leaves a sentence in the context that the
+ * model was loaded with: zest_ctx_error. Bad input changes nothing.
+ *
+ * Sizes: a function that fills an array of the caller's takes its capacity and returns in *count how many
+ * elements there are. With the array NULL it only counts; an array that is too small is an error, never a
+ * silent cut.
+ *
+ * Threads: a model and everything made from it belong to the thread of its context, one at a time. Forward
+ * passes use several threads inside (option "threads"). On the CPU results do not depend on their number, nor
+ * on what else is in the batch, bit for bit. On a GPU the last digits may differ from run to run.
+ *
+ * Everything made from a model (batches, tuners) is freed before the model, and the model before its context.
+ * Every *_free function accepts NULL. */
+#ifndef ZEST_LM_H
+#define ZEST_LM_H
+
+#include "zest.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Loading and saving ------------------------------------------------------------------------------- */
+
+typedef struct zest_lm zest_lm;
+
+/* `done` of `total` units of work are finished (steps, tokens, examples). Called often: keep it cheap. */
+typedef void (*zest_lm_progress)(uint64_t done, uint64_t total, void *user);
+
+/* model: a Hugging Face folder (config.json, safetensors, tokenizer files), a GGUF file, or ORG/NAME of a
+ * model that `zest pull` has fetched. options: "name=value name=value ...", or lines "name = value" (for
+ * values with blanks), or NULL: see zest_lm_option. NULL on error. */
+ZEST_API zest_lm *zest_lm_load(zest_ctx *ctx, const char *model, const char *options);
+
+/* The model of a run of `zest train` (or zest_lm_train) at a step: a number from 0 (the start), "last" or
+ * "best"; NULL: "best". It is rebuilt from the journal where no checkpoint has it. The options "model" (where
+ * the run's model is now), "device", "compute" and "threads" replace those of the run. progress (or NULL) is
+ * told of steps that are replayed. */
+ZEST_API zest_lm *zest_lm_open_run(zest_ctx *ctx, const char *folder, const char *step, const char *options,
+                                   zest_lm_progress progress, void *user);
+
+/* The tokenizer of a model or run alone: no weights are read. Functions that need weights refuse it. */
+ZEST_API zest_lm *zest_lm_load_tokenizer(zest_ctx *ctx, const char *model);
+
+ZEST_API void zest_lm_free(zest_lm *lm);
+
+/* Writes a Hugging Face folder: config.json, model.safetensors and the tokenizer's files. The folder is made
+ * if it is not there; each file is replaced only when it is whole. */
+ZEST_API zest_status zest_lm_save(zest_lm *lm, const char *folder);
+
+/* The i-th option that zest_lm_load takes, 0 <= i; returns 0 past the last. */
+ZEST_API int zest_lm_option(size_t i, zest_option *option);
+
+typedef struct {
+    const char
+        *family; /* "roberta", "bert", "opt", "gpt2", "llama", "qwen2", "mistral"; "" without weights */
+    const char *weights; /* type in memory: "F32", "BF16" or "F16" */
+    const char *compute; /* of matrix products: "f32", "bf16" or "f16" */
+    const char *device;  /* "cpu" or "cuda" */
+    uint64_t parameters; /* of the whole model */
+    uint64_t trained;    /* of those that a tuner changes: all, unless train-only or freeze were given */
+    uint64_t step;       /* zest_lm_open_run: the step of the run; else 0 */
+    size_t vocab_size;   /* logits of a token */
+    size_t tokens;       /* the tokenizer's largest id and one; may be less or more than vocab_size */
+    size_t hidden_size, layers, heads, kv_heads, ffn_size;
+    size_t max_positions; /* tokens of the longest text */
+    int causal;           /* 1: continues text; 0: fills masks */
+    int has_weights;      /* 0: zest_lm_load_tokenizer */
+} zest_lm_info;
+
+/* The texts live as long as the model. */
+ZEST_API zest_status zest_lm_get_info(const zest_lm *lm, zest_lm_info *info);
+
+/* A hash of all trained weights: names, types and every byte. Two models with the same fingerprint have the
+ * same weights; a journal names its starting point by it. */
+ZEST_API zest_status zest_lm_fingerprint(zest_lm *lm, uint64_t *fingerprint);
+
+/* ---- Tokens ------------------------------------------------------------------------------------------- */
+
+#define ZEST_LM_WHOLE ((size_t)-1) /* as the size of a text: up to its NUL */
+
+enum {
+    ZEST_LM_ADD_SPECIAL = 1,  /* encode: put the model's special tokens around the text, <s> ... </s> */
+    ZEST_LM_LITERAL = 2,      /* encode: the text "</s>" stands for itself and not for the special token */
+    ZEST_LM_SKIP_SPECIAL = 4, /* decode: leave out special tokens */
+};
+
+/* Token for token what Hugging Face's tokenizers give. flags: a sum of ZEST_LM_ADD_SPECIAL and _LITERAL. */
+ZEST_API zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, unsigned flags, int32_t *ids,
+                                    size_t capacity, size_t *count);
+/* The text of ids[first .. count), seen behind ids[0 .. first): 0 for a whole text, or the length of the
+ * prompt that the others continue. flags: ZEST_LM_SKIP_SPECIAL or 0. *size does not count the NUL that ends
+ * the text, capacity does. */
+ZEST_API zest_status zest_lm_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t count,
+                                    unsigned flags, char *text, size_t capacity, size_t *size);
+
+/* The spelling of a token in the vocabulary ("Ġgood", "▁good"), and its length unless size is NULL. Lives as
+ * long as the model. NULL: no such token. */
+ZEST_API const char *zest_lm_token(const zest_lm *lm, int32_t id, size_t *size);
+/* The token with this spelling; -1: none. */
+ZEST_API int32_t zest_lm_token_id(const zest_lm *lm, const char *spelling);
+ZEST_API int zest_lm_token_is_special(const zest_lm *lm, int32_t id);
+/* The bytes that a token stands for, which may be a part of a UTF-8 character: for text shown while it is
+ * being generated. No NUL is added. */
+ZEST_API zest_status zest_lm_token_bytes(zest_lm *lm, int32_t id, char *bytes, size_t capacity, size_t *size);
+
+typedef enum {
+    ZEST_LM_BOS,
+    ZEST_LM_EOS,
+    ZEST_LM_PAD,
+    ZEST_LM_UNK,
+    ZEST_LM_MASK,
+    ZEST_LM_CLS,
+    ZEST_LM_SEP,
+} zest_lm_role;
+
+/* The token with this role; -1: the tokenizer has none. */
+ZEST_API int32_t zest_lm_special_token(const zest_lm *lm, zest_lm_role role);
+
+/* ---- Batches ------------------------------------------------------------------------------------------ */
+
+/* Examples of one kind, in the order in which they were added. Tokens are copied and checked when they are
+ * added: an example that is refused leaves the batch as it was. */
+typedef struct zest_lm_batch zest_lm_batch;
+
+ZEST_API zest_lm_batch *zest_lm_batch_new(zest_lm *lm);
+ZEST_API void zest_lm_batch_free(zest_lm_batch *batch);
+ZEST_API void zest_lm_batch_clear(zest_lm_batch *batch); /* no examples, any kind; label words stay */
+ZEST_API size_t zest_lm_batch_count(const zest_lm_batch *batch);
+
+/* Language modelling, causal models: the loss is minus the log-likelihood of ids[first .. count), each token
+ * given those before it; 1 <= first < count. The mean over a batch is per token, not per example. */
+ZEST_API zest_status zest_lm_batch_add_text(zest_lm_batch *batch, const int32_t *ids, size_t count,
+                                            size_t first);
+/* Language modelling, masked models: minus the log-likelihood of targets[i] at ids[positions[i]], which is
+ * usually the mask token. The mean over a batch is per target. */
+ZEST_API zest_status zest_lm_batch_add_mlm(zest_lm_batch *batch, const int32_t *ids, size_t count,
+                                           const size_t *positions, const int32_t *targets,
+                                           size_t target_count);
+/* A choice between options, causal models: the score of an option is the mean log-likelihood of its tokens
+ * behind the prompt, the loss is the cross-entropy of the scores. Option i is option_ids[option_starts[i] ..
+ * option_starts[i+1]). The prompt is computed once for all options. answer: the right option, from 0. */
+ZEST_API zest_status zest_lm_batch_add_choices(zest_lm_batch *batch, const int32_t *prompt, size_t count,
+                                               const int32_t *option_ids, const size_t *option_starts,
+                                               size_t option_count, size_t answer);
+/* A classification, masked models: the loss is the cross-entropy over the logits of a few label words at
+ * ids[position], usually the mask token. The label words are set once, before the first example; answer is
+ * one of them, from 0. */
+ZEST_API zest_status zest_lm_batch_set_label_words(zest_lm_batch *batch, const int32_t *words, size_t count);
+ZEST_API zest_status zest_lm_batch_add_masked(zest_lm_batch *batch, const int32_t *ids, size_t count,
+                                              size_t position, size_t answer);
+
+/* ---- Forward passes ----------------------------------------------------------------------------------- */
+
+/* Losses of a batch in every lane. lanes: those that a tuner of this model (zest_lm_tuner) asks for; NULL:
+ * one lane, the model itself. losses: (lanes, examples); means: (lanes). Either may be NULL. */
+ZEST_API zest_status zest_lm_losses(zest_lm *lm, const zest_lanes *lanes, zest_lm_batch *batch,
+                                    double *losses, double *means);
+/* The option or label word with the highest score, for batches of choices and of masked examples: (lanes,
+ * examples). Of equal scores the first is chosen; -1: no score is finite. With it an objective can be an
+ * error rate. */
+ZEST_API zest_status zest_lm_choose(zest_lm *lm, const zest_lanes *lanes, zest_lm_batch *batch,
+                                    int32_t *choices);
+
+/* Logits at some tokens of a text, (rows, vocab_size) floats: rows[i] is the index of a token, whose logits
+ * predict the next token (causal) or the token itself (masked). */
+ZEST_API zest_status zest_lm_logits(zest_lm *lm, const int32_t *ids, size_t count, const size_t *rows,
+                                    size_t row_count, float *logits);
+
+/* Log-probabilities (natural) of the tokens of a text: count numbers. A causal model predicts every token
+ * from those before it; a masked one every token that is not special from all others, one mask at a time (the
+ * pseudo-log-likelihood). A token that is not predicted gets NaN. */
+ZEST_API zest_status zest_lm_score(zest_lm *lm, const int32_t *ids, size_t count, double *log_probabilities);
+
+/* Set to {0} first, so that fields of later versions keep their defaults. */
+typedef struct {
+    size_t max_tokens; /* new tokens at most; 0: 64. A text that fills max_positions ends earlier */
+    const int32_t *stops;
+    size_t stop_count; /* a text ends behind the first of these tokens, which is kept */
+    int ignore_eos;    /* else the end-of-text token is such a token, too */
+    /* Told every new token, of prompt 0, 1, ...; non-zero ends the generation of all. May be NULL. */
+    int (*on_token)(size_t prompt, int32_t token, void *user);
+    zest_lm_progress on_progress; /* tokens of the longest text so far, of max_tokens. May be NULL */
+    void *user;
+} zest_lm_generate_options;
+
+/* Greedy continuation of a prompt by a causal model: at every step the token with the largest logit, of equal
+ * ones the smallest. options may be NULL. ids has room for capacity >= 1 tokens, which limits max_tokens. */
+ZEST_API zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t prompt_count,
+                                      const zest_lm_generate_options *options, int32_t *ids, size_t capacity,
+                                      size_t *count);
+/* The same for several prompts at once, which is faster and gives the same tokens. Prompt i is
+ * ids[starts[i] .. starts[i+1]). new_ids: (prompts, max_tokens), of which counts[i] are there in row i. */
+ZEST_API zest_status zest_lm_generate_batch(zest_lm *lm, const int32_t *ids, const size_t *starts,
+                                            size_t prompts, const zest_lm_generate_options *options,
+                                            int32_t *new_ids, size_t *counts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
