@@ -3,20 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/target.h"
+#include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "model/generate.h"
 
-/* Prompts behind each other, as a batch wants them. */
+/* Prompts behind each other, as zest_lm_generate_batch wants them. */
 typedef struct {
-    uint32_t *tokens, *starts;
-    size_t count, *line;
+    int32_t *tokens;
+    size_t *starts, *line;
+    size_t count, capacity;
 } prompts;
 
-/* What zest_generate_greedy would refuse for all of them. */
-static zest_status check(const zest_loaded *m, size_t count, zest_error *error) {
-    size_t most = m->model->config.max_positions;
+static zest_status add(prompts *p, size_t line, const zest_cli_tokens *tokens, zest_error *error) {
+    size_t first = p->starts[p->count], needed = first + tokens->count;
+    if (needed > p->capacity) {
+        int32_t *more = realloc(p->tokens, 2 * needed * sizeof *more);
+        if (!more) return zest_error_memory(error, "the prompts", 2 * needed * sizeof *more);
+        p->tokens = more;
+        p->capacity = 2 * needed;
+    }
+    memcpy(p->tokens + first, tokens->data, tokens->count * sizeof *p->tokens);
+    p->line[p->count++] = line;
+    p->starts[p->count] = needed;
+    return ZEST_OK;
+}
+
+/* What zest_lm_generate_batch would refuse for all of them. */
+static zest_status check(const zest_cli_lm *m, size_t count, zest_error *error) {
+    size_t most = m->info.max_positions;
     if (count && count <= most) return ZEST_OK;
     return count ? zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                   "the prompt has %zu tokens, and the model reads at most %zu", count, most)
@@ -24,48 +38,37 @@ static zest_status check(const zest_loaded *m, size_t count, zest_error *error) 
 }
 
 /* Prompts that are refused are left out of the batch; p->line says which line each of the others is. */
-static zest_status encode(const zest_loaded *m, zest_lines *lines, prompts *p, json_t **results,
+static zest_status encode(zest_cli_lm *m, zest_lines *lines, prompts *p, json_t **results,
                           zest_error *error) {
-    zest_ids ids = {0};
+    zest_cli_tokens tokens = {0};
     zest_status status = ZEST_OK;
     p->starts = calloc(lines->count + 1, sizeof *p->starts);
     p->line = calloc(lines->count + 1, sizeof *p->line);
     if (!p->starts || !p->line)
         return zest_error_memory(error, "the prompts", lines->count * sizeof *p->starts);
-    for (size_t i = 0; i < lines->count; i++) {
-        size_t first = ids.count;
-        status = zest_tokenizer_encode(m->tokenizer, lines->text[i], strlen(lines->text[i]),
-                                       ZEST_ENCODE_TEMPLATE, &ids, error);
-        if (!status) status = check(m, ids.count - first, error);
-        if (status) {
+    for (size_t i = 0; i < lines->count && !status; i++) {
+        zest_status refused = zest_cli_lm_encode(m, lines->text[i], ZEST_LM_ADD_SPECIAL, &tokens, error);
+        if (!refused) refused = check(m, tokens.count, error);
+        if (refused)
             zest_lines_refuse(lines, i, error->message, results);
-            ids.count = first;
-        } else {
-            p->line[p->count++] = i;
-            p->starts[p->count] = (uint32_t)ids.count;
-        }
+        else
+            status = add(p, i, &tokens, error);
     }
-    status = ZEST_OK;
-    p->tokens = malloc((ids.count + 1) * sizeof *p->tokens);
-    if (!status && !p->tokens)
-        status = zest_error_memory(error, "the prompts", ids.count * sizeof *p->tokens);
-    for (size_t i = 0; i < ids.count && !status; i++) p->tokens[i] = (uint32_t)ids.data[i];
-    zest_ids_free(&ids);
+    free(tokens.data);
     return status;
 }
 
 /* The prompt as it was given, and what its tokens and the new ones say beyond it. */
-static zest_status print_one(const zest_loaded *m, const char *prompt, const uint32_t *prompt_tokens,
-                             size_t prompt_count, const uint32_t *tokens, size_t count, json_t **results,
+static zest_status print_one(zest_cli_lm *m, const char *prompt, const int32_t *prompt_tokens,
+                             size_t prompt_count, const int32_t *tokens, size_t count, json_t **results,
                              zest_error *error) {
     zest_buffer text = {0};
     size_t all = prompt_count + count;
     int32_t *ids = malloc((all + 1) * sizeof *ids);
-    for (size_t i = 0; ids && i < all; i++)
-        ids[i] = (int32_t)(i < prompt_count ? prompt_tokens[i] : tokens[i - prompt_count]);
-    zest_status status =
-        ids ? zest_tokenizer_decode_after(m->tokenizer, ids, prompt_count, all, 1, &text, error)
-            : zest_error_memory(error, "the tokens", all * sizeof *ids);
+    if (!ids) return zest_error_memory(error, "the tokens", all * sizeof *ids);
+    memcpy(ids, prompt_tokens, prompt_count * sizeof *ids);
+    memcpy(ids + prompt_count, tokens, count * sizeof *ids);
+    zest_status status = zest_cli_lm_decode(m, ids, prompt_count, all, ZEST_LM_SKIP_SPECIAL, &text, error);
     const char *shown = text.data ? text.data : "";
     if (!status && results)
         zest_output_append(results, json_pack("{s:o, s:o, s:I}", "prompt", zest_output_string(prompt), "text",
@@ -77,33 +80,38 @@ static zest_status print_one(const zest_loaded *m, const char *prompt, const uin
     return status;
 }
 
-static zest_status generate(const zest_loaded *m, const zest_options *options, zest_lines *lines,
-                            json_t **results, zest_error *error) {
-    prompts p = {0};
-    int32_t end = zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_EOS);
-    uint32_t stop = (uint32_t)end;
+static void on_progress(uint64_t done, uint64_t total, void *user) {
+    zest_progress_update(user, (double)done, (double)total, NULL);
+}
+
+static zest_status generate_all(zest_cli_lm *m, const prompts *p, size_t most, const zest_options *options,
+                                int32_t *tokens, size_t *counts, zest_error *error) {
     zest_progress progress;
     zest_progress_begin(&progress, "generate", "tokens", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    zest_progress_callback watch = zest_progress_sink(&progress);
-    zest_generate_options how = {.most = (size_t)zest_options_whole(options, ZEST_OPTION_MAX_TOKENS),
-                                 .stops = &stop,
-                                 .stop_count = end >= 0,
-                                 .progress = &watch};
-    if (!m->model->config.causal)
+    zest_lm_generate_options how = {.max_tokens = most, .on_progress = on_progress, .user = &progress};
+    zest_status status = ZEST_OK;
+    if (p->count)
+        status = zest_lm_generate_batch(m->lm, p->tokens, p->starts, p->count, &how, tokens, counts);
+    zest_progress_end(&progress);
+    return zest_cli_lm_error(m, status, error);
+}
+
+static zest_status generate(zest_cli_lm *m, const zest_options *options, zest_lines *lines, json_t **results,
+                            zest_error *error) {
+    prompts p = {0};
+    size_t most = (size_t)zest_options_whole(options, ZEST_OPTION_MAX_TOKENS);
+    if (!m->info.causal)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a %s model fills masks, it does not continue text",
-                              m->model->config.family);
+                              m->info.family);
     zest_status status = encode(m, lines, &p, results, error);
-    uint32_t *tokens = malloc((p.count * how.most + 1) * sizeof *tokens);
+    int32_t *tokens = malloc((p.count * most + 1) * sizeof *tokens);
     size_t *counts = malloc((p.count + 1) * sizeof *counts);
     if (!status && (!tokens || !counts))
-        status = zest_error_memory(error, "the new tokens", p.count * how.most * sizeof *tokens);
-    zest_model_batch batch = {.tokens = p.tokens, .starts = p.starts, .sequences = p.count};
-    if (!status && p.count)
-        status = zest_generate_greedy(m->runner, NULL, &batch, &how, tokens, counts, error);
-    zest_progress_end(&progress);
+        status = zest_error_memory(error, "the new tokens", p.count * most * sizeof *tokens);
+    if (!status) status = generate_all(m, &p, most, options, tokens, counts, error);
     for (size_t i = 0; i < p.count && !status; i++)
         status = print_one(m, lines->text[p.line[i]], p.tokens + p.starts[i], p.starts[i + 1] - p.starts[i],
-                           tokens + i * how.most, counts[i], results, error);
+                           tokens + i * most, counts[i], results, error);
     free(tokens);
     free(counts);
     free(p.tokens);
@@ -114,7 +122,7 @@ static zest_status generate(const zest_loaded *m, const zest_options *options, z
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    return zest_cli_model_run(options, words[0], ZEST_OPTION_PROMPT, generate);
+    return zest_cli_lm_run(options, words[0], ZEST_OPTION_PROMPT, generate);
 }
 
 const zest_command zest_command_generate = {

@@ -4,6 +4,10 @@
 #include "cli/lm.h"
 #include "cli/output.h"
 
+zest_status zest_cli_lm_error(const zest_cli_lm *m, zest_status status, zest_error *error) {
+    return status ? zest_error_set(error, status, "%s", zest_ctx_error(m->ctx)) : ZEST_OK;
+}
+
 /* ---- Loading ---- */
 
 /* Those of the given options that a model takes, as lines. */
@@ -16,35 +20,80 @@ static zest_status add_options(const zest_options *options, zest_buffer *text, z
     return text->failed ? zest_error_memory(error, "the options", text->size) : ZEST_OK;
 }
 
-static zest_lm *load(zest_ctx *ctx, const char *path, int tokenizer_only, const zest_options *options,
-                     zest_error *error) {
+zest_status zest_cli_lm_open(zest_cli_lm *m, const char *path, int tokenizer_only,
+                             const zest_options *options, zest_error *error) {
     zest_buffer text = {0};
-    if (tokenizer_only) return zest_lm_load_tokenizer(ctx, path);
+    *m = (zest_cli_lm){.ctx = zest_ctx_new()};
+    if (!m->ctx) return zest_error_memory(error, "a context", 0);
     zest_status status = add_options(options, &text, error);
-    zest_lm *lm = status ? NULL : zest_lm_load(ctx, path, text.data);
+    if (!status) {
+        m->lm = tokenizer_only ? zest_lm_load_tokenizer(m->ctx, path) : zest_lm_load(m->ctx, path, text.data);
+        if (!m->lm) status = zest_cli_lm_error(m, zest_ctx_status(m->ctx), error);
+    }
+    if (!status) status = zest_lm_get_info(m->lm, &m->info);
     zest_buffer_free(&text);
-    return lm;
+    return status;
 }
 
-int zest_cli_lm_run(const zest_options *options, const char *path, int tokenizer_only, zest_option_id given,
+void zest_cli_lm_close(zest_cli_lm *m) {
+    zest_lm_free(m->lm);
+    zest_ctx_free(m->ctx);
+    *m = (zest_cli_lm){0};
+}
+
+int zest_cli_lm_run(const zest_options *options, const char *path, zest_option_id given,
                     zest_cli_work *work) {
     zest_error error = {0};
     zest_lines lines = {0};
-    zest_ctx *ctx = zest_output_context();
-    if (!ctx) return ZEST_EXIT_FAILURE;
+    zest_cli_lm m = {0};
     int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
     json_t *results = json ? json_array() : NULL;
-    zest_lm *lm = NULL;
     zest_status status = zest_lines_read(&lines, options, given, &error);
-    if (!status && !(lm = load(ctx, path, tokenizer_only, options, &error)))
-        status = zest_ctx_error_status(ctx);
-    if (!status) status = work(ctx, lm, options, &lines, json ? &results : NULL);
+    if (!status) status = zest_cli_lm_open(&m, path, 0, options, &error);
+    if (!status) status = work(&m, options, &lines, json ? &results : NULL, &error);
     int code = lines.failed ? ZEST_EXIT_FAILURE : ZEST_EXIT_OK, printed = ZEST_EXIT_OK;
+    zest_cli_lm_close(&m);
+    zest_lines_free(&lines);
     if (!status && json) printed = zest_output_json(json_pack("{s:o}", "results", results));
     if (status) json_decref(results);
-    if (status) printed = zest_output_fail(status, *error.message ? error.message : zest_ctx_error(ctx));
-    zest_lm_free(lm);
-    zest_lines_free(&lines);
-    zest_ctx_free(ctx);
-    return printed ? printed : code;
+    return status ? zest_output_fail(status, error.message) : printed ? printed : code;
+}
+
+/* ---- Tokens ---- */
+
+enum { SPARE = 16 }; /* special tokens around a text */
+
+static zest_status reserve(zest_cli_tokens *tokens, size_t count, zest_error *error) {
+    free(tokens->data);
+    *tokens = (zest_cli_tokens){.data = malloc((count + 1) * sizeof *tokens->data)};
+    return tokens->data ? ZEST_OK : zest_error_memory(error, "the tokens", count * sizeof *tokens->data);
+}
+
+zest_status zest_cli_lm_encode(zest_cli_lm *m, const char *text, unsigned flags, zest_cli_tokens *tokens,
+                               zest_error *error) {
+    size_t size = strlen(text), capacity = size + SPARE; /* a token has a byte at least, as a rule */
+    zest_status status = reserve(tokens, capacity, error), encoded = ZEST_OK;
+    if (status) return status;
+    encoded = zest_lm_encode(m->lm, text, size, flags, tokens->data, capacity, &tokens->count);
+    if (encoded && tokens->count > capacity) {
+        capacity = tokens->count;
+        status = reserve(tokens, capacity, error);
+        if (status) return status;
+        encoded = zest_lm_encode(m->lm, text, size, flags, tokens->data, capacity, &tokens->count);
+    }
+    return zest_cli_lm_error(m, encoded, error);
+}
+
+zest_status zest_cli_lm_decode(zest_cli_lm *m, const int32_t *ids, size_t first, size_t count, unsigned flags,
+                               zest_buffer *text, zest_error *error) {
+    size_t size;
+    zest_status status = zest_lm_decode(m->lm, ids, first, count, flags, NULL, 0, &size);
+    if (status) return zest_cli_lm_error(m, status, error);
+    char *bytes = malloc(size + 1);
+    if (!bytes) return zest_error_memory(error, "a text", size);
+    status =
+        zest_cli_lm_error(m, zest_lm_decode(m->lm, ids, first, count, flags, bytes, size + 1, &size), error);
+    if (!status) zest_buffer_add(text, bytes, size);
+    free(bytes);
+    return status ? status : text->failed ? zest_error_memory(error, "a text", size) : ZEST_OK;
 }

@@ -8,19 +8,39 @@
 #include "cli/records.h"
 #include "zest_lm.h"
 
+typedef struct {
+    zest_ctx *ctx; /* its own */
+    zest_lm *lm;
+    zest_lm_info info;
+} zest_cli_lm;
+
+/* Loads the model, or only its tokenizer, with those of the given options that a model takes. Close it
+ * whatever this says. */
+zest_status zest_cli_lm_open(zest_cli_lm *m, const char *path, int tokenizer_only,
+                             const zest_options *options, zest_error *error);
+void zest_cli_lm_close(zest_cli_lm *m);
+
 /* A command that does `work` on texts with a model: reads the texts (option `given`, or standard input), opens
  * the model, and prints what work put into *results when --json asked for it (else results is NULL, and work
- * prints). work returns a status with its message in ctx; texts that it refuses make the command fail in the
- * end. tokenizer_only: no weights are read. */
-typedef zest_status zest_cli_work(zest_ctx *ctx, zest_lm *lm, const zest_options *options, zest_lines *lines,
-                                  json_t **results);
-int zest_cli_lm_run(const zest_options *options, const char *path, int tokenizer_only, zest_option_id given,
-                    zest_cli_work *work);
+ * prints). Texts that work refuses make the command fail in the end. */
+typedef zest_status zest_cli_work(zest_cli_lm *m, const zest_options *options, zest_lines *lines,
+                                  json_t **results, zest_error *error);
+int zest_cli_lm_run(const zest_options *options, const char *path, zest_option_id given, zest_cli_work *work);
 
-/* The tokens of a text, to be freed; NULL: see ctx. flags: as zest_lm_encode's. */
-int32_t *zest_cli_encode(zest_lm *lm, const char *text, unsigned flags, size_t *count, zest_status *status);
-/* The text of tokens, to be freed; NULL: see ctx. */
-char *zest_cli_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t count, unsigned flags,
-                      zest_status *status);
+/* status, with the context's message in error. */
+zest_status zest_cli_lm_error(const zest_cli_lm *m, zest_status status, zest_error *error);
+
+/* Tokens, to be freed. Start with {0}. */
+typedef struct {
+    int32_t *data;
+    size_t count;
+} zest_cli_tokens;
+
+/* The tokens of a text instead of those that are there. flags: as zest_lm_encode's. */
+zest_status zest_cli_lm_encode(zest_cli_lm *m, const char *text, unsigned flags, zest_cli_tokens *tokens,
+                               zest_error *error);
+/* Appends the text of ids[first .. count). */
+zest_status zest_cli_lm_decode(zest_cli_lm *m, const int32_t *ids, size_t first, size_t count, unsigned flags,
+                               zest_buffer *text, zest_error *error);
 
 #endif

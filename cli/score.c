@@ -4,105 +4,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/target.h"
+#include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "model/loss.h"
-
-/* One text as a batch: a causal model sees it once and is asked for every token but the first; a masked model
- * sees it once for every token, with that token masked (the pseudo-log-likelihood). */
-typedef struct {
-    uint32_t *tokens, *starts, *rows, *targets, *item_starts;
-    size_t sequences, asked;
-} question;
-
-static void free_question(question *q) {
-    free(q->tokens);
-    free(q->starts);
-    free(q->rows);
-    free(q->targets);
-    free(q->item_starts);
-}
-
-static int make_room(question *q, size_t tokens, size_t sequences, size_t asked) {
-    q->tokens = malloc((tokens + 1) * sizeof *q->tokens);
-    q->starts = calloc(sequences + 1, sizeof *q->starts);
-    q->rows = malloc((asked + 1) * sizeof *q->rows);
-    q->targets = malloc((asked + 1) * sizeof *q->targets);
-    q->item_starts = calloc(asked + 2, sizeof *q->item_starts);
-    q->sequences = sequences;
-    return q->tokens && q->starts && q->rows && q->targets && q->item_starts;
-}
-
-static zest_status ask_causal(question *q, const zest_ids *ids, zest_error *error) {
-    if (!make_room(q, ids->count, 1, ids->count)) return zest_error_memory(error, "a text", ids->count * 16);
-    for (size_t i = 0; i < ids->count; i++) q->tokens[i] = (uint32_t)ids->data[i];
-    q->starts[1] = (uint32_t)ids->count;
-    for (size_t i = 1; i < ids->count; i++) {
-        q->rows[q->asked] = (uint32_t)i - 1;
-        q->targets[q->asked++] = (uint32_t)ids->data[i];
-        q->item_starts[q->asked] = (uint32_t)q->asked;
-    }
-    return ZEST_OK;
-}
-
-static zest_status ask_masked(question *q, const zest_tokenizer *tokenizer, const zest_ids *ids,
-                              zest_error *error) {
-    int32_t mask = zest_tokenizer_special(tokenizer, ZEST_TOKEN_MASK);
-    size_t asked = 0, length = ids->count;
-    for (size_t i = 0; i < length; i++) asked += !zest_tokenizer_is_special(tokenizer, ids->data[i]);
-    if (!make_room(q, asked * length, asked, asked))
-        return zest_error_memory(error, "a text", asked * length * 4);
-    for (size_t i = 0; i < length; i++) {
-        if (zest_tokenizer_is_special(tokenizer, ids->data[i])) continue;
-        size_t first = q->asked * length;
-        for (size_t j = 0; j < length; j++) q->tokens[first + j] = (uint32_t)(j == i ? mask : ids->data[j]);
-        q->rows[q->asked] = (uint32_t)(first + i);
-        q->targets[q->asked++] = (uint32_t)ids->data[i];
-        q->starts[q->asked] = (uint32_t)(first + length);
-        q->item_starts[q->asked] = (uint32_t)q->asked;
-    }
-    return ZEST_OK;
-}
 
 typedef struct {
     double log_probability;
     size_t tokens;
 } answer;
 
-static zest_status score(const zest_loaded *m, const char *text, answer *a, zest_error *error) {
-    zest_ids ids = {0};
-    question q = {0};
+/* Adds up the tokens that are predicted. */
+static zest_status sum_up(zest_cli_lm *m, const zest_cli_tokens *tokens, answer *a, zest_error *error) {
+    double *each = malloc((tokens->count + 1) * sizeof *each);
+    if (!each) return zest_error_memory(error, "the scores", tokens->count * sizeof *each);
+    zest_status status = ZEST_OK;
+    if (tokens->count)
+        status = zest_cli_lm_error(m, zest_lm_score(m->lm, tokens->data, tokens->count, each), error);
+    for (size_t i = 0; i < tokens->count && !status; i++) {
+        int predicted = m->info.causal ? i > 0 : !zest_lm_token_is_special(m->lm, tokens->data[i]);
+        if (predicted) a->log_probability += each[i];
+        a->tokens += (size_t)predicted;
+    }
+    free(each);
+    if (!status && !a->tokens)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "is too short: there is no token to predict");
+    return status;
+}
+
+static zest_status score(zest_cli_lm *m, const char *text, answer *a, zest_error *error) {
+    zest_cli_tokens tokens = {0};
     *a = (answer){0};
-    zest_status status =
-        zest_tokenizer_encode(m->tokenizer, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, error);
-    if (!status && ids.count > m->model->config.max_positions)
+    zest_status status = zest_cli_lm_encode(m, text, ZEST_LM_ADD_SPECIAL, &tokens, error);
+    if (!status && tokens.count > m->info.max_positions)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "has %zu tokens, and the model reads at most %zu; cut it into pieces",
-                                ids.count, m->model->config.max_positions);
-    if (!status)
-        status =
-            m->model->config.causal ? ask_causal(&q, &ids, error) : ask_masked(&q, m->tokenizer, &ids, error);
-    if (!status && !q.asked)
-        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "is too short: there is no token to predict");
-    double *losses = malloc((q.asked + 1) * sizeof *losses);
-    if (!status && !losses) status = zest_error_memory(error, "the scores", q.asked * sizeof *losses);
-    if (!status) {
-        zest_model_batch batch = {.tokens = q.tokens, .starts = q.starts, .sequences = q.sequences};
-        zest_model_objective objective = {.kind = ZEST_LOSS_TOKENS,
-                                          .batch = &batch,
-                                          .items = q.asked,
-                                          .item_starts = q.item_starts,
-                                          .rows = q.rows,
-                                          .targets = q.targets};
-        zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
-        status = zest_model_losses(m->runner, &itself, 1, &objective, losses, NULL, NULL, error);
-    }
-    for (size_t i = 0; i < q.asked && !status; i++) a->log_probability -= losses[i];
-    a->tokens = q.asked;
-    free(losses);
-    free_question(&q);
-    zest_ids_free(&ids);
+                                tokens.count, m->info.max_positions);
+    if (!status) status = sum_up(m, &tokens, a, error);
+    free(tokens.data);
     return status;
 }
 
@@ -118,10 +56,10 @@ static void print_one(const answer *a, const char *text, size_t line, json_t **r
                           text);
 }
 
-static zest_status score_all(const zest_loaded *m, const zest_options *options, zest_lines *lines,
-                             json_t **results, zest_error *error) {
+static zest_status score_all(zest_cli_lm *m, const zest_options *options, zest_lines *lines, json_t **results,
+                             zest_error *error) {
     zest_progress progress;
-    if (!m->model->config.causal && zest_tokenizer_special(m->tokenizer, ZEST_TOKEN_MASK) < 0)
+    if (!m->info.causal && zest_lm_special_token(m->lm, ZEST_LM_MASK) < 0)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
                               "the tokenizer has no mask token to score a text with");
     zest_progress_begin(&progress, "score", "texts", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
@@ -141,7 +79,7 @@ static zest_status score_all(const zest_loaded *m, const zest_options *options, 
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    return zest_cli_model_run(options, words[0], ZEST_OPTION_TEXT, score_all);
+    return zest_cli_lm_run(options, words[0], ZEST_OPTION_TEXT, score_all);
 }
 
 const zest_command zest_command_score = {

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/records.h"
+#include "cli/lm.h"
 #include "cli/output.h"
-#include "train/run_folder.h"
-#include "tokenizer/tokenizer.h"
 
 typedef struct {
-    const zest_tokenizer *tokenizer;
+    zest_cli_lm *m;
     const zest_options *options;
     zest_lines *lines;
     json_t **results; /* NULL: text is printed */
@@ -20,9 +18,9 @@ typedef struct {
 /* ---- Encoding ---- */
 
 /* A token as the vocabulary spells it, on one line. */
-static void add_token(const zest_tokenizer *tokenizer, int32_t id, zest_buffer *out) {
+static void add_token(const zest_lm *lm, int32_t id, zest_buffer *out) {
     static const char special[] = "\n\r\t\\", letters[] = "nrt\\";
-    const char *token = zest_tokenizer_token(tokenizer, id, NULL);
+    const char *token = zest_lm_token(lm, id, NULL);
     for (const char *c = token ? token : ""; *c; c++) {
         const char *found = strchr(special, *c);
         if (found)
@@ -32,7 +30,7 @@ static void add_token(const zest_tokenizer *tokenizer, int32_t id, zest_buffer *
     }
 }
 
-static void print_ids(const zest_ids *ids) {
+static void print_ids(const zest_cli_tokens *ids) {
     zest_buffer text = {0};
     for (size_t i = 0; i < ids->count; i++)
         zest_buffer_format(&text, "%s%d", i ? " " : "", (int)ids->data[i]);
@@ -41,21 +39,21 @@ static void print_ids(const zest_ids *ids) {
 }
 
 /* A line for every token; an empty one between texts. */
-static void print_tokens(job *j, const zest_ids *ids) {
+static void print_tokens(job *j, const zest_cli_tokens *ids) {
     zest_buffer text = {0};
     if (j->printed) zest_buffer_text(&text, "\n");
     for (size_t i = 0; i < ids->count; i++) {
         zest_buffer_format(&text, "%7d  ", (int)ids->data[i]);
-        add_token(j->tokenizer, ids->data[i], &text);
+        add_token(j->m->lm, ids->data[i], &text);
         zest_buffer_text(&text, "\n");
     }
     zest_output_buffer(&text);
 }
 
-static json_t *encoded_json(const job *j, size_t line, const zest_ids *ids) {
+static json_t *encoded_json(const job *j, size_t line, const zest_cli_tokens *ids) {
     json_t *numbers = json_array(), *tokens = json_array();
     for (size_t i = 0; i < ids->count; i++) {
-        const char *token = zest_tokenizer_token(j->tokenizer, ids->data[i], NULL);
+        const char *token = zest_lm_token(j->m->lm, ids->data[i], NULL);
         zest_output_append(&numbers, json_integer(ids->data[i]));
         zest_output_append(&tokens, zest_output_string(token ? token : ""));
     }
@@ -65,10 +63,10 @@ static json_t *encoded_json(const job *j, size_t line, const zest_ids *ids) {
 }
 
 static zest_status encode(job *j, size_t line, zest_error *error) {
-    zest_ids ids = {0};
+    zest_cli_tokens ids = {0};
     const char *text = j->lines->text[line];
-    unsigned flags = zest_options_whole(j->options, ZEST_OPTION_SPECIAL) ? ZEST_ENCODE_TEMPLATE : 0;
-    zest_status status = zest_tokenizer_encode(j->tokenizer, text, strlen(text), flags, &ids, error);
+    unsigned flags = zest_options_whole(j->options, ZEST_OPTION_SPECIAL) ? ZEST_LM_ADD_SPECIAL : 0;
+    zest_status status = zest_cli_lm_encode(j->m, text, flags, &ids, error);
     if (!status && j->results)
         zest_output_append(j->results, encoded_json(j, line, &ids));
     else if (!status && zest_options_whole(j->options, ZEST_OPTION_COUNT_TOKENS))
@@ -77,14 +75,16 @@ static zest_status encode(job *j, size_t line, zest_error *error) {
         print_ids(&ids);
     else if (!status)
         print_tokens(j, &ids);
-    zest_ids_free(&ids);
+    free(ids.data);
     return status;
 }
 
 /* ---- Decoding ---- */
 
 /* Numbers with blanks, commas or brackets between them: "0 31414 2" or "[0, 31414, 2]". */
-static zest_status read_ids(const job *j, const char *text, zest_ids *ids, zest_error *error) {
+static zest_status read_ids(const job *j, const char *text, zest_cli_tokens *ids, zest_error *error) {
+    ids->data = malloc((strlen(text) + 1) * sizeof *ids->data);
+    if (!ids->data) return zest_error_memory(error, "the ids", strlen(text) * sizeof *ids->data);
     for (const char *at = text; *at;) {
         if (isspace((unsigned char)*at) || strchr(",[]", *at)) {
             at++;
@@ -96,22 +96,22 @@ static zest_status read_ids(const job *j, const char *text, zest_ids *ids, zest_
             return zest_error_set(
                 error, ZEST_ERROR_ARGUMENT,
                 "'%.20s' is not a token id; --decode takes numbers with blanks between them", at);
-        if (id >= zest_tokenizer_size(j->tokenizer) || !zest_tokenizer_token(j->tokenizer, (int32_t)id, NULL))
+        if (id >= (long)j->m->info.tokens || !zest_lm_token(j->m->lm, (int32_t)id, NULL))
             return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                   "the tokenizer has no token %ld; its ids end at %d", id,
-                                  (int)zest_tokenizer_size(j->tokenizer) - 1);
-        zest_ids_add(ids, (int32_t)id);
+                                  (int)j->m->info.tokens - 1);
+        ids->data[ids->count++] = (int32_t)id;
         at = end;
     }
-    return ids->failed ? zest_error_memory(error, "the ids", ids->count * sizeof *ids->data) : ZEST_OK;
+    return ZEST_OK;
 }
 
 static zest_status decode(job *j, size_t line, zest_error *error) {
-    zest_ids ids = {0};
+    zest_cli_tokens ids = {0};
     zest_buffer text = {0};
-    int skip = !zest_options_whole(j->options, ZEST_OPTION_SPECIAL);
+    unsigned flags = zest_options_whole(j->options, ZEST_OPTION_SPECIAL) ? 0 : ZEST_LM_SKIP_SPECIAL;
     zest_status status = read_ids(j, j->lines->text[line], &ids, error);
-    if (!status) status = zest_tokenizer_decode(j->tokenizer, ids.data, ids.count, skip, &text, error);
+    if (!status) status = zest_cli_lm_decode(j->m, ids.data, 0, ids.count, flags, &text, error);
     const char *shown = text.data ? text.data : "";
     if (!status && j->results)
         zest_output_append(j->results,
@@ -120,26 +120,11 @@ static zest_status decode(job *j, size_t line, zest_error *error) {
     else if (!status)
         zest_output_print("%s\n", shown);
     zest_buffer_free(&text);
-    zest_ids_free(&ids);
+    free(ids.data);
     return status;
 }
 
 /* ---- The command ---- */
-
-/* The tokenizer of a model, or of a run: that of its checkpoints. */
-static zest_tokenizer *open_tokenizer(const char *path, zest_error *error) {
-    zest_run_folder folder;
-    if (zest_run_folder_of(path, &folder, error)) return NULL;
-    zest_tokenizer *tokenizer = NULL;
-    if (zest_run_folder_is_training(&folder)) {
-        tokenizer = zest_tokenizer_open(folder.best, error);
-        if (!tokenizer) tokenizer = zest_tokenizer_open(folder.last, error);
-    } else {
-        tokenizer = zest_tokenizer_open(path, error);
-    }
-    zest_run_folder_free(&folder);
-    return tokenizer;
-}
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
@@ -147,10 +132,10 @@ static int run(const zest_options *options, char **words, int count) {
     zest_lines lines = {0};
     int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
     json_t *results = json ? json_array() : NULL;
-    zest_tokenizer *tokenizer = open_tokenizer(words[0], &error);
-    zest_status status =
-        tokenizer ? zest_lines_read(&lines, options, ZEST_OPTION_TEXT, &error) : error.status;
-    job j = {.tokenizer = tokenizer, .options = options, .lines = &lines, .results = json ? &results : NULL};
+    zest_cli_lm m;
+    zest_status status = zest_cli_lm_open(&m, words[0], 1, options, &error);
+    if (!status) status = zest_lines_read(&lines, options, ZEST_OPTION_TEXT, &error);
+    job j = {.m = &m, .options = options, .lines = &lines, .results = json ? &results : NULL};
     zest_status (*work)(job *, size_t, zest_error *) =
         zest_options_whole(options, ZEST_OPTION_DECODE) ? decode : encode;
     for (size_t i = 0; i < lines.count && !status && !ferror(stdout); i++, j.printed++)
@@ -165,7 +150,7 @@ static int run(const zest_options *options, char **words, int count) {
         json_decref(results);
     }
     zest_lines_free(&lines);
-    zest_tokenizer_free(tokenizer);
+    zest_cli_lm_close(&m);
     return code;
 }
 

@@ -76,7 +76,8 @@ typedef struct zest_ctx zest_ctx;
 ZEST_API zest_ctx *zest_ctx_new(void);
 ZEST_API void zest_ctx_free(zest_ctx *ctx);
 ZEST_API const char *zest_ctx_error(const zest_ctx *ctx); /* what was wrong, where, what to do; "" at first */
-ZEST_API const char *zest_ctx_cpu(const zest_ctx *ctx);   /* instruction set in use: "amx" ... "plain" */
+ZEST_API zest_status zest_ctx_status(const zest_ctx *ctx); /* of that error: for functions that return NULL */
+ZEST_API const char *zest_ctx_cpu(const zest_ctx *ctx);    /* instruction set in use: "amx" ... "plain" */
 
 /* ---- Rung 4: directions ------------------------------------------------------------------------------- */
 

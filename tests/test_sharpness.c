@@ -3,6 +3,7 @@
  * much. */
 #include "lab/sharpness/sharpness_internal.h"
 #include "tests/bowl.h"
+#include "zest_theory.h"
 
 /* ---- Nearby ---- */
 

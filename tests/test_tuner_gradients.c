@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "tests/tuner.h"
+#include "zest_theory.h"
 
 /* Theorem 3.1 (1) on quadratics: the gradient of F_t in the eigenbasis is (λ x + g)_i / (1 - tρ²λ_i). With k
  * = 20,000 the naive estimate's bias is far below its noise; the mean over steps must lie within 5 standard

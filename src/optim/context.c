@@ -18,4 +18,6 @@ void zest_ctx_free(zest_ctx *ctx) { free(ctx); }
 
 const char *zest_ctx_error(const zest_ctx *ctx) { return ctx ? ctx->error.message : "no context"; }
 
+zest_status zest_ctx_status(const zest_ctx *ctx) { return ctx ? ctx->error.status : ZEST_ERROR_ARGUMENT; }
+
 const char *zest_ctx_cpu(const zest_ctx *ctx) { return ctx ? zest_cpu_name(ctx->cpu) : "none"; }

@@ -1,4 +1,5 @@
-/* What the files of the theory share. Their functions are in zest_theory.h; docs/theory.md has the formulas and says where they differ from the paper's. */
+/* What the files of the theory share. Their functions are in zest_theory.h; docs/theory.md has the formulas
+ * and says where they differ from the paper's. */
 #ifndef ZEST_LAB_THEORY_THEORY_H
 #define ZEST_LAB_THEORY_THEORY_H
 
