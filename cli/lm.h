@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
-#include "cli/records.h"
+#include "cli/lines.h"
 #include "zest_lm.h"
 
 typedef struct {

@@ -9,7 +9,6 @@
 #include "train/load.h"
 #include "task/metric.h"
 #include "cli/command.h"
-#include "cli/records.h"
 
 typedef struct {
     zest_options options; /* those of the run, and what was given on top */

@@ -19,6 +19,12 @@ done
 for file in $(find src cli include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | grep -v _tables.c); do
     [ "$(wc -l <"$file")" -le 800 ] || complain "$file: longer than 800 lines"
 done
+# commands that are written on the public interface see the library through include/ alone
+for file in cli/lm.[ch] cli/lines.[ch] cli/generate.c cli/score.c cli/tokenize.c; do
+    if grep -nE '^#include "[a-z]+/' "$file" | grep -vE '"(base|cli)/'; then
+        complain "$file: includes more of the library than zest.h, zest_lm.h and base/"
+    fi
+done
 # numbers have a decimal point in every locale: base/text.h
 grep -rnE '\b(strtod|strtof|atof)\(' src cli --include='*.[ch]' --include='*.cu' | grep -v '^src/base/text\.c' &&
     complain "use zest_number_parse: strtod follows the locale"

@@ -29,7 +29,7 @@ enum {
     ZEST_FOR_SHARPNESS = 32768,
     ZEST_FOR_PULL = 65536,
     ZEST_FOR_TOKENIZE = 1 << 20,
-    ZEST_FOR_LM = 1 << 21, /* zest_lm_load of zest_lm.h; no command */
+    ZEST_FOR_LM = 1 << 21,    /* zest_lm_load of zest_lm.h; no command */
     ZEST_FOR_SHELL = 1 << 30, /* every command, but no part of a run: never kept in its options */
 };
 
@@ -44,7 +44,7 @@ enum {
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that know language models */
-#define ZEST_FOR_MODELS \
+#define ZEST_FOR_MODELS                                                                     \
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | \
      ZEST_FOR_PRETRAIN | ZEST_FOR_LM)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
