@@ -365,10 +365,20 @@ static void set_options(zest_hub_http *http) {
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
 }
 
+#ifdef ZEST_CURL_DLOPEN
+int zest_hub_available(void) { return zest_curl_dlopen_found(); }
+#else
 int zest_hub_available(void) { return 1; }
+#endif
 
 zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_watch *watch,
                                   zest_error *error) {
+    if (!zest_hub_available()) {
+        zest_error_set(error, ZEST_ERROR_STATE,
+                       "downloads need libcurl.so.4, which this machine lacks. Install it (Debian, Ubuntu: "
+                       "apt-get install libcurl4; Fedora: dnf install libcurl)");
+        return NULL;
+    }
     zest_hub_http *http = calloc(1, sizeof *http);
     if (http) http->curl = curl_easy_init();
     if (!http || !http->curl) {

@@ -152,4 +152,7 @@ zest_status zest_hub_download(const zest_hub_downloader *d, const char *url, con
 /* How many bytes of it are still to come, as far as sizes tell. */
 uint64_t zest_hub_download_missing(const zest_hub_store *store, const zest_hub_file *file);
 
+/* CURL=dlopen: is libcurl on this machine? See io/curl_dlopen.c. */
+int zest_curl_dlopen_found(void);
+
 #endif
