@@ -9,7 +9,7 @@ endif
 # Of several goals each gets a make of its own, one after the other, deps first. So `make deps demo` asks for compiler
 # and libraries when they are installed, and `make clean all` does not build what is being removed.
 goals := $(or $(MAKECMDGOALS),all)
-steps := deps clean demo check test test-gpu asan fuzz bench install uninstall format format-check
+steps := deps clean demo check test test-gpu asan fuzz bench install uninstall package wheel format format-check
 ifneq ($(and $(word 2,$(goals)),$(filter $(steps),$(goals))),)
 
 .PHONY: in-order $(goals)
@@ -55,11 +55,11 @@ found_nvcc  := $(if $(filter off,$(CUDA)),,$(shell $(NVCC) --version 2>/dev/null
 found_curl  := $(if $(filter off,$(CURL)),,$(call have,libcurl))
 choice = $(if $(filter $(3),$(2)),,$(error $(1)=$(2): $(1) may be $(3)))
 $(call choice,CUDA,$(CUDA),auto on off)
-$(call choice,CURL,$(CURL),auto on off)
+$(call choice,CURL,$(CURL),auto on off dlopen)
 $(call choice,GRAD,$(GRAD),on off)
 need = $(if $(and $(filter on,$(1)),$(if $(2),,missing)),$(error $(3)=on, but $(4) was not found))
 $(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
-$(call need,$(CURL),$(found_curl),CURL,libcurl)
+$(call need,$(CURL:dlopen=on),$(found_curl),CURL,libcurl)
 
 comma := ,
 
@@ -73,8 +73,9 @@ OPT      ?= -O2
 SANITIZE ?=
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror=pointer-arith -Wwrite-strings
 CFLAGS   ?= -g
-CURL_CFLAGS := $(if $(found_curl),-DZEST_CURL $(shell $(PKG_CONFIG) --cflags libcurl))
-CURL_LIBS := $(if $(found_curl),$(shell $(PKG_CONFIG) --libs libcurl))
+# dlopen: libcurl is loaded when it is needed, for packages that must start without it
+CURL_CFLAGS := $(if $(found_curl),-DZEST_CURL $(if $(filter dlopen,$(CURL)),-DZEST_CURL_DLOPEN) $(shell $(PKG_CONFIG) --cflags libcurl))
+CURL_LIBS := $(if $(found_curl),$(if $(filter dlopen,$(CURL)),-ldl,$(shell $(PKG_CONFIG) --libs libcurl)))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
               $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. $(if $(filter off,$(GRAD)),,-DZEST_GRAD) \
               $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) $(CURL_CFLAGS)
@@ -126,7 +127,7 @@ CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cud
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all found deps demo test check test-gpu asan fuzz bench install uninstall clean format format-check help lib
+.PHONY: all found deps demo test check test-gpu asan fuzz bench install uninstall package wheel clean format format-check help lib
 
 all: found zest lib
 lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
@@ -287,6 +288,12 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/zest $(HEADERS) lib/libzest.a lib/libzest.so \
 	    lib/libzest.so.$(SOVERSION) lib/pkgconfig/zest.pc share/man/man1/zest.1 $(addprefix share/,$(COMPLETIONS)))
 
+# Packages of the CPU program, in build/packages.
+package:
+	@CC="$(CC)" sh tools/package.sh deb portable
+wheel:
+	@CC="$(CC)" sh tools/package.sh wheel
+
 FORMATTED = $(shell find include src cli tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
 format:
 	@clang-format -i $(FORMATTED)
@@ -309,10 +316,12 @@ help:
 	@echo "make format        clang-format on all files           make format-check   only look"
 	@echo "make docs/zest.1   the manual page"
 	@echo "make install       PREFIX=$(PREFIX) DESTDIR=           make uninstall"
+	@echo "make package       a .deb and a portable archive of the CPU program; make wheel: a Python wheel"
 	@echo "make clean         remove build, zest and demo-out"
 	@echo "tools/fresh.sh     make deps demo and make deps check on a clean Debian, as root"
+	@echo "tools/package_test.sh  make package wheel, each package tried on a clean Debian, as root"
 	@echo "Several goals run one after the other, deps first: make deps demo"
-	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) (GPUs) CURL=$(CURL) (zest pull)"
+	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) (GPUs) CURL=$(CURL) (zest pull; dlopen: load libcurl at run time)"
 	@echo "GRAD=$(GRAD)            on|off: the first-order methods"
 	@echo "CUDA_ARCH=         GPUs to build for, as in CUDA_ARCH=\"sm_80 sm_90 compute_90\"; default: those of this machine"
 	@echo "CC= CFLAGS= LDFLAGS= NVCC= BUILD=$(BUILD)     V=1 shows the commands, -jN how many at once"

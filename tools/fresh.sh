@@ -6,77 +6,14 @@
 #   sudo tools/fresh.sh [TREE]        TREE: another working tree than this one
 #
 # Exit status: 0 both work, 1 one fails, 77 it cannot be tried here (the message says why).
-# Everything runs in a mount and process namespace of its own. Whatever ends this script, the processes in there end
-# with it and their mounts are gone before the folder is removed.
 set -eu
 tree=$(cd "${1:-$(dirname "$0")/..}" && pwd)
-cannot() {
-    echo "fresh: cannot run here: $*" >&2
-    exit 77
-}
-[ "$(id -u)" -eq 0 ] || cannot "not root"
-command -v debootstrap >/dev/null 2>&1 || cannot "debootstrap is missing (apt-get install debootstrap)"
-for tool in unshare chroot apt-get apt-config tar; do
-    command -v $tool >/dev/null 2>&1 || cannot "$tool is missing"
-done
-unshare --mount --pid --fork --kill-child --mount-proc true 2>/dev/null || cannot "no namespaces (unshare fails)"
-suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | sed -n "s/^$suite //p" | head -n 1)
-[ -n "$suite" ] && [ -n "$mirror" ] || cannot "the package sources of this machine name no archive of its release"
-if [ -z "${http_proxy:-}" ]; then # debootstrap does not read apt's settings
-    eval "$(apt-config shell http_proxy Acquire::http::Proxy)"
-    if [ -n "${http_proxy:-}" ]; then export http_proxy; fi
-fi
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/zest-fresh-XXXXXX")
-child=
-clean_up() {
-    trap '' INT TERM HUP
-    if [ -n "$child" ]; then
-        kill -KILL "$child" 2>/dev/null || true # unshare ignores other signals; all processes in there end with it
-        wait "$child" 2>/dev/null || true
-    fi
-    # Mounts were made in the namespace alone; should one be seen here after all, nothing is removed.
-    if grep -qF " $work/" /proc/self/mountinfo; then
-        echo "fresh: $work has mounts, it is left as it is" >&2
-    else
-        for try in 1 2 3 4 5; do # the last processes may still be writing
-            rm -rf --one-file-system "$work" 2>/dev/null && break
-            sleep "$try"
-        done
-        [ ! -e "$work" ] || echo "fresh: $work could not be removed" >&2
-    fi
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-# In the background, so that a signal is answered at once.
-inside() { # log, command...
-    log=$1
-    shift
-    unshare --mount --pid --fork --kill-child --mount-proc "$@" >"$log" 2>&1 </dev/null &
-    child=$!
-    status=0
-    wait "$child" || status=$?
-    child=
-    return $status
-}
-seconds() { date +%s; }
+name=fresh
+. "$(dirname "$0")/clean_root.sh"
 
 started=$(seconds)
 root=$work/clean
-inside "$work/log" debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$root" "$mirror" || {
-    tail -n 20 "$work/log" "$root/debootstrap/debootstrap.log" >&2 2>/dev/null || true
-    cannot "debootstrap could not install a minimal $suite"
-}
-cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
-rm -rf "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"
-for file in sources.list sources.list.d preferences.d keyrings trusted.gpg trusted.gpg.d; do
-    [ ! -e "/etc/apt/$file" ] || cp -RL "/etc/apt/$file" "$root/etc/apt/"
-done
-# How this machine downloads (proxies, checks), without the hooks that its own packages have.
-apt-config dump | grep '^Acquire::' | grep -v '^Acquire::IndexTargets' >"$root/etc/apt/apt.conf.d/99this-machine" || true
+make_root "$root" make,ca-certificates
 
 mkdir "$root/zest"
 (
@@ -94,10 +31,7 @@ echo "fresh: a minimal $suite, $(du -sm "$root" | cut -f 1) MB, in $(($(seconds)
 failed=0
 try() { # folder, goals of make
     begun=$(seconds)
-    if inside "$work/log" sh -c 'mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/dev/shm" &&
-        mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" && ln -sf pts/ptmx "$1/dev/ptmx" && exec chroot "$1" env -i HOME=/root TERM=dumb LC_ALL=C \
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin STEPS="${STEPS:-80}" \
-        ${http_proxy:+http_proxy="$http_proxy"} make -C /zest --no-print-directory $2' sh "$1" "$2"; then
+    if in_root "$work/log" "$1" "exec make -C /zest --no-print-directory $2"; then
         echo "fresh: make $2: ok, $(($(seconds) - begun)) s: $(tail -n 1 "$work/log")"
     else
         echo "fresh: make $2: FAILED after $(($(seconds) - begun)) s, its last lines:"
