@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "optim/exec.h"
-#include "io/vector_file.h"
+#include "base/file.h"
 
 /* ---- The run folder: start, options, journal, x ---- */
 
@@ -58,7 +58,7 @@ static zest_status make_start(const zest_options *options, double **x, size_t *n
     char *end;
     double value = zest_number_parse(start, &end);
     if (*start && !*end) return constant_start(options, value, x, n, error);
-    zest_status status = zest_vector_file_read(start, x, n, error);
+    zest_status status = zest_file_read_numbers(start, x, n, error);
     size_t dim = (size_t)zest_options_whole(options, ZEST_OPTION_DIM);
     if (!status && dim && dim != *n) {
         free(*x);
@@ -133,7 +133,7 @@ static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_optio
             zest_error_set(error, ZEST_ERROR_FILE,
                            "%s: there is a journal already; resume it, or choose another place", p->journal);
     if (!status) status = zest_file_make_folder(p->folder, error);
-    if (!status) status = zest_vector_file_write(p->start, x, n, error);
+    if (!status) status = zest_file_write_numbers(p->start, x, n, error);
     if (!status) status = zest_file_write(p->options, text.data, text.size, error);
     zest_buffer_free(&text);
     if (status) return status;
@@ -222,7 +222,7 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
         zest_progress_end(&w.progress);
         running = NULL;
     }
-    if (!status && p->folder) status = zest_vector_file_write(p->x, x, n, &error);
+    if (!status && p->folder) status = zest_file_write_numbers(p->x, x, n, &error);
     int code;
     if (status) {
         const char *why = exec && *zest_exec_error(exec) ? zest_exec_error(exec)
@@ -262,7 +262,7 @@ static int run(const zest_options *given, char **words, int count) {
                                 "say what to minimise: --exec PROGRAM (or --resume RUN)");
     if (!status)
         status =
-            resumed ? zest_vector_file_read(p.start, &x, &n, &error) : make_start(&options, &x, &n, &error);
+            resumed ? zest_file_read_numbers(p.start, &x, &n, &error) : make_start(&options, &x, &n, &error);
     int code = status ? zest_output_fail(status, error.message) : optimise(&options, resumed, &p, x, n);
     free(x);
     free_places(&p);

@@ -24,7 +24,7 @@ static int on_progress(const zest_hub_progress *p, void *user) {
     return *w->interrupted != 0;
 }
 
-static int print_json(const zest_options *options, const char *repo, const zest_hub_pulled *pulled) {
+static int print_json(const zest_options *options, const char *repo, const zest_hub_result *pulled) {
     json_t *object = json_object(), *files = json_array();
     for (size_t i = 0; i < pulled->count; i++) {
         const zest_hub_file *file = &pulled->files[i];
@@ -43,7 +43,7 @@ static int print_json(const zest_options *options, const char *repo, const zest_
     return zest_output_json(object);
 }
 
-static int print(const zest_options *options, const char *repo, const zest_hub_pulled *pulled) {
+static int print(const zest_options *options, const char *repo, const zest_hub_result *pulled) {
     const char *revision = zest_options_text(options, ZEST_OPTION_REVISION);
     int other = strcmp(revision, "main") != 0;
     uint64_t size = 0;
@@ -61,7 +61,7 @@ static int print(const zest_options *options, const char *repo, const zest_hub_p
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_hub_pulled pulled;
+    zest_hub_result pulled;
     watch w = {.interrupted = zest_output_catch_interrupt()};
     zest_hub_request request = {.repo = words[0],
                                 .revision = zest_options_text(options, ZEST_OPTION_REVISION),
@@ -75,7 +75,7 @@ static int run(const zest_options *options, char **words, int count) {
     int code = status                                          ? zest_output_fail(status, error.message)
                : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(options, words[0], &pulled)
                                                                : print(options, words[0], &pulled);
-    zest_hub_pulled_free(&pulled);
+    zest_hub_result_free(&pulled);
     return code;
 }
 

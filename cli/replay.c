@@ -8,7 +8,7 @@
 #include "cli/progress.h"
 #include "train/checkpoint.h"
 #include "train/rebuild.h"
-#include "io/vector_file.h"
+#include "base/file.h"
 
 /* ---- Vectors: runs of zest minimize ---- */
 
@@ -36,12 +36,12 @@ static int rebuild(zest_ctx *ctx, const zest_options *options, const zest_run_fo
         status = zest_error_set(&error, ZEST_ERROR_FILE,
                                 "%s: its starting point, a file called start beside it, is missing",
                                 folder->journal);
-    if (!status) status = zest_vector_file_read(folder->start, &x, &n, &error);
+    if (!status) status = zest_file_read_numbers(folder->start, &x, &n, &error);
     if (!status) {
         status = zest_journal_replay_f64(journal, step, x, n);
         if (status) zest_error_set(&error, status, "%s", zest_ctx_error(ctx));
     }
-    if (!status && *out) status = zest_vector_file_write(out, x, n, &error);
+    if (!status && *out) status = zest_file_write_numbers(out, x, n, &error);
     int code = status ? zest_output_fail(status, error.message) : ZEST_EXIT_OK;
     if (!status && (!*out || zest_options_whole(options, ZEST_OPTION_JSON)))
         code = print(options, step, x, n);

@@ -208,7 +208,7 @@ static void test_strings_and_arrays(void **state) {
     assert_int_equal(zest_gguf_get_u64(file, "test.none", &number, &error), ZEST_ERROR_FORMAT);
     assert_string_equal(error.message, GOLDENS ": key 'test.none' is missing");
     assert_int_equal(zest_gguf_get_u64(file, "test.string", &number, &error), ZEST_ERROR_FORMAT);
-    assert_string_equal(error.message, GOLDENS ": key 'test.string' is not a whole number");
+    assert_string_equal(error.message, GOLDENS ": key 'test.string' is not an integer");
     assert_int_equal(zest_gguf_get_u64(file, "test.numbers", &number, &error), ZEST_ERROR_FORMAT);
     assert_int_equal(zest_gguf_get_string(file, "test.u8", &bytes, &size, &error), ZEST_ERROR_FORMAT);
     assert_int_equal(zest_gguf_get_array(file, "test.u8", ZEST_GGUF_U8, &value, &error), ZEST_ERROR_FORMAT);

@@ -109,7 +109,7 @@ static void test_hostile_preambles(void **state) {
     zest_buffer_text(&b, "GGU");
     check(&b, "not a GGUF file");
     zest_buffer_text(&b, "GGUF");
-    check(&b, "cut short");
+    check(&b, "truncated");
     static const struct {
         uint32_t version;
         const char *fragment;
@@ -156,7 +156,7 @@ static void test_hostile_keys(void **state) {
         put_u32(&b, ZEST_GGUF_U32);
         put_u32(&b, 1);
     }
-    check(&b, "key 'twin' is there twice");
+    check(&b, "key 'twin' appears twice");
     static const struct {
         uint32_t kind;
         uint64_t count;
@@ -201,14 +201,14 @@ static void test_hostile_tensors(void **state) {
         {2, 8, 4, 0, "is of type 4, which zest does not read"},
         {2, 8, 31, 0, "is of type 31"},
         {2, 8, UINT32_MAX, 0, "is of type 4294967295"},
-        {2, 8, F32, 1, "no multiple of the alignment 32"},
-        {2, 8, F32, 32, "(cut short?)"},
+        {2, 8, F32, 1, "not a multiple of the alignment 32"},
+        {2, 8, F32, 32, "(file truncated?)"},
         {2, 9, F32, 0, "72 bytes at 0 of the data, which has only 64"},
-        {1, 8, F32, UINT64_MAX - 31, "(cut short?)"},
+        {1, 8, F32, UINT64_MAX - 31, "(file truncated?)"},
         {UINT64_MAX, 2, F32, 0, "overflows"},
         {2, UINT64_MAX, F32, 0, "overflows"},
         {1, UINT64_MAX / 4 + 1, F32, 0, "overflows"},
-        {1, 33, Q8_0, 0, "no whole blocks of Q8_0"},
+        {1, 33, Q8_0, 0, "not a multiple of the block size of Q8_0"},
         {1, 32, Q8_0, 0, NULL},
         {2, 32, Q8_0, 0, "68 bytes at 0"},
         {1, 8, ZEST_GGUF_TYPE_I64, 0, NULL},
@@ -229,7 +229,7 @@ static void test_hostile_tensors(void **state) {
     put_tensor(&b, "t", 1, 8, F32, 0);
     put_tensor(&b, "t", 1, 8, F32, 32);
     put_data(&b, 64);
-    check(&b, "tensor 't' is there twice");
+    check(&b, "tensor 't' appears twice");
     put_preamble(&b, 3, 2, 0);
     put_tensor(&b, "t", 2, 8, F32, 0);
     put_tensor(&b, "u", 1, 8, F32, 32);
@@ -244,7 +244,7 @@ static void test_alignment(void **state) {
         const char *fragment;
     } cases[] = {{ZEST_GGUF_U32, 64, NULL},           {ZEST_GGUF_U32, 1, NULL},
                  {ZEST_GGUF_U32, 0, "power of two"},  {ZEST_GGUF_U32, 48, "power of two"},
-                 {ZEST_GGUF_I32, 32, "power of two"}, {ZEST_GGUF_U32, 1u << 31, "cut short?"}};
+                 {ZEST_GGUF_I32, 32, "power of two"}, {ZEST_GGUF_U32, 1u << 31, "truncated?"}};
     zest_buffer b = {0};
     for (size_t i = 0; i < 6; i++) {
         put_preamble(&b, 3, 1, 1);

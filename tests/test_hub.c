@@ -75,15 +75,15 @@ static void test_repo_names(void **state) {
                                       "a/b#c", "a/\x80", "~/a",   "a/b:c",   "./a"};
     char longest[128];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (!zest_hub_name_repo(good[i])) fail_msg("'%s' is refused", good[i]);
+        if (!zest_hub_name_is_repo(good[i])) fail_msg("'%s' is refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (zest_hub_name_repo(bad[i])) fail_msg("'%s' is accepted", bad[i]);
+        if (zest_hub_name_is_repo(bad[i])) fail_msg("'%s' is accepted", bad[i]);
     memset(longest, 'a', sizeof longest);
     longest[1] = '/';
     longest[96] = '\0';
-    assert_true(zest_hub_name_repo(longest));
+    assert_true(zest_hub_name_is_repo(longest));
     longest[96] = 'a', longest[97] = '\0';
-    assert_false(zest_hub_name_repo(longest));
+    assert_false(zest_hub_name_is_repo(longest));
 }
 
 static void test_file_names(void **state) {
@@ -95,16 +95,16 @@ static void test_file_names(void **state) {
                                       "..\\x", "a\nb",        "a\x1b", "a\x7f"};
     char longest[300];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (!zest_hub_name_file(good[i])) fail_msg("'%s' is refused", good[i]);
+        if (!zest_hub_name_is_file(good[i])) fail_msg("'%s' is refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (zest_hub_name_file(bad[i])) fail_msg("'%s' is accepted", bad[i]);
+        if (zest_hub_name_is_file(bad[i])) fail_msg("'%s' is accepted", bad[i]);
     memset(longest, 'a', sizeof longest);
     longest[200] = '\0';
-    assert_true(zest_hub_name_file(longest));
+    assert_true(zest_hub_name_is_file(longest));
     longest[200] = 'a', longest[201] = '\0';
-    assert_false(zest_hub_name_file(longest)); /* no room for the ending of a partial file */
+    assert_false(zest_hub_name_is_file(longest)); /* no room for the ending of a partial file */
     longest[100] = '/', longest[201] = 'a', longest[256] = '\0';
-    assert_false(zest_hub_name_file(longest));
+    assert_false(zest_hub_name_is_file(longest));
 }
 
 static void test_revisions(void **state) {
@@ -113,9 +113,9 @@ static void test_revisions(void **state) {
     static const char *const bad[] = {"",     "..",  "../x", "/x",  "x/",    "a..b", "a b",
                                       "a\\b", "a~1", "a^",   "a:b", "a@{1}", "a\n",  "a/./b"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (!zest_hub_name_revision(good[i])) fail_msg("'%s' is refused", good[i]);
+        if (!zest_hub_name_is_revision(good[i])) fail_msg("'%s' is refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (zest_hub_name_revision(bad[i])) fail_msg("'%s' is accepted", bad[i]);
+        if (zest_hub_name_is_revision(bad[i])) fail_msg("'%s' is accepted", bad[i]);
     char repo[ZEST_HUB_REPO_SIZE], revision[ZEST_HUB_REVISION_SIZE];
     assert_true(zest_hub_name_split("a/b@refs/pr/1", repo, revision));
     assert_string_equal(repo, "a/b");
@@ -187,16 +187,16 @@ static void test_bad_lists(void **state) {
 /* What is chosen of a list, joined by blanks; or "error: message". */
 static char *chosen(const char *text, const char *only, char result[2048]) {
     zest_hub_list list;
-    zest_hub_choice choice = {0};
+    zest_hub_selection choice = {0};
     zest_error error = {0};
     size_t used = 0;
     assert_int_equal(parse(text, &list, &error), ZEST_OK);
-    zest_status status = zest_hub_choice_make(&choice, &list, only, "org/name", &error);
+    zest_status status = zest_hub_selection_make(&choice, &list, only, "org/name", &error);
     result[0] = '\0';
     if (status) snprintf(result, 2048, "error: %s", error.message);
     for (size_t i = 0; i < choice.count && !status; i++)
         used += (size_t)snprintf(result + used, 2048 - used, "%s%s", i ? " " : "", choice.files[i]->name);
-    zest_hub_choice_free(&choice);
+    zest_hub_selection_free(&choice);
     zest_hub_list_free(&list);
     return result;
 }
@@ -280,10 +280,10 @@ static void test_find(void **state) {
     snprintf(folder, sizeof folder, "%s/hub/models--org--name/refs", base);
     test_put(folder, "main", COMMIT);
     test_put(folder, "refs/pr/1", COMMIT);
-    expect_missing("org/name", "a part");
+    expect_missing("org/name", "is incomplete");
     snprintf(folder, sizeof folder, "%s/%s", base, snapshot);
     test_put(folder, "model.safetensors", "x");
-    expect_missing("org/name", "a part"); /* config.json is missing */
+    expect_missing("org/name", "is incomplete"); /* config.json is missing */
     test_put(folder, "config.json", "{}");
     expect_found("org/name", base, snapshot);
     expect_found("org/name@refs/pr/1", base, snapshot);

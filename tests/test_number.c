@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/option.h"
-#include "io/vector_file.h"
+#include "base/file.h"
 #include "tests/support.h"
 
 /* A locale whose decimal point is a comma, made by localedef in the folder; 0 where it cannot be made. */
@@ -130,14 +130,14 @@ static void vectors_do_not_depend_on_the_locale(void **state) {
     char path[96];
     zest_error error = {0};
     snprintf(path, sizeof path, "%s/vector", folder);
-    assert_int_equal(zest_vector_file_write(path, written, 3, &error), ZEST_OK);
-    assert_int_equal(zest_vector_file_read(path, &read, &count, &error), ZEST_OK);
+    assert_int_equal(zest_file_write_numbers(path, written, 3, &error), ZEST_OK);
+    assert_int_equal(zest_file_read_numbers(path, &read, &count, &error), ZEST_OK);
     assert_int_equal(count, 3);
     assert_memory_equal(read, written, sizeof written);
     free(read);
     test_put(folder, "points", "0.25 0.5\n");
     snprintf(path, sizeof path, "%s/points", folder);
-    assert_int_equal(zest_vector_file_read(path, &read, &count, &error), ZEST_OK);
+    assert_int_equal(zest_file_read_numbers(path, &read, &count, &error), ZEST_OK);
     assert_true(count == 2 && read[0] == 0.25 && read[1] == 0.5);
     free(read);
 }

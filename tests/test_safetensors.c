@@ -137,9 +137,9 @@ static const struct {
     const char *header, *fragment;
     size_t data;
 } hostile[] = {
-    {"[1]", "no JSON object", 0},
-    {"3", "no JSON object", 0},
-    {" {}", "no JSON object", 0},
+    {"[1]", "not a JSON object", 0},
+    {"3", "not a JSON object", 0},
+    {" {}", "not a JSON object", 0},
     {"{} {}", "not valid JSON", 0},
     {"{", "not valid JSON", 0},
     {"{\"a\":\"\xff\"}", "not valid JSON", 0},
@@ -152,32 +152,32 @@ static const struct {
     {"{" T("a\\u001b[2J", "F32", "[1]", "[0,4]") "}", "control character", 4},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "no shape", 4},
     {"{" T("a", "F32", "1", "[0,4]") "}", "no shape", 4},
-    {"{" T("a", "F32", "[1.0]", "[0,4]") "}", "not a list of whole numbers", 4},
-    {"{" T("a", "F32", "[-1]", "[0,4]") "}", "not a list of whole numbers", 4},
-    {"{" T("a", "F32", "[\"1\"]", "[0,4]") "}", "not a list of whole numbers", 4},
+    {"{" T("a", "F32", "[1.0]", "[0,4]") "}", "not a list of non-negative integers", 4},
+    {"{" T("a", "F32", "[-1]", "[0,4]") "}", "not a list of non-negative integers", 4},
+    {"{" T("a", "F32", "[\"1\"]", "[0,4]") "}", "not a list of non-negative integers", 4},
     {"{" T("a", "F32", "[4294967296,4294967296]", "[0,4]") "}", "product overflows", 4},
     {"{" T("a", "F32", "[4611686018427387904,4]", "[0,4]") "}", "product overflows", 4},
     {"{" T("a", "F32", "[4611686018427387904]", "[0,0]") "}", "size in bytes overflows", 0},
-    {"{" T("a", "F32", "[99999999999999999999]", "[0,4]") "}", "not a list of whole numbers", 4},
+    {"{" T("a", "F32", "[99999999999999999999]", "[0,4]") "}", "not a list of non-negative integers", 4},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", "not a pair", 4},
     {"{" T("a", "F32", "[1]", "[0]") "}", "not a pair", 4},
     {"{" T("a", "F32", "[1]", "[0,4,8]") "}", "not a pair", 4},
     {"{" T("a", "F32", "[1]", "[-4,0]") "}", "not a pair", 4},
     {"{" T("a", "F32", "[1]", "[0,-4]") "}", "not a pair", 4},
     {"{" T("a", "F32", "[1]", "[4,0]") "}", "run backwards", 4},
-    {"{" T("a", "F32", "[1]", "[0,4]") "}", "which has only 3 (cut short?)", 3},
-    {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", "cut short?", 4},
+    {"{" T("a", "F32", "[1]", "[0,4]") "}", "which has only 3 (file truncated?)", 3},
+    {"{" T("a", "F32", "[1]", "[9223372036854775803,9223372036854775807]") "}", "truncated?", 4},
     {"{" T("a", "F32", "[2]", "[0,4]") "}", "needs 8 bytes of F32, its data_offsets give 4", 4},
     {"{" T("a", "F16", "[1]", "[0,4]") "}", "needs 2 bytes of F16", 4},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[2,6]") "}", "overlaps", 6},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[0,4]") "}", "overlaps", 4},
-    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[8,12]") "}", "a hole", 12},
-    {"{" T("a", "F32", "[1]", "[4,8]") "}", "a hole", 8},
-    {"{" T("a", "F32", "[1]", "[0,4]") "}", "2 bytes behind the last tensor", 6},
-    {"{}", "1 bytes behind the last tensor", 1},
+    {"{" T("a", "F32", "[1]", "[0,4]") "," T("b", "F32", "[1]", "[8,12]") "}", "a gap", 12},
+    {"{" T("a", "F32", "[1]", "[4,8]") "}", "a gap", 8},
+    {"{" T("a", "F32", "[1]", "[0,4]") "}", "2 bytes after the last tensor", 6},
+    {"{}", "1 bytes after the last tensor", 1},
     {"{" T("a", "F32", "[1]", "[0,4]") "," T("a", "F32", "[1]", "[4,8]") "}", "duplicate", 8},
     {"{\"__metadata__\":[]}", "__metadata__ is not an object", 0},
-    {"{\"__metadata__\":{\"a\":1}}", "not text", 0},
+    {"{\"__metadata__\":{\"a\":1}}", "not a string", 0},
 };
 
 static void test_hostile_headers(void **state) {
@@ -213,7 +213,7 @@ static void test_lengths_and_other_kinds(void **state) {
     expect_bytes("", 0, "only 0 bytes");
     expect_bytes("1234567", 7, "only 7 bytes");
     expect_bytes("\0\0\0\0\0\0\0\0", 8, "only 8 bytes");
-    expect_bytes("\0\0\0\0\0\0\0\0{}", 10, "no JSON object");
+    expect_bytes("\0\0\0\0\0\0\0\0{}", 10, "not a JSON object");
     expect_bytes("\3\0\0\0\0\0\0\0{}", 10, "header of 3 bytes, but only 2 follow");
     expect_bytes("\1\341\365\5\0\0\0\0{}", 10, "header of 100000001 bytes, more than");
     expect_bytes("\377\377\377\377\377\377\377\377{}", 10, "header of 18446744073709551615 bytes");
@@ -318,7 +318,7 @@ static void test_folder_explains(void **state) {
     expect_folder("pytorch_model.bin, a PyTorch pickle");
     expect_folder(".save_pretrained(");
     put("model.gguf", "GGUF", 4);
-    expect_folder("but model.gguf: give that file itself");
+    expect_folder("but model.gguf: use the path of that file");
 }
 
 #define A T("a", "F32", "[1]", "[0,4]")
@@ -355,7 +355,7 @@ static void test_bad_indexes(void **state) {
         {"{\"b\":\"one\",\"a\":\"one\"}", "'b' is missing"},
         {"{\"b\":\"one\",\"a\":\"two\"}", "in another file"},
         {"{\"b\":\"two\",\"a\":\"one\",\"c\":\"one\"}", "'c' is missing"},
-        {"{\"a\":\"both\"}", "places nowhere"},
+        {"{\"a\":\"both\"}", "lists nowhere"},
         {"{\"a\":\"one\",\"b\":\"both\"}", "in another file"},
         {"{\"a\":\"../one\"}", "plain names"},
         {"{\"a\":\"/etc/passwd\"}", "plain names"},

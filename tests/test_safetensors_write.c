@@ -199,7 +199,7 @@ static void test_bad_sources(void **state) {
         {{.name = "a", .dtype = ZEST_DTYPE_COUNT, .data = one}, "unknown dtype"},
         {{.name = "a", .dtype = ZEST_DTYPE_F32, .rank = 2, .shape = huge, .data = one}, "too large"},
         {{.name = "a", .dtype = ZEST_DTYPE_F32, .rank = 1, .shape = four}, "neither data nor fill"},
-        {{.name = "twin", .dtype = ZEST_DTYPE_F16, .data = one}, "there twice"},
+        {{.name = "twin", .dtype = ZEST_DTYPE_F16, .data = one}, "appears twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         zest_error error = {0};

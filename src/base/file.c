@@ -1,6 +1,9 @@
+/* Files: reading, atomic replacement, folders, lists of numbers, memory maps. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 
 zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
@@ -50,7 +54,7 @@ zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, 
     return ZEST_OK;
 }
 
-/* The rename is only durable once the folder itself is on disk. */
+/* A rename is durable only once the folder itself is on disk. */
 void zest_file_sync_folder_of(const char *path) {
     char *folder = strdup(path);
     if (!folder) return;
@@ -65,10 +69,10 @@ void zest_file_sync_folder_of(const char *path) {
 }
 
 zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
-    size_t room = strlen(path) + 40;
-    char *temporary = malloc(room);
-    if (!temporary) return zest_error_memory(error, path, room);
-    snprintf(temporary, room, "%s.%ld.tmp", path, (long)getpid());
+    size_t capacity = strlen(path) + 40;
+    char *temporary = malloc(capacity);
+    if (!temporary) return zest_error_memory(error, path, capacity);
+    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
     zest_status status = ZEST_OK;
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor < 0) {
@@ -95,7 +99,7 @@ zest_status zest_file_make_folder(const char *path, zest_error *error) {
     struct stat info;
     if (mkdir(path, 0777) == 0) return ZEST_OK;
     if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return ZEST_OK;
-    return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: the folder cannot be made", path);
+    return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot create the folder", path);
 }
 
 zest_status zest_file_remove_folder(const char *path, zest_error *error) {
@@ -114,13 +118,77 @@ zest_status zest_file_remove_folder(const char *path, zest_error *error) {
 }
 
 char *zest_file_join(const char *folder, const char *name) {
-    size_t room = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path) snprintf(path, room, "%s/%s", folder, name);
+    size_t capacity = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(capacity);
+    if (path) snprintf(path, capacity, "%s/%s", folder, name);
     return path;
 }
 
-/* Leaves errno alone for the caller's message. */
+/* ---- Lists of numbers ---- */
+
+static const size_t max_number_file = (size_t)1 << 36;
+
+/* Skips white space, commas and comments; counts the lines. */
+static char *skip_separators(char *at, size_t *line) {
+    for (;; at++) {
+        if (*at == '#')
+            while (at[1] && at[1] != '\n') at++;
+        else if (*at == '\n')
+            ++*line;
+        else if (!isspace((unsigned char)*at) && *at != ',')
+            return at;
+    }
+}
+
+zest_status zest_file_read_numbers(const char *path, double **values, size_t *count, zest_error *error) {
+    zest_buffer text = {0};
+    size_t capacity = 0, line = 1;
+    *values = NULL;
+    *count = 0;
+    zest_status status = zest_file_read(path, max_number_file, &text, error);
+    char *at = !status && text.data ? skip_separators(text.data, &line) : NULL;
+    while (at && *at && !status) {
+        char *end;
+        if (*count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            double *grown = realloc(*values, capacity * sizeof *grown);
+            if (!grown) {
+                status = zest_error_memory(error, path, capacity * sizeof *grown);
+                break;
+            }
+            *values = grown;
+        }
+        (*values)[*count] = zest_number_parse(at, &end);
+        if (end == at || (*end && !isspace((unsigned char)*end) && *end != ',' && *end != '#'))
+            status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s, line %zu: expected a number at '%.20s'",
+                                    path, line, at);
+        else if (!isfinite((*values)[(*count)++]))
+            status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s, line %zu: a starting point must be finite",
+                                    path, line);
+        at = skip_separators(end, &line);
+    }
+    if (!status && *count == 0)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: contains no number", path);
+    if (status) {
+        free(*values);
+        *values = NULL;
+    }
+    zest_buffer_free(&text);
+    return status;
+}
+
+zest_status zest_file_write_numbers(const char *path, const double *values, size_t count, zest_error *error) {
+    zest_buffer text = {0};
+    for (size_t i = 0; i < count; i++) zest_buffer_format(&text, "%.17g\n", values[i]);
+    zest_status status = text.failed ? zest_error_memory(error, path, text.size)
+                                     : zest_file_write(path, text.data, text.size, error);
+    zest_buffer_free(&text);
+    return status;
+}
+
+/* ---- Mapped files ---- */
+
+/* Preserves errno for the caller's message. */
 static void close_quietly(int descriptor) {
     int number = errno;
     close(descriptor);
@@ -130,7 +198,8 @@ static void close_quietly(int descriptor) {
 zest_status zest_mapped_file_open(const char *path, zest_mapped_file *map, zest_error *error) {
     *map = (zest_mapped_file){0};
     int descriptor =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+        open(path, O_RDONLY | O_CLOEXEC |
+                       O_NONBLOCK); /* O_NONBLOCK: a pipe is refused below instead of waited for */
     if (descriptor < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
     struct stat info;
     int known = fstat(descriptor, &info) == 0;

@@ -1,38 +1,42 @@
-/* Files: read whole, written whole or not at all. */
+/* Files: read into memory, replaced atomically, mapped. */
 #ifndef ZEST_BASE_FILE_H
 #define ZEST_BASE_FILE_H
 
 #include <stddef.h>
 
-#include "base/memory.h"
 #include "base/error.h"
+#include "base/memory.h"
 
-/* Appends the file's bytes to *out; a file of more than limit bytes is refused. */
+/* Appends the content of the file to *out; a file of more than limit bytes is an error. */
 zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error);
 
 /* Replaces path by these bytes atomically: a temporary file in the same folder, fsync, rename, fsync of the
- * folder. After a kill or on a full disk the old file is still there, whole. */
+ * folder. After a kill or on a full disk the old file is unchanged. */
 zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error);
 
-/* Writes everything or fails, whatever the kernel's appetite. path is for the message. */
+/* Repeats write() until everything is written. path is for the message. */
 zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
                                 zest_error *error);
 
-/* Makes the folder; one that exists is fine. */
+/* Creates the folder unless it exists. */
 zest_status zest_file_make_folder(const char *path, zest_error *error);
 
-/* Removes a folder and the files in it; one that is not there is fine, one with folders in it is refused. */
+/* Deletes a folder and the files in it. A folder that does not exist is no error; one with subfolders is. */
 zest_status zest_file_remove_folder(const char *path, zest_error *error);
 
-/* After a rename: puts the folder around path on disk, as far as the system can. */
+/* After a rename: fsync of the parent folder of path. Failures are ignored. */
 void zest_file_sync_folder_of(const char *path);
 
-/* folder/name, to be freed; NULL when memory is short. */
+/* folder/name, to be freed; NULL: out of memory. */
 char *zest_file_join(const char *folder, const char *name);
 
-/* A file mapped into memory, read-only. Nothing is read before it is looked at, nothing is copied. A file
- * that another program cuts short while it is mapped ends the process with SIGBUS: replace model files by
- * renaming, as zest does itself, never in place. */
+/* A list of numbers in a text file, exact to the last bit. Reading accepts numbers separated by white space or
+ * commas; # starts a comment; *values is to be freed. Writing puts one number on a line. */
+zest_status zest_file_read_numbers(const char *path, double **values, size_t *count, zest_error *error);
+zest_status zest_file_write_numbers(const char *path, const double *values, size_t count, zest_error *error);
+
+/* A file mapped into memory, read-only. If another program truncates the file while it is mapped, the process
+ * ends with SIGBUS: replace model files by renaming, as zest does itself, never in place. */
 
 typedef struct {
     const unsigned char *bytes; /* NULL for an empty file */
@@ -40,9 +44,9 @@ typedef struct {
 } zest_mapped_file;
 
 zest_status zest_mapped_file_open(const char *path, zest_mapped_file *map, zest_error *error);
-void zest_mapped_file_close(zest_mapped_file *map); /* one that never opened ({0}) is fine */
+void zest_mapped_file_close(zest_mapped_file *map); /* {0} is accepted */
 
-/* Whether a name found in a file may appear in a message or on a terminal: no control characters. */
+/* Whether text has no control characters, so that it may appear in a message or on a terminal. */
 int zest_map_printable(const char *text, size_t size);
 
 #endif

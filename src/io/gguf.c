@@ -1,3 +1,5 @@
+/* Reading of GGUF files: header, metadata values, tensor descriptors. The conversion of quantised tensors
+ * is in gguf_dequantize.c. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,8 +7,8 @@
 #include "io/gguf.h"
 
 #define ALIGNMENT_KEY "general.alignment"
-#define LEAST_KEY 13    /* bytes: length of the name, kind, the smallest value */
-#define LEAST_TENSOR 24 /* length of the name, rank, type, offset */
+#define MIN_KEY_SIZE 13    /* bytes: name length, kind, the smallest value */
+#define MIN_TENSOR_SIZE 24 /* bytes: name length, rank, type, offset */
 
 typedef struct {
     char *key;
@@ -34,20 +36,19 @@ static int compare_tensors(const void *left, const void *right) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* A name with a NUL behind it, to be freed. what: "key" or "tensor". */
-static zest_status take_name(zest_gguf_cursor *cursor, const char *what, char **out) {
+/* Reads a name as a NUL-terminated string, to be freed. what: "key" or "tensor". */
+static zest_status read_name(zest_gguf_cursor *cursor, const char *what, char **out) {
     const unsigned char *begin;
     uint64_t length;
     size_t at = cursor->at;
-    zest_status status = zest_gguf_value_take_string(cursor, &begin);
+    zest_status status = zest_gguf_cursor_take_string(cursor, &begin);
     if (status) return status;
     memcpy(&length, begin, sizeof length);
     const char *text = (const char *)begin + sizeof length;
     if (!zest_map_printable(text, (size_t)length))
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                              "%s: the name of a %s at byte %zu holds a control "
-                              "character",
-                              cursor->path, what, at);
+                              "%s: the name of a %s at byte %zu contains a control character", cursor->path,
+                              what, at);
     char *copy = malloc((size_t)length + 1);
     if (!copy) return zest_error_memory(cursor->error, cursor->path, (size_t)length + 1);
     memcpy(copy, text, (size_t)length);
@@ -56,15 +57,15 @@ static zest_status take_name(zest_gguf_cursor *cursor, const char *what, char **
     return ZEST_OK;
 }
 
-/* ---- Opening ---- */
+/* ---- Header and tensor descriptors ---- */
 
 static zest_status read_preamble(zest_gguf_cursor *cursor, uint64_t *tensors, uint64_t *keys) {
     const unsigned char *magic;
     uint32_t version = 0;
     if (cursor->size < 4 || memcmp(cursor->bytes, "GGUF", 4) != 0)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: not a GGUF file", cursor->path);
-    zest_status status = zest_gguf_value_take(cursor, 4, &magic);
-    if (!status) status = zest_gguf_value_take_u32(cursor, &version);
+    zest_status status = zest_gguf_cursor_take(cursor, 4, &magic);
+    if (!status) status = zest_gguf_cursor_take_u32(cursor, &version);
     if (status) return status;
     if (version && (version & 0xffff) == 0)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
@@ -72,13 +73,13 @@ static zest_status read_preamble(zest_gguf_cursor *cursor, uint64_t *tensors, ui
     if (version != 2 && version != 3)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
                               "%s: GGUF version %u; zest reads versions 2 and 3", cursor->path, version);
-    status = zest_gguf_value_take_u64(cursor, tensors);
-    if (!status) status = zest_gguf_value_take_u64(cursor, keys);
+    status = zest_gguf_cursor_take_u64(cursor, tensors);
+    if (!status) status = zest_gguf_cursor_take_u64(cursor, keys);
     if (status) return status;
     size_t left = cursor->size - cursor->at;
-    if (*keys > left / LEAST_KEY || *tensors > left / LEAST_TENSOR)
+    if (*keys > left / MIN_KEY_SIZE || *tensors > left / MIN_TENSOR_SIZE)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                              "%s: cut short or damaged: %" PRIu64 " keys and %" PRIu64
+                              "%s: truncated or damaged: %" PRIu64 " keys and %" PRIu64
                               " tensors in %zu bytes",
                               cursor->path, *keys, *tensors, left);
     return ZEST_OK;
@@ -94,25 +95,25 @@ static zest_status read_entries(zest_gguf *file, zest_gguf_cursor *cursor, size_
         entry *next = &file->entries[i];
         uint32_t kind = 0;
         file->by_key[i] = next;
-        status = take_name(cursor, "key", &next->key);
+        status = read_name(cursor, "key", &next->key);
         if (status) break;
         file->entry_count++;
-        status = zest_gguf_value_take_u32(cursor, &kind);
+        status = zest_gguf_cursor_take_u32(cursor, &kind);
         if (!status) status = zest_gguf_value_read(cursor, kind, &next->value);
     }
     if (status) return status;
     qsort(file->by_key, count, sizeof *file->by_key, compare_entries);
     for (size_t i = 1; i < count; i++)
         if (strcmp(file->by_key[i - 1]->key, file->by_key[i]->key) == 0)
-            return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: key '%.200s' is there twice",
+            return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: key '%.200s' appears twice",
                                   cursor->path, file->by_key[i]->key);
     return ZEST_OK;
 }
 
-/* Stored fastest first; kept slowest first. */
+/* The file stores the fastest dimension first; shape has the slowest first. */
 static zest_status read_shape(zest_gguf_cursor *cursor, zest_gguf_tensor *tensor) {
     uint32_t rank = 0;
-    zest_status status = zest_gguf_value_take_u32(cursor, &rank);
+    zest_status status = zest_gguf_cursor_take_u32(cursor, &rank);
     if (status) return status;
     if (rank > 4)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
@@ -121,7 +122,7 @@ static zest_status read_shape(zest_gguf_cursor *cursor, zest_gguf_tensor *tensor
     tensor->rank = rank;
     for (size_t i = rank; i-- > 0;) {
         uint64_t dimension = 0;
-        status = zest_gguf_value_take_u64(cursor, &dimension);
+        status = zest_gguf_cursor_take_u64(cursor, &dimension);
         if (status) return status;
         if (dimension > SIZE_MAX)
             return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: tensor '%.200s': too large",
@@ -143,10 +144,10 @@ static zest_status read_layout(zest_gguf_cursor *cursor, zest_gguf_tensor *tenso
     uint32_t type = 0;
     uint64_t offset = 0;
     size_t elements, bytes, size;
-    zest_status status = zest_gguf_value_take_u32(cursor, &type);
-    if (!status) status = zest_gguf_value_take_u64(cursor, &offset);
+    zest_status status = zest_gguf_cursor_take_u32(cursor, &type);
+    if (!status) status = zest_gguf_cursor_take_u64(cursor, &offset);
     if (status) return status;
-    if (!zest_gguf_dequantize_block(type, &elements, &bytes))
+    if (!zest_gguf_block_size(type, &elements, &bytes))
         return zest_error_set(
             cursor->error, ZEST_ERROR_FORMAT,
             "%s: tensor '%.200s' is of type %u, which zest does not read; it reads F32, F16, BF16, "
@@ -154,9 +155,10 @@ static zest_status read_layout(zest_gguf_cursor *cursor, zest_gguf_tensor *tenso
             cursor->path, tensor->name, type);
     tensor->type = (zest_gguf_type)type;
     if (tensor->columns % elements)
-        return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                              "%s: tensor '%.200s': rows of %zu elements are no whole blocks of %s",
-                              cursor->path, tensor->name, tensor->columns, zest_gguf_type_name(tensor->type));
+        return zest_error_set(
+            cursor->error, ZEST_ERROR_FORMAT,
+            "%s: tensor '%.200s': rows of %zu elements are not a multiple of the block size of %s",
+            cursor->path, tensor->name, tensor->columns, zest_gguf_type_name(tensor->type));
     if (offset > SIZE_MAX || __builtin_mul_overflow(tensor->columns / elements, bytes, &tensor->row_size) ||
         __builtin_mul_overflow(tensor->row_size, tensor->rows, &size))
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
@@ -177,7 +179,7 @@ static zest_status read_tensors(zest_gguf *file, zest_gguf_cursor *cursor, size_
         zest_gguf_tensor *tensor = &file->tensors[i];
         char *name;
         file->by_name[i] = tensor;
-        status = take_name(cursor, "tensor", &name);
+        status = read_name(cursor, "tensor", &name);
         if (status) break;
         tensor->name = name;
         file->tensor_count++;
@@ -188,7 +190,7 @@ static zest_status read_tensors(zest_gguf *file, zest_gguf_cursor *cursor, size_
     qsort(file->by_name, count, sizeof *file->by_name, compare_tensors);
     for (size_t i = 1; i < count; i++)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
-            return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: tensor '%.200s' is there twice",
+            return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: tensor '%.200s' appears twice",
                                   cursor->path, file->by_name[i]->name);
     return ZEST_OK;
 }
@@ -204,34 +206,34 @@ static zest_status find_alignment(const zest_gguf *file, zest_gguf_cursor *curso
     return ZEST_OK;
 }
 
-static int compare_places(const void *left, const void *right) {
+static int compare_offsets(const void *left, const void *right) {
     const zest_gguf_tensor *a = *(const zest_gguf_tensor *const *)left,
                            *b = *(const zest_gguf_tensor *const *)right;
     size_t x = a->row_size * a->rows, y = b->row_size * b->rows;
     if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return x < y ? -1 : x > y; /* empty ones before what starts at the same place */
+    return x < y ? -1 : x > y; /* empty tensors before the one that starts at the same offset */
 }
 
 static zest_status check_overlaps(const zest_gguf *file, zest_gguf_cursor *cursor) {
-    size_t count = file->tensor_count, reached = 0;
+    size_t count = file->tensor_count, end = 0;
     const zest_gguf_tensor **list = malloc((count + 1) * sizeof *list);
     if (!list) return zest_error_memory(cursor->error, cursor->path, count * sizeof *list);
     for (size_t i = 0; i < count; i++) list[i] = &file->tensors[i];
-    qsort(list, count, sizeof *list, compare_places);
+    qsort(list, count, sizeof *list, compare_offsets);
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        if (list[i]->offset < reached)
+        if (list[i]->offset < end)
             status =
                 zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
                                "%s: tensor '%.200s' overlaps another tensor", cursor->path, list[i]->name);
-        reached = list[i]->offset + list[i]->row_size * list[i]->rows;
+        end = list[i]->offset + list[i]->row_size * list[i]->rows;
     }
     free(list);
     return status;
 }
 
-/* The data begins at the next multiple of the alignment; each tensor must lie in it. */
-static zest_status place_tensors(zest_gguf *file, zest_gguf_cursor *cursor) {
+/* The data section starts at the next multiple of the alignment; each tensor must lie inside it. */
+static zest_status assign_data(zest_gguf *file, zest_gguf_cursor *cursor) {
     size_t alignment = 0;
     zest_status status = find_alignment(file, cursor, &alignment);
     if (status) return status;
@@ -242,13 +244,14 @@ static zest_status place_tensors(zest_gguf *file, zest_gguf_cursor *cursor) {
         zest_gguf_tensor *tensor = &file->tensors[i];
         size_t size = tensor->row_size * tensor->rows;
         if (tensor->offset % alignment)
-            return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                                  "%s: tensor '%.200s': its offset %zu is no multiple of the alignment %zu",
-                                  cursor->path, tensor->name, tensor->offset, alignment);
+            return zest_error_set(
+                cursor->error, ZEST_ERROR_FORMAT,
+                "%s: tensor '%.200s': its offset %zu is not a multiple of the alignment %zu", cursor->path,
+                tensor->name, tensor->offset, alignment);
         if (tensor->offset > available || size > available - tensor->offset)
             return zest_error_set(
                 cursor->error, ZEST_ERROR_FORMAT,
-                "%s: tensor '%.200s': %zu bytes at %zu of the data, which has only %zu (cut short?)",
+                "%s: tensor '%.200s': %zu bytes at %zu of the data, which has only %zu (file truncated?)",
                 cursor->path, tensor->name, size, tensor->offset, available);
         tensor->data = data + tensor->offset;
     }
@@ -261,10 +264,10 @@ static zest_status read_bytes(zest_gguf *file, const unsigned char *bytes, size_
     zest_status status = read_preamble(&cursor, &tensors, &keys);
     if (!status) status = read_entries(file, &cursor, (size_t)keys);
     if (!status) status = read_tensors(file, &cursor, (size_t)tensors);
-    return status ? status : place_tensors(file, &cursor);
+    return status ? status : assign_data(file, &cursor);
 }
 
-static zest_gguf *make(const char *path, zest_error *error) {
+static zest_gguf *create(const char *path, zest_error *error) {
     zest_gguf *file = calloc(1, sizeof *file);
     if (file) file->path = strdup(path);
     if (file && file->path) return file;
@@ -285,14 +288,14 @@ static zest_status finish(zest_gguf *file, zest_status status, zest_gguf **out) 
 zest_status zest_gguf_open_memory(const void *bytes, size_t size, const char *name, zest_gguf **file,
                                   zest_error *error) {
     *file = NULL;
-    zest_gguf *opened = make(name, error);
+    zest_gguf *opened = create(name, error);
     if (!opened) return ZEST_ERROR_MEMORY;
     return finish(opened, read_bytes(opened, bytes, size, error), file);
 }
 
 zest_status zest_gguf_open(const char *path, zest_gguf **file, zest_error *error) {
     *file = NULL;
-    zest_gguf *opened = make(path, error);
+    zest_gguf *opened = create(path, error);
     if (!opened) return ZEST_ERROR_MEMORY;
     zest_status status = zest_mapped_file_open(path, &opened->map, error);
     if (!status) status = read_bytes(opened, opened->map.bytes, opened->map.size, error);
@@ -315,7 +318,7 @@ void zest_gguf_close(zest_gguf *file) {
     free(file);
 }
 
-/* ---- Looking ---- */
+/* ---- Lookup by key and by tensor name ---- */
 
 size_t zest_gguf_key_count(const zest_gguf *file) { return file->entry_count; }
 
@@ -324,8 +327,8 @@ const char *zest_gguf_key_at(const zest_gguf *file, size_t i) {
 }
 
 const zest_gguf_value *zest_gguf_find(const zest_gguf *file, const char *key) {
-    entry wanted = {.key = (char *)(uintptr_t)key};
-    const entry *pointer = &wanted;
+    entry key_entry = {.key = (char *)(uintptr_t)key};
+    const entry *pointer = &key_entry;
     const entry **found =
         bsearch(&pointer, file->by_key, file->entry_count, sizeof *file->by_key, compare_entries);
     return found ? &(*found)->value : NULL;
@@ -338,17 +341,17 @@ const zest_gguf_tensor *zest_gguf_at(const zest_gguf *file, size_t i) {
 }
 
 const zest_gguf_tensor *zest_gguf_find_tensor(const zest_gguf *file, const char *name) {
-    zest_gguf_tensor wanted = {.name = name};
-    const zest_gguf_tensor *pointer = &wanted;
+    zest_gguf_tensor key_entry = {.name = name};
+    const zest_gguf_tensor *pointer = &key_entry;
     const zest_gguf_tensor **found =
         bsearch(&pointer, file->by_name, file->tensor_count, sizeof *file->by_name, compare_tensors);
     return found ? *found : NULL;
 }
 
-/* The sentence for a key that is missing, or that holds something else. */
-static zest_status missing(const zest_gguf *file, const char *key, const char *wanted, zest_error *error) {
+/* The error for a key that is missing or has another type. */
+static zest_status missing(const zest_gguf *file, const char *key, const char *key_entry, zest_error *error) {
     return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: key '%s' %s", file->path, key,
-                          zest_gguf_find(file, key) ? wanted : "is missing");
+                          zest_gguf_find(file, key) ? key_entry : "is missing");
 }
 
 /* The value of a key that must be a scalar; NULL for arrays, too. */
@@ -359,7 +362,7 @@ static const zest_gguf_value *scalar(const zest_gguf *file, const char *key) {
 
 zest_status zest_gguf_get_u64(const zest_gguf *file, const char *key, uint64_t *out, zest_error *error) {
     if (zest_gguf_value_u64(scalar(file, key), 0, out)) return ZEST_OK;
-    return missing(file, key, "is not a whole number", error);
+    return missing(file, key, "is not an integer", error);
 }
 
 zest_status zest_gguf_get_f64(const zest_gguf *file, const char *key, double *out, zest_error *error) {
@@ -369,7 +372,7 @@ zest_status zest_gguf_get_f64(const zest_gguf *file, const char *key, double *ou
 
 zest_status zest_gguf_get_bool(const zest_gguf *file, const char *key, int *out, zest_error *error) {
     if (zest_gguf_value_bool(scalar(file, key), 0, out)) return ZEST_OK;
-    return missing(file, key, "is not a truth value", error);
+    return missing(file, key, "is not a boolean", error);
 }
 
 zest_status zest_gguf_get_string(const zest_gguf *file, const char *key, const char **bytes, size_t *size,
@@ -382,74 +385,80 @@ zest_status zest_gguf_get_array(const zest_gguf *file, const char *key, zest_ggu
                                 const zest_gguf_value **out, zest_error *error) {
     const zest_gguf_value *value = zest_gguf_find(file, key);
     if (!value || !zest_gguf_value_is_array(value) || zest_gguf_value_kind(value) != kind)
-        return missing(file, key, "is not an array of the kind wanted here", error);
+        return missing(file, key, "is not an array of the expected type", error);
     *out = value;
     return ZEST_OK;
 }
 
-/* Metadata values of GGUF: reading and looking at them. */
+/* ---- Metadata values ---- */
 
-#define NESTING_LIMIT 4 /* arrays within arrays; nothing known goes beyond two */
+#define NESTING_LIMIT 4 /* levels of nested arrays; known files have at most two */
 
 static const unsigned char kind_sizes[ZEST_GGUF_KINDS] = {
-    [ZEST_GGUF_U8] = 1,  [ZEST_GGUF_I8] = 1,  [ZEST_GGUF_U16] = 2, [ZEST_GGUF_I16] = 2,
-    [ZEST_GGUF_U32] = 4, [ZEST_GGUF_I32] = 4, [ZEST_GGUF_F32] = 4, [ZEST_GGUF_BOOL] = 1,
-    [ZEST_GGUF_U64] = 8, [ZEST_GGUF_I64] = 8, [ZEST_GGUF_F64] = 8, /* strings and arrays: 0, no fixed size */
+    [ZEST_GGUF_U8] = 1,
+    [ZEST_GGUF_I8] = 1,
+    [ZEST_GGUF_U16] = 2,
+    [ZEST_GGUF_I16] = 2,
+    [ZEST_GGUF_U32] = 4,
+    [ZEST_GGUF_I32] = 4,
+    [ZEST_GGUF_F32] = 4,
+    [ZEST_GGUF_BOOL] = 1,
+    /* strings and arrays have no fixed size: 0 */
+    [ZEST_GGUF_U64] = 8,
+    [ZEST_GGUF_I64] = 8,
+    [ZEST_GGUF_F64] = 8,
 };
 
-/* ---- Reading ---- */
-
-zest_status zest_gguf_value_take(zest_gguf_cursor *cursor, size_t size, const unsigned char **bytes) {
+zest_status zest_gguf_cursor_take(zest_gguf_cursor *cursor, size_t size, const unsigned char **bytes) {
     if (size > cursor->size - cursor->at)
-        return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: cut short or damaged at byte %zu of %zu",
+        return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: truncated or damaged at byte %zu of %zu",
                               cursor->path, cursor->at, cursor->size);
     *bytes = cursor->bytes + cursor->at;
     cursor->at += size;
     return ZEST_OK;
 }
 
-zest_status zest_gguf_value_take_u32(zest_gguf_cursor *cursor, uint32_t *out) {
+zest_status zest_gguf_cursor_take_u32(zest_gguf_cursor *cursor, uint32_t *out) {
     const unsigned char *bytes = NULL;
-    zest_status status = zest_gguf_value_take(cursor, sizeof *out, &bytes);
+    zest_status status = zest_gguf_cursor_take(cursor, sizeof *out, &bytes);
     if (!status) memcpy(out, bytes, sizeof *out);
     return status;
 }
 
-zest_status zest_gguf_value_take_u64(zest_gguf_cursor *cursor, uint64_t *out) {
+zest_status zest_gguf_cursor_take_u64(zest_gguf_cursor *cursor, uint64_t *out) {
     const unsigned char *bytes = NULL;
-    zest_status status = zest_gguf_value_take(cursor, sizeof *out, &bytes);
+    zest_status status = zest_gguf_cursor_take(cursor, sizeof *out, &bytes);
     if (!status) memcpy(out, bytes, sizeof *out);
     return status;
 }
 
-zest_status zest_gguf_value_take_string(zest_gguf_cursor *cursor, const unsigned char **begin) {
+zest_status zest_gguf_cursor_take_string(zest_gguf_cursor *cursor, const unsigned char **begin) {
     uint64_t length = 0;
     const unsigned char *text;
     size_t at = cursor->at;
-    zest_status status = zest_gguf_value_take_u64(cursor, &length);
+    zest_status status = zest_gguf_cursor_take_u64(cursor, &length);
     if (status) return status;
     if (length > cursor->size - cursor->at)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
                               "%s: a string of %" PRIu64 " bytes at byte %zu runs past the end", cursor->path,
                               length, at);
     *begin = cursor->bytes + at;
-    return zest_gguf_value_take(cursor, (size_t)length, &text);
+    return zest_gguf_cursor_take(cursor, (size_t)length, &text);
 }
 
 static zest_status check_bools(zest_gguf_cursor *cursor, const zest_gguf_value *value) {
     for (size_t i = 0; i < value->count; i++)
         if (value->data[i] > 1)
             return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                                  "%s: a truth value before byte %zu is neither 0 "
-                                  "nor 1",
-                                  cursor->path, cursor->at);
+                                  "%s: a boolean before byte %zu is neither 0 nor 1", cursor->path,
+                                  cursor->at);
     return ZEST_OK;
 }
 
 static zest_status read_value(zest_gguf_cursor *cursor, uint32_t kind, int depth, zest_gguf_value *value);
 
-/* Each element takes at least 8 (string) or 12 (array) bytes of the file, so a count that was checked against
- * what is left cannot make us allocate much more than the file's own size. */
+/* Each element occupies at least 8 (string) or 12 (array) bytes of the file, so a count that was checked
+ * against the remaining bytes cannot make us allocate much more than the size of the file. */
 static zest_status read_table(zest_gguf_cursor *cursor, int depth, zest_gguf_value *value) {
     zest_status status = ZEST_OK;
     if (value->kind == ZEST_GGUF_STRING) {
@@ -457,7 +466,7 @@ static zest_status read_table(zest_gguf_cursor *cursor, int depth, zest_gguf_val
         if (!value->strings)
             return zest_error_memory(cursor->error, cursor->path, value->count * sizeof *value->strings);
         for (size_t i = 0; i < value->count && !status; i++)
-            status = zest_gguf_value_take_string(cursor, &value->strings[i]);
+            status = zest_gguf_cursor_take_string(cursor, &value->strings[i]);
         return status;
     }
     value->children = calloc(value->count + 1, sizeof *value->children);
@@ -472,14 +481,14 @@ static zest_status read_array(zest_gguf_cursor *cursor, int depth, zest_gguf_val
     uint32_t kind = 0;
     uint64_t count = 0;
     size_t at = cursor->at;
-    zest_status status = zest_gguf_value_take_u32(cursor, &kind);
-    if (!status) status = zest_gguf_value_take_u64(cursor, &count);
+    zest_status status = zest_gguf_cursor_take_u32(cursor, &kind);
+    if (!status) status = zest_gguf_cursor_take_u64(cursor, &count);
     if (status) return status;
     if (kind >= ZEST_GGUF_KINDS)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: an array of unknown kind %u at byte %zu",
                               cursor->path, kind, at);
-    size_t least = kind_sizes[kind] ? kind_sizes[kind] : kind == ZEST_GGUF_STRING ? 8 : 12;
-    if (count > (cursor->size - cursor->at) / least)
+    size_t min_size = kind_sizes[kind] ? kind_sizes[kind] : kind == ZEST_GGUF_STRING ? 8 : 12;
+    if (count > (cursor->size - cursor->at) / min_size)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
                               "%s: an array of %" PRIu64 " elements at byte %zu runs past the end",
                               cursor->path, count, at);
@@ -487,7 +496,7 @@ static zest_status read_array(zest_gguf_cursor *cursor, int depth, zest_gguf_val
     value->is_array = 1;
     if (kind_sizes[kind]) {
         value->count = (size_t)count;
-        return zest_gguf_value_take(cursor, (size_t)count * kind_sizes[kind], &value->data);
+        return zest_gguf_cursor_take(cursor, (size_t)count * kind_sizes[kind], &value->data);
     }
     if (depth >= NESTING_LIMIT)
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT, "%s: arrays nested too deep at byte %zu",
@@ -505,12 +514,12 @@ static zest_status read_value(zest_gguf_cursor *cursor, uint32_t kind, int depth
                               cursor->at);
     value->kind = (zest_gguf_kind)kind;
     if (kind == ZEST_GGUF_ARRAY) {
-        value->count = 0; /* until its table is there: clear walks it */
+        value->count = 0; /* until the elements are allocated: clear walks them */
         status = read_array(cursor, depth, value);
     } else if (kind == ZEST_GGUF_STRING) {
-        status = zest_gguf_value_take_string(cursor, &value->data);
+        status = zest_gguf_cursor_take_string(cursor, &value->data);
     } else {
-        status = zest_gguf_value_take(cursor, kind_sizes[kind], &value->data);
+        status = zest_gguf_cursor_take(cursor, kind_sizes[kind], &value->data);
     }
     return !status && value->kind == ZEST_GGUF_BOOL ? check_bools(cursor, value) : status;
 }
@@ -526,16 +535,14 @@ void zest_gguf_value_clear(zest_gguf_value *value) {
     *value = (zest_gguf_value){0};
 }
 
-/* ---- Looking ---- */
-
 zest_gguf_kind zest_gguf_value_kind(const zest_gguf_value *value) { return value->kind; }
 int zest_gguf_value_is_array(const zest_gguf_value *value) { return value->is_array; }
 size_t zest_gguf_value_count(const zest_gguf_value *value) { return value->count; }
 
 static int has(const zest_gguf_value *value, size_t i) { return value && i < value->count; }
 
-/* A whole number as sign and magnitude's two's complement: *negative tells how to read *bits. */
-static int whole(const zest_gguf_value *value, size_t i, uint64_t *bits, int *negative) {
+/* An integer of any kind as 64 bits of two's complement; *negative tells how to interpret *bits. */
+static int integer_bits(const zest_gguf_value *value, size_t i, uint64_t *bits, int *negative) {
     if (!has(value, i)) return 0;
     size_t size = kind_sizes[value->kind];
     uint64_t raw = 0;
@@ -564,7 +571,7 @@ static int whole(const zest_gguf_value *value, size_t i, uint64_t *bits, int *ne
 int zest_gguf_value_u64(const zest_gguf_value *value, size_t i, uint64_t *out) {
     uint64_t bits;
     int negative;
-    if (!whole(value, i, &bits, &negative) || negative) return 0;
+    if (!integer_bits(value, i, &bits, &negative) || negative) return 0;
     *out = bits;
     return 1;
 }
@@ -572,7 +579,7 @@ int zest_gguf_value_u64(const zest_gguf_value *value, size_t i, uint64_t *out) {
 int zest_gguf_value_i64(const zest_gguf_value *value, size_t i, int64_t *out) {
     uint64_t bits;
     int negative;
-    if (!whole(value, i, &bits, &negative) || (!negative && bits > INT64_MAX)) return 0;
+    if (!integer_bits(value, i, &bits, &negative) || (!negative && bits > INT64_MAX)) return 0;
     memcpy(out, &bits, sizeof *out);
     return 1;
 }
@@ -580,7 +587,7 @@ int zest_gguf_value_i64(const zest_gguf_value *value, size_t i, int64_t *out) {
 int zest_gguf_value_f64(const zest_gguf_value *value, size_t i, double *out) {
     uint64_t bits;
     int negative;
-    if (whole(value, i, &bits, &negative)) {
+    if (integer_bits(value, i, &bits, &negative)) {
         int64_t number;
         memcpy(&number, &bits, sizeof number);
         *out = negative ? (double)number : (double)bits;

@@ -1,18 +1,19 @@
-/* GGUF v2 and v3, read.
+/* Reader of GGUF files, versions 2 and 3.
  *
- *     "GGUF" | u32 version | u64 tensors | u64 keys | keys and values | tensor infos | padding | data
+ *     "GGUF" / u32 version / u64 tensors / u64 keys / keys and values / tensor infos / padding / data
  *
- * The file is mapped; strings, arrays and tensor data are pointers into it, valid until close. Every length,
- * count and offset is checked at opening against the file and against overflow, so that no bytes can lead a
- * reader outside. All functions on an open file may be called from many threads.
+ * The file is mapped; strings, arrays and tensor data are pointers into it, valid until close. Every
+ * length, count and offset is checked at opening against the size of the file and against overflow, so a
+ * damaged or hostile file cannot cause reads outside it. All functions on an open file may be called from
+ * several threads.
  *
- * Two habits of the format that a model loader must know:
- *  - Dimensions are stored fastest first. Here shapes are slowest first, as everywhere in zest: a linear
+ * Two conventions of the format that a model loader must know:
+ * - Dimensions are stored fastest first. Here shapes are slowest first, as everywhere in zest: a linear
  * layer is [outputs, inputs].
- *  - For the architecture "llama" (which also covers Mistral), the converter reorders the rows of attn_q and
- * attn_k inside every head, from the half-split rotary layout of Hugging Face (i, i + d/2) to interleaved
- * pairs (2i, 2i + 1). zest_gguf_read_rotary undoes it. Other families, such as "qwen2", are stored as they
- * were. */
+ * - For the architecture "llama" (which also covers Mistral) the converter permutes the rows of attn_q
+ * and attn_k inside every head, from the half-split rotary layout of Hugging Face (i, i + d/2) to
+ * interleaved pairs (2i, 2i + 1). zest_gguf_read_rotary undoes it. Other families, such as "qwen2", are
+ * stored unpermuted. */
 #ifndef ZEST_IO_GGUF_H
 #define ZEST_IO_GGUF_H
 
@@ -26,7 +27,7 @@ typedef struct zest_gguf zest_gguf;
 
 /* *file is NULL on error. */
 zest_status zest_gguf_open(const char *path, zest_gguf **file, zest_error *error);
-/* The same for bytes in memory, which must stay there until close. name is for messages. */
+/* The same for bytes in memory, which must stay valid until close. name is for messages. */
 zest_status zest_gguf_open_memory(const void *bytes, size_t size, const char *name, zest_gguf **file,
                                   zest_error *error);
 void zest_gguf_close(zest_gguf *file);
@@ -62,9 +63,9 @@ zest_gguf_kind zest_gguf_value_kind(const zest_gguf_value *value);
 int zest_gguf_value_is_array(const zest_gguf_value *value);
 size_t zest_gguf_value_count(const zest_gguf_value *value);
 
-/* Element i. 0, and *out untouched: value is NULL, i is past the end, or the element is nothing of the sort:
- * u64 and i64 take whole numbers in range, f64 any number, bool and string only their own. A string has no
- * NUL behind it and need not be UTF-8. */
+/* Element i. 0, and *out untouched: value is NULL, i is past the end, or the element has another type:
+ * u64 and i64 accept integers in range, f64 any number, bool and string only their own type. A string is
+ * not NUL-terminated and need not be UTF-8. */
 int zest_gguf_value_u64(const zest_gguf_value *value, size_t i, uint64_t *out);
 int zest_gguf_value_i64(const zest_gguf_value *value, size_t i, int64_t *out);
 int zest_gguf_value_f64(const zest_gguf_value *value, size_t i, double *out);
@@ -73,7 +74,7 @@ int zest_gguf_value_string(const zest_gguf_value *value, size_t i, const char **
 const zest_gguf_value *zest_gguf_value_array(const zest_gguf_value *value,
                                              size_t i); /* of an array of arrays */
 
-/* Keys that must be there; the error names the file and the key. get_array wants elements of this kind. */
+/* Required keys; the error names the file and the key. get_array requires elements of this kind. */
 zest_status zest_gguf_get_u64(const zest_gguf *file, const char *key, uint64_t *out, zest_error *error);
 zest_status zest_gguf_get_f64(const zest_gguf *file, const char *key, double *out, zest_error *error);
 zest_status zest_gguf_get_bool(const zest_gguf *file, const char *key, int *out, zest_error *error);
@@ -84,7 +85,7 @@ zest_status zest_gguf_get_array(const zest_gguf *file, const char *key, zest_ggu
 
 /* ---- Tensors ---- */
 
-typedef enum { /* numbered as in the file; the types that zest can lay out */
+typedef enum { /* numbered as in the file; the types whose sizes zest knows */
                ZEST_GGUF_TYPE_F32 = 0,
                ZEST_GGUF_TYPE_F16 = 1,
                ZEST_GGUF_TYPE_Q4_0 = 2,
@@ -95,7 +96,7 @@ typedef enum { /* numbered as in the file; the types that zest can lay out */
                ZEST_GGUF_TYPE_Q4_K = 12,
                ZEST_GGUF_TYPE_Q5_K = 13,
                ZEST_GGUF_TYPE_Q6_K = 14,
-               ZEST_GGUF_TYPE_I8 = 24, /* whole numbers are carried, not converted */
+               ZEST_GGUF_TYPE_I8 = 24, /* integers are copied, not converted */
                ZEST_GGUF_TYPE_I16 = 25,
                ZEST_GGUF_TYPE_I32 = 26,
                ZEST_GGUF_TYPE_I64 = 27,
@@ -132,7 +133,7 @@ zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, 
 
 /* ---- Shared by gguf.c and gguf_dequantize.c ---- */
 
-/* The place where reading has got to. */
+/* Read position. */
 typedef struct {
     const unsigned char *bytes;
     size_t size, at;
@@ -144,23 +145,23 @@ struct zest_gguf_value {
     zest_gguf_kind kind; /* of the elements */
     int is_array;
     size_t count;
-    const unsigned char *data;     /* numbers, or the one string (its length first), in the file */
-    const unsigned char **strings; /* an array of strings: where each begins, with its length */
+    const unsigned char *data;     /* numbers, or a single string (length first), in the file */
+    const unsigned char **strings; /* an array of strings: pointers to each (length first) */
     zest_gguf_value *children;     /* an array of arrays */
 };
 
-/* Steps over `size` bytes and points *bytes at them. */
-zest_status zest_gguf_value_take(zest_gguf_cursor *cursor, size_t size, const unsigned char **bytes);
-zest_status zest_gguf_value_take_u32(zest_gguf_cursor *cursor, uint32_t *out);
-zest_status zest_gguf_value_take_u64(zest_gguf_cursor *cursor, uint64_t *out);
-/* Steps over a string; *begin is where its length lies. */
-zest_status zest_gguf_value_take_string(zest_gguf_cursor *cursor, const unsigned char **begin);
+/* Advances by `size` bytes; *bytes points at them. */
+zest_status zest_gguf_cursor_take(zest_gguf_cursor *cursor, size_t size, const unsigned char **bytes);
+zest_status zest_gguf_cursor_take_u32(zest_gguf_cursor *cursor, uint32_t *out);
+zest_status zest_gguf_cursor_take_u64(zest_gguf_cursor *cursor, uint64_t *out);
+/* Advances past a string; *begin points at its length field. */
+zest_status zest_gguf_cursor_take_string(zest_gguf_cursor *cursor, const unsigned char **begin);
 
-/* Reads a value of this kind; what it allocated is freed by clear, after an error too. */
+/* Reads a value of this kind. Call clear afterwards, also after an error. */
 zest_status zest_gguf_value_read(zest_gguf_cursor *cursor, uint32_t kind, zest_gguf_value *value);
 void zest_gguf_value_clear(zest_gguf_value *value);
 
 /* Elements and bytes of a block; 0: an unknown type. */
-int zest_gguf_dequantize_block(uint32_t type, size_t *elements, size_t *bytes);
+int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes);
 
 #endif

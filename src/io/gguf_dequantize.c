@@ -1,13 +1,13 @@
-/* Tensors of GGUF as floats.
+/* Conversion of GGUF tensors to float.
  *
- * A quantised row is a run of blocks of 32 or 256 elements: f16 scales, then small whole numbers. The
+ * A quantised row is a sequence of blocks of 32 or 256 elements: f16 scales, then small integers. The
  * products are formed in float in the order written here, one rounding each, which gives the bits of the
- * format's reference implementation. */
+ * reference implementation of the format. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/tensor.h"
 #include "io/gguf.h"
+#include "io/tensor.h"
 
 static float half_at(const uint8_t *bytes) {
     uint16_t half;
@@ -26,10 +26,10 @@ static void read_q4_0(const uint8_t *block, float *out) {
 }
 
 static void read_q4_1(const uint8_t *block, float *out) {
-    float scale = half_at(block), least = half_at(block + 2);
+    float scale = half_at(block), min = half_at(block + 2);
     for (int i = 0; i < 16; i++) {
-        out[i] = scale * (float)(block[4 + i] & 15) + least;
-        out[i + 16] = scale * (float)(block[4 + i] >> 4) + least;
+        out[i] = scale * (float)(block[4 + i] & 15) + min;
+        out[i + 16] = scale * (float)(block[4 + i] >> 4) + min;
     }
 }
 
@@ -45,10 +45,10 @@ static void read_q5_0(const uint8_t *block, float *out) {
 }
 
 static void read_q5_1(const uint8_t *block, float *out) {
-    float scale = half_at(block), least = half_at(block + 2);
+    float scale = half_at(block), min = half_at(block + 2);
     for (int i = 0; i < 16; i++) {
-        out[i] = scale * (float)((block[8 + i] & 15) | fifth_bit(block + 4, i)) + least;
-        out[i + 16] = scale * (float)((block[8 + i] >> 4) | fifth_bit(block + 4, i + 16)) + least;
+        out[i] = scale * (float)((block[8 + i] & 15) | fifth_bit(block + 4, i)) + min;
+        out[i + 16] = scale * (float)((block[8 + i] >> 4) | fifth_bit(block + 4, i + 16)) + min;
     }
 }
 
@@ -59,30 +59,30 @@ static void read_q8_0(const uint8_t *block, float *out) {
 
 /* ---- Blocks of 256: eight groups of 32, or sixteen of 16, with small scales under a common one ---- */
 
-/* Six-bit scale and minimum of group g, packed into 12 bytes: groups 0-3 whole in bytes g and g + 4; of
+/* Six-bit scale and minimum of group g, packed into 12 bytes: groups 0-3 in bytes g and g + 4; of
  * groups 4-7 the low four bits in byte g + 4, the top two in the tops of bytes g - 4 and g. */
-static void group_scale(const uint8_t *packed, int g, int *scale, int *least) {
+static void group_scale(const uint8_t *packed, int g, int *scale, int *min) {
     if (g < 4) {
         *scale = packed[g] & 63;
-        *least = packed[g + 4] & 63;
+        *min = packed[g + 4] & 63;
     } else {
         *scale = (packed[g + 4] & 15) | (packed[g - 4] >> 6) << 4;
-        *least = (packed[g + 4] >> 4) | (packed[g] >> 6) << 4;
+        *min = (packed[g + 4] >> 4) | (packed[g] >> 6) << 4;
     }
 }
 
 /* high: the fifth bits, bit g of byte i for element i of group g; NULL for Q4_K. */
 static void read_groups(const uint8_t *block, const uint8_t *high, const uint8_t *nibbles, float *out) {
-    float all = half_at(block), all_least = half_at(block + 2);
+    float all = half_at(block), block_min = half_at(block + 2);
     for (int g = 0; g < 8; g++) {
-        int small, small_least;
-        group_scale(block + 4, g, &small, &small_least);
-        float scale = all * (float)small, least = all_least * (float)small_least;
+        int group, group_min;
+        group_scale(block + 4, g, &group, &group_min);
+        float scale = all * (float)group, min = block_min * (float)group_min;
         const uint8_t *bytes = nibbles + g / 2 * 32; /* two groups share 32 bytes: low and high nibbles */
         for (int i = 0; i < 32; i++) {
             int q = g % 2 ? bytes[i] >> 4 : bytes[i] & 15;
             if (high) q |= (high[i] >> g & 1) << 4;
-            out[g * 32 + i] = scale * (float)q - least;
+            out[g * 32 + i] = scale * (float)q - min;
         }
     }
 }
@@ -143,7 +143,7 @@ const char *zest_gguf_type_name(zest_gguf_type type) {
     return row ? row->name : "?";
 }
 
-int zest_gguf_dequantize_block(uint32_t type, size_t *elements, size_t *bytes) {
+int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes) {
     const type_row *row = row_of(type);
     if (!row) return 0;
     *elements = row->elements;
@@ -174,7 +174,7 @@ static zest_status check_range(const zest_gguf_tensor *tensor, size_t first, siz
                                zest_error *error) {
     if (first <= rows && count <= rows - first) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "tensor '%.200s' has %zu rows: %zu rows from %zu were asked for", tensor->name,
+                          "tensor '%.200s' has %zu rows: rows %zu from %zu are out of range", tensor->name,
                           rows, count, first);
 }
 
@@ -188,7 +188,7 @@ zest_status zest_gguf_read(const zest_gguf_tensor *tensor, size_t first_row, siz
     return status;
 }
 
-/* Where the converter put row `row` of a matrix whose heads have d rows each. */
+/* Index in the file of row `row` of a matrix whose heads have d rows each. */
 static size_t permuted(size_t row, size_t d) {
     size_t head = row / d, within = row % d, half = within / (d / 2), i = within % (d / 2);
     return head * d + 2 * i + half;
@@ -212,10 +212,10 @@ zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, 
             read_row(tensor, type, permuted(first_row + i, d), out + i * tensor->columns);
         return ZEST_OK;
     }
-    float *whole = malloc(all * sizeof *whole);
-    if (!whole) return zest_error_memory(error, tensor->name, all * sizeof *whole);
-    read_row(tensor, type, 0, whole);
-    for (size_t i = 0; i < rows; i++) out[i] = whole[permuted(first_row + i, d)];
-    free(whole);
+    float *bias_values = malloc(all * sizeof *bias_values);
+    if (!bias_values) return zest_error_memory(error, tensor->name, all * sizeof *bias_values);
+    read_row(tensor, type, 0, bias_values);
+    for (size_t i = 0; i < rows; i++) out[i] = bias_values[permuted(first_row + i, d)];
+    free(bias_values);
     return ZEST_OK;
 }

@@ -1,3 +1,5 @@
+/* Models of the Hugging Face Hub: pull downloads a repository into the cache, find returns the path of a
+ * model that was pulled, settings come from the environment. */
 #include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
@@ -9,51 +11,52 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/hub.h"
-#include "base/memory.h"
-#include "io/hub_internal.h"
-#include "base/file.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "io/hub.h"
+#include "io/hub_internal.h"
 
 enum { LIST_LIMIT = 32 << 20, LIST_SECONDS = 120 };
 
-/* A pull under way. */
+/* State of a pull. */
 typedef struct {
     const zest_hub_request *request;
     const char *revision;
     zest_hub_settings settings;
-    zest_hub_watch watch;
+    zest_hub_reporter reporter;
     zest_hub_http *http;
     zest_hub_list list;
-    zest_hub_choice choice;
+    zest_hub_selection selection;
     zest_hub_store store;
     zest_error *error;
 } pull;
 
-/* ---- What is asked for ---- */
+/* ---- Checks of the request ---- */
 
 static zest_status check_names(const zest_hub_request *r, zest_error *error) {
     const char *known = zest_hub_name_known(r->repo);
-    if (!zest_hub_name_repo(r->repo))
-        return zest_error_set(
-            error, ZEST_ERROR_ARGUMENT,
-            "'%.200s' is no name of a model: it should read ORG/NAME, as on the Hub's pages", r->repo);
+    if (!zest_hub_name_is_repo(r->repo))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "'%.200s' is not a model name: expected ORG/NAME, as on the Hub's pages",
+                              r->repo);
     if (!zest_hub_name_has_org(r->repo))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%s' lacks the organisation: zest pull %s%s",
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%s' has no organisation. Try: zest pull %s%s",
                               r->repo, known ? known : "ORG/", known ? "" : r->repo);
-    if (*r->revision && !zest_hub_name_revision(r->revision))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' is no name of a branch, tag or commit",
+    if (*r->revision && !zest_hub_name_is_revision(r->revision))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' is not a valid branch, tag or commit",
                               r->revision);
-    if (*r->file && !zest_hub_name_file(r->file))
+    if (*r->file && !zest_hub_name_is_file(r->file))
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
-            "'%.200s' is no name of a file in a repository: it should be relative, without '..'", r->file);
+            "'%.200s' is not a file name in a repository: it must be relative, without '..'", r->file);
     return ZEST_OK;
 }
 
 /* ---- Requests ---- */
 
-/* Everything but letters, digits and -._~ as %XX; slashes stay if they separate parts of a path. */
+/* Percent-encodes everything but letters, digits and -._~; slashes are kept where they separate path
+ * components. */
 static void add_escaped(zest_buffer *url, const char *text, int keep_slash) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -66,9 +69,9 @@ static void add_escaped(zest_buffer *url, const char *text, int keep_slash) {
     }
 }
 
-static zest_status explain_missing(const pull *p, const zest_hub_refusal *refusal) {
+static zest_status explain_missing(const pull *p, const zest_hub_http_error *http_error) {
     const char *repo = p->request->repo, *known = zest_hub_name_known(strchr(repo, '/') + 1);
-    if (!strcmp(refusal->code, "RevisionNotFound"))
+    if (!strcmp(http_error->code, "RevisionNotFound"))
         return zest_error_set(p->error, ZEST_ERROR_FILE, "%s: has no branch, tag or commit '%s'", repo,
                               p->revision);
     if (known && !strcmp(known, repo)) known = NULL;
@@ -79,14 +82,15 @@ static zest_status explain_missing(const pull *p, const zest_hub_refusal *refusa
         repo, p->settings.endpoint, known ? " (did you mean " : "", known ? known : "", known ? "?)" : "");
 }
 
-/* Puts the reason of a refusal in place of its number. */
-static zest_status explain(const pull *p, const zest_hub_refusal *refusal, zest_status status) {
+/* Replaces the message of a failed request by one that says what to do. */
+static zest_status explain_http_error(const pull *p, const zest_hub_http_error *http_error,
+                                      zest_status status) {
     const char *repo = p->request->repo, *endpoint = p->settings.endpoint;
-    int denied = refusal->status == 401 || refusal->status == 403;
-    if (denied && !strcmp(refusal->code, "GatedRepo"))
+    int denied = http_error->status == 401 || http_error->status == 403;
+    if (denied && !strcmp(http_error->code, "GatedRepo"))
         return zest_error_set(
             p->error, ZEST_ERROR_FILE,
-            "%s: is gated. Accept its licence at %s/%s, make a token at %s/settings/tokens, set "
+            "%s: is gated. Accept its licence at %s/%s, create a token at %s/settings/tokens, set "
             "HF_TOKEN to it, and pull again%s",
             repo, endpoint, repo, endpoint, p->settings.token ? ". (The token in use was not enough)" : "");
     if (denied && p->settings.token)
@@ -94,24 +98,24 @@ static zest_status explain(const pull *p, const zest_hub_refusal *refusal, zest_
             p->error, ZEST_ERROR_FILE,
             "%s: the server answered %ld: the token (HF_TOKEN, or the file `token` in HF_HOME) "
             "is not valid or may not read this model. See %s/%s and %s/settings/tokens",
-            repo, refusal->status, endpoint, repo, endpoint);
-    /* the Hub answers 401 to strangers for what does not exist, too */
-    if (refusal->status == 404 || denied) return explain_missing(p, refusal);
+            repo, http_error->status, endpoint, repo, endpoint);
+    /* the Hub answers 401 for repositories that do not exist, too */
+    if (http_error->status == 404 || denied) return explain_missing(p, http_error);
     return status;
 }
 
-static uint64_t memory_offset(void *user) {
+static uint64_t buffer_offset(void *user) {
     (void)user;
     return 0;
 }
 
-static zest_status memory_begin(void *user, uint64_t offset, zest_error *error) {
+static zest_status buffer_begin(void *user, uint64_t offset, zest_error *error) {
     (void)offset, (void)error;
     ((zest_buffer *)user)->size = 0;
     return ZEST_OK;
 }
 
-static zest_status memory_write(void *user, const void *bytes, size_t size, zest_error *error) {
+static zest_status buffer_write(void *user, const void *bytes, size_t size, zest_error *error) {
     zest_buffer *text = user;
     if (text->size + size > LIST_LIMIT)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
@@ -122,15 +126,15 @@ static zest_status memory_write(void *user, const void *bytes, size_t size, zest
 
 static zest_status get_list(pull *p) {
     zest_buffer url = {0}, text = {0};
-    zest_hub_sink sink = {memory_offset, memory_begin, memory_write, &text};
-    zest_hub_refusal refusal;
+    zest_hub_sink sink = {buffer_offset, buffer_begin, buffer_write, &text};
+    zest_hub_http_error http_error;
     zest_buffer_format(&url, "%s/api/models/%s/revision/", p->settings.endpoint, p->request->repo);
     add_escaped(&url, p->revision, 0);
     zest_buffer_text(&url, "?blobs=true");
     zest_status status = url.failed ? zest_error_memory(p->error, "a request", 0) : ZEST_OK;
     if (!status) {
-        status = zest_hub_http_get(p->http, url.data, &sink, LIST_SECONDS, &refusal, p->error);
-        if (status) status = explain(p, &refusal, status);
+        status = zest_hub_http_get(p->http, url.data, &sink, LIST_SECONDS, &http_error, p->error);
+        if (status) status = explain_http_error(p, &http_error, status);
     }
     if (!status)
         status = zest_hub_list_parse(text.data ? text.data : "", text.size, url.data, &p->list, p->error);
@@ -139,96 +143,98 @@ static zest_status get_list(pull *p) {
     return status;
 }
 
-/* ---- Files ---- */
+/* ---- Download of the files ---- */
 
-/* How much there is to do, and whether it fits the disk. */
-static zest_status plan(pull *p) {
-    uint64_t missing = 0, space = zest_hub_store_space(&p->store);
-    zest_hub_progress *progress = &p->watch.progress;
-    progress->count = p->choice.count;
+/* Sums up the bytes to download and checks that they fit on the disk. */
+static zest_status check_space(pull *p) {
+    uint64_t missing = 0, space = zest_hub_store_free_space(&p->store);
+    zest_hub_progress *progress = &p->reporter.progress;
+    progress->count = p->selection.count;
     progress->total = 0;
-    for (size_t i = 0; i < p->choice.count; i++) {
-        progress->total += p->choice.files[i]->size;
-        missing += zest_hub_download_missing(&p->store, p->choice.files[i]);
+    for (size_t i = 0; i < p->selection.count; i++) {
+        progress->total += p->selection.files[i]->size;
+        missing += zest_hub_download_missing(&p->store, p->selection.files[i]);
     }
     if (missing <= space) return ZEST_OK;
     return zest_error_set(p->error, ZEST_ERROR_FILE,
-                          "%s: %" PRIu64 " MiB are still to come, but the disk has %" PRIu64
-                          " MiB left. Make room, or choose another disk with --out or HF_HOME",
+                          "%s: %" PRIu64 " MiB remain to be downloaded, but the disk has %" PRIu64
+                          " MiB free. Free some space, or choose another disk with --out or HF_HOME",
                           p->store.folder, (missing >> 20) + 1, space >> 20);
 }
 
 static zest_status get_file(pull *p, const zest_hub_file *file) {
     zest_buffer url = {0};
-    zest_hub_refusal refusal = {0};
-    zest_hub_downloader d = {p->http, &p->store, &p->watch};
+    zest_hub_http_error http_error = {0};
+    zest_hub_downloader d = {p->http, &p->store, &p->reporter};
     zest_buffer_format(&url, "%s/%s/resolve/%s/", p->settings.endpoint, p->request->repo, p->list.commit);
     add_escaped(&url, file->name, 1);
     if (url.failed) return zest_error_memory(p->error, file->name, 0);
-    zest_status status = zest_hub_download(&d, url.data, file, &refusal, p->error);
+    zest_status status = zest_hub_download(&d, url.data, file, &http_error, p->error);
     zest_buffer_free(&url);
-    return status ? explain(p, &refusal, status) : ZEST_OK;
+    return status ? explain_http_error(p, &http_error, status) : ZEST_OK;
 }
 
-/* The shards that the index names, which is there now. */
+/* Adds the shards that the downloaded index names. */
 static zest_status add_shards(pull *p) {
-    char *whole, *partial;
-    zest_status status = zest_hub_store_paths(&p->store, p->choice.index, &whole, &partial, p->error);
+    char *final_path, *partial_path;
+    zest_status status =
+        zest_hub_store_paths(&p->store, p->selection.index, &final_path, &partial_path, p->error);
     if (status) return status;
-    status = zest_hub_choice_shards(&p->choice, &p->list, whole, p->request->repo, p->error);
-    free(whole);
-    free(partial);
-    return status ? status : plan(p);
+    status = zest_hub_selection_add_shards(&p->selection, &p->list, final_path, p->request->repo, p->error);
+    free(final_path);
+    free(partial_path);
+    return status ? status : check_space(p);
 }
 
 static zest_status get_files(pull *p) {
-    zest_status status = plan(p);
-    for (size_t i = 0; i < p->choice.count && !status; i++) {
-        const zest_hub_file *file = p->choice.files[i];
-        p->watch.progress.file = file->name;
-        p->watch.progress.index = i;
-        if (zest_hub_watch_report(&p->watch)) return zest_hub_watch_stopped(p->error);
+    zest_status status = check_space(p);
+    for (size_t i = 0; i < p->selection.count && !status; i++) {
+        const zest_hub_file *file = p->selection.files[i];
+        p->reporter.progress.file = file->name;
+        p->reporter.progress.index = i;
+        if (zest_hub_reporter_update(&p->reporter)) return zest_hub_reporter_stopped(p->error);
         status = get_file(p, file);
-        if (!status && file == p->choice.index) status = add_shards(p);
+        if (!status && file == p->selection.index) status = add_shards(p);
     }
-    for (size_t i = 0; i < p->choice.count && !status; i++)
-        status = zest_hub_store_place(&p->store, p->choice.files[i], p->error);
-    return status ? status : zest_hub_store_note(&p->store, p->revision, p->list.commit, p->error);
+    for (size_t i = 0; i < p->selection.count && !status; i++)
+        status = zest_hub_store_link(&p->store, p->selection.files[i], p->error);
+    return status ? status : zest_hub_store_write_ref(&p->store, p->revision, p->list.commit, p->error);
 }
 
-/* ---- The pull ---- */
+/* ---- Pull ---- */
 
-static zest_status tell(const pull *p, zest_hub_pulled *pulled) {
+static zest_status fill_result(const pull *p, zest_hub_result *pulled) {
     pulled->folder = strdup(p->store.folder);
-    pulled->files = calloc(p->choice.count + 1, sizeof *pulled->files);
+    pulled->files = calloc(p->selection.count + 1, sizeof *pulled->files);
     if (!pulled->folder || !pulled->files) return zest_error_memory(p->error, "the result", 0);
     memcpy(pulled->commit, p->list.commit, sizeof pulled->commit);
-    for (size_t i = 0; i < p->choice.count; i++) {
-        pulled->files[i] = *p->choice.files[i];
-        pulled->files[i].name = strdup(p->choice.files[i]->name);
+    for (size_t i = 0; i < p->selection.count; i++) {
+        pulled->files[i] = *p->selection.files[i];
+        pulled->files[i].name = strdup(p->selection.files[i]->name);
         if (!pulled->files[i].name) return zest_error_memory(p->error, "the result", 0);
         pulled->count++;
     }
-    pulled->received = p->watch.progress.received;
+    pulled->received = p->reporter.progress.received;
     return ZEST_OK;
 }
 
-static zest_status pull_online(pull *p, zest_hub_pulled *pulled) {
-    p->http = zest_hub_http_open(&p->settings, &p->watch, p->error);
+static zest_status pull_online(pull *p, zest_hub_result *pulled) {
+    p->http = zest_hub_http_open(&p->settings, &p->reporter, p->error);
     if (!p->http) return p->error->status;
     zest_status status = get_list(p);
-    p->watch.progress.received = 0; /* of files alone */
+    p->reporter.progress.received = 0; /* count the bytes of files only */
     if (!status)
-        status = zest_hub_choice_make(&p->choice, &p->list, p->request->file, p->request->repo, p->error);
+        status =
+            zest_hub_selection_make(&p->selection, &p->list, p->request->file, p->request->repo, p->error);
     if (!status)
         status = zest_hub_store_open(&p->store, &p->settings, p->request->repo, p->list.commit,
                                      p->request->out, p->error);
     if (!status) status = get_files(p);
-    return status ? status : tell(p, pulled);
+    return status ? status : fill_result(p, pulled);
 }
 
-/* With HF_HUB_OFFLINE a pull has what was pulled before, or nothing. */
-static zest_status pull_offline(const pull *p, zest_hub_pulled *pulled) {
+/* With HF_HUB_OFFLINE a pull succeeds only when the model is in the cache already. */
+static zest_status pull_offline(const pull *p, zest_hub_result *pulled) {
     zest_buffer name = {0};
     zest_error why = {0};
     char *path = NULL;
@@ -251,36 +257,36 @@ static zest_status pull_offline(const pull *p, zest_hub_pulled *pulled) {
     return status;
 }
 
-zest_status zest_hub_pull(const zest_hub_request *request, zest_hub_pulled *pulled, zest_error *error) {
+zest_status zest_hub_pull(const zest_hub_request *request, zest_hub_result *pulled, zest_error *error) {
     pull p = {.request = request,
               .revision = *request->revision ? request->revision : "main",
-              .watch = {.request = request, .progress = {.file = ""}},
+              .reporter = {.request = request, .progress = {.file = ""}},
               .store = {.lock = -1},
               .error = error};
-    *pulled = (zest_hub_pulled){0};
+    *pulled = (zest_hub_result){0};
     zest_status status = check_names(request, error);
     if (!status) status = zest_hub_settings_read(&p.settings, error);
     if (!status) status = p.settings.offline ? pull_offline(&p, pulled) : pull_online(&p, pulled);
     zest_hub_store_close(&p.store);
-    zest_hub_choice_free(&p.choice);
+    zest_hub_selection_free(&p.selection);
     zest_hub_list_free(&p.list);
     zest_hub_http_close(p.http);
     zest_hub_settings_free(&p.settings);
     return status;
 }
 
-void zest_hub_pulled_free(zest_hub_pulled *pulled) {
+void zest_hub_result_free(zest_hub_result *pulled) {
     for (size_t i = 0; i < pulled->count; i++) free(pulled->files[i].name);
     free(pulled->files);
     free(pulled->folder);
-    *pulled = (zest_hub_pulled){0};
+    *pulled = (zest_hub_result){0};
 }
 
-/* Models by name: what was pulled before. */
+/* ---- Lookup of pulled models by name ---- */
 
 enum { REF_LIMIT = 4096 };
 
-/* A name being looked up. */
+/* State of a lookup. */
 typedef struct {
     const char *name; /* as given */
     char repo[ZEST_HUB_REPO_SIZE], revision[ZEST_HUB_REVISION_SIZE];
@@ -305,72 +311,66 @@ int zest_hub_find_repo(const char *path, char repo[ZEST_HUB_REPO_SIZE]) {
     if (strcspn(snapshot + strlen("/snapshots/"), "/") != ZEST_SHA_1_DIGITS) return 0;
     int size = snprintf(repo, ZEST_HUB_REPO_SIZE, "%.*s%s%.*s", org, start, org ? "/" : "",
                         (int)(snapshot - name), name);
-    return size < ZEST_HUB_REPO_SIZE && zest_hub_name_repo(repo);
+    return size < ZEST_HUB_REPO_SIZE && zest_hub_name_is_repo(repo);
 }
 
-/* ---- Messages ---- */
-
-/* A snapshot that is gone may be named in the options of an old run. */
+/* A snapshot that was deleted may be named in the options of an old run. */
 zest_status zest_hub_find_missing(const char *path, zest_error *error) {
     char repo[ZEST_HUB_REPO_SIZE];
     if (!zest_hub_find_repo(path, repo))
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
-    return zest_error_set(error, ZEST_ERROR_FILE,
-                          "%s: there is no such folder any more. Get it again: zest pull %s --revision %.*s",
-                          path, repo, ZEST_SHA_1_DIGITS, strstr(path, "/snapshots/") + strlen("/snapshots/"));
+    return zest_error_set(
+        error, ZEST_ERROR_FILE,
+        "%s: the folder does not exist any more. Download it again: zest pull %s --revision %.*s", path, repo,
+        ZEST_SHA_1_DIGITS, strstr(path, "/snapshots/") + strlen("/snapshots/"));
 }
 
-static zest_status find_explain_missing(const lookup *l) {
+static zest_status explain_not_pulled(const lookup *l) {
     const char *known = zest_hub_name_known(l->repo);
     if (zest_hub_name_has_org(l->repo) && !strcmp(l->revision, "main"))
-        return zest_error_set(
-            l->error, ZEST_ERROR_FILE,
-            "%s: there is no such file or folder, and no model of this name was pulled (%s). "
-            "To download it from the Hugging Face Hub: zest pull %s",
-            l->name, l->cache, l->repo);
+        return zest_error_set(l->error, ZEST_ERROR_FILE,
+                              "%s: no such file or folder, and no model of this name was pulled (%s). "
+                              "To download it from the Hugging Face Hub: zest pull %s",
+                              l->name, l->cache, l->repo);
     if (zest_hub_name_has_org(l->repo))
         return zest_error_set(l->error, ZEST_ERROR_FILE,
                               "%s: revision %s of this model was not pulled (%s). To download it from the "
                               "Hugging Face Hub: zest pull %s --revision %s",
                               l->name, l->revision, l->cache, l->repo, l->revision);
     if (known)
-        return zest_error_set(
-            l->error, ZEST_ERROR_FILE,
-            "%s: there is no such file or folder. On the Hugging Face Hub it is %s: run `zest "
-            "pull %s`, then use %s as the name",
-            l->name, known, known, known);
+        return zest_error_set(l->error, ZEST_ERROR_FILE,
+                              "%s: no such file or folder. On the Hugging Face Hub it is %s: run `zest "
+                              "pull %s`, then use %s as the name",
+                              l->name, known, known, known);
     return zest_error_set(
         l->error, ZEST_ERROR_FILE,
-        "%s: there is no such file or folder. A model of the Hugging Face Hub has a name of two "
-        "parts: zest pull ORG/%s",
+        "%s: no such file or folder. A model of the Hugging Face Hub is named ORG/NAME: zest pull ORG/%s",
         l->name, l->repo);
 }
 
 static zest_status explain_partial(const lookup *l, const char *folder, int ggufs) {
     if (ggufs > 1)
         return zest_error_set(l->error, ZEST_ERROR_FILE,
-                              "%s: several GGUF files were pulled; give one of them by its path, in %s",
+                              "%s: several GGUF files were pulled; use the path of one of them, in %s",
                               l->name, folder);
     return zest_error_set(l->error, ZEST_ERROR_FILE,
-                          "%s: only a part of this model is in %s. Get the rest: zest pull %s%s%s", l->name,
+                          "%s: the model in %s is incomplete. Download the rest: zest pull %s%s%s", l->name,
                           folder, l->repo, strcmp(l->revision, "main") ? " --revision " : "",
                           strcmp(l->revision, "main") ? l->revision : "");
 }
 
-/* ---- The cache ---- */
-
-/* The commit that the revision means; 0: not pulled. */
+/* The commit that the revision refers to; 0: not pulled. */
 static int find_commit(const lookup *l, const char *repo, char commit[ZEST_SHA_1_DIGITS + 1]) {
     zest_buffer path = {0}, text = {0};
     zest_buffer_format(&path, "%s/refs/%s", repo, l->revision);
     commit[0] = '\0';
     if (!path.failed && access(path.data, F_OK) == 0 && !zest_file_read(path.data, REF_LIMIT, &text, NULL))
         snprintf(commit, ZEST_SHA_1_DIGITS + 1, "%.40s", text.data ? text.data : "");
-    else if (zest_hub_name_hex(l->revision, ZEST_SHA_1_DIGITS))
+    else if (zest_hub_name_is_hex(l->revision, ZEST_SHA_1_DIGITS))
         memcpy(commit, l->revision, ZEST_SHA_1_DIGITS + 1);
     zest_buffer_free(&path);
     zest_buffer_free(&text);
-    return zest_hub_name_hex(commit, ZEST_SHA_1_DIGITS);
+    return zest_hub_name_is_hex(commit, ZEST_SHA_1_DIGITS);
 }
 
 /* Counts the GGUF files of a folder; *first is one of them, to be freed. */
@@ -387,8 +387,8 @@ static int find_ggufs(const char *folder, char **first) {
     return count;
 }
 
-/* What to load from a snapshot: the folder, or its GGUF file. */
-static zest_status choose(const lookup *l, const char *folder, char **path) {
+/* The path to load from a snapshot: the folder, or its GGUF file. */
+static zest_status choose_path(const lookup *l, const char *folder, char **path) {
     if (has(folder, "config.json") &&
         (has(folder, "model.safetensors") || has(folder, "model.safetensors.index.json"))) {
         *path = strdup(folder);
@@ -413,8 +413,8 @@ static zest_status find_pulled(lookup *l, char **path) {
     if (found) zest_buffer_format(&folder, "%s/snapshots/%s", repo, commit);
     if (folder.failed) status = zest_error_memory(l->error, l->name, 0);
     if (!status)
-        status =
-            found && access(folder.data, F_OK) == 0 ? choose(l, folder.data, path) : find_explain_missing(l);
+        status = found && access(folder.data, F_OK) == 0 ? choose_path(l, folder.data, path)
+                                                         : explain_not_pulled(l);
     zest_buffer_free(&folder);
     free(repo);
     free(cache);
@@ -434,7 +434,7 @@ zest_status zest_hub_find(const char *name, char **path, zest_error *error) {
 
 enum { STALL_SECONDS = 30, STALL_LIMIT = 3600, TOKEN_LIMIT = 4096 };
 
-/* The first of the variables that is set and not empty; NULL: none is. */
+/* ---- Settings from the environment\n ---- */
 static const char *variable(const char *first, const char *second) {
     const char *value = getenv(first);
     if (value && *value) return value;
@@ -442,7 +442,7 @@ static const char *variable(const char *first, const char *second) {
     return value && *value ? value : NULL;
 }
 
-/* "~/x" in full; a relative path from the folder we are in. */
+/* Expands "~/x"; makes a relative path absolute. */
 static char *absolute(const char *path) {
     const char *home = getenv("HOME");
     char here[PATH_MAX];
@@ -461,15 +461,15 @@ static char *find_home(void) {
     return home;
 }
 
-static zest_status take_token(zest_hub_settings *settings, const char *text, size_t size, const char *source,
-                              zest_error *error) {
+static zest_status set_token(zest_hub_settings *settings, const char *text, size_t size, const char *source,
+                             zest_error *error) {
     while (size && isspace((unsigned char)text[size - 1])) size--;
     while (size && isspace((unsigned char)*text)) text++, size--;
     if (!size) return ZEST_OK;
-    for (size_t i = 0; i < size; i++) /* it becomes a line of a request */
+    for (size_t i = 0; i < size; i++) /* it becomes a header line of a request */
         if (!isgraph((unsigned char)text[i]))
             return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                  "%s: holds characters that a token of the Hub does not have", source);
+                                  "%s: contains characters that cannot be part of a Hub token", source);
     settings->token = strndup(text, size);
     return settings->token ? ZEST_OK : zest_error_memory(error, source, size);
 }
@@ -477,14 +477,14 @@ static zest_status take_token(zest_hub_settings *settings, const char *text, siz
 static zest_status find_token(zest_hub_settings *settings, zest_error *error) {
     const char *token = variable("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
                *given = variable("HF_TOKEN_PATH", NULL);
-    if (token) return take_token(settings, token, strlen(token), "HF_TOKEN", error);
+    if (token) return set_token(settings, token, strlen(token), "HF_TOKEN", error);
     char *home = find_home(), *path = given ? absolute(given) : home ? zest_file_join(home, "token") : NULL;
     free(home);
     zest_buffer text = {0};
     zest_status status = ZEST_OK;
     if (path && access(path, F_OK) == 0) {
         status = zest_file_read(path, TOKEN_LIMIT, &text, error);
-        if (!status && text.size) status = take_token(settings, text.data, text.size, path, error);
+        if (!status && text.size) status = set_token(settings, text.data, text.size, path, error);
     }
     zest_buffer_free(&text);
     free(path);
@@ -506,7 +506,7 @@ static zest_status find_endpoint(zest_hub_settings *settings, zest_error *error)
     while (length && settings->endpoint[length - 1] == '/') settings->endpoint[--length] = '\0';
     if (strncasecmp(settings->endpoint, "https://", 8) && strncasecmp(settings->endpoint, "http://", 7))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "HF_ENDPOINT is '%.200s': it should begin with https:// (or http://)", given);
+                              "HF_ENDPOINT is '%.200s': it must start with https:// (or http://)", given);
     return ZEST_OK;
 }
 
@@ -541,24 +541,25 @@ void zest_hub_settings_free(zest_hub_settings *settings) {
     *settings = (zest_hub_settings){0};
 }
 
-int zest_hub_watch_report(zest_hub_watch *watch) {
-    const zest_hub_request *request = watch->request;
-    return request->progress ? request->progress(&watch->progress, request->user) : 0;
+int zest_hub_reporter_update(zest_hub_reporter *reporter) {
+    const zest_hub_request *request = reporter->request;
+    return request->progress ? request->progress(&reporter->progress, request->user) : 0;
 }
 
-int zest_hub_watch_wait(zest_hub_watch *watch, double seconds, const char *note) {
+int zest_hub_reporter_wait(zest_hub_reporter *reporter, double seconds, const char *note) {
     double end = zest_clock_now() + seconds;
     int stop;
-    watch->progress.note = note;
-    while (!(stop = zest_hub_watch_report(watch)) && zest_clock_now() < end) {
+    reporter->progress.note = note;
+    while (!(stop = zest_hub_reporter_update(reporter)) && zest_clock_now() < end) {
         struct timespec slice = {.tv_nsec = 50000000};
         nanosleep(&slice, NULL);
     }
-    watch->progress.note = NULL;
+    reporter->progress.note = NULL;
     return stop;
 }
 
-zest_status zest_hub_watch_stopped(zest_error *error) {
-    return zest_error_set(error, ZEST_ERROR_STATE,
-                          "stopped; what has arrived is kept, and the same command goes on from there");
+zest_status zest_hub_reporter_stopped(zest_error *error) {
+    return zest_error_set(
+        error, ZEST_ERROR_STATE,
+        "stopped; the data received so far is kept, and the same command resumes the download");
 }

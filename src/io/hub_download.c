@@ -1,3 +1,5 @@
+/* Download and storage of the files of a Hub repository: hash check, resumption of partial files, locks,
+ * and the folder layout of the cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,24 +12,24 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "io/hub_internal.h"
 #include "base/file.h"
+#include "io/hub_internal.h"
 
-/* A file that is on its way. */
+/* A transfer in progress. */
 typedef struct {
     const zest_hub_file *file;
-    zest_hub_watch *watch;
-    uint64_t before; /* progress when this file began */
+    zest_hub_reporter *reporter;
+    uint64_t done_before; /* progress.done when this file began */
     const char *path;
     int descriptor;
-    uint64_t have; /* bytes on disk, all of them in the hash */
-    int pieced;    /* they came, or are to come, in more than one answer */
+    uint64_t received; /* bytes on disk, all of them hashed */
+    int resumed;       /* the file was, or will be, assembled from several responses */
     zest_sha sha;
 } transfer;
 
 /* ---- Hashes ---- */
 
-/* Git hashes a header with a file's size in front of it; an LFS object is hashed as it is. */
+/* Git hashes a header with the size in front of the content; an LFS object is hashed without one. */
 static void begin_hash(zest_sha *sha, const zest_hub_file *file) {
     int git = strlen(file->hash) == ZEST_SHA_1_DIGITS;
     char header[32];
@@ -37,14 +39,14 @@ static void begin_hash(zest_sha *sha, const zest_hub_file *file) {
     zest_sha_add(sha, header, (size_t)length + 1); /* with its NUL */
 }
 
-static int hash_fits(const zest_sha *sha, const zest_hub_file *file) {
+static int hash_matches(const zest_sha *sha, const zest_hub_file *file) {
     zest_sha end = *sha;
     char hex[ZEST_SHA_HEX_SIZE];
     zest_sha_end(&end, hex);
     return !strcmp(hex, file->hash);
 }
 
-/* Hashes what is left to read. *size: how much that was. */
+/* Hashes the rest of the file. *size: number of bytes read. */
 static zest_status hash_rest(int descriptor, const char *path, zest_sha *sha, uint64_t *size,
                              zest_error *error) {
     static const size_t block_size = 1 << 20;
@@ -66,176 +68,178 @@ static zest_status hash_rest(int descriptor, const char *path, zest_sha *sha, ui
     return status;
 }
 
-/* ---- What is there already ---- */
+/* ---- Files that are present already ---- */
 
 static int has_size(const char *path, uint64_t size) {
     struct stat info;
     return path && stat(path, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size == size;
 }
 
-/* A blob carries its hash as its name and gets it only when it was checked; a file of a plain folder may have
- * been changed by anyone. */
-static int is_there(const zest_hub_store *store, const zest_hub_file *file, const char *whole) {
+/* A blob is named after its hash and renamed only after the check. A file in a plain folder may have been
+ * changed, so it is hashed again. */
+static int is_present(const zest_hub_store *store, const zest_hub_file *file, const char *final_path) {
     if (store->repo) {
-        char *name = zest_hub_store_name(store, file);
-        int there = has_size(whole, file->size) || has_size(name, file->size);
+        char *name = zest_hub_store_file_path(store, file);
+        int present = has_size(final_path, file->size) || has_size(name, file->size);
         free(name);
-        return there;
+        return present;
     }
-    if (!has_size(whole, file->size)) return 0;
+    if (!has_size(final_path, file->size)) return 0;
     zest_sha sha;
     uint64_t size;
-    int descriptor = open(whole, O_RDONLY | O_CLOEXEC);
+    int descriptor = open(final_path, O_RDONLY | O_CLOEXEC);
     begin_hash(&sha, file);
-    int good = descriptor >= 0 && !hash_rest(descriptor, whole, &sha, &size, NULL) && hash_fits(&sha, file);
+    int matches =
+        descriptor >= 0 && !hash_rest(descriptor, final_path, &sha, &size, NULL) && hash_matches(&sha, file);
     if (descriptor >= 0) close(descriptor);
-    return good;
+    return matches;
 }
 
 uint64_t zest_hub_download_missing(const zest_hub_store *store, const zest_hub_file *file) {
-    char *whole, *partial, *name = zest_hub_store_name(store, file);
+    char *final_path, *partial_path, *name = zest_hub_store_file_path(store, file);
     struct stat info;
     uint64_t missing = file->size;
-    if (!zest_hub_store_paths(store, file, &whole, &partial, NULL)) {
-        if (has_size(whole, file->size) || has_size(name, file->size))
+    if (!zest_hub_store_paths(store, file, &final_path, &partial_path, NULL)) {
+        if (has_size(final_path, file->size) || has_size(name, file->size))
             missing = 0;
-        else if (stat(partial, &info) == 0)
+        else if (stat(partial_path, &info) == 0)
             missing = (uint64_t)info.st_size < file->size ? file->size - (uint64_t)info.st_size : 0;
-        free(whole);
-        free(partial);
+        free(final_path);
+        free(partial_path);
     }
     free(name);
     return missing;
 }
 
-/* ---- The sink of a transfer ---- */
+/* ---- Sink of a transfer ---- */
 
 static uint64_t transfer_offset(void *user) {
     transfer *t = user;
-    t->pieced |= t->have > 0;
-    return t->have;
+    t->resumed |= t->received > 0;
+    return t->received;
 }
 
-static zest_status start_over(transfer *t, zest_error *error) {
+static zest_status restart(transfer *t, zest_error *error) {
     if (ftruncate(t->descriptor, 0) || lseek(t->descriptor, 0, SEEK_SET))
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", t->path);
     begin_hash(&t->sha, t->file);
-    t->have = 0;
-    t->pieced = 0;
-    t->watch->progress.done = t->before;
+    t->received = 0;
+    t->resumed = 0;
+    t->reporter->progress.done = t->done_before;
     return ZEST_OK;
 }
 
 static zest_status transfer_begin(void *user, uint64_t offset, zest_error *error) {
     transfer *t = user;
-    return offset == t->have ? ZEST_OK : start_over(t, error);
+    return offset == t->received ? ZEST_OK : restart(t, error);
 }
 
 static zest_status transfer_write(void *user, const void *bytes, size_t size, zest_error *error) {
     transfer *t = user;
-    if (size > t->file->size - t->have)
+    if (size > t->file->size - t->received)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
                               "%s: the server sends more than the %" PRIu64 " bytes that the file has",
                               t->file->name, t->file->size);
     zest_status status = zest_file_write_all(t->descriptor, bytes, size, t->path, error);
     if (status) return status;
     zest_sha_add(&t->sha, bytes, size);
-    t->have += size;
-    t->watch->progress.done = t->before + t->have;
+    t->received += size;
+    t->reporter->progress.done = t->done_before + t->received;
     return ZEST_OK;
 }
 
-/* ---- A transfer ---- */
+/* ---- Transfer ---- */
 
 static zest_status open_partial(transfer *t, zest_error *error) {
     t->descriptor = open(t->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (t->descriptor < 0)
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", t->path);
     begin_hash(&t->sha, t->file);
-    zest_status status = hash_rest(t->descriptor, t->path, &t->sha, &t->have, error);
-    if (!status && t->have > t->file->size) status = start_over(t, error);
-    t->pieced = t->have > 0;
-    t->watch->progress.done = t->before + t->have;
+    zest_status status = hash_rest(t->descriptor, t->path, &t->sha, &t->received, error);
+    if (!status && t->received > t->file->size) status = restart(t, error);
+    t->resumed = t->received > 0;
+    t->reporter->progress.done = t->done_before + t->received;
     return status;
 }
 
-static zest_status complain(const transfer *t, zest_error *error) {
-    if (t->have != t->file->size)
+static zest_status wrong_content(const transfer *t, zest_error *error) {
+    if (t->received != t->file->size)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "%s: the server sent %" PRIu64 " bytes, but the file has %" PRIu64,
-                              t->file->name, t->have, t->file->size);
-    return zest_error_set(
-        error, ZEST_ERROR_FORMAT,
-        "%s: what the server sent is not the file that the Hub names (its hash differs). Nothing "
-        "of it is kept; try again, and if that does not help, another network or mirror",
-        t->file->name);
+                              "%s: received %" PRIu64 " bytes, but the file has %" PRIu64, t->file->name,
+                              t->received, t->file->size);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: the hash of the received data differs from the one on the Hub. The data was "
+                          "deleted; try again, or use another network or mirror",
+                          t->file->name);
 }
 
-/* Continues what is there. If the pieces then do not make the file, they are to blame: once more from the
- * start. */
-static zest_status fetch(const zest_hub_downloader *d, transfer *t, const char *url,
-                         zest_hub_refusal *refusal, zest_error *error) {
+/* Resumes a partial file. If the assembled file has the wrong hash, downloads it once more from the start. */
+static zest_status download_content(const zest_hub_downloader *d, transfer *t, const char *url,
+                                    zest_hub_http_error *http_error, zest_error *error) {
     zest_hub_sink sink = {transfer_offset, transfer_begin, transfer_write, t};
     for (int again = 0;; again = 1) {
         zest_status status = ZEST_OK;
-        if (t->have < t->file->size) status = zest_hub_http_get(d->http, url, &sink, 0, refusal, error);
+        if (t->received < t->file->size)
+            status = zest_hub_http_get(d->http, url, &sink, 0, http_error, error);
         if (status && status != ZEST_ERROR_FORMAT) return status;
-        if (!status && t->have == t->file->size && hash_fits(&t->sha, t->file)) return ZEST_OK;
-        if (!status) status = complain(t, error);
-        if (again || !t->pieced) {
+        if (!status && t->received == t->file->size && hash_matches(&t->sha, t->file)) return ZEST_OK;
+        if (!status) status = wrong_content(t, error);
+        if (again || !t->resumed) {
             unlink(t->path);
             return status;
         }
-        status = start_over(t, error);
+        status = restart(t, error);
         if (status) return status;
     }
 }
 
-static zest_status finish(transfer *t, const char *whole, zest_error *error) {
+static zest_status publish(transfer *t, const char *final_path, zest_error *error) {
     if (fsync(t->descriptor))
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", t->path);
-    if (rename(t->path, whole))
-        return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be moved to its place", whole);
-    zest_file_sync_folder_of(whole);
+    if (rename(t->path, final_path))
+        return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be renamed", final_path);
+    zest_file_sync_folder_of(final_path);
     return ZEST_OK;
 }
 
 static zest_status transfer_file(const zest_hub_downloader *d, const char *url, const zest_hub_file *file,
-                                 const char *whole, const char *partial, zest_hub_refusal *refusal,
-                                 zest_error *error) {
+                                 const char *final_path, const char *partial_path,
+                                 zest_hub_http_error *http_error, zest_error *error) {
     transfer t = {.file = file,
-                  .watch = d->watch,
-                  .before = d->watch->progress.done,
-                  .path = partial,
+                  .reporter = d->reporter,
+                  .done_before = d->reporter->progress.done,
+                  .path = partial_path,
                   .descriptor = -1};
     zest_status status = open_partial(&t, error);
-    if (!status) status = fetch(d, &t, url, refusal, error);
-    if (!status) status = finish(&t, whole, error);
+    if (!status) status = download_content(d, &t, url, http_error, error);
+    if (!status) status = publish(&t, final_path, error);
     if (t.descriptor >= 0) close(t.descriptor);
-    d->watch->progress.done = t.before;
+    d->reporter->progress.done = t.done_before;
     return status;
 }
 
 zest_status zest_hub_download(const zest_hub_downloader *d, const char *url, const zest_hub_file *file,
-                              zest_hub_refusal *refusal, zest_error *error) {
-    char *whole, *partial;
+                              zest_hub_http_error *http_error, zest_error *error) {
+    char *final_path, *partial_path;
     int lock = -1, stopped = 0;
-    zest_status status = zest_hub_store_paths(d->store, file, &whole, &partial, error);
+    zest_status status = zest_hub_store_paths(d->store, file, &final_path, &partial_path, error);
     if (status) return status;
-    int there = is_there(d->store, file, whole);
-    while (!there && !stopped && !zest_hub_store_lock(d->store, file, &lock))
-        stopped = zest_hub_watch_wait(d->watch, 0.2, "waiting for another pull of the same file");
-    if (stopped) status = zest_hub_watch_stopped(error);
-    if (!status && !there) there = is_there(d->store, file, whole); /* the other one was quicker */
-    if (!status && !there) status = transfer_file(d, url, file, whole, partial, refusal, error);
+    int present = is_present(d->store, file, final_path);
+    while (!present && !stopped && !zest_hub_store_lock(d->store, file, &lock))
+        stopped = zest_hub_reporter_wait(d->reporter, 0.2, "waiting for another pull of the same file");
+    if (stopped) status = zest_hub_reporter_stopped(error);
+    /* another process finished the download */
+    if (!status && !present) present = is_present(d->store, file, final_path);
+    if (!status && !present)
+        status = transfer_file(d, url, file, final_path, partial_path, http_error, error);
     if (lock >= 0) close(lock);
-    if (!status) d->watch->progress.done += file->size;
-    free(whole);
-    free(partial);
+    if (!status) d->reporter->progress.done += file->size;
+    free(final_path);
+    free(partial_path);
     return status;
 }
 
-/* To be freed; NULL when memory is short. */
+/* ---- Storage\n ---- */
 __attribute__((format(printf, 1, 2))) static char *format(const char *text, ...) {
     zest_buffer out = {0};
     va_list arguments;
@@ -253,7 +257,7 @@ char *zest_hub_store_repo(const char *cache, const char *repo) {
                  : format("%s/models--%s", cache, repo);
 }
 
-/* The folder and those around it. */
+/* Creates the folder and its parents. */
 static zest_status make_folders(const char *path, zest_error *error) {
     char *part = strdup(path);
     if (!part) return zest_error_memory(error, path, strlen(path));
@@ -268,7 +272,7 @@ static zest_status make_folders(const char *path, zest_error *error) {
     return status;
 }
 
-/* The folders around a file. */
+/* Creates the parent folders of a file. */
 static zest_status make_folders_of(const char *path, zest_error *error) {
     char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
     if (!folder) return zest_error_memory(error, path, strlen(path));
@@ -322,19 +326,20 @@ void zest_hub_store_close(zest_hub_store *store) {
     *store = (zest_hub_store){.lock = -1};
 }
 
-char *zest_hub_store_name(const zest_hub_store *store, const zest_hub_file *file) {
+char *zest_hub_store_file_path(const zest_hub_store *store, const zest_hub_file *file) {
     return zest_file_join(store->folder, file->name);
 }
 
-zest_status zest_hub_store_paths(const zest_hub_store *store, const zest_hub_file *file, char **whole,
-                                 char **partial, zest_error *error) {
-    *whole = store->repo ? format("%s/blobs/%s", store->repo, file->hash) : zest_hub_store_name(store, file);
-    *partial = store->repo ? format("%s/blobs/%s.incomplete", store->repo, file->hash)
-                           : format("%s/%s.%.16s.incomplete", store->folder, file->name, file->hash);
-    if (*whole && *partial) return make_folders_of(*partial, error);
-    free(*whole);
-    free(*partial);
-    *whole = *partial = NULL;
+zest_status zest_hub_store_paths(const zest_hub_store *store, const zest_hub_file *file, char **final_path,
+                                 char **partial_path, zest_error *error) {
+    *final_path =
+        store->repo ? format("%s/blobs/%s", store->repo, file->hash) : zest_hub_store_file_path(store, file);
+    *partial_path = store->repo ? format("%s/blobs/%s.incomplete", store->repo, file->hash)
+                                : format("%s/%s.%.16s.incomplete", store->folder, file->name, file->hash);
+    if (*final_path && *partial_path) return make_folders_of(*partial_path, error);
+    free(*final_path);
+    free(*partial_path);
+    *final_path = *partial_path = NULL;
     return zest_error_memory(error, file->name, 0);
 }
 
@@ -344,28 +349,28 @@ int zest_hub_store_lock(const zest_hub_store *store, const zest_hub_file *file, 
     char *path = format("%s/%s.lock", store->locks, file->hash);
     int descriptor = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0664) : -1;
     free(path);
-    if (descriptor < 0) return 1; /* the hash is checked anyway: a lock only saves a second download */
+    if (descriptor < 0) return 1; /* the hash is checked anyway: the lock only avoids a second download */
     if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return *lock = descriptor, 1;
-    int held = errno == EWOULDBLOCK;
+    int locked = errno == EWOULDBLOCK;
     close(descriptor);
-    return !held;
+    return !locked;
 }
 
-/* A link is made beside its place and renamed: it is there or not, never in between. */
+/* Creates the link under a temporary name and renames it, so that it is replaced atomically. */
 static zest_status replace_link(const char *target, const char *path, zest_error *error) {
-    char *fresh = format("%s.%ld.tmp", path, (long)getpid());
-    if (!fresh) return zest_error_memory(error, path, 0);
-    unlink(fresh);
-    int failed = symlink(target, fresh) || rename(fresh, path);
+    char *temporary = format("%s.%ld.tmp", path, (long)getpid());
+    if (!temporary) return zest_error_memory(error, path, 0);
+    unlink(temporary);
+    int failed = symlink(target, temporary) || rename(temporary, path);
     zest_status status =
         failed ? zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: the link cannot be made", path) : ZEST_OK;
-    if (failed) unlink(fresh);
-    free(fresh);
+    if (failed) unlink(temporary);
+    free(temporary);
     return status;
 }
 
-static zest_status place_link(const zest_hub_store *store, const zest_hub_file *file, const char *path,
-                              zest_error *error) {
+static zest_status link_blob(const zest_hub_store *store, const zest_hub_file *file, const char *path,
+                             zest_error *error) {
     zest_buffer target = {0};
     struct stat info;
     zest_buffer_text(&target, "../../");
@@ -376,7 +381,7 @@ static zest_status place_link(const zest_hub_store *store, const zest_hub_file *
     zest_status status = target.failed || !blob ? zest_error_memory(error, path, 0) : ZEST_OK;
     if (!status && stat(blob, &info) == 0) {
         status = replace_link(target.data, path, error);
-        /* a file system without links has the file itself there, as huggingface_hub does it */
+        /* without symbolic links the file itself is moved there, as huggingface_hub does */
         if (status && rename(blob, path) == 0) status = ZEST_OK;
     }
     free(blob);
@@ -384,23 +389,23 @@ static zest_status place_link(const zest_hub_store *store, const zest_hub_file *
     return status;
 }
 
-zest_status zest_hub_store_place(const zest_hub_store *store, const zest_hub_file *file, zest_error *error) {
+zest_status zest_hub_store_link(const zest_hub_store *store, const zest_hub_file *file, zest_error *error) {
     if (!store->repo) return ZEST_OK;
-    char *path = zest_hub_store_name(store, file);
+    char *path = zest_hub_store_file_path(store, file);
     struct stat info;
     if (!path) return zest_error_memory(error, file->name, 0);
     zest_status status = ZEST_OK;
     if (stat(path, &info) || (uint64_t)info.st_size != file->size) {
         status = make_folders_of(path, error);
-        if (!status) status = place_link(store, file, path, error);
+        if (!status) status = link_blob(store, file, path, error);
         if (!status) zest_file_sync_folder_of(path);
     }
     free(path);
     return status;
 }
 
-zest_status zest_hub_store_note(const zest_hub_store *store, const char *revision, const char *commit,
-                                zest_error *error) {
+zest_status zest_hub_store_write_ref(const zest_hub_store *store, const char *revision, const char *commit,
+                                     zest_error *error) {
     if (!store->repo || !strcmp(revision, commit)) return ZEST_OK;
     char *path = format("%s/refs/%s", store->repo, revision);
     if (!path) return zest_error_memory(error, revision, 0);
@@ -410,7 +415,7 @@ zest_status zest_hub_store_note(const zest_hub_store *store, const char *revisio
     return status;
 }
 
-uint64_t zest_hub_store_space(const zest_hub_store *store) {
+uint64_t zest_hub_store_free_space(const zest_hub_store *store) {
     struct statvfs info;
     if (statvfs(store->repo ? store->repo : store->folder, &info)) return UINT64_MAX;
     return (uint64_t)info.f_bavail * info.f_frsize;

@@ -1,3 +1,5 @@
+/* HTTP requests to the Hub by libcurl: redirects, resumption, retries with backoff. Without libcurl the
+ * functions report that the build has none. */
 #include "io/hub_internal.h"
 
 #ifdef ZEST_CURL
@@ -13,43 +15,43 @@
 #include "base/text.h"
 
 enum {
-    TRIES = 5,       /* in a row without news */
-    NEWS = 64 << 10, /* so many new bytes make a fresh start of the count */
-    REDIRECTS = 10,  /* one after the other */
+    MAX_TRIES = 5,             /* consecutive attempts without progress */
+    PROGRESS_BYTES = 64 << 10, /* bytes of new data that reset the number of attempts */
+    MAX_REDIRECTS = 10,        /* per request */
     CONNECT_SECONDS = 20,
-    SLOWEST = 64,        /* bytes a second; less for stall_seconds is a stall */
-    PATIENCE = 120,      /* the longest that a server may ask us to wait */
-    DISCARDED = 1 << 20, /* of a body that nobody reads */
+    MIN_SPEED = 64,          /* bytes per second; less than this for stall_seconds is a stall */
+    MAX_RETRY_AFTER = 120,   /* seconds: the longest Retry-After that is obeyed */
+    MAX_DISCARDED = 1 << 20, /* bytes read of the body of an error response */
 };
 
-/* One answer of a server. */
+/* A response of the server. */
 typedef struct {
     long status;
-    double retry_after; /* seconds; negative: it did not say */
+    double retry_after; /* seconds; negative: not given */
     int has_range;
     uint64_t range_start;
-    zest_hub_refusal refusal;
-} answer;
+    zest_hub_http_error http_error;
+} response;
 
 struct zest_hub_http {
     CURL *curl;
     const zest_hub_settings *settings;
-    zest_hub_watch *watch;
+    zest_hub_reporter *reporter;
     struct curl_slist *plain, *with_token; /* headers */
-    int answered;                          /* a server answered before: the network is there */
+    int answered;                          /* a server responded before, so the network works */
     char curl_error[CURL_ERROR_SIZE];
-    /* of the request in flight */
+    /* the current request */
     const zest_hub_sink *sink;
     uint64_t offset, received, discarded;
     int began, stopped;
-    answer got;
-    zest_status failed; /* what the sink said */
+    response last;
+    zest_status failed; /* result of the sink */
     zest_error *error;
 };
 
-/* ---- Callbacks of libcurl ---- */
+/* ---- libcurl callbacks ---- */
 
-/* "Name: value" of this name: the value, without blanks and line end. */
+/* The value of a header line "Name: value" with this name, without surrounding whitespace. */
 static int header_value(const char *line, size_t size, const char *name, char *value, size_t capacity) {
     size_t length = strlen(name);
     if (size <= length || line[length] != ':' || strncasecmp(line, name, length)) return 0;
@@ -59,11 +61,11 @@ static int header_value(const char *line, size_t size, const char *name, char *v
     if (size >= capacity) size = capacity - 1;
     memcpy(value, line, size);
     value[size] = '\0';
-    zest_hub_name_clean(value);
+    zest_hub_name_sanitize(value);
     return 1;
 }
 
-/* Seconds, or a date. */
+/* Retry-After: seconds or a date. */
 static double read_delay(const char *text) {
     char *end;
     double seconds = zest_number_parse(text, &end);
@@ -74,69 +76,69 @@ static double read_delay(const char *text) {
 
 static size_t on_header(char *line, size_t unit, size_t count, void *user) {
     zest_hub_http *http = user;
-    answer *got = &http->got;
+    response *last = &http->last;
     size_t size = unit * count;
     char value[256];
-    if (size > 5 && !strncmp(line, "HTTP/", 5)) *got = (answer){.retry_after = -1};
-    if (header_value(line, size, "Retry-After", value, sizeof value)) got->retry_after = read_delay(value);
-    /* the Hub's own: ratelimit: "api";r=0;t=55 has the seconds until more requests are allowed */
-    if (header_value(line, size, "RateLimit", value, sizeof value) && got->retry_after < 0) {
+    if (size > 5 && !strncmp(line, "HTTP/", 5)) *last = (response){.retry_after = -1};
+    if (header_value(line, size, "Retry-After", value, sizeof value)) last->retry_after = read_delay(value);
+    /* the Hub sends ratelimit: "api";r=0;t=55, where t is the seconds until more requests are allowed */
+    if (header_value(line, size, "RateLimit", value, sizeof value) && last->retry_after < 0) {
         const char *left = strstr(value, ";t=");
-        if (left) got->retry_after = zest_number_parse(left + 3, NULL);
+        if (left) last->retry_after = zest_number_parse(left + 3, NULL);
     }
     if (header_value(line, size, "Content-Range", value, sizeof value))
-        got->has_range = sscanf(value, "bytes %" SCNu64 "-", &got->range_start) == 1;
-    header_value(line, size, "X-Error-Code", got->refusal.code, sizeof got->refusal.code);
-    header_value(line, size, "X-Error-Message", got->refusal.text, sizeof got->refusal.text);
+        last->has_range = sscanf(value, "bytes %" SCNu64 "-", &last->range_start) == 1;
+    header_value(line, size, "X-Error-Code", last->http_error.code, sizeof last->http_error.code);
+    header_value(line, size, "X-Error-Message", last->http_error.text, sizeof last->http_error.text);
     return size;
 }
 
 static zest_status begin(zest_hub_http *http) {
     http->began = 1;
-    if (http->got.status != 206) return http->sink->begin(http->sink->user, 0, http->error);
-    if (!http->got.has_range || http->got.range_start != http->offset)
+    if (http->last.status != 206) return http->sink->begin(http->sink->user, 0, http->error);
+    if (!http->last.has_range || http->last.range_start != http->offset)
         return zest_error_set(http->error, ZEST_ERROR_FORMAT,
-                              "the server answered with another part of the file than the one asked for");
+                              "the server sent another byte range than the one requested");
     return http->sink->begin(http->sink->user, http->offset, http->error);
 }
 
 static size_t on_data(char *bytes, size_t unit, size_t count, void *user) {
     zest_hub_http *http = user;
     size_t size = unit * count;
-    curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &http->got.status);
-    if (http->got.status != 200 && http->got.status != 206) {
+    curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &http->last.status);
+    if (http->last.status != 200 && http->last.status != 206) {
         http->discarded += size;
-        return http->discarded > DISCARDED ? 0 : size;
+        return http->discarded > MAX_DISCARDED ? 0 : size;
     }
     if (!http->began) http->failed = begin(http);
     if (!http->failed) http->failed = http->sink->write(http->sink->user, bytes, size, http->error);
     http->received += size;
-    http->watch->progress.received += size;
+    http->reporter->progress.received += size;
     return http->failed ? 0 : size;
 }
 
 static int on_progress(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     zest_hub_http *http = user;
     (void)a, (void)b, (void)c, (void)d;
-    return http->stopped = zest_hub_watch_report(http->watch);
+    return http->stopped = zest_hub_reporter_update(http->reporter);
 }
 
 /* ---- One request ---- */
 
-/* scheme://host:port of a URL, to be freed with curl_free each; 0: it is no URL. */
+/* Scheme, host and port of a URL, each to be freed with curl_free; 0: not a URL. */
 typedef struct {
     char *scheme, *host, *port;
 } origin;
 
 static int read_origin(const char *url, origin *o) {
-    CURLU *parts = curl_url();
+    CURLU *handle = curl_url();
     *o = (origin){0};
-    int good = parts && !curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) &&
-               !curl_url_get(parts, CURLUPART_SCHEME, &o->scheme, 0) &&
-               !curl_url_get(parts, CURLUPART_HOST, &o->host, 0) &&
-               !curl_url_get(parts, CURLUPART_PORT, &o->port, CURLU_DEFAULT_PORT);
-    curl_url_cleanup(parts);
-    return good;
+    int parsed = handle && !curl_url_set(handle, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) &&
+                 !curl_url_get(handle, CURLUPART_SCHEME, &o->scheme, 0) &&
+                 !curl_url_get(handle, CURLUPART_HOST, &o->host, 0) &&
+                 !curl_url_get(handle, CURLUPART_PORT, &o->port, CURLU_DEFAULT_PORT);
+    curl_url_cleanup(handle);
+    return parsed;
 }
 
 static void free_origin(origin *o) {
@@ -154,8 +156,8 @@ static int same_origin(const char *left, const char *right) {
     return same;
 }
 
-/* http and https alone; from https never back to http. */
-static int may_go_to(const char *from, const char *to) {
+/* Only http and https; never from https to http. */
+static int may_redirect(const char *from, const char *to) {
     int secure = !strncasecmp(from, "https://", 8);
     return !strncasecmp(to, "https://", 8) || (!secure && !strncasecmp(to, "http://", 7));
 }
@@ -164,21 +166,22 @@ static CURLcode request(zest_hub_http *http, const char *url) {
     CURL *curl = http->curl;
     char range[32];
     snprintf(range, sizeof range, "%" PRIu64 "-", http->offset);
-    http->got = (answer){.retry_after = -1};
+    http->last = (response){.retry_after = -1};
     http->began = http->stopped = 0;
     http->received = http->discarded = 0;
     http->failed = ZEST_OK;
     http->curl_error[0] = '\0';
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_RANGE, http->offset ? range : NULL);
-    /* the token is for the Hub; the servers that it redirects to have their permission in the URL */
+    /* the token is for the Hub only; redirect targets carry their permission in the URL */
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER,
                      same_origin(url, http->settings->endpoint) ? http->with_token : http->plain);
     CURLcode code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http->got.status);
-    http->got.refusal.status = http->got.status;
-    if (http->got.status) http->answered = 1;
-    if (http->got.status == 200 && code == CURLE_OK && !http->began) http->failed = begin(http); /* empty */
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http->last.status);
+    http->last.http_error.status = http->last.status;
+    if (http->last.status) http->answered = 1;
+    /* empty body */
+    if (http->last.status == 200 && code == CURLE_OK && !http->began) http->failed = begin(http);
     return code;
 }
 
@@ -186,34 +189,34 @@ static int is_redirect(long status) {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* Sends a request and follows redirects ourselves, since what may be sent where is ours to decide. */
+/* Follows redirects here rather than in libcurl, to control where the token is sent. */
 static zest_status follow(zest_hub_http *http, const char *url, CURLcode *code) {
-    char *here = strdup(url);
-    zest_status status = here ? ZEST_OK : zest_error_memory(http->error, url, 0);
+    char *current = strdup(url);
+    zest_status status = current ? ZEST_OK : zest_error_memory(http->error, url, 0);
     for (int hops = 0; !status; hops++) {
         char *target = NULL;
-        *code = request(http, here);
+        *code = request(http, current);
         curl_easy_getinfo(http->curl, CURLINFO_REDIRECT_URL, &target);
-        if (!is_redirect(http->got.status) || !target) break;
-        if (hops == REDIRECTS)
-            status =
-                zest_error_set(http->error, ZEST_ERROR_FORMAT, "%s: more than %d redirects", url, REDIRECTS);
-        else if (!may_go_to(here, target))
+        if (!is_redirect(http->last.status) || !target) break;
+        if (hops == MAX_REDIRECTS)
+            status = zest_error_set(http->error, ZEST_ERROR_FORMAT, "%s: more than %d redirects", url,
+                                    MAX_REDIRECTS);
+        else if (!may_redirect(current, target))
             status = zest_error_set(http->error, ZEST_ERROR_FORMAT,
                                     "%s: redirects to another protocol (%.*s), which zest does not follow",
                                     url, (int)strcspn(target, ":"), target);
         char *next = status ? NULL : strdup(target);
         if (!status && !next) status = zest_error_memory(http->error, url, 0);
-        free(here);
-        here = next;
+        free(current);
+        current = next;
     }
-    free(here);
+    free(current);
     return status;
 }
 
-/* ---- Trying again ---- */
+/* ---- Retries ---- */
 
-typedef enum { DONE, FAILED, AGAIN } outcome;
+typedef enum { OUTCOME_DONE, OUTCOME_FAILED, OUTCOME_RETRY } outcome;
 
 static zest_status network_error(zest_hub_http *http, const char *url, CURLcode code, int tries) {
     const char *why = http->curl_error[0] ? http->curl_error : curl_easy_strerror(code), *advice = "";
@@ -226,7 +229,7 @@ static zest_status network_error(zest_hub_http *http, const char *url, CURLcode 
     return zest_error_set(http->error, ZEST_ERROR_FILE, "%s: %.300s%s%s", url, why, times, advice);
 }
 
-static int is_passing(CURLcode code) {
+static int is_transient(CURLcode code) {
     switch (code) {
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -253,85 +256,87 @@ static int is_busy(long status) {
     return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
 }
 
-static outcome refuse(zest_hub_http *http, const char *url, int tries) {
-    long status = http->got.status;
-    double wait = http->got.retry_after;
-    if (is_busy(status) && tries < TRIES && wait <= PATIENCE) return AGAIN;
-    const char *text = http->got.refusal.text;
-    char asks[64] = "";
-    if (is_busy(status) && wait > PATIENCE) snprintf(asks, sizeof asks, "; it asks to wait %.0f s", wait);
+static outcome http_failure(zest_hub_http *http, const char *url, int tries) {
+    long status = http->last.status;
+    double wait = http->last.retry_after;
+    if (is_busy(status) && tries < MAX_TRIES && wait <= MAX_RETRY_AFTER) return OUTCOME_RETRY;
+    const char *text = http->last.http_error.text;
+    char retry_note[64] = "";
+    if (is_busy(status) && wait > MAX_RETRY_AFTER)
+        snprintf(retry_note, sizeof retry_note, "; Retry-After: %.0f s", wait);
     zest_error_set(http->error, ZEST_ERROR_FILE, "%s: the server answered %ld%s%.200s%s%s (%d %s)", url,
-                   status, *text ? " " : "", text, asks,
+                   status, *text ? " " : "", text, retry_note,
                    is_busy(status) ? ": it is busy or limits requests, try again later" : "", tries,
                    tries == 1 ? "try" : "tries");
-    return FAILED;
+    return OUTCOME_FAILED;
 }
 
-/* What became of a request. `tries` counts it. */
-static outcome judge(zest_hub_http *http, const char *url, CURLcode code, int tries) {
-    long status = http->got.status;
-    if (http->stopped) return zest_hub_watch_stopped(http->error), FAILED;
-    if (http->failed) return FAILED; /* the sink said why */
+/* Decides whether a request is done, failed or to be retried. `tries` counts it. */
+static outcome classify(zest_hub_http *http, const char *url, CURLcode code, int tries) {
+    long status = http->last.status;
+    if (http->stopped) return zest_hub_reporter_stopped(http->error), OUTCOME_FAILED;
+    if (http->failed) return OUTCOME_FAILED; /* the sink has set the error */
     if (status == 416 && http->offset) {
-        if (http->sink->begin(http->sink->user, 0, http->error)) return FAILED;
-        return tries < TRIES ? AGAIN : refuse(http, url, tries);
+        if (http->sink->begin(http->sink->user, 0, http->error)) return OUTCOME_FAILED;
+        return tries < MAX_TRIES ? OUTCOME_RETRY : http_failure(http, url, tries);
     }
-    if (status && status != 200 && status != 206) return refuse(http, url, tries);
-    if (code == CURLE_OK) return DONE;
-    /* who was never reached is told at once */
-    if (is_passing(code) && (http->answered || was_connected(http)) && tries < TRIES) return AGAIN;
+    if (status && status != 200 && status != 206) return http_failure(http, url, tries);
+    if (code == CURLE_OK) return OUTCOME_DONE;
+    /* a host that was never reached is reported at once */
+    if (is_transient(code) && (http->answered || was_connected(http)) && tries < MAX_TRIES)
+        return OUTCOME_RETRY;
     network_error(http, url, code, tries);
-    return FAILED;
+    return OUTCOME_FAILED;
 }
 
-/* The n-th wait: as the server says, else 1, 2, 4, 8 seconds. A connection that brought data is taken up
- * again at once. */
+/* Delay before the next attempt: as the server requests, else 1, 2, 4, 8 seconds; none after a connection
+ * that delivered data. */
 static int wait_to_retry(zest_hub_http *http, int tries) {
-    int busy = is_busy(http->got.status);
-    double seconds = busy && http->got.retry_after >= 0 ? http->got.retry_after
-                     : http->received >= NEWS           ? 0
-                                                        : (double)(1 << (tries - 1));
+    int busy = is_busy(http->last.status);
+    double seconds = busy && http->last.retry_after >= 0 ? http->last.retry_after
+                     : http->received >= PROGRESS_BYTES  ? 0
+                                                         : (double)(1 << (tries - 1));
     char note[128];
     if (busy)
-        snprintf(note, sizeof note, "the server answered %ld; trying again in %.0f s", http->got.status,
+        snprintf(note, sizeof note, "the server answered %ld; trying again in %.0f s", http->last.status,
                  seconds);
     else
         snprintf(note, sizeof note, "the connection was lost; trying again in %.0f s", seconds);
-    return zest_hub_watch_wait(http->watch, seconds, note);
+    return zest_hub_reporter_wait(http->reporter, seconds, note);
 }
 
 zest_status zest_hub_http_get(zest_hub_http *http, const char *url, const zest_hub_sink *sink, long seconds,
-                              zest_hub_refusal *refusal, zest_error *error) {
+                              zest_hub_http_error *http_error, zest_error *error) {
     http->sink = sink;
     http->error = error;
-    *refusal = (zest_hub_refusal){0};
+    *http_error = (zest_hub_http_error){0};
     curl_easy_setopt(http->curl, CURLOPT_TIMEOUT, seconds);
     for (int tries = 1;; tries++) {
         CURLcode code = CURLE_OK;
         http->offset = sink->offset(sink->user);
         zest_status status = follow(http, url, &code);
         if (status) return status;
-        if (http->received >= NEWS) tries = 1;
-        outcome o = judge(http, url, code, tries);
-        if (o == DONE) return ZEST_OK;
-        *refusal = http->got.refusal;
-        if (o == FAILED) return http->failed ? http->failed : error->status;
-        if (wait_to_retry(http, tries)) return zest_hub_watch_stopped(error);
+        if (http->received >= PROGRESS_BYTES) tries = 1;
+        outcome o = classify(http, url, code, tries);
+        if (o == OUTCOME_DONE) return ZEST_OK;
+        *http_error = http->last.http_error;
+        if (o == OUTCOME_FAILED) return http->failed ? http->failed : error->status;
+        if (wait_to_retry(http, tries)) return zest_hub_reporter_stopped(error);
     }
 }
 
 /* ---- Opening ---- */
 
 static zest_status make_headers(zest_hub_http *http, zest_error *error) {
-    static const char identity[] = "Accept-Encoding: identity"; /* sizes are those of the files */
+    static const char identity[] = "Accept-Encoding: identity"; /* so that sizes are those of the files */
     http->plain = curl_slist_append(NULL, identity);
     http->with_token = curl_slist_append(NULL, identity);
     int failed = !http->plain || !http->with_token;
     if (!failed && http->settings->token) {
         zest_buffer line = {0};
         zest_buffer_format(&line, "Authorization: Bearer %s", http->settings->token);
-        struct curl_slist *longer = line.failed ? NULL : curl_slist_append(http->with_token, line.data);
-        if (!longer) failed = 1;
+        struct curl_slist *grown = line.failed ? NULL : curl_slist_append(http->with_token, line.data);
+        if (!grown) failed = 1;
         zest_buffer_free(&line);
     }
     return failed ? zest_error_memory(error, "a request", 0) : ZEST_OK;
@@ -353,7 +358,7 @@ static void set_options(zest_hub_http *http) {
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "zest/" ZEST_VERSION);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)SLOWEST);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)MIN_SPEED);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, http->settings->stall_seconds);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, http->curl_error);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
@@ -371,7 +376,7 @@ int zest_hub_available(void) { return zest_curl_dlopen_found(); }
 int zest_hub_available(void) { return 1; }
 #endif
 
-zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_watch *watch,
+zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_reporter *reporter,
                                   zest_error *error) {
     if (!zest_hub_available()) {
         zest_error_set(error, ZEST_ERROR_STATE,
@@ -387,7 +392,7 @@ zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_wa
         return NULL;
     }
     http->settings = settings;
-    http->watch = watch;
+    http->reporter = reporter;
     set_options(http);
     if (!make_headers(http, error)) return http;
     zest_hub_http_close(http);
@@ -406,7 +411,7 @@ void zest_hub_http_close(zest_hub_http *http) {
 
 int zest_hub_available(void) { return 0; }
 
-zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_watch *watch,
+zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_reporter *reporter,
                                   zest_error *error) {
     (void)settings;
     zest_error_set(
@@ -414,15 +419,15 @@ zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_wa
         "this zest was built without libcurl and cannot download. Install it (Debian, Ubuntu: apt-get "
         "install libcurl4-openssl-dev) and run make again; or download config.json, the .safetensors "
         "and the tokenizer's files of %s by hand into a folder, and give that folder as the model",
-        watch->request->repo);
+        reporter->request->repo);
     return NULL;
 }
 
 void zest_hub_http_close(zest_hub_http *http) { (void)http; }
 
 zest_status zest_hub_http_get(zest_hub_http *http, const char *url, const zest_hub_sink *sink, long seconds,
-                              zest_hub_refusal *refusal, zest_error *error) {
-    (void)http, (void)url, (void)sink, (void)seconds, (void)refusal;
+                              zest_hub_http_error *http_error, zest_error *error) {
+    (void)http, (void)url, (void)sink, (void)seconds, (void)http_error;
     return zest_error_set(error, ZEST_ERROR_STATE, "this zest was built without libcurl");
 }
 

@@ -1,4 +1,4 @@
-/* What the files of the Hub client share: names and cache files, HTTP requests, downloads. */
+/* Shared by the files of the Hub client: names, file lists, HTTP requests, the cache, downloads. */
 #ifndef ZEST_IO_HUB_INTERNAL_H
 #define ZEST_IO_HUB_INTERNAL_H
 
@@ -7,98 +7,111 @@
 enum { ZEST_HUB_REVISION_SIZE = 201, ZEST_HUB_FILE_SIZE = 256 };
 
 /* ORG/NAME, or a NAME alone (repositories of the Hub's first years), by the Hub's rules. */
-int zest_hub_name_repo(const char *name);
+int zest_hub_name_is_repo(const char *name);
 int zest_hub_name_has_org(const char *name);
 /* A branch, tag or commit; may have slashes, never leads out of a folder. */
-int zest_hub_name_revision(const char *name);
-/* A file in a repository: relative, no empty part, no "." or "..", no backslash, no control character. */
-int zest_hub_name_file(const char *name);
+int zest_hub_name_is_revision(const char *name);
+/* A file in a repository: relative, no empty component, no "." or "..", no backslash, no control character. */
+int zest_hub_name_is_file(const char *name);
 /* `digits` lower-case hexadecimal digits. */
-int zest_hub_name_hex(const char *text, size_t digits);
+int zest_hub_name_is_hex(const char *text, size_t digits);
 
-/* Takes "ORG/NAME@REVISION" or "ORG/NAME" apart (revision: "main" then). 0: it is neither. */
+/* Splits "ORG/NAME@REVISION" or "ORG/NAME" (revision "main"). 0: it is neither. */
 int zest_hub_name_split(const char *name, char repo[ZEST_HUB_REPO_SIZE],
                         char revision[ZEST_HUB_REVISION_SIZE]);
 
-/* The repository that a well-known short name means: "roberta-base" is FacebookAI/roberta-base. NULL: none.
- */
+/* The repository of a well-known short name: "roberta-base" is FacebookAI/roberta-base. NULL: unknown. */
 const char *zest_hub_name_known(const char *name);
 
-/* Replaces control characters, for text of a server that a message shows. */
-void zest_hub_name_clean(char *text);
+/* Replaces control characters in text from a server, before a message shows it. */
+void zest_hub_name_sanitize(char *text);
 
-/* The list of a repository's files as the Hub sends it, and which of them zest needs. */
+/* ---- The file list of a repository ---- */
 
 typedef struct {
     char commit[ZEST_SHA_1_DIGITS + 1];
-    zest_hub_file *files; /* in the order of the Hub; those whose names are not accepted are left out */
+    zest_hub_file *files; /* in the Hub's order, without those whose names are not accepted */
     size_t count;
     const char *auto_class; /* of Python's transformers: AutoModelForMaskedLM or AutoModelForCausalLM */
 } zest_hub_list;
 
-/* The answer to GET /api/models/ORG/NAME/revision/REVISION?blobs=true. Free it whatever this says. */
+/* Parses the response of GET /api/models/ORG/NAME/revision/REVISION?blobs=true. Free it in any case. */
 zest_status zest_hub_list_parse(const char *text, size_t size, const char *source, zest_hub_list *list,
                                 zest_error *error);
 void zest_hub_list_free(zest_hub_list *list);
-/* NULL: there is none of this name. */
+/* NULL: no file has this name. */
 const zest_hub_file *zest_hub_list_find(const zest_hub_list *list, const char *name);
 
-/* Those to download, as pointers into a list, in the order in which they are downloaded and placed: a model's
- * config.json comes last, since a folder without one is no model yet. */
+/* The files to download, as pointers into a list, in the order in which they are downloaded and linked. The
+ * config.json comes last: until it is present, the folder is not a model. */
 typedef struct {
     const zest_hub_file **files;
     size_t count;
-    const zest_hub_file *index; /* of the shards, which are still to be added; NULL: there is none */
-} zest_hub_choice;
+    const zest_hub_file *index; /* index of the shards, which are still to be added; NULL: none */
+} zest_hub_selection;
 
-/* `only`: this file; "": what a model is made of. repo is for messages. Free it whatever this says. */
-zest_status zest_hub_choice_make(zest_hub_choice *choice, const zest_hub_list *list, const char *only,
-                                 const char *repo, zest_error *error);
+/* `only`: this file; "": the files of a model. repo is for messages. Free it in any case. */
+zest_status zest_hub_selection_make(zest_hub_selection *selection, const zest_hub_list *list,
+                                    const char *only, const char *repo, zest_error *error);
 /* Adds the shards that the downloaded index names. */
-zest_status zest_hub_choice_shards(zest_hub_choice *choice, const zest_hub_list *list, const char *index_path,
-                                   const char *repo, zest_error *error);
-void zest_hub_choice_free(zest_hub_choice *choice);
+zest_status zest_hub_selection_add_shards(zest_hub_selection *selection, const zest_hub_list *list,
+                                          const char *index_path, const char *repo, zest_error *error);
+void zest_hub_selection_free(zest_hub_selection *selection);
 
-/* Requests to the Hub, by libcurl: redirects, waiting and trying again. */
+/* ---- Progress callback and cancellation of a pull ---- */
+
+typedef struct {
+    const zest_hub_request *request;
+    zest_hub_progress progress;
+} zest_hub_reporter;
+
+/* Calls the callback; non-zero: stop. */
+int zest_hub_reporter_update(zest_hub_reporter *reporter);
+/* Sleeps, with a note for the callback; non-zero: stop. */
+int zest_hub_reporter_wait(zest_hub_reporter *reporter, double seconds, const char *note);
+/* Sets the error of a pull that the callback stopped. */
+zest_status zest_hub_reporter_stopped(zest_error *error);
+
+/* ---- HTTP requests by libcurl, with redirects, retries and backoff ---- */
 
 typedef struct zest_hub_http zest_hub_http;
 
-/* Where an answer goes. A request that was cut off is sent again from offset() on. */
+/* Receiver of a response. An interrupted request is repeated from offset() on. */
 typedef struct {
     uint64_t (*offset)(void *user);
-    /* The bytes that follow start here: at the offset, or at 0 when the server sends all of it again. */
+    /* Position of the bytes that follow: the offset, or 0 when the server sends everything again. */
     zest_status (*begin)(void *user, uint64_t offset, zest_error *error);
     zest_status (*write)(void *user, const void *bytes, size_t size, zest_error *error);
     void *user;
 } zest_hub_sink;
 
-/* How a server refused; status 0: it did not. Texts are cut and cleaned. */
+/* The error response of a server; status 0: none. Texts are truncated and control characters replaced. */
 typedef struct {
     long status;
     char code[64];  /* X-Error-Code: GatedRepo, RepoNotFound, RevisionNotFound, EntryNotFound */
     char text[256]; /* X-Error-Message */
-} zest_hub_refusal;
+} zest_hub_http_error;
 
-/* NULL with an error set: also when the build has no libcurl. */
-zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_watch *watch,
+/* NULL with an error set, also when the build has no libcurl. */
+zest_hub_http *zest_hub_http_open(const zest_hub_settings *settings, zest_hub_reporter *reporter,
                                   zest_error *error);
 void zest_hub_http_close(zest_hub_http *http);
 
-/* GET. url belongs to the endpoint; the token goes there alone, whatever redirects say. Tries again after
- * network errors, 429 and 5xx. `seconds` limits one try; 0: there is no limit as long as data come. */
+/* GET of a URL of the endpoint. The token is sent to the endpoint only, never to a redirect target. Retries
+ * after network errors, 429 and 5xx. `seconds` limits one attempt; 0: no limit while data arrive. */
 zest_status zest_hub_http_get(zest_hub_http *http, const char *url, const zest_hub_sink *sink, long seconds,
-                              zest_hub_refusal *refusal, zest_error *error);
+                              zest_hub_http_error *http_error, zest_error *error);
 
-/* Where the files of a pull lie: the cache that zest shares with Python's huggingface_hub, or a plain folder.
+/* ---- Storage: the cache that zest shares with Python's huggingface_hub, or a plain folder ----
  *
- *   CACHE/models--ORG--NAME/blobs/HASH                 the bytes; HASH.incomplete while they come
- *   CACHE/models--ORG--NAME/snapshots/COMMIT/FILE      a link to the blob
- *   CACHE/models--ORG--NAME/refs/REVISION              the commit that a branch or tag meant
- *   CACHE/.locks/models--ORG--NAME/HASH.lock           held while a blob is downloaded
+ *   CACHE/models--ORG--NAME/blobs/HASH                 the content; HASH.incomplete during the download
+ *   CACHE/models--ORG--NAME/snapshots/COMMIT/FILE      symbolic link to the blob
+ *   CACHE/models--ORG--NAME/refs/REVISION              the commit of a branch or tag
+ *   CACHE/.locks/models--ORG--NAME/HASH.lock           locked while a blob is downloaded
  *
  * In a plain folder the partial file is FILE.HASH.incomplete, with 16 digits of the hash, and the folder
- * itself is locked. In both the name of a partial file tells what it is a part of, so a file that changed on
- * the Hub is never continued with bytes of the new one. */
+ * itself is locked. In both the name of a partial file has the hash of the complete one, so a
+ * download is never continued with bytes of another version. */
 
 typedef struct {
     char *folder; /* the snapshot, or the plain folder */
@@ -107,49 +120,49 @@ typedef struct {
     int lock; /* of the plain folder; -1: none */
 } zest_hub_store;
 
-/* CACHE/models--ORG--NAME, to be freed; NULL when memory is short. */
+/* CACHE/models--ORG--NAME, to be freed; NULL: out of memory. */
 char *zest_hub_store_repo(const char *cache, const char *repo);
 
-/* Makes the folders. Close it whatever this says. */
+/* Creates the folders. Close it in any case. */
 zest_status zest_hub_store_open(zest_hub_store *store, const zest_hub_settings *settings, const char *repo,
                                 const char *commit, const char *out, zest_error *error);
 void zest_hub_store_close(zest_hub_store *store);
 
-/* Where the file's bytes go when they are whole, and until then. To be freed. */
-zest_status zest_hub_store_paths(const zest_hub_store *store, const zest_hub_file *file, char **whole,
-                                 char **partial, zest_error *error);
+/* The path of the complete file and that of the partial one during the download. To be freed. */
+zest_status zest_hub_store_paths(const zest_hub_store *store, const zest_hub_file *file, char **final_path,
+                                 char **partial_path, zest_error *error);
 
-/* Tries to lock what this file needs. *lock is a descriptor to close, or -1 when no lock is needed or the
+/* Tries to take the lock of this file. *lock is a descriptor to close, or -1 when no lock is needed or the
  * file system has none. Returns 0 when another process holds it. */
 int zest_hub_store_lock(const zest_hub_store *store, const zest_hub_file *file, int *lock);
 
-/* The path under which the model has the file, to be freed. */
-char *zest_hub_store_name(const zest_hub_store *store, const zest_hub_file *file);
+/* The path of the file in the model's folder, to be freed. */
+char *zest_hub_store_file_path(const zest_hub_store *store, const zest_hub_file *file);
 
-/* Puts the file into the snapshot under its name. */
-zest_status zest_hub_store_place(const zest_hub_store *store, const zest_hub_file *file, zest_error *error);
+/* Links the blob into the snapshot under the name of the file. */
+zest_status zest_hub_store_link(const zest_hub_store *store, const zest_hub_file *file, zest_error *error);
 
-/* The last act of a pull: notes what the branch or tag means. Until then the pull is not found by it. */
-zest_status zest_hub_store_note(const zest_hub_store *store, const char *revision, const char *commit,
-                                zest_error *error);
+/* Last step of a pull: writes the commit of the branch or tag, by which the model is found from then on. */
+zest_status zest_hub_store_write_ref(const zest_hub_store *store, const char *revision, const char *commit,
+                                     zest_error *error);
 
-/* Bytes that the file system has left, as far as it says. */
-uint64_t zest_hub_store_space(const zest_hub_store *store);
+/* Free bytes of the file system, as far as known. */
+uint64_t zest_hub_store_free_space(const zest_hub_store *store);
 
-/* One file of a repository: downloaded, checked, and moved to its place as a whole. */
+/* ---- Download of one file: resumed, checked against its hash, then renamed ---- */
 
 typedef struct {
     zest_hub_http *http;
     const zest_hub_store *store;
-    zest_hub_watch *watch;
+    zest_hub_reporter *reporter;
 } zest_hub_downloader;
 
-/* Gets the file from this URL unless it is there. Bytes of an earlier try are kept and continued; another
- * process that downloads the same file is waited for. Moves watch->progress.done on by the file's size. */
+/* Downloads the file from this URL unless it is present. Resumes an earlier attempt; waits for another process
+ * that downloads the same file. Adds the size of the file to reporter->progress.done. */
 zest_status zest_hub_download(const zest_hub_downloader *d, const char *url, const zest_hub_file *file,
-                              zest_hub_refusal *refusal, zest_error *error);
+                              zest_hub_http_error *http_error, zest_error *error);
 
-/* How many bytes of it are still to come, as far as sizes tell. */
+/* Number of bytes that remain to be downloaded, judged by file sizes. */
 uint64_t zest_hub_download_missing(const zest_hub_store *store, const zest_hub_file *file);
 
 /* CURL=dlopen: is libcurl on this machine? See io/curl_dlopen.c. */

@@ -1,17 +1,18 @@
+/* Reading of safetensors: one file, or the shards of a Hugging Face folder. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/safetensors.h"
-#include "base/json.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "io/safetensors.h"
 
 #define HEADER_LIMIT 100000000u /* as in the reference implementation */
 #define METADATA "__metadata__"
 
-/* What is being opened, for the functions below. */
+/* State while a file is opened. */
 typedef struct {
     zest_safetensors *file;
     const char *path;
@@ -35,8 +36,8 @@ zest_status zest_safetensors_sort(zest_safetensors *file, const char *path, zest
     return ZEST_OK;
 }
 
-/* Other kinds of file that people give by mistake, told by their first bytes; NULL: none of them. Only to be
- * asked about what is no safetensors file: a header's length may happen to look like any of these. */
+/* Other file types given by mistake, recognised by their first bytes; NULL: none of them. Only for files
+ * that are not safetensors: the length field of a valid file may match by chance. */
 static const char *other_kind(const unsigned char *bytes, size_t size) {
     if (size >= 4 && memcmp(bytes, "GGUF", 4) == 0) return "a GGUF file (its name should end in .gguf)";
     if ((size >= 4 && memcmp(bytes, "PK\3\4", 4) == 0) || (size >= 2 && bytes[0] == 0x80 && bytes[1] == 2))
@@ -65,10 +66,10 @@ static zest_status find_header(reader *r, const unsigned char *bytes, size_t siz
                               r->path, *length, HEADER_LIMIT);
     if (*length > rest)
         return zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                              "%s: cut short: header of %" PRIu64 " bytes, but only %zu follow", r->path,
+                              "%s: truncated: header of %" PRIu64 " bytes, but only %zu follow", r->path,
                               *length, rest);
     return zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                          "%s: not a safetensors file: its header is no JSON object", r->path);
+                          "%s: not a safetensors file: its header is not a JSON object", r->path);
 }
 
 static zest_status parse_header(reader *r, const unsigned char *bytes, size_t size, json_t **json) {
@@ -82,8 +83,8 @@ static zest_status parse_header(reader *r, const unsigned char *bytes, size_t si
     return zest_json_parse((const char *)bytes + sizeof length, (size_t)length, where, json, r->error);
 }
 
-/* Room for all tensors, names, shapes and metadata: counted first, so that pointers to them stay where they
- * are. */
+/* Allocates the arrays for all tensors, names, shapes and metadata at their final size, so that pointers
+ * into them stay valid. */
 static zest_status reserve(reader *r, json_t *header) {
     size_t tensors = 0, dimensions = 0, text = 0, pairs = 0;
     const char *key, *name;
@@ -110,11 +111,11 @@ static zest_status reserve(reader *r, json_t *header) {
     return ZEST_OK;
 }
 
-static const char *keep_text(reader *r, const char *text) {
+static const char *copy_text(reader *r, const char *text) {
     size_t size = strlen(text) + 1;
-    char *kept = memcpy(r->next_text, text, size);
+    char *copy = memcpy(r->next_text, text, size);
     r->next_text += size;
-    return kept;
+    return copy;
 }
 
 static zest_status read_metadata(reader *r, json_t *metadata) {
@@ -125,15 +126,15 @@ static zest_status read_metadata(reader *r, json_t *metadata) {
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
             return zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                                  "%s: " METADATA " holds a value that is not text", r->path);
+                                  "%s: " METADATA " has a value that is not a string", r->path);
         zest_safetensors_pair *pair = &r->file->metadata[r->file->metadata_count++];
-        pair->key = keep_text(r, key);
-        pair->value = keep_text(r, json_string_value(value));
+        pair->key = copy_text(r, key);
+        pair->value = copy_text(r, json_string_value(value));
     }
     return ZEST_OK;
 }
 
-/* A whole number >= 0 that fits size_t; 0: it is none. */
+/* A non-negative integer that fits into size_t; 0: it is not. */
 static int whole(const json_t *json, size_t *out) {
     if (!json_is_integer(json)) return 0;
     json_int_t value = json_integer_value(json);
@@ -154,7 +155,7 @@ static zest_status read_shape(reader *r, const json_t *shape, zest_safetensors_t
     for (size_t i = 0; i < tensor->rank; i++) {
         size_t dimension;
         if (!whole(json_array_get(shape, i), &dimension))
-            return bad_tensor(r, tensor->name, "its shape is not a list of whole numbers");
+            return bad_tensor(r, tensor->name, "its shape is not a list of non-negative integers");
         *r->next_shape++ = dimension;
         if (__builtin_mul_overflow(tensor->count, dimension, &tensor->count))
             return bad_tensor(r, tensor->name, "its shape is too large: the product overflows");
@@ -168,13 +169,13 @@ static zest_status read_offsets(reader *r, const json_t *offsets, zest_safetenso
     size_t begin, end;
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !whole(json_array_get(offsets, 0), &begin) || !whole(json_array_get(offsets, 1), &end))
-        return bad_tensor(r, tensor->name, "data_offsets is not a pair of whole numbers");
+        return bad_tensor(r, tensor->name, "data_offsets is not a pair of non-negative integers");
     if (begin > end) return bad_tensor(r, tensor->name, "data_offsets run backwards");
     if (end > r->data_size)
         return zest_error_set(
             r->error, ZEST_ERROR_FORMAT,
-            "%s: tensor '%.200s': ends at byte %zu of the data, which has only %zu (cut short?)", r->path,
-            tensor->name, end, r->data_size);
+            "%s: tensor '%.200s': ends at byte %zu of the data, which has only %zu (file truncated?)",
+            r->path, tensor->name, end, r->data_size);
     if (end - begin != tensor->size)
         return zest_error_set(
             r->error, ZEST_ERROR_FORMAT,
@@ -186,10 +187,10 @@ static zest_status read_offsets(reader *r, const json_t *offsets, zest_safetenso
 
 static zest_status read_tensor(reader *r, const char *name, const json_t *json) {
     if (!zest_map_printable(name, strlen(name)))
-        return zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: a tensor's name holds a control character",
-                              r->path);
+        return zest_error_set(r->error, ZEST_ERROR_FORMAT,
+                              "%s: the name of a tensor contains a control character", r->path);
     zest_safetensors_tensor *tensor = &r->file->tensors[r->file->count++];
-    tensor->name = keep_text(r, name);
+    tensor->name = copy_text(r, name);
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     if (!dtype) return bad_tensor(r, name, "no dtype");
     if (!zest_dtype_find(dtype, &tensor->dtype)) {
@@ -201,31 +202,29 @@ static zest_status read_tensor(reader *r, const char *name, const json_t *json) 
     return status ? status : read_offsets(r, json_object_get(json, "data_offsets"), tensor);
 }
 
-static int compare_places(const void *left, const void *right) {
+static int compare_offsets(const void *left, const void *right) {
     const zest_safetensors_tensor *a = left, *b = right;
     uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
     if (x != y) return x < y ? -1 : 1;
     if (a->size != b->size)
-        return a->size < b->size ? -1 : 1; /* empty ones before what starts at the same place */
+        return a->size < b->size ? -1 : 1; /* empty tensors before the one that starts at the same offset */
     return strcmp(a->name, b->name);
 }
 
-/* The format demands that the tensors tile the data section: nothing can hide in it. */
+/* The format requires that the tensors tile the data section, so that no data is hidden between them. */
 static zest_status check_tiling(reader *r) {
     zest_safetensors *file = r->file;
-    qsort(file->tensors, file->count, sizeof *file->tensors, compare_places);
-    const unsigned char *reached = r->data;
+    qsort(file->tensors, file->count, sizeof *file->tensors, compare_offsets);
+    const unsigned char *end = r->data;
     for (size_t i = 0; i < file->count; i++) {
         const unsigned char *begin = file->tensors[i].data;
-        if (begin < reached) return bad_tensor(r, file->tensors[i].name, "overlaps another tensor");
-        if (begin > reached)
-            return bad_tensor(r, file->tensors[i].name,
-                              "a hole that belongs to no tensor lies before its data");
-        reached = begin + file->tensors[i].size;
+        if (begin < end) return bad_tensor(r, file->tensors[i].name, "overlaps another tensor");
+        if (begin > end) return bad_tensor(r, file->tensors[i].name, "there is a gap before its data");
+        end = begin + file->tensors[i].size;
     }
-    size_t left = r->data_size - (size_t)(reached - r->data);
+    size_t left = r->data_size - (size_t)(end - r->data);
     if (!left) return ZEST_OK;
-    return zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: %zu bytes behind the last tensor belong to none",
+    return zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: %zu bytes after the last tensor belong to none",
                           r->path, left);
 }
 
@@ -280,9 +279,9 @@ zest_status zest_safetensors_open(const char *path, zest_safetensors **file, zes
 
 void zest_safetensors_close(zest_safetensors *file) {
     if (!file) return;
-    for (size_t i = 0; i < file->part_count; i++) zest_safetensors_close(file->parts[i]);
+    for (size_t i = 0; i < file->shard_count; i++) zest_safetensors_close(file->shards[i]);
     zest_mapped_file_close(&file->map);
-    free(file->parts);
+    free(file->shards);
     free(file->metadata);
     free(file->shapes);
     free(file->text);
@@ -298,8 +297,8 @@ const zest_safetensors_tensor *zest_safetensors_at(const zest_safetensors *file,
 }
 
 const zest_safetensors_tensor *zest_safetensors_find(const zest_safetensors *file, const char *name) {
-    zest_safetensors_tensor wanted = {.name = name};
-    const zest_safetensors_tensor *key = &wanted;
+    zest_safetensors_tensor target = {.name = name};
+    const zest_safetensors_tensor *key = &target;
     const zest_safetensors_tensor **found =
         bsearch(&key, file->by_name, file->count, sizeof *file->by_name, compare_names);
     return found ? *found : NULL;
@@ -314,23 +313,23 @@ const char *zest_safetensors_metadata(const zest_safetensors *file, const char *
 
 int zest_safetensors_metadata_at(const zest_safetensors *file, size_t i, const char **key,
                                  const char **value) {
-    if (file->part_count) return zest_safetensors_metadata_at(file->parts[0], i, key, value);
+    if (file->shard_count) return zest_safetensors_metadata_at(file->shards[0], i, key, value);
     if (i >= file->metadata_count) return 0;
     *key = file->metadata[i].key;
     *value = file->metadata[i].value;
     return 1;
 }
 
-/* The model of a Hugging Face folder: one file, or the shards of an index. */
+/* ---- Hugging Face folders: one file, or the shards of an index ---- */
 
 #define INDEX_NAME "model.safetensors.index.json"
 #define INDEX_LIMIT 100000000u
 
-/* An index being followed. */
+/* State while an index is read. */
 typedef struct {
     const char *folder;
     json_t *weight_map; /* tensor -> file name */
-    const char **names; /* the distinct file names, sorted; they live in weight_map */
+    const char **names; /* the distinct file names, sorted; owned by weight_map */
     size_t name_count;
     zest_error *error;
 } index_reader;
@@ -339,13 +338,13 @@ static int compare_text(const void *left, const void *right) {
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* An index is a stranger's file: it must not make us open anything outside its folder. */
-static int stays_inside(const char *name) {
+/* An index may come from anywhere: it must not make us open a file outside its folder. */
+static int is_plain_name(const char *name) {
     return name[0] && !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..") &&
            strcmp(name, ".") != 0 && zest_map_printable(name, strlen(name));
 }
 
-/* names: every file name of the weight map, then sorted, then each once. */
+/* names: all file names of the weight map, sorted, without duplicates. */
 static zest_status list_shards(index_reader *r) {
     size_t total = json_object_size(r->weight_map);
     if (!json_is_object(r->weight_map) || total == 0)
@@ -357,7 +356,7 @@ static zest_status list_shards(index_reader *r) {
     size_t n = 0;
     json_object_foreach(r->weight_map, tensor, value) {
         const char *name = json_string_value(value);
-        if (!name || !stays_inside(name))
+        if (!name || !is_plain_name(name))
             return zest_error_set(
                 r->error, ZEST_ERROR_FORMAT,
                 "%s/" INDEX_NAME ": the weight_map must give plain names of files in this folder", r->folder);
@@ -371,36 +370,36 @@ static zest_status list_shards(index_reader *r) {
 }
 
 static zest_status open_shards(index_reader *r, zest_safetensors *model) {
-    model->parts = calloc(r->name_count, sizeof *model->parts);
-    if (!model->parts) return zest_error_memory(r->error, INDEX_NAME, r->name_count * sizeof *model->parts);
+    model->shards = calloc(r->name_count, sizeof *model->shards);
+    if (!model->shards) return zest_error_memory(r->error, INDEX_NAME, r->name_count * sizeof *model->shards);
     for (size_t i = 0; i < r->name_count; i++) {
         char *path = zest_file_join(r->folder, r->names[i]);
         if (!path) return zest_error_memory(r->error, r->names[i], strlen(r->folder));
-        zest_status status = zest_safetensors_open(path, &model->parts[i], r->error);
+        zest_status status = zest_safetensors_open(path, &model->shards[i], r->error);
         free(path);
         if (status) return status;
-        model->part_count++;
-        model->count += zest_safetensors_count(model->parts[i]);
+        model->shard_count++;
+        model->count += zest_safetensors_count(model->shards[i]);
     }
     return ZEST_OK;
 }
 
-/* One list over all shards. Every tensor must be where the index says, and there must be no others: then none
- * is missing and none is there twice. */
+/* Joins the tensors of all shards into one list. Every tensor must be in the file that the index names,
+ * and there must be no others; so none is missing or duplicated. */
 static zest_status join_shards(index_reader *r, zest_safetensors *model) {
     model->tensors = malloc((model->count + 1) * sizeof *model->tensors);
     if (!model->tensors)
         return zest_error_memory(r->error, INDEX_NAME, model->count * sizeof *model->tensors);
     size_t n = 0;
-    for (size_t i = 0; i < model->part_count; i++) {
-        for (size_t j = 0; j < model->parts[i]->count; j++) {
-            model->tensors[n] = model->parts[i]->tensors[j];
+    for (size_t i = 0; i < model->shard_count; i++) {
+        for (size_t j = 0; j < model->shards[i]->count; j++) {
+            model->tensors[n] = model->shards[i]->tensors[j];
             const char *name = model->tensors[n++].name;
-            const char *home = json_string_value(json_object_get(r->weight_map, name));
-            if (!home || strcmp(home, r->names[i]) != 0)
+            const char *listed = json_string_value(json_object_get(r->weight_map, name));
+            if (!listed || strcmp(listed, r->names[i]) != 0)
                 return zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                                      "%s/%s: holds tensor '%.200s', which " INDEX_NAME " places %s",
-                                      r->folder, r->names[i], name, home ? "in another file" : "nowhere");
+                                      "%s/%s: contains tensor '%.200s', which " INDEX_NAME " lists %s",
+                                      r->folder, r->names[i], name, listed ? "in another file" : "nowhere");
         }
     }
     zest_status status = zest_safetensors_sort(model, INDEX_NAME, r->error);
@@ -417,7 +416,7 @@ static zest_status join_shards(index_reader *r, zest_safetensors *model) {
     return ZEST_OK;
 }
 
-/* Parses an index and lists its shards. *index owns the texts. */
+/* Parses an index and lists its shards. *index owns the names. */
 static zest_status read_index(index_reader *r, const char *path, json_t **index) {
     zest_buffer text = {0};
     zest_status status = zest_file_read(path, INDEX_LIMIT, &text, r->error);
@@ -478,41 +477,41 @@ static int ends_with(const char *text, const char *end) {
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The first file in the folder whose name ends in one of these; "" when there is none. */
-static void find_ending(const char *folder, const char *const *endings, char *name, size_t size) {
+/* The smallest file name in the folder with one of these suffixes; "": none. */
+static void find_suffix(const char *folder, const char *const *suffixes, char *name, size_t size) {
     name[0] = '\0';
     DIR *listing = opendir(folder);
     if (!listing) return;
     for (struct dirent *entry; (entry = readdir(listing));) {
-        for (const char *const *end = endings; *end; end++) {
-            int fits =
+        for (const char *const *end = suffixes; *end; end++) {
+            int matches =
                 ends_with(entry->d_name, *end) && zest_map_printable(entry->d_name, strlen(entry->d_name));
-            /* The smallest name, so that the message does not depend on the order of the listing. */
-            if (fits && (!name[0] || strcmp(entry->d_name, name) < 0))
+            if (matches && (!name[0] || strcmp(entry->d_name, name) < 0))
                 snprintf(name, size, "%s", entry->d_name);
         }
     }
     closedir(listing);
 }
 
-static zest_status explain(const char *folder, const char *auto_class, zest_error *error) {
+static zest_status explain_missing(const char *folder, const char *auto_class, zest_error *error) {
     static const char *const pickles[] = {".bin", ".pt", ".pth", ".ckpt", NULL};
     static const char *const ggufs[] = {".gguf", NULL};
     char name[256];
-    find_ending(folder, ggufs, name, sizeof name);
+    find_suffix(folder, ggufs, name, sizeof name);
     if (name[0])
         return zest_error_set(error, ZEST_ERROR_FILE,
-                              "%s: no model.safetensors, but %s: give that file itself", folder, name);
-    find_ending(folder, pickles, name, sizeof name);
+                              "%s: has no model.safetensors, but %s: use the path of that file", folder,
+                              name);
+    find_suffix(folder, pickles, name, sizeof name);
     if (name[0])
         return zest_error_set(
             error, ZEST_ERROR_FILE,
-            "%s: no model.safetensors, but %s, a PyTorch pickle, which zest does not read because "
+            "%s: has no model.safetensors, but %s, a PyTorch pickle, which zest does not read because "
             "it can run code. Convert it once, with PyTorch and transformers: python3 -c 'import sys; from "
             "transformers import %s as M; M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
             folder, name, auto_class, folder);
-    return zest_error_set(error, ZEST_ERROR_FILE,
-                          "%s: neither model.safetensors nor " INDEX_NAME " is in this folder", folder);
+    return zest_error_set(error, ZEST_ERROR_FILE, "%s: has neither model.safetensors nor " INDEX_NAME,
+                          folder);
 }
 
 static int exists(const char *path) {
@@ -536,7 +535,7 @@ zest_status zest_safetensors_open_folder(const char *folder, const char *auto_cl
     else if (exists(index))
         status = open_index(folder, index, file, error);
     else
-        status = explain(folder, auto_class, error);
+        status = explain_missing(folder, auto_class, error);
     free(whole);
     free(index);
     return status;

@@ -1,5 +1,4 @@
-#include "io/safetensors.h"
-
+/* Writing of safetensors files and of sharded model folders. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,14 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "io/safetensors.h"
 
 #define CHUNK ((size_t)1 << 20)
 #define INDEX_NAME "model.safetensors.index.json"
-#define SHARD_LIMIT 99999 /* five digits in the names */
+#define SHARD_LIMIT 99999 /* five digits in the file names */
 
-/* A file on its way: complete under its temporary name before it gets its own. */
+/* A file that is written under a temporary name and then renamed. */
 typedef struct {
     char *path, *temporary;
 } pending;
@@ -57,7 +57,7 @@ static int compare_names(const void *left, const void *right) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* All tensors checked; *sorted (to be freed) in the order of the file. */
+/* Checks all tensors; *sorted (to be freed) has them in the order of the file. */
 static zest_status sort_tensors(const zest_safetensors_source *tensors, size_t count,
                                 const zest_safetensors_source ***sorted, zest_error *error) {
     const zest_safetensors_source **list = malloc((count + 1) * sizeof *list);
@@ -71,22 +71,22 @@ static zest_status sort_tensors(const zest_safetensors_source *tensors, size_t c
     for (size_t i = 1; i < count && !status; i++)
         if (strcmp(list[i - 1]->name, list[i]->name) == 0)
             status =
-                zest_error_set(error, ZEST_ERROR_ARGUMENT, "tensor '%.200s' is there twice", list[i]->name);
+                zest_error_set(error, ZEST_ERROR_ARGUMENT, "tensor '%.200s' appears twice", list[i]->name);
     if (!status) qsort(list, count, sizeof *list, compare_sources);
     if (status) free(list);
     *sorted = status ? NULL : list;
     return status;
 }
 
-/* {"dtype", "shape", "data_offsets"}; NULL when memory is short. */
-static json_t *describe(const zest_safetensors_source *tensor, size_t begin, size_t end) {
+/* {"dtype", "shape", "data_offsets"}; NULL: out of memory. */
+static json_t *describe(const zest_safetensors_source *tensor, size_t open_temporary, size_t close_synced) {
     json_t *shape = json_array();
     for (size_t i = 0; i < tensor->rank; i++)
         json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
-    int whole = json_array_size(shape) == tensor->rank;
+    int complete = json_array_size(shape) == tensor->rank;
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", zest_dtype_name(tensor->dtype), "shape", shape,
-                              "data_offsets", (json_int_t)begin, (json_int_t)end);
-    if (whole) return entry;
+                              "data_offsets", (json_int_t)open_temporary, (json_int_t)close_synced);
+    if (complete) return entry;
     json_decref(entry);
     return NULL;
 }
@@ -110,11 +110,10 @@ static zest_status make_header(const zest_safetensors_source *const *sorted, siz
     }
     char *text = failed ? NULL : zest_json_dump(header, JSON_COMPACT);
     json_decref(header);
-    /* jansson refuses text that is not UTF-8, as the format does; memory is the rarer reason. */
+    /* jansson rejects text that is not UTF-8, as the format does; the other reason is lack of memory. */
     if (!text)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "the header cannot be made: a name is not UTF-8, or memory "
-                              "is short");
+                              "cannot create the header: a name is not UTF-8, or out of memory");
     uint64_t length = (strlen(text) + 7) / 8 * 8;
     zest_buffer_add(out, &length, sizeof length);
     zest_buffer_text(out, text);
@@ -152,7 +151,7 @@ static zest_status write_body(int descriptor, const zest_safetensors_source *con
     return status;
 }
 
-static void forget(pending *file) {
+static void discard(pending *file) {
     if (file->temporary) unlink(file->temporary);
     free(file->temporary);
     free(file->path);
@@ -160,16 +159,16 @@ static void forget(pending *file) {
 }
 
 /* Opens the temporary file; *descriptor is -1 on error. */
-static zest_status begin(pending *file, const char *path, int *descriptor, zest_error *error) {
-    size_t room = strlen(path) + 40;
+static zest_status open_temporary(pending *file, const char *path, int *descriptor, zest_error *error) {
+    size_t capacity = strlen(path) + 40;
     *descriptor = -1;
     file->path = strdup(path);
-    char *temporary = malloc(room);
+    char *temporary = malloc(capacity);
     if (!file->path || !temporary) {
         free(temporary);
-        return zest_error_memory(error, path, room);
+        return zest_error_memory(error, path, capacity);
     }
-    snprintf(temporary, room, "%s.%ld.tmp", path, (long)getpid());
+    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
     *descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (*descriptor >= 0) {
         file->temporary = temporary;
@@ -180,8 +179,8 @@ static zest_status begin(pending *file, const char *path, int *descriptor, zest_
     return status;
 }
 
-/* Brings it to disk and closes it, whatever the status so far. */
-static zest_status end(int descriptor, const char *path, zest_status status, zest_error *error) {
+/* Syncs and closes the file, whatever the status so far. */
+static zest_status close_synced(int descriptor, const char *path, zest_status status, zest_error *error) {
     if (descriptor < 0) return status;
     if (!status && fsync(descriptor))
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
@@ -190,28 +189,28 @@ static zest_status end(int descriptor, const char *path, zest_status status, zes
     return status;
 }
 
-/* Everything but the name: on disk, under the temporary one. */
+/* Writes the file under its temporary name. */
 static zest_status prepare(pending *file, const zest_safetensors_source *tensors, size_t count,
                            const char *const *metadata, const char *path, zest_error *error) {
     const zest_safetensors_source **sorted;
     int descriptor;
     zest_status status = sort_tensors(tensors, count, &sorted, error);
     if (status) return status;
-    status = begin(file, path, &descriptor, error);
+    status = open_temporary(file, path, &descriptor, error);
     if (!status) status = write_body(descriptor, sorted, count, metadata, path, error);
     free(sorted);
-    return end(descriptor, path, status, error);
+    return close_synced(descriptor, path, status, error);
 }
 
 static zest_status commit(pending *file, zest_error *error) {
     if (rename(file->temporary, file->path))
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be replaced", file->path);
     free(file->temporary);
-    file->temporary = NULL; /* so that forget leaves the file alone */
+    file->temporary = NULL; /* so that discard does not delete the file */
     return ZEST_OK;
 }
 
-/* New names are only durable once the folder itself is on disk. */
+/* A rename is durable only once the folder itself is on disk. */
 static void sync_folder(const char *folder) {
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return;
@@ -224,7 +223,7 @@ zest_status zest_safetensors_write(const char *path, const zest_safetensors_sour
     pending file = {0};
     zest_status status = prepare(&file, tensors, count, metadata, path, error);
     if (!status) status = commit(&file, error);
-    forget(&file);
+    discard(&file);
     char *folder = status ? NULL : strdup(path);
     if (folder) {
         char *slash = strrchr(folder, '/');
@@ -237,7 +236,7 @@ zest_status zest_safetensors_write(const char *path, const zest_safetensors_sour
 
 /* ---- Folders ---- */
 
-/* Where shard i ends in the list: as many tensors as fit, at least one. */
+/* The end of shard i in the list: as many tensors as fit, at least one. */
 static size_t shard_end(const zest_safetensors_source *tensors, size_t count, size_t first, uint64_t limit) {
     uint64_t used = 0;
     size_t i = first, size;
@@ -255,14 +254,14 @@ static size_t count_shards(const zest_safetensors_source *tensors, size_t count,
     return shards ? shards : 1;
 }
 
-static void shard_name(char *name, size_t room, size_t i, size_t shards) {
+static void shard_name(char *name, size_t capacity, size_t i, size_t shards) {
     if (shards == 1)
-        snprintf(name, room, "model.safetensors");
+        snprintf(name, capacity, "model.safetensors");
     else
-        snprintf(name, room, "model-%05zu-of-%05zu.safetensors", i + 1, shards);
+        snprintf(name, capacity, "model-%05zu-of-%05zu.safetensors", i + 1, shards);
 }
 
-/* The index as from_pretrained expects it: sorted, with the total of bytes. NULL when memory is short. */
+/* The index as from_pretrained expects it: sorted, with the total size. NULL: out of memory. */
 static char *make_index(const zest_safetensors_source *tensors, size_t count, uint64_t limit, size_t shards) {
     json_t *map = json_object();
     json_int_t total = 0;
@@ -285,7 +284,7 @@ static char *make_index(const zest_safetensors_source *tensors, size_t count, ui
     return text;
 }
 
-/* files: the shards, then the index when there is more than one. Nothing has its final name yet. */
+/* files: the shards, then the index when there are several shards. Nothing is renamed yet. */
 static zest_status prepare_folder(pending *files, size_t shards, const char *folder,
                                   const zest_safetensors_source *tensors, size_t count, uint64_t limit,
                                   zest_error *error) {
@@ -303,16 +302,17 @@ static zest_status prepare_folder(pending *files, size_t shards, const char *fol
     if (status || shards == 1) return status;
     char *path = zest_file_join(folder, INDEX_NAME), *text = make_index(tensors, count, limit, shards);
     int descriptor = -1;
-    status = path && text ? begin(&files[shards], path, &descriptor, error)
+    status = path && text ? open_temporary(&files[shards], path, &descriptor, error)
                           : zest_error_memory(error, INDEX_NAME, 0);
     if (!status) status = zest_file_write_all(descriptor, text, strlen(text), path, error);
-    status = end(descriptor, path, status, error);
+    status = close_synced(descriptor, path, status, error);
     free(path);
     free(text);
     return status;
 }
 
-/* Is it "model-#####-of-#####.safetensors", and of how many? Strict, as the answer may delete the file. */
+/* Matches "model-#####-of-#####.safetensors" and returns the total. Strict, since a match may delete the
+ * file. */
 static int is_shard(const char *name, size_t *of) {
     static const char pattern[] = "model-#####-of-#####.safetensors";
     if (strlen(name) != sizeof pattern - 1) return 0;
@@ -324,9 +324,9 @@ static int is_shard(const char *name, size_t *of) {
     return 1;
 }
 
-/* What an older model left, and what would be taken for a part of the new one. A reader prefers
- * model.safetensors, so that goes last: until then the old model is what is read. */
-static void remove_leftovers(const char *folder, size_t shards) {
+/* Deletes files of an older model that would be taken for a part of the new one. model.safetensors comes
+ * last: readers prefer it, so until then they read the old model. */
+static void remove_stale(const char *folder, size_t shards) {
     DIR *listing = opendir(folder);
     if (!listing) return;
     for (struct dirent *entry; (entry = readdir(listing));) {
@@ -354,11 +354,11 @@ zest_status zest_safetensors_write_folder(const char *folder, const zest_safeten
     if (!files) return zest_error_memory(error, folder, total * sizeof *files);
     status = prepare_folder(files, shards, folder, tensors, count, shard_size, error);
     for (size_t i = 0; i < total && !status; i++) status = commit(&files[i], error);
-    for (size_t i = 0; i < total; i++) forget(&files[i]);
+    for (size_t i = 0; i < total; i++) discard(&files[i]);
     free(files);
     if (status) return status;
     sync_folder(folder);
-    remove_leftovers(folder, shards);
+    remove_stale(folder, shards);
     sync_folder(folder);
     return ZEST_OK;
 }

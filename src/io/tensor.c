@@ -1,3 +1,4 @@
+/* Element types of tensors: names, sizes, conversions; the fingerprint of parameters. */
 #include <string.h>
 #include <xxhash.h>
 

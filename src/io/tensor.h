@@ -1,9 +1,10 @@
-/* Element types of tensors, and the exact conversions between float and the 16-bit ones.
+/* Element types of tensors, the exact conversions between float and the 16-bit types, and lists of named
+ * tensors.
  *
- * The 16-bit ones round to nearest, ties to even, in integer arithmetic or in float operations whose result
- * no flushed subnormal can change, so the bits do not depend on the compiler, the instruction set or a
- * flush-to-zero mode. A NaN stays a NaN and keeps its sign and the payload bits that fit: 16 bits -> float ->
- * 16 bits gives back every pattern. */
+ * The 16-bit conversions round to nearest, ties to even, in integer arithmetic or in float operations
+ * whose result no flushed subnormal can change. So the bits do not depend on the compiler, the instruction
+ * set or a flush-to-zero mode. A NaN stays a NaN and keeps its sign and the payload bits that fit: 16 bits
+ * -> float -> 16 bits gives back every pattern. */
 #ifndef ZEST_IO_TENSOR_H
 #define ZEST_IO_TENSOR_H
 
@@ -13,9 +14,9 @@
 
 #include "base/error.h"
 
-/* In the order of safetensors' own list, narrow before wide: writers sort by it, so the order is part of the
- * format of what zest saves. Weights are F64, F32, F16 or BF16; the others are carried (a position_ids
- * buffer, say) but have no conversion. */
+/* In the order of the safetensors format, narrow before wide: writers sort by it, so the order is part of the
+ * files that zest saves. Weights are F64, F32, F16 or BF16; other types (a position_ids buffer, say) are copied
+ * but have no conversion. */
 typedef enum {
     ZEST_DTYPE_BOOL,
     ZEST_DTYPE_U8,
@@ -40,7 +41,7 @@ size_t zest_dtype_size(zest_dtype dtype);      /* bytes of an element; 0 for no 
 int zest_dtype_find(const char *name, zest_dtype *dtype); /* 0: unknown name */
 int zest_dtype_is_real(zest_dtype dtype);                 /* F64, F32, F16 or BF16 */
 
-/* count elements to float and back. The 16-bit side and doubles may lie at any address. ZEST_ERROR_ARGUMENT
+/* count elements to float and back. The 16-bit side and doubles may be unaligned. ZEST_ERROR_ARGUMENT
  * when the dtype is none of the four real ones. */
 zest_status zest_dtype_to_float(zest_dtype dtype, const void *from, size_t count, float *out);
 zest_status zest_dtype_from_float(zest_dtype dtype, const float *values, size_t count, void *out);
@@ -95,8 +96,8 @@ static inline uint16_t zest_dtype_to_f16(float value) {
     return (uint16_t)(sign | result);
 }
 
-/* The parameters of a run: named tensors that share one numbering of elements. Noise is a function of that
- * number, so an element's noise does not depend on which other tensors are looked at, or in what order. */
+/* The parameters of a run: named tensors whose elements are numbered consecutively. Noise is a function of that
+ * number, so the noise of an element does not depend on the other tensors or on the order of processing. */
 
 typedef struct {
     const char *name;
@@ -113,7 +114,7 @@ typedef struct {
 } zest_params;
 
 /* A hash of names, types, sizes and every byte of the data: two sets of parameters with the same fingerprint
- * are the same. Also tells a wrong starting point from the right one. */
+ * are the same. Also detects a wrong starting point. */
 uint64_t zest_params_fingerprint(const zest_params *params);
 
 #endif

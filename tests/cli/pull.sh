@@ -282,4 +282,4 @@ rule "* $weights slow 200"
 victim=$!
 until [ "$(size_of "$cache"/models--org--tiny/blobs/*.incomplete 2>/dev/null || echo 0)" -gt 300000 ]; do sleep 0.02; done
 kill -TERM $victim && wait $victim && fail "a pull that was stopped has succeeded"
-err_has "goes on"
+err_has "resumes the download"
