@@ -1,6 +1,7 @@
 /* Attention's gradients, and its forward pass with a mask, on a GPU against plain C, on operands rounded to
  * the compute's type. Without a GPU these tests are skipped. */
 #include "grad/backward.h"
+#include "grad/grad.h"
 #include "tests/device_support.h"
 
 enum { COMPUTES = 2 };

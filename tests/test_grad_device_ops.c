@@ -1,6 +1,7 @@
 /* The operations of the backward pass on a GPU against the plain C ones, on operands rounded to the compute's
  * type. Without a GPU these tests are skipped. */
 #include "grad/backward.h"
+#include "grad/grad.h"
 #include "tests/device_support.h"
 
 enum { COMPUTES = 2 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "grad/backward.h"
+#include "grad/grad.h"
 #include "tests/support.h"
 
 enum { LEVELS = 3 };

@@ -120,26 +120,6 @@ extern const zest_backward zest_backward_plain, zest_backward_avx2, zest_backwar
 /* Rows whose columns are summed without interruption. Fixed: it decides the rounding of the sums. */
 enum { ZEST_BACKWARD_ROWS = 64 };
 
-/* Dropout: where, how much, and which elements. */
-
-/* Rates at the three places where the published trainings have it: on the embeddings (behind their norm), on
- * what attention and MLP add to the stream, on the weights of the attention. RoBERTa, BERT and GPT-2: 0.1 at
- * all three; OPT: 0.1 on what is added alone; the Llama family: none. A step takes a seed of its own. */
-typedef struct {
-    double embeddings, added, attention;
-    uint64_t seed;
-} zest_dropout;
-
-typedef enum {
-    ZEST_DROPOUT_EMBEDDINGS,
-    ZEST_DROPOUT_ATTENTION,
-    ZEST_DROPOUT_ATTENDED,
-    ZEST_DROPOUT_MLP
-} zest_dropout_site;
-
-/* The mask of a place in a layer; one that keeps all when dropout is NULL. Rates are multiples of 2^-16. */
-zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t layer, zest_dropout_site site);
-
 /* The plain C operations, one file each, for backward_plain.c to put into a table. */
 
 int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch);

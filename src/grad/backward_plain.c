@@ -352,16 +352,6 @@ int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zes
 
 enum { RUN = 512 };
 
-zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t layer, zest_dropout_site site) {
-    zest_mask mask = {0, 0, 1.0f};
-    if (!dropout || !(rate > 0)) return mask;
-    double threshold = rate * 65536 + 0.5;
-    mask.threshold = threshold < 65535 ? (uint32_t)threshold : 65535;
-    mask.scale = (float)(65536.0 / (65536.0 - mask.threshold));
-    mask.key = zest_seed(dropout->seed, layer, site);
-    return mask;
-}
-
 void zest_plain_mask(const zest_noise *noise, const zest_mask *mask, uint64_t first, size_t count,
                      float *out) {
     uint16_t bits[RUN];

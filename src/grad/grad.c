@@ -109,7 +109,7 @@ zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *
     pass.rows = pass.pass.rows;
     pass.asked = pass.pass.out_rows;
     double value;
-    status = zest_grad_forward_saved(&pass);
+    status = zest_grad_forward(&pass);
     if (!status) status = zest_grad_head(&pass, losses, &value);
     if (status) return status;
     if (mean) *mean = value;
@@ -165,143 +165,6 @@ void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *o
         zest_direction_raw(ops, place->direction, tensor->first + first + i, here, noise);
         ops->fma_f32(out + i, out + i, c, noise, here);
     }
-}
-
-/* Memory of a pass, and where things lie in it. */
-
-size_t zest_grad_max_width(const zest_grad_pass *pass) {
-    const zest_model_config *config = pass->pass.config;
-    return config->hidden_size > config->embedding_size ? config->hidden_size : config->embedding_size;
-}
-
-void *zest_grad_stream(const zest_grad_pass *pass, size_t which) {
-    return zest_model_offset(pass->grad->runner, pass->grad->d.data,
-                             which * pass->pass.max_rows * zest_grad_max_width(pass));
-}
-
-/* Cells from `next` on, which moves behind them. */
-static void *take(const zest_grad_pass *pass, void **next, size_t cells) {
-    void *here = *next;
-    *next = zest_model_offset(pass->grad->runner, here, cells);
-    return here;
-}
-
-zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
-    const zest_model_config *config = pass->pass.config;
-    zest_grad *grad = pass->grad;
-    size_t rows = pass->pass.max_rows, all = rows * pass->row_cells;
-    void *next = zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 0 : i) * all);
-    zest_grad_layer kept = {0};
-    kept.x = grad->recompute
-                 ? zest_model_offset(grad->runner, grad->inputs.data, i * rows * config->hidden_size)
-                 : take(pass, &next, rows * config->hidden_size);
-    kept.qkv = take(pass, &next, rows * pass->pass.qkv_stride);
-    kept.context = take(pass, &next, rows * pass->pass.q_width);
-    kept.middle = take(pass, &next, rows * config->hidden_size);
-    kept.up = take(pass, &next, rows * config->ffn_size);
-    if (config->gated) kept.gate = take(pass, &next, rows * config->ffn_size);
-    if (config->post_norm) kept.end = next;
-    void *last =
-        zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 1 : config->layers) * all);
-    kept.input = i + 1 == config->layers ? last : kept.x;
-    return kept;
-}
-
-/* ---- How much ---- */
-
-typedef struct {
-    zest_model_buffer *room;
-    size_t cells;
-} wanted_room;
-enum { ROOMS = 8 };
-
-/* Cells a row that a layer keeps. */
-static size_t cells_of_layer(const zest_grad_pass *pass, int recompute) {
-    const zest_model_config *config = pass->pass.config;
-    return (recompute ? 0 : config->hidden_size) + pass->pass.qkv_stride + pass->pass.q_width +
-           config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
-           (config->post_norm ? config->hidden_size : 0);
-}
-
-static void list_rooms(const zest_grad_pass *pass, int recompute, wanted_room wanted[ROOMS]) {
-    const zest_model_config *config = pass->pass.config;
-    zest_grad *grad = pass->grad;
-    size_t rows = pass->pass.max_rows, q = pass->pass.q_width, widest = zest_grad_max_width(pass);
-    size_t within = 2 * q + pass->pass.qkv_stride, keys = 0, slots = recompute ? 1 : config->layers;
-    if (within < 2 * config->ffn_size) within = 2 * config->ffn_size;
-    if (pass->request.batch->prefix_of) keys = pass->pass.key_rows * 2 * pass->pass.kv_width;
-    const wanted_room all[ROOMS] = {
-        {&grad->tape, rows * (slots * cells_of_layer(pass, recompute) + config->hidden_size)},
-        {&grad->inputs, recompute ? config->layers * rows * config->hidden_size : 0},
-        {&grad->d, 3 * rows * widest},
-        {&grad->a, rows * widest},
-        {&grad->runner->norm_out, rows * widest}, /* for embed */
-        {&grad->runner->prefix_kv, keys},
-        {&grad->wide, rows * within + keys},
-        {&grad->head, pass->asked * 5 * widest}};
-    for (size_t i = 0; i < ROOMS; i++) wanted[i] = all[i];
-}
-
-size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs) {
-    const zest_model_config *config = &grad->runner->model->config;
-    size_t q = config->heads * config->head_dim, stride = q + 2 * config->kv_heads * config->head_dim;
-    zest_grad scratch = *grad; /* its rooms are only pointed at */
-    zest_grad_pass pass = {.grad = &scratch, .asked = outputs};
-    zest_model_batch batch = {0};
-    wanted_room wanted[ROOMS];
-    size_t cells = 0;
-    pass.pass.config = config;
-    pass.pass.max_rows = tokens;
-    pass.pass.q_width = q;
-    pass.pass.qkv_stride = stride;
-    pass.request.batch = &batch;
-    list_rooms(&pass, grad->recompute, wanted);
-    for (size_t i = 0; i < ROOMS; i++) cells += wanted[i].cells;
-    return cells * zest_model_element_size(grad->runner);
-}
-
-/* Bytes that are missing, and bytes that are let go of when they are had. */
-static size_t bytes_wanted(const zest_grad_pass *pass, int recompute, size_t *had) {
-    wanted_room wanted[ROOMS];
-    size_t bytes = 0, cell = zest_model_element_size(pass->grad->runner);
-    *had = 0;
-    list_rooms(pass, recompute, wanted);
-    for (size_t i = 0; i < ROOMS; i++) {
-        if (wanted[i].cells <= wanted[i].room->count) continue;
-        bytes += wanted[i].cells * cell;
-        *had += wanted[i].room->count * cell;
-    }
-    return bytes;
-}
-
-static zest_status foresee(const zest_grad_pass *pass) {
-    zest_model_runner *runner = pass->grad->runner;
-    size_t had, less_had, bytes = bytes_wanted(pass, pass->grad->recompute, &had);
-    if (!bytes) return ZEST_OK;
-    size_t room = runner->operations->device->available(runner->device) + had;
-    if (bytes <= room) return ZEST_OK;
-    size_t less = bytes_wanted(pass, 1, &less_had), row = bytes / pass->pass.max_rows;
-    const double mib = 1048576;
-    char other[160] = "";
-    if (!pass->grad->recompute && less <= room - had + less_had)
-        (void)zest_number_format(other, sizeof other, "--recompute needs %.1f MiB; or ", (double)less / mib);
-    return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
-                          "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
-                          "activations, and %.1f are free: %sabout %zu tokens would fit%s",
-                          pass->pass.max_rows, (double)bytes / mib, (double)room / mib, other,
-                          row ? room / row : 0,
-                          other[0] || pass->grad->recompute ? "" : " (more with --recompute)");
-}
-
-zest_status zest_grad_alloc(zest_grad_pass *pass) {
-    wanted_room wanted[ROOMS];
-    zest_status status = pass->grad->runner->device ? foresee(pass) : ZEST_OK;
-    pass->row_cells = cells_of_layer(pass, pass->grad->recompute);
-    list_rooms(pass, pass->grad->recompute, wanted);
-    for (size_t i = 0; i < ROOMS && !status; i++)
-        status =
-            zest_model_buffer_reserve(pass->grad->runner, wanted[i].room, 1, wanted[i].cells, pass->error);
-    return status;
 }
 
 /* Lists of rows, turned round: who read a row. And tables where the operations look for them. */
@@ -379,16 +242,7 @@ zest_status zest_grad_list_keys(zest_grad_pass *pass) {
     if (!batch->prefix_of) return ZEST_OK;
     zest_status status = grow(pass, &grad->key_sources, &grad->key_count, pass->pass.key_rows);
     if (status) return status;
-    uint32_t *next = grad->key_sources;
-    for (size_t s = 0; s < batch->sequences; s++) {
-        uint32_t from[2] = {batch->prefix_of[s], (uint32_t)s}; /* the parent's keys, then its own */
-        for (int part = 0; part < 2; part++) {
-            if (from[part] == ZEST_MODEL_NO_PREFIX) continue;
-            for (uint32_t row = batch->starts[from[part]]; row < batch->starts[from[part] + 1]; row++)
-                *next++ = row;
-        }
-    }
-    pass->key_sources = grad->runner->device ? pass->pass.at.key_sources : grad->key_sources;
+    zest_model_list_key_sources(&pass->pass, grad->key_sources);
     return zest_grad_index(pass, ZEST_GRAD_KEYS, grad->key_sources, pass->pass.key_rows, pass->rows, 1,
                            &pass->by_keys);
 }

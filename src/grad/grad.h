@@ -33,6 +33,21 @@ void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *o
  * Memory beside weights and gradient: the activations of all layers, or with `recompute` the inputs of all
  * layers and the activations of one, which is then gone through once more. */
 
+/* ---- Dropout ---- */
+
+/* Rates at the three places where the published trainings have it: on the embeddings (behind their norm), on
+ * what attention and MLP add to the stream, on the weights of the attention. RoBERTa, BERT and GPT-2: 0.1 at
+ * all three; OPT: 0.1 on what is added alone; the Llama family: none. A step takes a seed of its own. */
+typedef struct {
+    double embeddings, added, attention;
+    uint64_t seed;
+} zest_dropout;
+
+/* The mask of a site in a layer; one that keeps all when dropout is NULL. Rates are multiples of 2^-16. */
+zest_mask zest_dropout_mask(const zest_dropout *dropout, double rate, size_t layer, zest_dropout_site site);
+
+/* ---- Passes ---- */
+
 typedef struct {
     zest_compute compute; /* on a device: the device's */
     int threads;          /* 0: all cores */

@@ -9,18 +9,6 @@
 #include "model/forward_pass.h"
 #include "model/cross_entropy.h"
 
-/* What is kept of a layer, one row a token. Outputs of norms and activations are made again when they are
- * wanted: that is cheap beside a matrix product. */
-typedef struct {
-    void *x;         /* what came in */
-    void *qkv;       /* behind the rotation */
-    void *context;   /* the last layer: asked rows alone */
-    void *input;     /* the rows of x that attention's output was added to; x itself but in the last layer */
-    void *middle;    /* input + attention */
-    void *gate, *up; /* before the activation; gate NULL where there is none */
-    void *end;       /* norms behind: middle's norm + MLP; else NULL */
-} zest_grad_layer;
-
 /* Lists of rows that were read, and by whom. */
 typedef enum {
     ZEST_GRAD_ASKED, /* rows, by the last layer's rest */
@@ -64,12 +52,12 @@ typedef struct {
     zest_lane_group lane; /* the place as a single lane */
     size_t rows, asked, row_cells;
     size_t longest_keys; /* of the sequence that has most */
-    void *h;             /* asked rows behind final norm and projection: what the head's transform gets */
-    void *normed;        /* behind the final norm, or NULL where there is none */
-    void *dense;         /* of the head's transform, before its activation; or NULL */
-    void *features;      /* what the head multiplies */
+    zest_forward_save save;
+    int recomputing;      /* a layer's forward pass once more */
+    const void *h;        /* (out_rows, embedding_size): the head's transform gets this */
+    const void *features; /* (out_rows, embedding_size): the head multiplies this */
     /* Where the operations look for them: */
-    const uint32_t *words, *targets, *key_sources;
+    const uint32_t *words, *targets;
     const zest_logit_sum *sums; /* of asked rows */
     zest_index by_rows, by_keys;
 } zest_grad_pass;
@@ -94,35 +82,18 @@ zest_status zest_grad_index(zest_grad_pass *pass, zest_grad_list which, const ui
 /* With parents: the row of each key that is written out. */
 zest_status zest_grad_list_keys(zest_grad_pass *pass);
 
-/* ---- forward_saved.c: the forward pass, kept ---- */
+/* ---- saved_activations.c ---- */
 
-zest_status zest_grad_forward_saved(zest_grad_pass *pass);
-/* Layer i once more, its activations into *kept. `out` may be NULL: then the layer ends where the backward
- * pass needs nothing more. */
-zest_status zest_grad_forward_layer_saved(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
-                                          void *out);
-size_t zest_grad_layer_rows(const zest_grad_pass *pass, size_t i); /* behind its attention */
-zest_attention zest_grad_attention(const zest_grad_pass *pass, const void *qkv, void *out);
-/* Keys and values of parents and children written out, into the runner's room for it. */
-zest_status zest_grad_write_out_keys(const zest_grad_pass *pass, const void *qkv);
-/* The positions' rotation of queries and keys, or with other sines the rotation back. */
-void zest_grad_rotate(const zest_grad_pass *pass, void *qkv, const float *sines);
-
-/* Shorthands for one lane. */
-zest_status zest_grad_linear(zest_grad_pass *pass, const zest_model_affine *affine, int transposed,
-                             const void *a, size_t rows, size_t inputs, void *out, size_t out_stride,
-                             const void *residual);
-zest_status zest_grad_normed(zest_grad_pass *pass, const zest_model_affine *norm, const void *x, size_t rows,
-                             void *out);
-zest_status zest_grad_copy(const zest_grad_pass *pass, const void *from, void *to, const uint32_t *source,
-                           size_t count, size_t width);
-
-/* ---- grad.c ---- */
-
+/* The forward pass, with activations saved. */
+zest_status zest_grad_forward(zest_grad_pass *pass);
+/* With `recompute`: saves the activations of layer i once more. */
+zest_status zest_grad_recompute_layer(zest_grad_pass *pass, size_t i);
+/* Where a layer's activations lie. */
+zest_saved_layer zest_grad_saved(const zest_grad_pass *pass, size_t i);
+/* The dropout mask of a site, one that keeps all where there is no dropout. */
+zest_mask zest_grad_mask(const zest_grad_pass *pass, size_t layer, zest_dropout_site site);
 /* Memory for the pass; on a device it is foreseen whether there is enough. */
 zest_status zest_grad_alloc(zest_grad_pass *pass);
-/* Where a layer's activations lie. */
-zest_grad_layer zest_grad_saved(const zest_grad_pass *pass, size_t i);
 /* The stream's gradient (0), and room for what branches off it (1, 2). */
 void *zest_grad_stream(const zest_grad_pass *pass, size_t which);
 /* Cells of the widest row outside a layer. */

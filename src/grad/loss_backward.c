@@ -14,7 +14,8 @@
 #include "grad/grad_internal.h"
 
 static zest_group_output unit_of(const zest_grad_pass *pass) {
-    return (zest_group_output){0, pass->lane.perturbation, pass->asked, {pass->features, pass->features}};
+    return (zest_group_output){
+        .perturbation = pass->lane.perturbation, .rows = pass->asked, .h = {pass->features, pass->features}};
 }
 
 /* Room for scores (of words or items) and the asked rows' sums and weights. */

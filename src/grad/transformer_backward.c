@@ -2,11 +2,37 @@
  * branches off it in the other two. */
 #include "grad/grad_internal.h"
 
+/* ---- One lane ---- */
+
+/* Rows behind the attention of layer i. */
+static size_t layer_rows(const zest_grad_pass *pass, size_t i) {
+    return i + 1 == pass->pass.config->layers ? pass->asked : pass->rows;
+}
+
+static zest_status norm_again(zest_grad_pass *pass, const zest_model_affine *norm, const void *x, size_t rows,
+                              void *out) {
+    return zest_model_norm(pass->grad->runner, norm, &pass->lane.perturbation, (const void *const[2]){x, x},
+                           (void *const[2]){out, out}, rows, pass->pass.config->hidden_size, pass->error);
+}
+
+static zest_status copy_rows(const zest_grad_pass *pass, const void *from, void *to, const uint32_t *source,
+                             size_t count, size_t width) {
+    zest_model_runner *runner = pass->grad->runner;
+    zest_copy_rows job = {.from = from,
+                          .to = to,
+                          .from_stride = width,
+                          .to_stride = width,
+                          .width = width,
+                          .count = count,
+                          .source = source,
+                          .lanes = 1};
+    return zest_grad_done(pass, pass->grad->backward->copy(&job, runner->threads, &runner->scratch));
+}
+
 /* The gradient of what was added to the stream: the stream's, dropped where that was. */
 static const void *added(const zest_grad_pass *pass, size_t layer, zest_dropout_site site, size_t rows) {
-    const zest_dropout *dropout = pass->job->dropout;
     zest_model_runner *runner = pass->grad->runner;
-    zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->added : 0, layer, site);
+    zest_mask mask = zest_grad_mask(pass, layer, site);
     void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
     if (!mask.threshold) return d;
     pass->grad->backward->drop(branch, d, NULL, rows * pass->pass.config->hidden_size, &mask, runner->threads,
@@ -14,17 +40,18 @@ static const void *added(const zest_grad_pass *pass, size_t layer, zest_dropout_
     return branch;
 }
 
-static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept) {
+static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_saved_layer *saved) {
     const zest_model_layer *layer = &pass->grad->view.layers[i];
     const zest_model_config *config = pass->pass.config;
     zest_model_runner *runner = pass->grad->runner;
-    size_t rows = zest_grad_layer_rows(pass, i), inner = config->ffn_size, width = config->hidden_size;
+    size_t rows = layer_rows(pass, i), inner = config->ffn_size, width = config->hidden_size;
     int threads = runner->threads, turned = config->transposed;
     void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
     void *dh = pass->grad->wide.data, *h = zest_model_offset(runner, dh, pass->pass.max_rows * inner);
-    const void *from = config->gated ? kept->gate : kept->up, *times = config->gated ? kept->up : NULL;
+    const void *from = config->gated ? saved->gate : saved->up, *times = config->gated ? saved->up : NULL;
     zest_status status = ZEST_OK;
-    if (config->post_norm) status = zest_grad_norm_backward(pass, &layer->norm2, kept->end, d, rows, d, 0);
+    if (config->post_norm)
+        status = zest_grad_norm_backward(pass, &layer->norm2, saved->mlp_sum, d, rows, d, 0);
     if (status) return status;
     pass->grad->backward->activate(h, from, times, rows * inner, config->activation, threads,
                                    &runner->scratch);
@@ -33,7 +60,7 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_
     if (status) return status;
     pass->grad->backward->activate_back(dh, h, from, times, rows * inner, config->activation, threads,
                                         &runner->scratch);
-    status = zest_grad_normed(pass, config->post_norm ? &layer->norm1 : &layer->norm2, kept->middle, rows, a);
+    status = norm_again(pass, config->post_norm ? &layer->norm1 : &layer->norm2, saved->attended, rows, a);
     /* Norms behind: what the MLP saw is the stream itself. Norms before: a branch of it. */
     void *to = config->post_norm ? d : branch;
     if (!status)
@@ -42,8 +69,9 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_grad_
     if (!status && config->gated)
         status = zest_grad_linear_backward(pass, &layer->gate, turned, a, dh, inner, rows, to, 1);
     if (status) return status;
-    return config->post_norm ? zest_grad_norm_backward(pass, &layer->norm1, kept->middle, d, rows, d, 0)
-                             : zest_grad_norm_backward(pass, &layer->norm2, kept->middle, branch, rows, d, 1);
+    return config->post_norm
+               ? zest_grad_norm_backward(pass, &layer->norm1, saved->attended, d, rows, d, 0)
+               : zest_grad_norm_backward(pass, &layer->norm2, saved->attended, branch, rows, d, 1);
 }
 
 /* ---- Attention ---- */
@@ -82,23 +110,27 @@ static zest_status rotate_back(const zest_grad_pass *pass, void *dqkv) {
                                &runner->scratch);
         grad->angles = runner->angles;
     }
-    zest_grad_rotate(pass, dqkv, grad->sines.data);
+    const zest_forward_pass *p = &pass->pass;
+    runner->operations->rotary(dqkv, p->rows, p->qkv_stride, p->config->heads + p->config->kv_heads,
+                               p->config->head_dim, p->at.positions, runner->cosines.data, grad->sines.data,
+                               runner->threads, &runner->scratch);
     return ZEST_OK;
 }
 
 /* dqkv out of the context's gradient */
-static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept,
+static zest_status attend_back(zest_grad_pass *pass, size_t i, const zest_saved_layer *saved,
                                const void *d_context, void *dqkv) {
     const zest_forward_pass *p = &pass->pass;
     zest_model_runner *runner = pass->grad->runner;
-    const zest_dropout *dropout = pass->job->dropout;
     int prefix_of = pass->request.batch->prefix_of != NULL;
-    zest_status status = prefix_of ? zest_grad_write_out_keys(pass, kept->qkv) : ZEST_OK;
+    zest_attention forward = zest_model_attention_job(
+        p, saved->qkv, p->qkv_stride, zest_model_offset(runner, saved->qkv, p->q_width), p->qkv_stride, NULL);
+    zest_status status = zest_grad_done(pass, prefix_of && zest_model_expand_prefix(p, &forward));
     if (status) return status;
-    zest_mask mask = zest_dropout_mask(dropout, dropout ? dropout->attention : 0, i, ZEST_DROPOUT_ATTENTION);
+    zest_mask mask = zest_grad_mask(pass, i, ZEST_DROPOUT_ATTENTION);
     void *written = zest_model_offset(runner, dqkv, p->max_rows * p->qkv_stride);
     void *dk = prefix_of ? written : zest_model_offset(runner, dqkv, p->q_width);
-    zest_attention_backward job = {.forward = zest_grad_attention(pass, kept->qkv, NULL),
+    zest_attention_backward job = {.forward = forward,
                                    .d_out = d_context,
                                    .dq = dqkv,
                                    .dk = dk,
@@ -117,42 +149,42 @@ static zest_status widen_both(zest_grad_pass *pass, const void *d_context, void 
     size_t width = pass->pass.config->hidden_size;
     void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
     zest_status status = widen(pass, d_context, pass->pass.q_width, full);
-    if (!status) status = zest_grad_copy(pass, d, branch, NULL, pass->asked, width);
+    if (!status) status = copy_rows(pass, d, branch, NULL, pass->asked, width);
     return status ? status : widen(pass, branch, width, d);
 }
 
-static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, const zest_grad_layer *kept) {
+static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, const zest_saved_layer *saved) {
     const zest_model_layer *layer = &pass->grad->view.layers[i];
     const zest_forward_pass *p = &pass->pass;
     const zest_model_config *config = p->config;
     zest_model_runner *runner = pass->grad->runner;
-    size_t rows = zest_grad_layer_rows(pass, i), width = config->hidden_size, q = p->q_width;
+    size_t rows = layer_rows(pass, i), width = config->hidden_size, q = p->q_width;
     void *d = zest_grad_stream(pass, 0), *branch = zest_grad_stream(pass, 1);
     void *d_context = pass->grad->wide.data, *full = zest_model_offset(runner, d_context, p->max_rows * q);
     void *dqkv = zest_model_offset(runner, full, p->max_rows * q);
     zest_status status =
-        zest_grad_linear_backward(pass, &layer->out, config->transposed, kept->context,
+        zest_grad_linear_backward(pass, &layer->out, config->transposed, saved->context,
                                   added(pass, i, ZEST_DROPOUT_ATTENDED, rows), width, rows, d_context, 0);
     if (!status && i + 1 == config->layers) {
         status = widen_both(pass, d_context, full);
         d_context = full;
     }
-    if (!status) status = attend_back(pass, i, kept, d_context, dqkv);
-    if (!status && config->post_norm) return zest_grad_qkv_backward(pass, layer, kept->x, dqkv, d, 1);
+    if (!status) status = attend_back(pass, i, saved, d_context, dqkv);
+    if (!status && config->post_norm) return zest_grad_qkv_backward(pass, layer, saved->x, dqkv, d, 1);
     void *a = pass->grad->a.data;
-    if (!status) status = zest_grad_normed(pass, &layer->norm1, kept->x, p->rows, a);
+    if (!status) status = norm_again(pass, &layer->norm1, saved->x, p->rows, a);
     if (!status) status = zest_grad_qkv_backward(pass, layer, a, dqkv, branch, 0);
-    if (!status) status = zest_grad_norm_backward(pass, &layer->norm1, kept->x, branch, p->rows, d, 1);
+    if (!status) status = zest_grad_norm_backward(pass, &layer->norm1, saved->x, branch, p->rows, d, 1);
     return status;
 }
 
 zest_status zest_grad_layer_backward(zest_grad_pass *pass, size_t i) {
-    zest_grad_layer kept = zest_grad_saved(pass, i);
+    zest_saved_layer saved = zest_grad_saved(pass, i);
     zest_status status = ZEST_OK;
     if (pass->grad->recompute && i + 1 != pass->pass.config->layers)
-        status = zest_grad_forward_layer_saved(pass, i, &kept, NULL);
-    if (!status) status = mlp_backward(pass, i, &kept);
-    return status ? status : attention_block_backward(pass, i, &kept);
+        status = zest_grad_recompute_layer(pass, i);
+    if (!status) status = mlp_backward(pass, i, &saved);
+    return status ? status : attention_block_backward(pass, i, &saved);
 }
 
 /* Matrix products and norms. y = x W' + b, W of outputs × inputs:
@@ -297,24 +329,25 @@ zest_status zest_grad_finish_backward(zest_grad_pass *pass) {
     void *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1), *a = pass->grad->a.data;
     int threads = runner->threads;
     zest_status status = ZEST_OK;
-    if (pass->dense) { /* norm(act(dense)) */
-        pass->grad->backward->activate(a, pass->dense, NULL, rows * config->hidden_size,
+    const zest_forward_save *save = &pass->save;
+    if (save->head_dense) { /* norm(act(dense)) */
+        pass->grad->backward->activate(a, save->head_dense, NULL, rows * config->hidden_size,
                                        config->head_activation, threads, &runner->scratch);
         status = zest_grad_norm_backward(pass, &model->head_norm, a, d, rows, d, 0);
         if (status) return status;
-        pass->grad->backward->activate_back(d, NULL, pass->dense, NULL, rows * config->hidden_size,
+        pass->grad->backward->activate_back(d, NULL, save->head_dense, NULL, rows * config->hidden_size,
                                             config->head_activation, threads, &runner->scratch);
         status = zest_grad_linear_backward(pass, &model->head_dense, 0, pass->h, d, config->hidden_size, rows,
                                            other, 0);
-        if (!status) status = zest_grad_copy(pass, other, d, NULL, rows, config->hidden_size);
+        if (!status) status = copy_rows(pass, other, d, NULL, rows, config->hidden_size);
     }
-    void *last = pass->grad->head.data, *behind = pass->normed ? pass->normed : last;
+    const void *last = pass->grad->head.data, *behind = save->final_normed ? save->final_normed : last;
     if (!status && model->project_out.weight.data) {
         status = zest_grad_linear_backward(pass, &model->project_out, 0, behind, d, config->embedding_size,
                                            rows, other, 0);
-        if (!status) status = zest_grad_copy(pass, other, d, NULL, rows, config->hidden_size);
+        if (!status) status = copy_rows(pass, other, d, NULL, rows, config->hidden_size);
     }
-    if (!status && pass->normed)
+    if (!status && save->final_normed)
         status = zest_grad_norm_backward(pass, &model->final_norm, last, d, rows, d, 0);
     return status;
 }
@@ -351,11 +384,9 @@ static zest_status project_backward(zest_grad_pass *pass, const void *d, void *o
 zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
     const zest_model *model = &pass->grad->view;
     const zest_model_config *config = pass->pass.config;
-    const zest_dropout *dropout = pass->job->dropout;
     zest_model_runner *runner = pass->grad->runner;
     void *d = zest_grad_stream(pass, 0), *other = zest_grad_stream(pass, 1);
-    zest_mask mask =
-        zest_dropout_mask(dropout, dropout ? dropout->embeddings : 0, 0, ZEST_DROPOUT_EMBEDDINGS);
+    zest_mask mask = zest_grad_mask(pass, 0, ZEST_DROPOUT_EMBEDDINGS);
     zest_status status = ZEST_OK;
     if (mask.threshold)
         pass->grad->backward->drop(d, d, NULL, pass->rows * config->hidden_size, &mask, runner->threads,

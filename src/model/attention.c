@@ -1,146 +1,162 @@
-/* Queries against keys: those of the rows themselves, of their parents too, or of a cache. */
+/* The attention half of a layer: queries, keys and values, softmax attention, the output projection. The last
+ * layer computes the output rows alone, as far as their order allows it.
+ *
+ * Shapes: x (lanes, tokens, hidden); q and context (lanes, tokens, heads, head_dim); k and v (lanes, tokens,
+ * kv_heads, head_dim). A row of qkv is a token's q, k and v side by side. */
 #include <math.h>
 #include <string.h>
 
 #include "model/forward_pass.h"
 
-static int attend(zest_forward_pass *pass, const zest_attention_args *a) {
+/* ---- Softmax attention ---- */
+
+zest_attention zest_model_attention_job(const zest_forward_pass *pass, const void *q, size_t q_stride,
+                                        const void *kv, size_t kv_stride, void *out) {
     const zest_model_config *config = pass->config;
-    zest_attention job = {.q = a->q,
-                          .k = a->kv,
-                          .v = zest_model_offset(pass->runner, a->kv, pass->kv_width),
-                          .out = a->out,
-                          .q_stride = a->q_stride,
-                          .kv_stride = a->kv_stride,
-                          .out_stride = pass->q_width,
-                          .q_start = a->q_start,
-                          .kv_start = a->kv_start,
-                          .sequences = a->sequences,
-                          .heads = config->heads,
-                          .kv_heads = config->kv_heads,
-                          .head_dim = config->head_dim,
-                          .causal = config->causal,
-                          .scale = 1.0f / sqrtf((float)config->head_dim),
-                          .compute = pass->runner->compute,
-                          .kv_end = a->kv_end,
-                          .max_queries = a->longest,
-                          .lanes = a->lanes,
-                          .q_lane = a->q_lane,
-                          .kv_lane = a->kv_lane,
-                          .out_lane = a->out_lane,
-                          .rows = a->rows,
-                          .kv_rows = a->kv_rows};
-    return pass->runner->operations->attention(&job, pass->runner->threads, &pass->runner->scratch);
+    return (zest_attention){.q = q,
+                            .k = kv,
+                            .v = zest_model_offset(pass->runner, kv, pass->kv_width),
+                            .out = out,
+                            .q_stride = q_stride,
+                            .kv_stride = kv_stride,
+                            .out_stride = pass->q_width,
+                            .q_start = pass->at.starts,
+                            .kv_start = pass->at.starts,
+                            .sequences = pass->request->batch->sequences,
+                            .heads = config->heads,
+                            .kv_heads = config->kv_heads,
+                            .head_dim = config->head_dim,
+                            .causal = config->causal,
+                            .scale = 1.0f / sqrtf((float)config->head_dim),
+                            .compute = pass->runner->compute,
+                            .max_queries = pass->longest,
+                            .lanes = 1,
+                            .rows = pass->rows,
+                            .kv_rows = pass->rows};
 }
 
-/* Keys and values side by side, as many rows as asked for, out of rows of q, k and v. */
-static void copy_keys(const zest_forward_pass *pass, const float *qkv, size_t first, size_t count,
-                      float *out) {
+static int run_attention(zest_forward_pass *pass, size_t layer, const zest_attention *job) {
+    zest_model_runner *runner = pass->runner;
+    const zest_forward_save *save = pass->request->save;
+    if (save && save->drops[ZEST_DROPOUT_ATTENTION]) return save->attention(save->user, layer, job);
+    return runner->operations->attention(job, runner->threads, &runner->scratch);
+}
+
+/* ---- Keys and values of a shared prefix, or of a cache ---- */
+
+/* On the CPU: k and v of `count` rows of qkv from `first` on, without gaps. */
+static void copy_kv(const zest_forward_pass *pass, const float *qkv, size_t first, size_t count, float *out) {
     size_t width = 2 * pass->kv_width;
     for (size_t i = 0; i < count; i++)
         memcpy(out + i * width, qkv + (first + i) * pass->qkv_stride + pass->q_width, width * sizeof *out);
 }
 
-/* The same on a device: row source[i] of q, k and v, or row i, to row i or target[i]. */
-static int send_keys(const zest_forward_pass *pass, const zest_attention_args *a, void *to, size_t count,
-                     const uint32_t *source, const uint32_t *target) {
+/* On a device, in all lanes of the job: k and v of row source[i] (NULL: i) to row target[i] (NULL: i). */
+static int copy_kv_on_device(const zest_forward_pass *pass, const zest_attention *job, void *to,
+                             size_t to_lane, size_t count, const uint32_t *source, const uint32_t *target) {
     zest_model_runner *runner = pass->runner;
-    zest_copy_rows job = {.from = zest_model_offset(runner, a->q, pass->q_width),
-                          .to = to,
-                          .lanes = a->lanes,
-                          .from_lane = a->q_lane,
-                          .to_lane = a->kv_lane,
-                          .from_stride = pass->qkv_stride,
-                          .to_stride = 2 * pass->kv_width,
-                          .width = 2 * pass->kv_width,
-                          .count = count,
-                          .source = source,
-                          .target = target};
-    return runner->operations->device->copy_rows(runner->device, &job);
+    zest_copy_rows copy = {.from = zest_model_offset(runner, job->q, pass->q_width),
+                           .to = to,
+                           .lanes = job->lanes,
+                           .from_lane = job->q_lane,
+                           .to_lane = to_lane,
+                           .from_stride = pass->qkv_stride,
+                           .to_stride = 2 * pass->kv_width,
+                           .width = 2 * pass->kv_width,
+                           .count = count,
+                           .source = source,
+                           .target = target};
+    return runner->operations->device->copy_rows(runner->device, &copy);
 }
 
-/* The children's keys behind a copy of their parent's. */
-static int attend_with_parents(zest_forward_pass *pass, zest_attention_args *a) {
+static void set_kv(const zest_forward_pass *pass, zest_attention *job, const void *kv) {
+    job->k = kv;
+    job->v = zest_model_offset(pass->runner, kv, pass->kv_width);
+    job->kv_stride = 2 * pass->kv_width;
+}
+
+int zest_model_expand_prefix(const zest_forward_pass *pass, zest_attention *job) {
     const zest_model_batch *batch = pass->request->batch;
+    zest_model_runner *runner = pass->runner;
+    const zest_model_buffer *expanded = &runner->prefix_kv;
     size_t width = 2 * pass->kv_width;
-    void *past = pass->runner->prefix_kv.data; /* (keys, 2 kv_heads head_dim) */
-    a->kv = past;
-    a->kv_stride = width;
-    a->kv_lane = pass->runner->prefix_kv.lane_stride;
-    a->kv_rows = pass->key_rows;
-    a->kv_start = pass->at.key_starts;
-    if (pass->runner->device && send_keys(pass, a, past, pass->key_rows, pass->at.key_sources, NULL))
+    if (runner->device && copy_kv_on_device(pass, job, expanded->data, expanded->lane_stride, pass->key_rows,
+                                            pass->at.key_sources, NULL))
         return -1;
-    for (size_t s = 0; !pass->runner->device && s < batch->sequences; s++) {
-        float *here = (float *)past + pass->key_starts[s] * width;
-        uint32_t parent = batch->prefix_of[s];
-        if (parent != ZEST_MODEL_NO_PREFIX) {
-            size_t count = batch->starts[parent + 1] - batch->starts[parent];
-            copy_keys(pass, a->q, batch->starts[parent], count, here);
-            here += count * width;
+    for (size_t s = 0; !runner->device && s < batch->sequences; s++) {
+        float *to = (float *)expanded->data + pass->key_starts[s] * width;
+        uint32_t prefix = batch->prefix_of[s];
+        if (prefix != ZEST_MODEL_NO_PREFIX) {
+            size_t count = batch->starts[prefix + 1] - batch->starts[prefix];
+            copy_kv(pass, job->q, batch->starts[prefix], count, to);
+            to += count * width;
         }
-        copy_keys(pass, a->q, batch->starts[s], batch->starts[s + 1] - batch->starts[s], here);
+        copy_kv(pass, job->q, batch->starts[s], batch->starts[s + 1] - batch->starts[s], to);
     }
-    return attend(pass, a);
+    set_kv(pass, job, expanded->data);
+    job->kv_lane = expanded->lane_stride;
+    job->kv_rows = pass->key_rows;
+    job->kv_start = pass->at.key_starts;
+    return 0;
 }
 
-static int attend_with_cache(zest_forward_pass *pass, size_t layer, zest_attention_args *a) {
+/* Appends the new keys and values to the cache, then attends to all of it. On the CPU one sequence after the
+ * other, since their keys lie in slots. */
+static int attend_with_cache(zest_forward_pass *pass, size_t layer, const zest_attention *all) {
     const zest_model_batch *batch = pass->request->batch;
     const zest_model_cache *cache = pass->request->cache;
     size_t width = 2 * pass->kv_width;
-    void *kept = zest_model_offset(pass->runner, cache->data, layer * cache->rows * width);
-    a->kv_stride = width;
+    void *cached = zest_model_offset(pass->runner, cache->data, layer * cache->rows * width);
+    zest_attention job = *all;
     if (pass->runner->device) {
-        a->kv = kept;
-        a->kv_rows = cache->rows;
-        a->kv_start = pass->at.key_starts;
-        a->kv_end = pass->at.key_ends;
-        return send_keys(pass, a, kept, pass->rows, NULL, pass->at.key_targets) || attend(pass, a);
+        set_kv(pass, &job, cached);
+        job.kv_rows = cache->rows;
+        job.kv_start = pass->at.key_starts;
+        job.kv_end = pass->at.key_ends;
+        return copy_kv_on_device(pass, all, cached, all->kv_lane, pass->rows, NULL, pass->at.key_targets) ||
+               run_attention(pass, layer, &job);
     }
     int failed = 0;
-    const zest_attention_args all = *a;
     for (size_t s = 0; s < batch->sequences && !failed; s++) {
         size_t slot = cache->slots[s], length = cache->lengths[slot], first = batch->starts[s];
         size_t count = batch->starts[s + 1] - first;
-        float *kv = (float *)kept + cache->slot_start[slot] * width;
-        copy_keys(pass, all.q, first, count, kv + length * width);
+        float *kv = (float *)cached + cache->slot_start[slot] * width;
+        copy_kv(pass, all->q, first, count, kv + length * width);
         uint32_t q_start[2] = {0, (uint32_t)count}, kv_start[2] = {0, (uint32_t)(length + count)};
-        zest_attention_args one = {.q = (const float *)all.q + first * pass->qkv_stride,
-                                   .kv = kv,
-                                   .out = (float *)all.out + first * pass->q_width,
-                                   .q_stride = pass->qkv_stride,
-                                   .kv_stride = width,
-                                   .q_start = q_start,
-                                   .kv_start = kv_start,
-                                   .sequences = 1};
-        failed = attend(pass, &one);
+        set_kv(pass, &job, kv);
+        job.q = (const float *)all->q + first * all->q_stride;
+        job.out = (float *)all->out + first * all->out_stride;
+        job.q_start = q_start;
+        job.kv_start = kv_start;
+        job.sequences = 1;
+        failed = run_attention(pass, layer, &job);
     }
     return failed;
 }
 
-zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
-                              zest_attention_args a, void *const q[2], void *const kv[2],
-                              void *const out[2]) {
+/* The job for every lane: a device takes all at once. */
+static zest_status attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
+                          zest_attention job, void *const q[2], void *const kv[2], void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     size_t count = zest_perturbation_lanes(&lanes->perturbation);
-    a.sequences = pass->request->batch->sequences;
-    a.lanes = runner->device ? count : 1;
-    a.q_lane = zest_model_lane_stride(runner, ZEST_CONST2(q));
-    a.kv_lane = zest_model_lane_stride(runner, ZEST_CONST2(kv));
-    a.out_lane = zest_model_lane_stride(runner, ZEST_CONST2(out));
-    for (size_t l = 0; l < count; l += a.lanes) {
-        zest_attention_args here = a;
-        here.q = q[l], here.kv = kv[l], here.out = out[l];
-        int failed = pass->request->cache              ? attend_with_cache(pass, layer, &here)
-                     : pass->request->batch->prefix_of ? attend_with_parents(pass, &here)
-                                                       : attend(pass, &here);
+    job.lanes = runner->device ? count : 1;
+    job.q_lane = zest_model_lane_stride(runner, ZEST_CONST2(q));
+    job.kv_lane = zest_model_lane_stride(runner, ZEST_CONST2(kv));
+    job.out_lane = zest_model_lane_stride(runner, ZEST_CONST2(out));
+    for (size_t l = 0; l < count; l += job.lanes) {
+        zest_attention own = job;
+        own.q = q[l], own.out = out[l];
+        own.k = kv[l], own.v = zest_model_offset(runner, kv[l], pass->kv_width);
+        int failed = 0;
+        if (pass->request->cache)
+            failed = attend_with_cache(pass, layer, &own);
+        else
+            failed = (pass->request->batch->prefix_of && zest_model_expand_prefix(pass, &own)) ||
+                     run_attention(pass, layer, &own);
         if (failed) return zest_model_device_error(runner, pass->error);
     }
     return ZEST_OK;
 }
-
-/* The first half of a layer: queries, keys and values, attention, and what it adds to the hidden states. The
- * last layer does it for the asked rows alone, as far as their order allows it. */
 
 /* ---- Queries, keys and values ---- */
 
@@ -157,7 +173,7 @@ static zest_status project_together(zest_forward_pass *pass, const zest_lane_gro
     return zest_model_linear_run(runner, &job, pass->error);
 }
 
-/* Maps of all rows, their results side by side. */
+/* Projections of all rows, their results side by side. */
 static zest_status project(zest_forward_pass *pass, const zest_lane_group *lanes,
                            const zest_model_affine *const *parts, size_t count, const void *const a[2],
                            void *const out[2], size_t stride) {
@@ -165,18 +181,19 @@ static zest_status project(zest_forward_pass *pass, const zest_lane_group *lanes
     int transposed = pass->config->transposed;
     if (runner->device && !transposed) return project_together(pass, lanes, parts, count, a, out, stride);
     zest_status status = ZEST_OK;
-    size_t at = 0;
+    size_t offset = 0;
     for (size_t i = 0; i < count && !status; i++) {
-        void *const here[2] = {zest_model_offset(runner, out[0], at), zest_model_offset(runner, out[1], at)};
+        void *const part[2] = {zest_model_offset(runner, out[0], offset),
+                               zest_model_offset(runner, out[1], offset)};
         status = zest_model_layer_linear(pass, lanes, parts[i], a, pass->rows, pass->config->hidden_size,
-                                         here, stride, NULL, ZEST_ACT_NONE);
-        at += transposed ? parts[i]->weight.columns : parts[i]->weight.rows;
+                                         part, stride, NULL, ZEST_ACT_NONE);
+        offset += transposed ? parts[i]->weight.columns : parts[i]->weight.rows;
     }
     return status;
 }
 
-zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
-                                   const zest_lane_group *lanes, const void *const a[2], void *const qkv[2]) {
+static zest_status project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
+                               const zest_lane_group *lanes, const void *const a[2], void *const qkv[2]) {
     const zest_model_affine *const parts[] = {&layer->q, &layer->k, &layer->v};
     if (pass->config->fused_qkv)
         return zest_model_layer_linear(pass, lanes, &layer->qkv, a, pass->rows, pass->config->hidden_size,
@@ -194,19 +211,12 @@ static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, void *
                                    runner->sines.data, runner->threads, &runner->scratch);
 }
 
-/* ---- Asked rows ---- */
+/* ---- Output rows ---- */
 
-/* Rows of x, out of rows without gaps, into room and back to the front of x. */
-static void pick_here(const zest_forward_pass *pass, float *x, size_t width, float *room) {
-    const uint32_t *rows = pass->request->out_rows;
-    for (size_t r = 0; r < pass->out_rows; r++)
-        memcpy(room + r * width, x + rows[r] * width, width * sizeof *x);
-    memcpy(x, room, pass->out_rows * width * sizeof *x);
-}
-
-/* Rows without gaps on a device, in all lanes; source NULL: those at the front. */
-static int copy_there(const zest_forward_pass *pass, const zest_lane_group *lanes, const void *const x[2],
-                      size_t width, const uint32_t *source, void *const out[2]) {
+/* On a device: rows without gaps, in all lanes. source: of each row; NULL: the first ones. */
+static int copy_out_rows_on_device(const zest_forward_pass *pass, const zest_lane_group *lanes,
+                                   const void *const x[2], size_t width, const uint32_t *source,
+                                   void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_copy_rows job = {.from = x[0],
                                 .to = out[0],
@@ -221,40 +231,37 @@ static int copy_there(const zest_forward_pass *pass, const zest_lane_group *lane
     return runner->operations->device->copy_rows(runner->device, &job);
 }
 
-int zest_model_gather_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
-                               const void *const x[2], size_t width, void *const out[2]) {
-    return copy_there(pass, lanes, x, width, pass->at.rows, out);
+static void gather_out_rows(const zest_forward_pass *pass, const float *x, size_t width, float *out) {
+    const uint32_t *rows = pass->request->out_rows;
+    for (size_t r = 0; r < pass->out_rows; r++)
+        memcpy(out + r * width, x + rows[r] * width, width * sizeof *x);
 }
 
-/* As pick_here. */
-static int pick_there(const zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2],
-                      size_t width, void *const room[2]) {
-    return zest_model_gather_out_rows(pass, lanes, ZEST_CONST2(x), width, room) ||
-           copy_there(pass, lanes, ZEST_CONST2(room), width, NULL, x);
-}
-
-static zest_status pick(const zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2],
-                        size_t width, void *const room[2]) {
-    if (pass->runner->device)
-        return pick_there(pass, lanes, x, width, room) ? zest_model_device_error(pass->runner, pass->error)
-                                                       : ZEST_OK;
-    for (int l = 0; l < lanes->perturbation.lanes; l++) pick_here(pass, x[l], width, room[l]);
+/* out = the output rows of x. In place where out is x, by way of scratch. */
+static zest_status select_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
+                                   void *const x[2], size_t width, void *const scratch[2],
+                                   void *const out[2]) {
+    int in_place = out[0] == x[0];
+    void *const to[2] = {in_place ? scratch[0] : out[0], in_place ? scratch[1] : out[1]};
+    if (pass->runner->device) {
+        int failed = copy_out_rows_on_device(pass, lanes, ZEST_CONST2(x), width, pass->at.rows, to);
+        if (!failed && in_place)
+            failed = copy_out_rows_on_device(pass, lanes, ZEST_CONST2(to), width, NULL, x);
+        return failed ? zest_model_device_error(pass->runner, pass->error) : ZEST_OK;
+    }
+    for (int l = 0; l < lanes->perturbation.lanes; l++) {
+        gather_out_rows(pass, x[l], width, to[l]);
+        if (in_place) memcpy(x[l], to[l], pass->out_rows * width * sizeof(float));
+    }
     return ZEST_OK;
 }
 
-/* ---- The block ---- */
-
-/* Whether a layer ends with the asked rows alone. */
+/* Whether a layer ends with the output rows alone. */
 static int narrows(const zest_forward_pass *pass, size_t i) {
     return i + 1 == pass->config->layers && pass->request->out_rows;
 }
 
-/* Whether it needs neither keys nor values for that. */
-static int absorbs(const zest_forward_pass *pass) {
-    const zest_device *device = pass->runner->device;
-    return device && pass->out_starts &&
-           zest_model_absorbs(pass->config, device->max_head_dim, pass->rows, pass->out_rows);
-}
+/* ---- Attention of all rows, or of the output rows ---- */
 
 static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer, const zest_lane_group *lanes,
                          const void *const x[2], void *const out[2], size_t rows) {
@@ -262,140 +269,107 @@ static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer,
                            pass->config->hidden_size, pass->error);
 }
 
-/* Attention of all rows. Behind it the last layer goes on with the asked ones alone: no other row looks at
- * the rest again. */
-static zest_status attend_all(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                              const void *const in[2], void *const context[2]) {
+/* Every row is a query. The last layer then goes on with the output rows alone: no other row is read again.
+ */
+static zest_status attend_all_rows(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                   const zest_layer_buffers *b, const void *const in[2]) {
     const zest_model_config *config = pass->config;
-    void *qkv[2];
-    zest_model_first_lanes(&pass->runner->work, 0, qkv);
-    zest_status status = zest_model_project_qkv(pass, &pass->runner->model->layers[i], lanes, in, qkv);
+    zest_status status = project_qkv(pass, &pass->runner->model->layers[i], lanes, in, b->qkv);
     if (status) return status;
-    /* keys stand behind the queries: heads all the same */
-    rotate(pass, lanes, qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
+    /* k follows q in a row, so both are one run of heads */
+    rotate(pass, lanes, b->qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
            pass->at.positions);
-    void *const kv[2] = {zest_model_offset(pass->runner, qkv[0], pass->q_width),
-                         zest_model_offset(pass->runner, qkv[1], pass->q_width)};
-    zest_attention_args a = {.q_stride = pass->qkv_stride,
-                             .kv_stride = pass->qkv_stride,
-                             .q_start = pass->at.starts,
-                             .kv_start = pass->at.starts,
-                             .longest = pass->longest,
-                             .rows = pass->rows,
-                             .kv_rows = pass->rows};
-    status = zest_model_attend(pass, i, lanes, a, qkv, kv, context);
+    void *const kv[2] = {zest_model_offset(pass->runner, b->qkv[0], pass->q_width),
+                         zest_model_offset(pass->runner, b->qkv[1], pass->q_width)};
+    zest_attention job = zest_model_attention_job(pass, b->qkv[0], pass->qkv_stride, kv[0], pass->qkv_stride,
+                                                  b->context_all[0]);
+    status = attend(pass, i, lanes, job, b->qkv, kv, b->context_all);
     if (status || !narrows(pass, i)) return status;
-    status = pick(pass, lanes, context, pass->q_width, qkv);
-    return status ? status : pick(pass, lanes, lanes->x, config->hidden_size, qkv);
+    status = select_out_rows(pass, lanes, b->context_all, pass->q_width, b->qkv, b->context);
+    return status ? status : select_out_rows(pass, lanes, lanes->x, config->hidden_size, b->qkv, b->residual);
 }
 
-/* The last layer's attention where the asked rows alone are its queries: all others are but keys and values.
- * a: what norm1 gave, where it stands before attention. Of the asked rows it is computed again, which costs
- * no more than to move it and leaves the room to pick in. */
-static zest_status attend_asked(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                void *const a[2], void *const context[2]) {
+/* The last layer where the output rows alone are queries: all others are keys and values only. norm1 of the
+ * output rows is computed again, which costs no more than to copy it and leaves its buffer as scratch. */
+static zest_status attend_out_rows(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                   const zest_layer_buffers *b, const void *const in[2]) {
     const zest_model_config *config = pass->config;
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_affine *const parts[] = {&layer->k, &layer->v};
-    const void *const in[2] = {config->post_norm ? lanes->x[0] : a[0],
-                               config->post_norm ? lanes->x[1] : a[1]};
     size_t kv_stride = 2 * pass->kv_width;
     void *kv[2], *q[2];
     zest_model_first_lanes(&pass->runner->work, 0, kv);
     zest_model_first_lanes(&pass->runner->work, pass->max_rows * kv_stride, q);
     zest_status status = project(pass, lanes, parts, 2, in, kv, kv_stride);
-    if (!status) status = pick(pass, lanes, lanes->x, config->hidden_size, a);
+    if (!status) status = select_out_rows(pass, lanes, lanes->x, config->hidden_size, b->normed, lanes->x);
     if (!status && !config->post_norm)
-        status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), a, pass->out_rows);
+        status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), b->normed, pass->out_rows);
     if (!status)
         status = zest_model_layer_linear(pass, lanes, &layer->q, in, pass->out_rows, config->hidden_size, q,
                                          pass->q_width, NULL, ZEST_ACT_NONE);
     if (status) return status;
     rotate(pass, lanes, kv, pass->rows, kv_stride, config->kv_heads, pass->at.positions);
     rotate(pass, lanes, q, pass->out_rows, pass->q_width, config->heads, pass->at.out_positions);
-    zest_attention_args job = {.q_stride = pass->q_width,
-                               .kv_stride = kv_stride,
-                               .q_start = pass->at.out_starts,
-                               .kv_start = pass->at.starts,
-                               .kv_end = pass->at.out_key_ends,
-                               .longest = pass->out_longest,
-                               .rows = pass->out_rows,
-                               .kv_rows = pass->rows};
-    return zest_model_attend(pass, i, lanes, job, q, kv, context);
+    zest_attention job = zest_model_attention_job(pass, q[0], pass->q_width, kv[0], kv_stride, b->context[0]);
+    job.q_start = pass->at.out_starts;
+    job.kv_end = pass->at.out_key_ends;
+    job.max_queries = pass->out_longest;
+    job.rows = pass->out_rows;
+    return attend(pass, i, lanes, job, q, kv, b->context);
 }
 
-/* The same without keys and values of its own. */
-static zest_status attend_absorbed(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                   void *const a[2], void *const context[2]) {
-    const int last = pass->config->post_norm;
-    const void *const in[2] = {last ? lanes->x[0] : a[0], last ? lanes->x[1] : a[1]};
-    zest_status status = zest_model_absorb(pass, &pass->runner->model->layers[i], lanes, in, context);
-    return status ? status : pick(pass, lanes, lanes->x, pass->config->hidden_size, a);
-}
+/* ---- The last layer without keys and values ----
+ *
+ * Where output rows are few, k and v of the other rows need not be computed. The score of a key is
+ * q'(K x + b) = (K'q)'x + q'b, of which the last term is the same for all keys, so that softmax does not see
+ * it; and the sum of p (V x + b) is V (the sum of p x) + b. So the queries go through K' and attend to the
+ * hidden states themselves, and the result goes through V. All heads attend to the same hidden states; a
+ * query that went through its head of K' is as wide as they are.
+ *
+ * Both products have a row for each head of each output row, of which all but that head's part is 0 or
+ * ignored: still much less work than a row for each token where there are ABSORB_RATIO times as many. */
+enum { ABSORB_RATIO = 4 };
 
-zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                       size_t *rows) {
-    const zest_model_layer *layer = &pass->runner->model->layers[i];
-    const zest_model_config *config = pass->config;
-    void *a[2], *context[2];
-    zest_model_first_lanes(&pass->runner->norm_out, 0, a);
-    zest_model_first_lanes(&pass->runner->work, pass->max_rows * pass->span, context);
-    zest_status status = ZEST_OK;
-    if (!config->post_norm) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), a, pass->rows);
-    if (status) return status;
-    if (narrows(pass, i) && absorbs(pass))
-        status = attend_absorbed(pass, i, lanes, a, context);
-    else if (narrows(pass, i) && pass->out_starts)
-        status = attend_asked(pass, i, lanes, a, context);
-    else
-        status =
-            attend_all(pass, i, lanes, config->post_norm ? ZEST_CONST2(lanes->x) : ZEST_CONST2(a), context);
-    if (status) return status;
-    *rows = narrows(pass, i) ? pass->out_rows : pass->rows;
-    if (config->post_norm)
-        return zest_model_layer_linear_norm(pass, lanes, &layer->out, &layer->norm1, ZEST_CONST2(context),
-                                            *rows, pass->q_width, a, ZEST_CONST2(lanes->x));
-    return zest_model_layer_linear(pass, lanes, &layer->out, ZEST_CONST2(context), *rows, pass->q_width,
-                                   lanes->x, config->hidden_size, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
-}
-
-/* The last layer's attention where few rows are asked for: keys and values of the others are never made. The
- * score of a key is q'(K x + b) = (K'q)'x + q'b, of which the last term is the same for all keys, so that
- * softmax does not see it; and the sum of p (V x + b) is V (the sum of p x) + b. So the queries go through K'
- * and look at the hidden states themselves, and what they see there goes through V. All heads look at the
- * same hidden states; a query that went through its head of K' is as wide as they are. */
-
-/* Both products have a row for each head of each asked row, of which all but that head's part is 0 or not
- * looked at: still much less work than a row for each token, where those are so many times as many. */
-enum { TIMES = 4 };
-
-/* Where things lie in a lane's room for a layer. By TIMES they end before the rows of q, k and v would,
- * behind which the context stands: asked (width + q) + asked heads (kv + 2 width) <= rows (3 width + q + kv)
- * / 4. */
-typedef struct {
-    size_t picked, q, spread, queries, seen;
-} places;
-
-static size_t rows_of_heads(const zest_forward_pass *pass) { return pass->out_rows * pass->config->heads; }
-
-static places places_of(const zest_forward_pass *pass) {
-    size_t rows = rows_of_heads(pass), width = pass->config->hidden_size;
-    places at = {.q = pass->out_rows * width};
-    at.spread = at.q + pass->out_rows * pass->q_width;
-    at.queries = at.spread + rows * pass->kv_width;
-    at.seen = at.queries + rows * width;
-    return at;
-}
-
-int zest_model_absorbs(const zest_model_config *config, size_t widest, size_t rows, size_t asked) {
+int zest_model_absorbs(const zest_model_config *config, size_t max_head_dim, size_t rows, size_t out_rows) {
     size_t q_width = config->heads * config->head_dim, kv_width = config->kv_heads * config->head_dim;
     return config->position_rows && !config->fused_qkv && !config->transposed &&
-           config->hidden_size <= widest && (config->hidden_size | q_width | kv_width) % 8 == 0 &&
-           TIMES * asked * config->heads <= rows;
+           config->hidden_size <= max_head_dim && (config->hidden_size | q_width | kv_width) % 8 == 0 &&
+           ABSORB_RATIO * out_rows * config->heads <= rows;
 }
 
-static int turn_heads(zest_forward_pass *pass, size_t lanes, int back, void *const from[2],
-                      void *const to[2]) {
+static int absorbs(const zest_forward_pass *pass) {
+    const zest_device *device = pass->runner->device;
+    return device && pass->out_starts &&
+           zest_model_absorbs(pass->config, device->max_head_dim, pass->rows, pass->out_rows);
+}
+
+/* Buffers in a lane's part of runner->work. By ABSORB_RATIO they end before the context begins: out_rows
+ * (hidden + q) + out_rows heads (kv + 2 hidden) <= rows (3 hidden + q + kv) / 4. */
+typedef struct {
+    void *in[2];      /* (lanes, out_rows, hidden) */
+    void *q[2];       /* (lanes, out_rows, heads, head_dim) */
+    void *heads[2];   /* (lanes, out_rows heads, kv_heads head_dim): one head a row, zeros around it */
+    void *queries[2]; /* (lanes, out_rows heads, hidden) */
+    void *seen[2];    /* (lanes, out_rows heads, hidden) */
+} absorbed_buffers;
+
+static absorbed_buffers absorbed_buffers_of(const zest_forward_pass *pass) {
+    const zest_model_buffer *work = &pass->runner->work;
+    size_t hidden = pass->config->hidden_size, head_rows = pass->out_rows * pass->config->heads;
+    size_t q = pass->out_rows * hidden, heads = q + pass->out_rows * pass->q_width;
+    size_t queries = heads + head_rows * pass->kv_width;
+    absorbed_buffers b;
+    zest_model_first_lanes(work, 0, b.in);
+    zest_model_first_lanes(work, q, b.q);
+    zest_model_first_lanes(work, heads, b.heads);
+    zest_model_first_lanes(work, queries, b.queries);
+    zest_model_first_lanes(work, queries + head_rows * hidden, b.seen);
+    return b;
+}
+
+/* Spreads heads into rows of their own, or puts them together again. */
+static int spread_heads(zest_forward_pass *pass, size_t lanes, int back, void *const from[2],
+                        void *const to[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_head_rows job = {.from = from[0],
                                 .to = to[0],
@@ -410,63 +384,80 @@ static int turn_heads(zest_forward_pass *pass, size_t lanes, int back, void *con
     return runner->operations->device->head_rows(runner->device, &job);
 }
 
-static int look(zest_forward_pass *pass, size_t lanes, void *const queries[2], const void *const in[2],
-                void *const out[2]) {
+/* Attention to the hidden states: one key head, as wide as they are. */
+static int attend_hidden(zest_forward_pass *pass, size_t lanes, void *const queries[2],
+                         const void *const in[2], void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_model_config *config = pass->config;
-    const zest_attention job = {.q = queries[0],
-                                .k = in[0],
-                                .v = in[0],
-                                .out = out[0],
-                                .q_stride = config->heads * config->hidden_size,
-                                .kv_stride = config->hidden_size,
-                                .out_stride = config->heads * config->hidden_size,
-                                .q_start = pass->at.out_starts,
-                                .kv_start = pass->at.starts,
-                                .sequences = pass->request->batch->sequences,
-                                .heads = config->heads,
-                                .kv_heads = 1,
-                                .head_dim = config->hidden_size,
-                                .causal = config->causal,
-                                .scale = 1.0f / sqrtf((float)config->head_dim),
-                                .compute = runner->compute,
-                                .kv_end = pass->at.out_key_ends,
-                                .max_queries = pass->out_longest,
-                                .lanes = lanes,
-                                .q_lane = zest_model_lane_stride(runner, ZEST_CONST2(queries)),
-                                .kv_lane = zest_model_lane_stride(runner, in),
-                                .out_lane = zest_model_lane_stride(runner, ZEST_CONST2(out)),
-                                .rows = pass->out_rows,
-                                .kv_rows = pass->rows};
+    zest_attention job = zest_model_attention_job(pass, queries[0], config->heads * config->hidden_size,
+                                                  in[0], config->hidden_size, out[0]);
+    job.v = in[0];
+    job.out_stride = config->heads * config->hidden_size;
+    job.q_start = pass->at.out_starts;
+    job.kv_end = pass->at.out_key_ends;
+    job.kv_heads = 1;
+    job.head_dim = config->hidden_size;
+    job.max_queries = pass->out_longest;
+    job.lanes = lanes;
+    job.q_lane = zest_model_lane_stride(runner, ZEST_CONST2(queries));
+    job.kv_lane = zest_model_lane_stride(runner, in);
+    job.out_lane = zest_model_lane_stride(runner, ZEST_CONST2(out));
+    job.rows = pass->out_rows;
     return runner->operations->attention(&job, runner->threads, &runner->scratch);
 }
 
-zest_status zest_model_absorb(zest_forward_pass *pass, const zest_model_layer *layer,
-                              const zest_lane_group *lanes, const void *const in[2], void *const context[2]) {
+static zest_status attend_absorbed(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                   const zest_layer_buffers *buffers, const void *const in[2]) {
     zest_model_runner *runner = pass->runner;
+    const zest_model_layer *layer = &runner->model->layers[i];
     const zest_model_affine keys = {.weight = layer->k.weight};
     const zest_perturbation *p = &lanes->perturbation;
-    const places at = places_of(pass);
-    size_t count = zest_perturbation_lanes(p), width = pass->config->hidden_size, rows = rows_of_heads(pass);
-    void *picked[2], *q[2], *spread[2], *queries[2], *seen[2];
-    zest_model_first_lanes(&runner->work, at.picked, picked);
-    zest_model_first_lanes(&runner->work, at.q, q);
-    zest_model_first_lanes(&runner->work, at.spread, spread);
-    zest_model_first_lanes(&runner->work, at.queries, queries);
-    zest_model_first_lanes(&runner->work, at.seen, seen);
-    if (zest_model_gather_out_rows(pass, lanes, in, width, picked))
+    const absorbed_buffers b = absorbed_buffers_of(pass);
+    size_t count = zest_perturbation_lanes(p), hidden = pass->config->hidden_size;
+    size_t head_rows = pass->out_rows * pass->config->heads;
+    if (copy_out_rows_on_device(pass, lanes, in, hidden, pass->at.rows, b.in))
         return zest_model_device_error(runner, pass->error);
-    zest_status status = zest_model_layer_linear(pass, lanes, &layer->q, ZEST_CONST2(picked), pass->out_rows,
-                                                 width, q, pass->q_width, NULL, ZEST_ACT_NONE);
+    zest_status status = zest_model_layer_linear(pass, lanes, &layer->q, ZEST_CONST2(b.in), pass->out_rows,
+                                                 hidden, b.q, pass->q_width, NULL, ZEST_ACT_NONE);
     if (status) return status;
-    if (turn_heads(pass, count, 0, q, spread)) return zest_model_device_error(runner, pass->error);
-    status = zest_model_linear(runner, &keys, p, 1, ZEST_CONST2(spread), rows, pass->kv_width, queries, width,
-                               NULL, ZEST_ACT_NONE, pass->error);
+    if (spread_heads(pass, count, 0, b.q, b.heads)) return zest_model_device_error(runner, pass->error);
+    status = zest_model_linear(runner, &keys, p, 1, ZEST_CONST2(b.heads), head_rows, pass->kv_width,
+                               b.queries, hidden, NULL, ZEST_ACT_NONE, pass->error);
     if (status) return status;
-    if (look(pass, count, queries, in, seen)) return zest_model_device_error(runner, pass->error);
-    status = zest_model_layer_linear(pass, lanes, &layer->v, ZEST_CONST2(seen), rows, width, spread,
+    if (attend_hidden(pass, count, b.queries, in, b.seen))
+        return zest_model_device_error(runner, pass->error);
+    status = zest_model_layer_linear(pass, lanes, &layer->v, ZEST_CONST2(b.seen), head_rows, hidden, b.heads,
                                      pass->kv_width, NULL, ZEST_ACT_NONE);
-    if (!status && turn_heads(pass, count, 1, spread, context))
+    if (!status && spread_heads(pass, count, 1, b.heads, buffers->context))
         status = zest_model_device_error(runner, pass->error);
-    return status;
+    return status ? status : select_out_rows(pass, lanes, lanes->x, hidden, buffers->normed, lanes->x);
+}
+
+/* ---- The block ---- */
+
+zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                       const zest_layer_buffers *b, size_t *rows) {
+    const zest_model_layer *layer = &pass->runner->model->layers[i];
+    const int post_norm = pass->config->post_norm;
+    const void *const in[2] = {post_norm ? lanes->x[0] : b->normed[0],
+                               post_norm ? lanes->x[1] : b->normed[1]};
+    zest_status status = ZEST_OK;
+    if (!post_norm) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), b->normed, pass->rows);
+    if (status) return status;
+    if (narrows(pass, i) && absorbs(pass))
+        status = attend_absorbed(pass, i, lanes, b, in);
+    else if (narrows(pass, i) && pass->out_starts)
+        status = attend_out_rows(pass, i, lanes, b, in);
+    else
+        status = attend_all_rows(pass, i, lanes, b, in);
+    if (status) return status;
+    *rows = narrows(pass, i) ? pass->out_rows : pass->rows;
+    zest_residual_args args = {.affine = &layer->out,
+                               .norm = post_norm ? &layer->norm1 : NULL,
+                               .layer = i,
+                               .site = ZEST_DROPOUT_ATTENDED,
+                               .rows = *rows,
+                               .inputs = pass->q_width};
+    return zest_model_add_to_residual(pass, lanes, &args, ZEST_CONST2(b->context), ZEST_CONST2(b->residual),
+                                      b->attended, b->normed);
 }

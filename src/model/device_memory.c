@@ -226,21 +226,20 @@ zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, s
     return *out ? ZEST_OK : zest_model_device_error(runner, error);
 }
 
-/* The row of each key, when children's keys stand behind a copy of their parent's. */
-static void list_key_sources(const zest_forward_pass *pass, uint32_t *sources) {
+void zest_model_list_key_sources(const zest_forward_pass *pass, uint32_t *sources) {
     const zest_model_batch *batch = pass->request->batch;
     for (size_t s = 0; s < batch->sequences; s++) {
-        uint32_t *here = sources + pass->key_starts[s], parent = batch->prefix_of[s];
-        if (parent != ZEST_MODEL_NO_PREFIX)
-            for (uint32_t i = batch->starts[parent]; i < batch->starts[parent + 1]; i++) *here++ = i;
-        for (uint32_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) *here++ = i;
+        uint32_t *next = sources + pass->key_starts[s], prefix = batch->prefix_of[s];
+        if (prefix != ZEST_MODEL_NO_PREFIX)
+            for (uint32_t i = batch->starts[prefix]; i < batch->starts[prefix + 1]; i++) *next++ = i;
+        for (uint32_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) *next++ = i;
     }
 }
 
 static zest_status stage_parents(zest_forward_pass *pass) {
     uint32_t *sources = malloc(pass->key_rows * sizeof *sources);
     if (!sources) return zest_error_memory(pass->error, "keys", pass->key_rows * sizeof *sources);
-    list_key_sources(pass, sources);
+    zest_model_list_key_sources(pass, sources);
     zest_status status =
         zest_model_stage(pass->runner, sources, pass->key_rows, &pass->at.key_sources, pass->error);
     free(sources);

@@ -225,6 +225,114 @@ zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_r
     return number_rows(pass);
 }
 
+/* ---- Lanes ---- */
+
+/* The lanes from `first` on that go together: two with opposite scales along one direction, or one. */
+static zest_lane_group pair_of(const zest_forward_request *request, size_t first) {
+    const zest_model_lane *lane = &request->lanes[first];
+    zest_lane_group out = {.first = first, .perturbation = {.seed = lane->direction.seed, .lanes = 1}};
+    out.perturbation.signs = lane->direction.distribution == ZEST_RADEMACHER;
+    out.perturbation.scale[0] = (float)(lane->scale * lane->direction.gain);
+    if (first + 1 == request->lane_count || request->cache) return out;
+    const zest_model_lane *next = lane + 1;
+    int opposite = next->direction.seed == lane->direction.seed &&
+                   next->direction.distribution == lane->direction.distribution &&
+                   next->direction.gain == lane->direction.gain && next->scale == -lane->scale;
+    if (!opposite) return out;
+    out.perturbation.scale[1] = -out.perturbation.scale[0];
+    out.perturbation.lanes = 2;
+    return out;
+}
+
+zest_status zest_forward_groups(zest_forward_pass *pass, zest_lane_group *groups, size_t count) {
+    zest_status status = ZEST_OK;
+    size_t rows = pass->rows;
+    for (size_t i = 0; i < count && !status; i++) status = zest_model_embed(pass, &groups[i]);
+    for (size_t layer = 0; layer < pass->request->depth; layer++)
+        for (size_t i = 0; i < count && !status; i++)
+            status = zest_model_forward_layer(pass, layer, &groups[i], &rows);
+    for (size_t i = 0; i < count && !status; i++) status = zest_model_finish(pass, &groups[i]);
+    return status;
+}
+
+/* Pairs of one kind can go together. */
+static int alike(const zest_perturbation *a, const zest_perturbation *b) {
+    return a->lanes == 2 && b->lanes == 2 && a->signs == b->signs && a->scale[0] != 0 && b->scale[0] != 0;
+}
+
+/* Puts neighbours together; further: the perturbations of all pairs, which groups point into. */
+static size_t form_groups(const zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
+                          const zest_perturbation *further) {
+    size_t groups = 0;
+    for (size_t i = 0; i < count; groups++) {
+        size_t here = 1;
+        while (here < pass->group && i + here < count && alike(&further[i], &further[i + here])) here++;
+        pairs[groups] = pairs[i];
+        pairs[groups].perturbation.more = here > 1 ? &further[i + 1] : NULL;
+        pairs[groups].perturbation.more_count = here - 1;
+        i += here;
+    }
+    return groups;
+}
+
+/* A turn of as many pairs as are live. */
+static zest_status pass_live(zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
+                             const zest_perturbation *further) {
+    zest_model_runner *runner = pass->runner;
+    size_t per_lane = pass->max_rows * pass->config->hidden_size;
+    void *next = runner->hidden.data;
+    for (zest_lane_group *lane = pairs; lane < pairs + count; lane++) {
+        lane->x[0] = next;
+        lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_offset(runner, next, per_lane) : next;
+        next = zest_model_offset(runner, next, per_lane * (size_t)lane->perturbation.lanes);
+    }
+    return zest_forward_groups(pass, pairs, form_groups(pass, pairs, count, further));
+}
+
+static zest_status pass_lanes(zest_forward_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    size_t lanes = pass->request->lane_count, per_lane = pass->max_rows * pass->config->hidden_size;
+    size_t most = 2 * pass->live < lanes ? 2 * pass->live : lanes, count = pass->pair_count;
+    zest_perturbation *further = malloc(count * sizeof *further);
+    if (!further) return zest_error_memory(pass->error, "lanes", count * sizeof *further);
+    for (size_t i = 0; i < count; i++) further[i] = pass->pairs[i].perturbation;
+    zest_status status = zest_model_buffer_reserve(runner, &runner->hidden, 1, most * per_lane, pass->error);
+    for (size_t first = 0; first < count && !status; first += pass->live) {
+        size_t here = count - first < pass->live ? count - first : pass->live;
+        status = pass_live(pass, pass->pairs + first, here, further + first);
+    }
+    free(further);
+    return status;
+}
+
+static zest_status list_pairs(zest_forward_pass *pass) {
+    const zest_forward_request *request = pass->request;
+    zest_lane_group *pairs = pass->pairs = malloc(request->lane_count * sizeof *pairs);
+    if (!pairs) return zest_error_memory(pass->error, "lanes", request->lane_count * sizeof *pairs);
+    size_t count = 0;
+    for (size_t i = 0; i < request->lane_count; i += (size_t)pairs[count++].perturbation.lanes)
+        pairs[count] = pair_of(request, i);
+    pass->pair_count = count;
+    pass->live = pass->runner->live && pass->runner->live < count ? pass->runner->live : count;
+    pass->group = 1;
+    return ZEST_OK;
+}
+
+zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_request *request,
+                               zest_error *error) {
+    zest_forward_pass pass;
+    zest_status status = zest_forward_prepare(runner, request, &pass, error);
+    if (status) return status;
+    zest_model_index_out_rows(&pass);
+    status = list_pairs(&pass);
+    if (!status) status = zest_model_plan_groups(&pass);
+    if (!status) status = zest_model_alloc_activations(&pass);
+    if (!status) status = zest_model_stage_pass(&pass);
+    if (!status) status = pass_lanes(&pass);
+    free(pass.pairs);
+    return status;
+}
+
 /* Who runs a model: its operations, its device, and the memory that passes share. */
 
 zest_status zest_model_runner_new(const zest_model *model, const zest_ops *operations,

@@ -48,12 +48,49 @@ typedef struct {
     const uint32_t *slots; /* of each sequence of the batch */
 } zest_model_cache;
 
-/* A group at the end of the pass. */
+/* What a pass with one lane saves of a layer. NULL where a model has no such thing. */
+typedef struct {
+    /* For the backward pass. Rows: tokens, but out_rows where the last layer has narrowed to them. */
+    void *x;        /* (tokens, hidden): the input */
+    void *qkv;      /* (tokens, q | k | v), rotated */
+    void *context;  /* (rows, heads, head_dim) */
+    void *residual; /* (rows, hidden): the rows of x that attention is added to; x itself but in the last */
+    void *attended; /* (rows, hidden): residual + attention */
+    void *gate;     /* (rows, ffn): before the activation; gated models only */
+    void *up;       /* (rows, ffn): before the activation */
+    void *mlp_sum;  /* (rows, hidden): norm1 of attended + MLP; post-norm models only */
+    /* Not saved: overwritten by the next layer. */
+    void *normed;      /* (tokens, hidden): output of a norm */
+    void *context_all; /* (tokens, heads, head_dim): context itself but in the last layer */
+    void *inner;       /* (rows, ffn): after the activation */
+    void *out;         /* (rows, hidden): the next layer's x. NULL: the layer ends once all is saved */
+} zest_saved_layer;
+
+/* Set by grad/, NULL in a pass without a backward pass: saves activations, and applies dropout. Such a pass
+ * has one lane. Functions that return an int return 0 on success. */
+typedef struct {
+    void *user;
+    zest_saved_layer (*layer)(void *user, size_t layer);
+    /* out = act(x), times up unless it is NULL: x stays */
+    void (*activate)(void *user, void *out, const void *x, const void *up, size_t count,
+                     zest_activation activation);
+    int drops[ZEST_DROPOUT_SITES]; /* whether there is dropout at a site */
+    int (*attention)(void *user, size_t layer, const zest_attention *job); /* with dropout on the weights */
+    /* x = residual + dropout(x); residual may be NULL */
+    void (*drop)(void *user, size_t layer, zest_dropout_site site, void *x, const void *residual,
+                 size_t count);
+    /* Behind the layers, each (out_rows, hidden or embedding_size). */
+    void *final_normed, *projected;
+    void *head_dense, *head_activated, *features; /* of the head's transform; features is the result */
+} zest_forward_save;
+
+/* A group of lanes at the end of the pass. */
 typedef struct {
     size_t first; /* lane of h[0]; the others follow */
     zest_perturbation perturbation;
     size_t rows;
-    const void *h[2]; /* rows × is.embedding_width: behind the final norm and projection */
+    const void *h[2];              /* (lanes, rows, embedding_size): behind the final norm and projection */
+    const zest_forward_save *save; /* or NULL */
 } zest_group_output;
 
 typedef zest_status (*zest_on_group)(zest_model_runner *runner, const zest_group_output *unit, void *user,
@@ -65,9 +102,10 @@ typedef struct {
     const zest_model_batch *batch;
     const uint32_t *out_rows; /* rows of the batch that are asked for, in any order; NULL: all */
     size_t out_row_count;
-    size_t depth;            /* layers to pass; is.layers: all, and what follows them */
-    zest_model_cache *cache; /* or NULL */
-    zest_on_group on_group;  /* called for every group, in the order of the lanes */
+    size_t depth;                  /* layers to pass; is.layers: all, and what follows them */
+    zest_model_cache *cache;       /* or NULL */
+    const zest_forward_save *save; /* or NULL */
+    zest_on_group on_group;        /* called for every group, in the order of the lanes */
     void *user;
 } zest_forward_request;
 
@@ -123,58 +161,50 @@ typedef struct {
 zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group *lanes, void *const out[2]);
 zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lanes);
 
-/* ---- attention.c ---- */
-
-/* Queries against keys, which lie side by side with the values. longest: queries of a sequence. lanes: that a
- * device takes at once, so far apart; rows, kv_rows: that q and kv have in each, for a device too. */
+/* Buffers of a layer for a group of lanes: names and shapes as in zest_saved_layer, lanes first. */
 typedef struct {
-    const void *q, *kv;
-    void *out;
-    size_t q_stride, kv_stride;
-    const uint32_t *q_start, *kv_start, *kv_end;
-    size_t sequences, longest, lanes, q_lane, kv_lane, out_lane, rows, kv_rows;
-} zest_attention_args;
-/* a has what all lanes share. */
-zest_status zest_model_attend(zest_forward_pass *pass, size_t layer, const zest_lane_group *lanes,
-                              zest_attention_args a, void *const q[2], void *const kv[2], void *const out[2]);
-
-/* ---- attention.c ---- */
-
-/* q, k and v of all rows, side by side. */
-zest_status zest_model_project_qkv(zest_forward_pass *pass, const zest_model_layer *layer,
-                                   const zest_lane_group *lanes, const void *const a[2], void *const qkv[2]);
-/* The asked rows of x on a device, in all lanes. Not 0: it failed. */
-int zest_model_gather_out_rows(const zest_forward_pass *pass, const zest_lane_group *lanes,
-                               const void *const x[2], size_t width, void *const out[2]);
-/* The first half of layer i. The rows that are left behind it come back in *rows; the hidden states lie in
- * runner->a then where norms come last, else where they lay. */
-zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                       size_t *rows);
-
-/* ---- attention.c ---- */
-
-/* What the last layer's attention gives for the asked rows without keys and values of its own, out of the
- * hidden states of all: `in`, behind the norm that comes first. */
-zest_status zest_model_absorb(zest_forward_pass *pass, const zest_model_layer *layer,
-                              const zest_lane_group *lanes, const void *const in[2], void *const context[2]);
-
-/* ---- transformer.c ---- */
+    void *normed[2], *qkv[2], *context_all[2], *context[2], *residual[2], *attended[2];
+    void *gate[2], *up[2], *inner[2], *mlp_sum[2], *out[2];
+} zest_layer_buffers;
 
 /* A linear map within a layer, between rows without gaps. */
 zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_group *lanes,
                                     const zest_model_affine *affine, const void *const a[2], size_t rows,
                                     size_t inputs, void *const out[2], size_t outputs,
                                     const void *const residual[2], zest_activation activation);
-/* out = norm(a W' + b + residual): how a half of a layer ends whose norm comes last. */
-zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lane_group *lanes,
-                                         const zest_model_affine *affine, const zest_model_affine *norm,
-                                         const void *const a[2], size_t rows, size_t inputs,
-                                         void *const out[2], const void *const residual[2]);
-/* Layer i, as above. */
-zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
-                                     size_t *rows);
 
-/* ---- place.c: where things lie ---- */
+/* How a half of a layer ends: sum = residual + dropout(a W' + b), and where a norm follows normed = norm(sum).
+ * sum may be normed; normed may be NULL. */
+typedef struct {
+    const zest_model_affine *affine, *norm; /* norm: NULL in pre-norm models */
+    size_t layer;
+    zest_dropout_site site;
+    size_t rows, inputs;
+} zest_residual_args;
+zest_status zest_model_add_to_residual(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                       const zest_residual_args *args, const void *const a[2],
+                                       const void *const residual[2], void *const sum[2],
+                                       void *const normed[2]);
+
+/* Layer i: lanes->x becomes its output. The rows that are left come back in *rows. */
+zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, zest_lane_group *lanes, size_t *rows);
+/* Final norm and projection, then request->on_group. */
+zest_status zest_model_finish(zest_forward_pass *pass, const zest_lane_group *lanes);
+
+/* ---- attention.c ---- */
+
+/* Attention of all rows of a batch to themselves, for one lane: q, and k and v side by side, in rows of the
+ * given strides. */
+zest_attention zest_model_attention_job(const zest_forward_pass *pass, const void *q, size_t q_stride,
+                                        const void *kv, size_t kv_stride, void *out);
+/* With shared prefixes: writes the keys and values of every sequence behind a copy of its prefix's, into
+ * runner->prefix_kv, and lets the job (whose q is a row of qkv) read them there. Not 0: it failed. */
+int zest_model_expand_prefix(const zest_forward_pass *pass, zest_attention *job);
+/* The first half of layer i. In pre-norm models the result is b->attended, else b->normed. */
+zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                       const zest_layer_buffers *b, size_t *rows);
+
+/* ---- device_memory.c ---- */
 
 /* What an operation that failed is answered with. */
 zest_status zest_model_device_error(zest_model_runner *runner, zest_error *error);
@@ -184,6 +214,8 @@ zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error);
  * CPU. */
 zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, size_t count,
                              const uint32_t **out, zest_error *error);
+/* With shared prefixes: the row of each key of key_rows, a prefix's rows before a sequence's own. */
+void zest_model_list_key_sources(const zest_forward_pass *pass, uint32_t *sources);
 /* The tables of a pass. */
 zest_status zest_model_stage_pass(zest_forward_pass *pass);
 /* Bytes of activations, to be released by the same. NULL: there are not enough. */
@@ -228,6 +260,8 @@ zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_r
 void zest_model_index_out_rows(zest_forward_pass *pass);
 /* For the way of a group of lanes through a layer. */
 zest_status zest_model_alloc_activations(zest_forward_pass *pass);
+/* Takes groups of lanes through the embeddings, all layers and what follows. */
+zest_status zest_forward_groups(zest_forward_pass *pass, zest_lane_group *groups, size_t count);
 
 /* ---- Lanes ---- */
 

@@ -273,22 +273,34 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
  * which sum in an order of their own, take fewer and larger steps. */
 enum { BLOCK = 2048, DEVICE_BLOCK = 8192 };
 
-zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *unit,
+zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *group,
                                       const void *h[2], zest_error *error) {
     const zest_model *model = runner->model;
+    const zest_forward_save *save = group->save;
+    const zest_activation activation = model->config.head_activation;
     size_t width = model->config.hidden_size;
-    h[0] = unit->h[0], h[1] = unit->h[1];
+    h[0] = group->h[0], h[1] = group->h[1];
     if (!model->config.head_transform) return ZEST_OK;
-    void *first[2], *second[2];
-    int taken = h[0] == runner->norm_out.data; /* then its room is the second one */
-    zest_model_first_lanes(taken ? &runner->work : &runner->norm_out, 0, first);
-    zest_model_first_lanes(taken ? &runner->norm_out : &runner->work, 0, second);
-    zest_status status = zest_model_linear(runner, &model->head_dense, &unit->perturbation, 0, h, unit->rows,
-                                           width, first, width, NULL, model->config.head_activation, error);
+    void *dense[2], *activated[2], *features[2]; /* (lanes, rows, hidden) */
+    if (save) {
+        dense[0] = dense[1] = save->head_dense;
+        activated[0] = activated[1] = save->head_activated;
+        features[0] = features[1] = save->features;
+    } else { /* h may lie in the first of these buffers */
+        int in_norm_out = h[0] == runner->norm_out.data;
+        zest_model_first_lanes(in_norm_out ? &runner->work : &runner->norm_out, 0, dense);
+        zest_model_first_lanes(in_norm_out ? &runner->norm_out : &runner->work, 0, features);
+        activated[0] = dense[0], activated[1] = dense[1];
+    }
+    zest_status status =
+        zest_model_linear(runner, &model->head_dense, &group->perturbation, 0, h, group->rows, width, dense,
+                          width, NULL, save ? ZEST_ACT_NONE : activation, error);
+    if (!status && save)
+        save->activate(save->user, activated[0], dense[0], NULL, group->rows * width, activation);
     if (!status)
-        status = zest_model_norm(runner, &model->head_norm, &unit->perturbation, ZEST_CONST2(first), second,
-                                 unit->rows, width, error);
-    h[0] = second[0], h[1] = second[1];
+        status = zest_model_norm(runner, &model->head_norm, &group->perturbation, ZEST_CONST2(activated),
+                                 features, group->rows, width, error);
+    h[0] = features[0], h[1] = features[1];
     return status;
 }
 

@@ -1,6 +1,8 @@
-#include <stdlib.h>
-
-#include "model/transformer.h"
+/* The transformer: embeddings, layers (attention.c has the attention half), and what follows the last layer.
+ * Each step takes one group of lanes; forward_pass.c says which lanes go together.
+ *
+ * The same code serves the backward pass of grad/: with request->save, activations go to buffers that stay,
+ * and dropout is applied. */
 #include "model/forward_pass.h"
 
 /* ---- Operations ---- */
@@ -57,141 +59,7 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
                : ZEST_OK;
 }
 
-/* ---- Behind the layers ---- */
-
-static zest_status finish(zest_forward_pass *pass, const zest_lane_group *lanes) {
-    zest_model_runner *runner = pass->runner;
-    const zest_model *model = runner->model;
-    const zest_model_config *config = pass->config;
-    size_t rows = pass->request->out_rows ? pass->out_rows : pass->rows;
-    void *a[2], *work[2];
-    zest_model_first_lanes(&runner->norm_out, 0, a);
-    zest_model_first_lanes(&runner->work, 0, work);
-    zest_group_output unit = {lanes->first, lanes->perturbation, rows, {lanes->x[0], lanes->x[1]}};
-    zest_status status = ZEST_OK;
-    if (pass->request->depth == config->layers && config->final_norm) {
-        status = zest_model_norm(runner, &model->final_norm, &lanes->perturbation, unit.h, a, rows,
-                                 config->hidden_size, pass->error);
-        unit.h[0] = a[0], unit.h[1] = a[1];
-    }
-    if (!status && pass->request->depth == config->layers && model->project_out.weight.data) {
-        status = zest_model_linear(runner, &model->project_out, &lanes->perturbation, 0, unit.h, rows,
-                                   config->hidden_size, work, config->embedding_size, NULL, ZEST_ACT_NONE,
-                                   pass->error);
-        unit.h[0] = work[0], unit.h[1] = work[1];
-    }
-    return status ? status : pass->request->on_group(runner, &unit, pass->request->user, pass->error);
-}
-
-/* ---- Pairs ---- */
-
-/* The lanes from `first` on that go together: two with opposite scales along one direction, or one. */
-static zest_lane_group pair_of(const zest_forward_request *request, size_t first) {
-    const zest_model_lane *lane = &request->lanes[first];
-    zest_lane_group out = {.first = first, .perturbation = {.seed = lane->direction.seed, .lanes = 1}};
-    out.perturbation.signs = lane->direction.distribution == ZEST_RADEMACHER;
-    out.perturbation.scale[0] = (float)(lane->scale * lane->direction.gain);
-    if (first + 1 == request->lane_count || request->cache) return out;
-    const zest_model_lane *next = lane + 1;
-    int opposite = next->direction.seed == lane->direction.seed &&
-                   next->direction.distribution == lane->direction.distribution &&
-                   next->direction.gain == lane->direction.gain && next->scale == -lane->scale;
-    if (!opposite) return out;
-    out.perturbation.scale[1] = -out.perturbation.scale[0];
-    out.perturbation.lanes = 2;
-    return out;
-}
-
-static zest_status pass_groups(zest_forward_pass *pass, const zest_lane_group *pairs, size_t count) {
-    zest_status status = ZEST_OK;
-    size_t rows = pass->rows;
-    for (size_t i = 0; i < count && !status; i++) status = zest_model_embed(pass, &pairs[i]);
-    for (size_t layer = 0; layer < pass->request->depth; layer++)
-        for (size_t i = 0; i < count && !status; i++)
-            status = zest_model_forward_layer(pass, layer, &pairs[i], &rows);
-    for (size_t i = 0; i < count && !status; i++) status = finish(pass, &pairs[i]);
-    return status;
-}
-
-/* Pairs of one kind can go together. */
-static int alike(const zest_perturbation *a, const zest_perturbation *b) {
-    return a->lanes == 2 && b->lanes == 2 && a->signs == b->signs && a->scale[0] != 0 && b->scale[0] != 0;
-}
-
-/* Puts neighbours together; further: the perturbations of all pairs, which groups point into. */
-static size_t form_groups(const zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
-                          const zest_perturbation *further) {
-    size_t groups = 0;
-    for (size_t i = 0; i < count; groups++) {
-        size_t here = 1;
-        while (here < pass->group && i + here < count && alike(&further[i], &further[i + here])) here++;
-        pairs[groups] = pairs[i];
-        pairs[groups].perturbation.more = here > 1 ? &further[i + 1] : NULL;
-        pairs[groups].perturbation.more_count = here - 1;
-        i += here;
-    }
-    return groups;
-}
-
-/* A turn of as many pairs as are live. */
-static zest_status pass_live(zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
-                             const zest_perturbation *further) {
-    zest_model_runner *runner = pass->runner;
-    size_t per_lane = pass->max_rows * pass->config->hidden_size;
-    void *next = runner->hidden.data;
-    for (zest_lane_group *lane = pairs; lane < pairs + count; lane++) {
-        lane->x[0] = next;
-        lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_offset(runner, next, per_lane) : next;
-        next = zest_model_offset(runner, next, per_lane * (size_t)lane->perturbation.lanes);
-    }
-    return pass_groups(pass, pairs, form_groups(pass, pairs, count, further));
-}
-
-static zest_status pass_lanes(zest_forward_pass *pass) {
-    zest_model_runner *runner = pass->runner;
-    size_t lanes = pass->request->lane_count, per_lane = pass->max_rows * pass->config->hidden_size;
-    size_t most = 2 * pass->live < lanes ? 2 * pass->live : lanes, count = pass->pair_count;
-    zest_perturbation *further = malloc(count * sizeof *further);
-    if (!further) return zest_error_memory(pass->error, "lanes", count * sizeof *further);
-    for (size_t i = 0; i < count; i++) further[i] = pass->pairs[i].perturbation;
-    zest_status status = zest_model_buffer_reserve(runner, &runner->hidden, 1, most * per_lane, pass->error);
-    for (size_t first = 0; first < count && !status; first += pass->live) {
-        size_t here = count - first < pass->live ? count - first : pass->live;
-        status = pass_live(pass, pass->pairs + first, here, further + first);
-    }
-    free(further);
-    return status;
-}
-
-static zest_status list_pairs(zest_forward_pass *pass) {
-    const zest_forward_request *request = pass->request;
-    zest_lane_group *pairs = pass->pairs = malloc(request->lane_count * sizeof *pairs);
-    if (!pairs) return zest_error_memory(pass->error, "lanes", request->lane_count * sizeof *pairs);
-    size_t count = 0;
-    for (size_t i = 0; i < request->lane_count; i += (size_t)pairs[count++].perturbation.lanes)
-        pairs[count] = pair_of(request, i);
-    pass->pair_count = count;
-    pass->live = pass->runner->live && pass->runner->live < count ? pass->runner->live : count;
-    pass->group = 1;
-    return ZEST_OK;
-}
-
-zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_request *request,
-                               zest_error *error) {
-    zest_forward_pass pass;
-    zest_status status = zest_forward_prepare(runner, request, &pass, error);
-    if (status) return status;
-    zest_model_index_out_rows(&pass);
-    status = list_pairs(&pass);
-    if (!status) status = zest_model_plan_groups(&pass);
-    if (!status) status = zest_model_alloc_activations(&pass);
-    if (!status) status = zest_model_stage_pass(&pass);
-    if (!status) status = pass_lanes(&pass);
-    free(pass.pairs);
-    return status;
-}
-
-/* What the first layer starts from: rows of the tables of tokens, types and positions. */
+/* ---- Embeddings ---- */
 
 /* The tables whose rows a token's embedding is the sum of, in this order: tokens, types, positions. */
 static size_t list_tables(const zest_forward_pass *pass, zest_gather_part parts[ZEST_GATHER_PARTS]) {
@@ -241,16 +109,20 @@ zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group 
 
 zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lanes) {
     const zest_model *model = pass->runner->model;
-    void *a[2];
-    zest_model_first_lanes(&pass->runner->norm_out, 0, a);
-    if (!pass->config->embedding_norm) return zest_model_embed_sum(pass, lanes, lanes->x);
-    zest_status status = zest_model_embed_sum(pass, lanes, a);
-    if (status) return status;
-    return zest_model_norm(pass->runner, &model->embedding_norm, &lanes->perturbation, ZEST_CONST2(a),
-                           lanes->x, pass->rows, pass->config->hidden_size, pass->error);
+    const zest_forward_save *save = pass->request->save;
+    size_t hidden = pass->config->hidden_size;
+    void *sum[2]; /* (lanes, tokens, hidden) */
+    zest_model_first_lanes(&pass->runner->norm_out, 0, sum);
+    zest_status status = zest_model_embed_sum(pass, lanes, pass->config->embedding_norm ? sum : lanes->x);
+    if (!status && pass->config->embedding_norm)
+        status = zest_model_norm(pass->runner, &model->embedding_norm, &lanes->perturbation, ZEST_CONST2(sum),
+                                 lanes->x, pass->rows, hidden, pass->error);
+    if (!status && save && save->drops[ZEST_DROPOUT_EMBEDDINGS])
+        save->drop(save->user, 0, ZEST_DROPOUT_EMBEDDINGS, lanes->x[0], NULL, pass->rows * hidden);
+    return status;
 }
 
-/* A layer of one group of lanes: attention, then the MLP. */
+/* ---- A layer ---- */
 
 zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_group *lanes,
                                     const zest_model_affine *affine, const void *const a[2], size_t rows,
@@ -260,60 +132,171 @@ zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_gro
                              inputs, out, outputs, residual, activation, pass->error);
 }
 
-zest_status zest_model_layer_linear_norm(zest_forward_pass *pass, const zest_lane_group *lanes,
-                                         const zest_model_affine *affine, const zest_model_affine *norm,
-                                         const void *const a[2], size_t rows, size_t inputs,
-                                         void *const out[2], const void *const residual[2]) {
-    zest_model_runner *runner = pass->runner;
+/* On a device the norm is part of the product where the sum need not stay. */
+static zest_status linear_norm_on_device(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                         const zest_residual_args *args, const void *const a[2],
+                                         const void *const residual[2], void *const out[2]) {
     const zest_model_config *config = pass->config;
-    const zest_norm behind = {.gain = norm->weight,
-                              .bias = norm->bias,
-                              .rms = config->rms_norm,
-                              .epsilon = config->epsilon,
-                              .width = config->hidden_size};
-    zest_linear job = zest_model_linear_job(runner, affine, &lanes->perturbation, config->transposed, a, rows,
-                                            inputs, out, config->hidden_size, residual);
-    if (runner->device) job.norm = &behind;
-    zest_status status = zest_model_linear_run(runner, &job, pass->error);
-    return status || runner->device ? status
-                                    : zest_model_norm(runner, norm, &lanes->perturbation, ZEST_CONST2(out),
-                                                      out, rows, config->hidden_size, pass->error);
+    const zest_norm norm = {.gain = args->norm->weight,
+                            .bias = args->norm->bias,
+                            .rms = config->rms_norm,
+                            .epsilon = config->epsilon,
+                            .width = config->hidden_size};
+    zest_linear job =
+        zest_model_linear_job(pass->runner, args->affine, &lanes->perturbation, config->transposed, a,
+                              args->rows, args->inputs, out, config->hidden_size, residual);
+    job.norm = &norm;
+    return zest_model_linear_run(pass->runner, &job, pass->error);
 }
 
-static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes, size_t rows) {
+zest_status zest_model_add_to_residual(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                       const zest_residual_args *args, const void *const a[2],
+                                       const void *const residual[2], void *const sum[2],
+                                       void *const normed[2]) {
+    const zest_forward_save *save = pass->request->save;
+    size_t hidden = pass->config->hidden_size;
+    int drops = save && save->drops[args->site];
+    if (args->norm && pass->runner->device && sum[0] == normed[0])
+        return linear_norm_on_device(pass, lanes, args, a, residual, normed);
+    zest_status status = zest_model_layer_linear(pass, lanes, args->affine, a, args->rows, args->inputs, sum,
+                                                 hidden, drops ? NULL : residual, ZEST_ACT_NONE);
+    if (!status && drops)
+        save->drop(save->user, args->layer, args->site, sum[0], residual[0], args->rows * hidden);
+    if (status || !args->norm || !normed[0]) return status;
+    return zest_model_norm(pass->runner, args->norm, &lanes->perturbation, ZEST_CONST2(sum), normed,
+                           args->rows, hidden, pass->error);
+}
+
+/* inner = act(up), or act(gate) up. Where gate and up are saved, into a buffer of its own; else in place, and
+ * without a gate the product that made `up` has applied the activation already. */
+static void activate(zest_forward_pass *pass, const zest_lane_group *lanes, const zest_layer_buffers *b,
+                     size_t rows) {
+    const zest_model_config *config = pass->config;
+    const zest_forward_save *save = pass->request->save;
+    zest_model_runner *runner = pass->runner;
+    size_t count = rows * config->ffn_size;
+    if (save) {
+        save->activate(save->user, b->inner[0], config->gated ? b->gate[0] : b->up[0],
+                       config->gated ? b->up[0] : NULL, count, config->activation);
+        return;
+    }
+    for (size_t l = 0; config->gated && l < zest_perturbation_lanes(&lanes->perturbation); l++)
+        runner->operations->gate(zest_model_lane_at(ZEST_CONST2(b->gate), l),
+                                 zest_model_lane_at(ZEST_CONST2(b->up), l), count, config->activation,
+                                 runner->threads, &runner->scratch);
+}
+
+static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                             const zest_layer_buffers *b, size_t rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
     const zest_model_config *config = pass->config;
-    void *a[2], *up[2], *gate[2];
-    zest_model_first_lanes(&pass->runner->norm_out, 0, a);
-    zest_model_first_lanes(&pass->runner->work, 0, up);
-    zest_model_first_lanes(&pass->runner->work, pass->max_rows * config->ffn_size, gate);
+    const int post_norm = config->post_norm, fused = !pass->request->save && !config->gated;
+    size_t hidden = config->hidden_size, ffn = config->ffn_size;
     zest_status status = ZEST_OK;
-    if (!config->post_norm)
-        status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(lanes->x), a,
-                                 rows, config->hidden_size, pass->error);
-    const void *const in[2] = {a[0], a[1]}; /* the norm's result, or what attention has left there */
+    if (!post_norm) /* else the attention block has left norm1's result there */
+        status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(b->attended),
+                                 b->normed, rows, hidden, pass->error);
     if (!status && config->gated)
-        status = zest_model_layer_linear(pass, lanes, &layer->gate, in, rows, config->hidden_size, gate,
-                                         config->ffn_size, NULL, ZEST_ACT_NONE);
+        status = zest_model_layer_linear(pass, lanes, &layer->gate, ZEST_CONST2(b->normed), rows, hidden,
+                                         b->gate, ffn, NULL, ZEST_ACT_NONE);
     if (!status)
-        status = zest_model_layer_linear(pass, lanes, &layer->up, in, rows, config->hidden_size, up,
-                                         config->ffn_size, NULL,
-                                         config->gated ? ZEST_ACT_NONE : config->activation);
-    if (status) return status;
-    for (size_t l = 0; config->gated && l < zest_perturbation_lanes(&lanes->perturbation); l++)
-        pass->runner->operations->gate(zest_model_lane_at(ZEST_CONST2(gate), l),
-                                       zest_model_lane_at(ZEST_CONST2(up), l), rows * config->ffn_size,
-                                       config->activation, pass->runner->threads, &pass->runner->scratch);
-    const void *const inner[2] = {config->gated ? gate[0] : up[0], config->gated ? gate[1] : up[1]};
-    if (config->post_norm)
-        return zest_model_layer_linear_norm(pass, lanes, &layer->down, &layer->norm2, inner, rows,
-                                            config->ffn_size, lanes->x, in);
-    return zest_model_layer_linear(pass, lanes, &layer->down, inner, rows, config->ffn_size, lanes->x,
-                                   config->hidden_size, ZEST_CONST2(lanes->x), ZEST_ACT_NONE);
+        status = zest_model_layer_linear(pass, lanes, &layer->up, ZEST_CONST2(b->normed), rows, hidden, b->up,
+                                         ffn, NULL, fused ? config->activation : ZEST_ACT_NONE);
+    if (status || !(post_norm ? b->mlp_sum : b->out)[0]) return status;
+    activate(pass, lanes, b, rows);
+    zest_residual_args args = {.affine = &layer->down,
+                               .norm = post_norm ? &layer->norm2 : NULL,
+                               .layer = i,
+                               .site = ZEST_DROPOUT_MLP,
+                               .rows = rows,
+                               .inputs = ffn};
+    return zest_model_add_to_residual(pass, lanes, &args, ZEST_CONST2(b->inner),
+                                      post_norm ? ZEST_CONST2(b->normed) : ZEST_CONST2(b->attended),
+                                      post_norm ? b->mlp_sum : b->out, b->out);
 }
 
-zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+static void set_both(void *lanes[2], void *buffer) { lanes[0] = lanes[1] = buffer; }
+
+/* A saved pass has one lane. */
+static zest_layer_buffers saved_layer_buffers(const zest_forward_save *save, size_t i) {
+    zest_saved_layer saved = save->layer(save->user, i);
+    zest_layer_buffers b;
+    set_both(b.normed, saved.normed);
+    set_both(b.qkv, saved.qkv);
+    set_both(b.context_all, saved.context_all);
+    set_both(b.context, saved.context);
+    set_both(b.residual, saved.residual);
+    set_both(b.attended, saved.attended);
+    set_both(b.gate, saved.gate);
+    set_both(b.up, saved.up);
+    set_both(b.inner, saved.inner);
+    set_both(b.mlp_sum, saved.mlp_sum);
+    set_both(b.out, saved.out);
+    return b;
+}
+
+/* Without saving, a layer works in place: the hidden states stay where they are, the rest shares two buffers.
+ */
+static zest_layer_buffers layer_buffers(const zest_forward_pass *pass, size_t i,
+                                        const zest_lane_group *lanes) {
+    const zest_model_runner *runner = pass->runner;
+    if (pass->request->save) return saved_layer_buffers(pass->request->save, i);
+    zest_layer_buffers b;
+    zest_model_first_lanes(&runner->norm_out, 0, b.normed);
+    zest_model_first_lanes(&runner->work, 0, b.qkv);
+    zest_model_first_lanes(&runner->work, pass->max_rows * pass->span, b.context_all);
+    zest_model_first_lanes(&runner->work, 0, b.up);
+    zest_model_first_lanes(&runner->work, pass->max_rows * pass->config->ffn_size, b.gate);
+    for (int l = 0; l < 2; l++) {
+        b.context[l] = b.context_all[l];
+        b.residual[l] = b.mlp_sum[l] = b.out[l] = lanes->x[l];
+        b.attended[l] = pass->config->post_norm ? b.normed[l] : lanes->x[l];
+        b.inner[l] = pass->config->gated ? b.gate[l] : b.up[l];
+    }
+    return b;
+}
+
+zest_status zest_model_forward_layer(zest_forward_pass *pass, size_t i, zest_lane_group *lanes,
                                      size_t *rows) {
-    zest_status status = zest_model_attention_block(pass, i, lanes, rows);
-    return status ? status : mlp_block(pass, i, lanes, *rows);
+    const zest_layer_buffers b = layer_buffers(pass, i, lanes);
+    zest_status status = zest_model_attention_block(pass, i, lanes, &b, rows);
+    if (!status) status = mlp_block(pass, i, lanes, &b, *rows);
+    lanes->x[0] = b.out[0], lanes->x[1] = b.out[1];
+    return status;
+}
+
+/* ---- Behind the layers ---- */
+
+zest_status zest_model_finish(zest_forward_pass *pass, const zest_lane_group *lanes) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model *model = runner->model;
+    const zest_model_config *config = pass->config;
+    const zest_forward_save *save = pass->request->save;
+    int last = pass->request->depth == config->layers;
+    void *normed[2], *projected[2];
+    if (save) {
+        set_both(normed, save->final_normed);
+        set_both(projected, save->projected);
+    } else {
+        zest_model_first_lanes(&runner->norm_out, 0, normed);
+        zest_model_first_lanes(&runner->work, 0, projected);
+    }
+    zest_group_output group = {.first = lanes->first,
+                               .perturbation = lanes->perturbation,
+                               .rows = pass->request->out_rows ? pass->out_rows : pass->rows,
+                               .h = {lanes->x[0], lanes->x[1]},
+                               .save = save};
+    zest_status status = ZEST_OK;
+    if (last && config->final_norm) {
+        status = zest_model_norm(runner, &model->final_norm, &lanes->perturbation, group.h, normed,
+                                 group.rows, config->hidden_size, pass->error);
+        group.h[0] = normed[0], group.h[1] = normed[1];
+    }
+    if (!status && last && model->project_out.weight.data) {
+        status = zest_model_linear(runner, &model->project_out, &lanes->perturbation, 0, group.h, group.rows,
+                                   config->hidden_size, projected, config->embedding_size, NULL,
+                                   ZEST_ACT_NONE, pass->error);
+        group.h[0] = projected[0], group.h[1] = projected[1];
+    }
+    return status ? status : pass->request->on_group(runner, &group, pass->request->user, pass->error);
 }

@@ -34,6 +34,15 @@ typedef struct {
     const uint32_t *prefix_of; /* of each sequence, or NULL: none */
 } zest_model_batch;
 
+/* Where dropout is applied, in passes that a backward pass follows. */
+typedef enum {
+    ZEST_DROPOUT_EMBEDDINGS, /* on the embeddings, after their norm */
+    ZEST_DROPOUT_ATTENTION,  /* on the weights of attention */
+    ZEST_DROPOUT_ATTENDED,   /* on what attention adds to the residual stream */
+    ZEST_DROPOUT_MLP,        /* on what the MLP adds to it */
+    ZEST_DROPOUT_SITES
+} zest_dropout_site;
+
 typedef struct {
     zest_compute compute;
     int threads; /* 0: all cores */
