@@ -15,8 +15,28 @@
 #define AT_LEAST(low) low, HUGE_VAL, 0, ""
 #define WITHIN(low, high) low, high, 0, ""
 #define CHOICES(words) 0, 0, 0, words
-#define ROW(id, name, letter, kind, fallback, range, argument, section, users, help) \
-    [ZEST_OPTION_##id] = {name, letter, ZEST_KIND_##kind, fallback, range, argument, section, users, help},
+#define RUN(methods, changes, sweep) methods, changes, ZEST_SWEEP_##sweep
+#define NO_RUN RUN(ANY, FIXED, NEVER)
+enum {
+    SGD = 1 << ZEST_CHOICE_SGD,
+    ADAMW = 1 << ZEST_CHOICE_ADAMW,
+    SAM = 1 << ZEST_CHOICE_SAM,
+    ESAM = 1 << ZEST_CHOICE_ESAM,
+    TSAM = 1 << ZEST_CHOICE_TSAM,
+    ZEST = 1 << ZEST_CHOICE_ZEST_N | 1 << ZEST_CHOICE_ZEST_BC,
+    FORWARD = ZEST_METHODS_FORWARD,
+    GRADIENT = ZEST_METHODS_GRADIENT,
+    ANY = FORWARD | GRADIENT,
+};
+enum {
+    FIXED = 0,
+    RUNNING = ZEST_CHANGES_RUNNING,
+    RESUME = ZEST_CHANGES_ON_RESUME,
+    SESSION = ZEST_CHANGES_BY_SESSION
+};
+#define ROW(id, name, letter, kind, fallback, range, argument, section, users, run, help) \
+    [ZEST_OPTION_##                                                                       \
+        id] = {name, letter, ZEST_KIND_##kind, fallback, range, argument, section, users, run, help},
 static const zest_option_row table[ZEST_OPTION_COUNT] = {ZEST_OPTION_TABLE(ROW)};
 
 const zest_option_row *zest_option_row_at(zest_option_id id) { return &table[id]; }
@@ -38,26 +58,38 @@ const char *zest_option_kind_name(zest_option_kind kind) {
     return names[kind];
 }
 
-static void range_of_choices(const char *choices, char *room, size_t size) {
+/* "a, b or c" for those of the choices whose bit is set. */
+static void join_choices(const char *choices, uint64_t wanted, const char *word, char *out, size_t size) {
     size_t used = 0;
-    for (const char *c = choices; *c && used + 5 < size; c++) {
-        if (*c != '|')
-            room[used++] = *c;
-        else
-            used += (size_t)snprintf(room + used, size - used, "%s", strchr(c + 1, '|') ? ", " : " or ");
+    out[0] = '\0';
+    for (const char *c = choices; wanted && used < size; wanted >>= 1) {
+        size_t length = strcspn(c, "|");
+        const char *before = !used ? "" : wanted == 1 ? " " : ", ", *last = used && wanted == 1 ? word : "";
+        if (wanted & 1)
+            used += (size_t)snprintf(out + used, size - used, "%s%s%s%.*s", before, last, *last ? " " : "",
+                                     (int)length, c);
+        if (!c[length]) break;
+        c += length + 1;
     }
-    room[used] = '\0';
 }
 
-const char *zest_option_range(const zest_option_row *row, char *room, size_t size) {
-    room[0] = '\0';
-    if (row->kind == ZEST_KIND_CHOICE)
-        range_of_choices(row->choices, room, size);
-    else if (isfinite(row->low) && isfinite(row->high))
-        zest_number_format(room, size, "%g to %.10g", row->low, row->high);
-    else if (isfinite(row->low))
-        zest_number_format(room, size, "%s %g", row->open ? ">" : ">=", row->low);
-    return room;
+const char *zest_option_range(const zest_option_row *row, char *out, size_t size) {
+    out[0] = '\0';
+    if (row->kind == ZEST_KIND_CHOICE) {
+        unsigned count = 1;
+        for (const char *c = row->choices; *c; c++) count += *c == '|';
+        join_choices(row->choices, ((uint64_t)1 << count) - 1, "or", out, size);
+    } else if (isfinite(row->low) && isfinite(row->high)) {
+        zest_number_format(out, size, "%g to %.10g", row->low, row->high);
+    } else if (isfinite(row->low)) {
+        zest_number_format(out, size, "%s %g", row->open ? ">" : ">=", row->low);
+    }
+    return out;
+}
+
+const char *zest_option_name_methods(unsigned methods, const char *word, char *out, size_t size) {
+    join_choices(table[ZEST_OPTION_METHOD].choices, methods, word, out, size);
+    return out;
 }
 
 /* ---- Values ---- */
@@ -150,6 +182,35 @@ static zest_status refuse(const zest_options *options, zest_option_id id, const 
     return zest_error_set(
         error, ZEST_ERROR_ARGUMENT, "option %s: '%.300s' is not allowed; it takes %s%s%s%s%s", row->name,
         text, what[row->kind], *range && row->kind != ZEST_KIND_CHOICE ? " " : "", range, fallback, reason);
+}
+
+unsigned zest_option_find_method(const char *name) {
+    uint64_t position;
+    int found = parse_choice(table[ZEST_OPTION_METHOD].choices, name, &position);
+    return found ? (unsigned)position : ZEST_CHOICE_COUNT;
+}
+
+/* 0, no, or the first choice: an option that does nothing. */
+static int is_off(const zest_option_row *row, const char *text) {
+    value v;
+    if (row->kind == ZEST_KIND_TEXT || row->kind == ZEST_KIND_LIST) return !*text;
+    return parse(row, text, &v) && v.number == 0 && v.whole == 0;
+}
+
+zest_status zest_options_check_method(const zest_options *given, uint64_t method, zest_error *error) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
+        const zest_option_row *row = &table[id];
+        const char *text = zest_options_text(given, (zest_option_id)id);
+        char takers[96], own[16];
+        if (!given->given[id] || zest_option_takes(row, method)) continue;
+        if (!is_off(row, row->fallback) || is_off(row, text)) continue;
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--%s does nothing for method %s; it belongs to %s%s", row->name,
+                              zest_option_name_methods(1u << method, "", own, sizeof own),
+                              row->methods & FORWARD ? "" : "methods that take gradients: ",
+                              zest_option_name_methods(row->methods, "and", takers, sizeof takers));
+    }
+    return ZEST_OK;
 }
 
 void zest_options_init(zest_options *options) {

@@ -29,6 +29,9 @@ typedef struct {
     const char *argument; /* what help calls the value */
     const char *section;
     unsigned users;
+    unsigned methods; /* bit i: the i-th choice of --method takes it */
+    unsigned changes; /* ZEST_CHANGES_* */
+    zest_sweep_role sweep;
     const char *help;
 } zest_option_row;
 
@@ -40,9 +43,22 @@ const zest_option_row *zest_option_row_at(zest_option_id id);
 /* The row that `users` know under this name; ZEST_OPTION_COUNT: none. */
 zest_option_id zest_option_find(const char *name, unsigned users);
 zest_option_id zest_option_find_letter(char letter, unsigned users);
-/* "> 0", "1 to 1024", "zest-n, zest-bc or mezo"; "" when anything goes. Writes into room and returns it. */
-const char *zest_option_range(const zest_option_row *row, char *room, size_t size);
+/* "> 0", "1 to 1024", "zest-n, zest-bc or mezo"; "" when anything goes. Writes into out and returns it. */
+const char *zest_option_range(const zest_option_row *row, char *out, size_t size);
 const char *zest_option_kind_name(zest_option_kind kind);
+
+/* The methods that need forward passes only, and those that take gradients, as bits of a row's `methods`. */
+enum {
+    ZEST_METHODS_FORWARD = (1 << ZEST_CHOICE_SGD) - 1,
+    ZEST_METHODS_GRADIENT = (1 << ZEST_CHOICE_COUNT) - 1 - ZEST_METHODS_FORWARD
+};
+/* The position of a method in the choices of --method; ZEST_CHOICE_COUNT: there is none of this name. */
+unsigned zest_option_find_method(const char *name);
+static inline int zest_option_takes(const zest_option_row *row, uint64_t method) {
+    return row->methods >> method & 1;
+}
+/* "sgd, sam, esam and tsam" for a set of methods; word: "and" or "or". Writes into out and returns it. */
+const char *zest_option_name_methods(unsigned methods, const char *word, char *out, size_t size);
 
 /* A value for every option. */
 typedef struct {
@@ -72,11 +88,13 @@ zest_status zest_options_preset(zest_options *options, const char *text, zest_er
 /* "name=value\n" for every option of these users, in table order; set_all reads it back. */
 void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out);
 
-/* --method, as the table lists them: from the first that takes gradients on, all do. */
-enum { ZEST_CHOICE_ZEST_N, ZEST_CHOICE_ZEST_BC, ZEST_CHOICE_MEZO, ZEST_CHOICE_SGD };
 static inline int zest_options_first_order(const zest_options *o) {
     return o->whole[ZEST_OPTION_METHOD] >= ZEST_CHOICE_SGD;
 }
+
+/* Refuses options that were switched on for a method that does not take them. given: where to look; method: the
+ * run's. Options that are on by default, such as rho, may be given to any method. */
+zest_status zest_options_check_method(const zest_options *given, uint64_t method, zest_error *error);
 
 const char *zest_options_text(const zest_options *options, zest_option_id id);
 static inline double zest_options_number(const zest_options *o, zest_option_id id) { return o->number[id]; }

@@ -86,31 +86,11 @@ int zest_tuner_option(size_t i, zest_option *option) {
         if (!(row->users & ZEST_FOR_TUNER) || i--) continue;
         *option = (zest_option){row->name, zest_option_kind_name(row->kind), row->fallback, row->help, ""};
         zest_option_range(row, option->values, sizeof option->values);
-        if (id == ZEST_OPTION_METHOD) /* those behind need gradients, which a tuner has not */
-            snprintf(option->values, sizeof option->values, "zest-n, zest-bc or mezo");
+        if (id == ZEST_OPTION_METHOD) /* a tuner has no gradients */
+            zest_option_name_methods(ZEST_METHODS_FORWARD, "or", option->values, sizeof option->values);
         return 1;
     }
     return 0;
-}
-
-/* What may change while a run goes on: what a record tells, or what only decides when to stop. */
-static int free_to_change(zest_option_id id) {
-    switch (id) {
-    case ZEST_OPTION_LR:
-    case ZEST_OPTION_SCHEDULE:
-    case ZEST_OPTION_WARMUP:
-    case ZEST_OPTION_FINAL_LR:
-    case ZEST_OPTION_STEPS:
-    case ZEST_OPTION_EVALS:
-    case ZEST_OPTION_SECONDS:
-    case ZEST_OPTION_TARGET:
-    case ZEST_OPTION_PATIENCE:
-    case ZEST_OPTION_TOLERANCE:
-    case ZEST_OPTION_EVAL_EVERY:
-    case ZEST_OPTION_MAX_BAD:
-    case ZEST_OPTION_THREADS: return 1;
-    default: return 0;
-    }
 }
 
 void zest_tuner_reset(zest_tuner *tuner) {
@@ -122,22 +102,22 @@ void zest_tuner_reset(zest_tuner *tuner) {
 
 /* A tuner has the values of a function alone. */
 static zest_status refuse_method(zest_tuner *tuner, const char *before) {
-    char refused[32];
+    char refused[32], known[64];
     snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
     zest_status status =
         zest_options_set_id(&tuner->options, ZEST_OPTION_METHOD, before, zest_tuner_sink(tuner));
-    return status ? status
-                  : zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
-                                   "method %s needs gradients: only zest train has them; here it is zest-n, "
-                                   "zest-bc or mezo",
-                                   refused);
+    return status
+               ? status
+               : zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
+                                "method %s needs gradients: only zest train has them; here it is %s", refused,
+                                zest_option_name_methods(ZEST_METHODS_FORWARD, "or", known, sizeof known));
 }
 
 zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *value) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
-    int method = id != ZEST_OPTION_COUNT && !free_to_change(id);
+    int fixed = id != ZEST_OPTION_COUNT && !(zest_option_row_at(id)->changes & ZEST_CHANGES_RUNNING);
     int underway = tuner->state.steps || tuner->journal.descriptor >= 0;
-    if (method && underway && strcmp(value, zest_options_text(&tuner->options, id)))
+    if (fixed && underway && strcmp(value, zest_options_text(&tuner->options, id)))
         return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
                               "option %s is %s in this run and cannot change any more", name,
                               zest_options_text(&tuner->options, id));
@@ -146,7 +126,7 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
     zest_status status =
         zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
     if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
-    if (!status && method && !underway) zest_tuner_reset(tuner);
+    if (!status && fixed && !underway) zest_tuner_reset(tuner);
     if (!status && id == ZEST_OPTION_THREADS)
         tuner->step.threads = (int)zest_options_whole(&tuner->options, id);
     return status;

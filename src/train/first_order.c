@@ -8,11 +8,12 @@
 
 #include "train/trainer_internal.h"
 
-static const char *refuse_options(const zest_options *options) {
-    if (zest_options_whole(options, ZEST_OPTION_OBJECTIVE))
-        return "accuracy and F1 have no gradient: --objective accuracy and f1 are for zest-n, zest-bc and "
-               "mezo";
-    return NULL;
+static zest_status check_objective(const zest_options *options, zest_error *error) {
+    char methods[64];
+    if (!zest_options_whole(options, ZEST_OPTION_OBJECTIVE)) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "accuracy and F1 have no gradient: --objective accuracy and f1 are for %s",
+                          zest_option_name_methods(ZEST_METHODS_FORWARD, "and", methods, sizeof methods));
 }
 
 #ifdef ZEST_GRAD
@@ -106,8 +107,6 @@ static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
     zest_optimizer_drop(g->method);
     return status;
 }
-
-static const char *refuses(const zest_options *options) { return refuse_options(options); }
 
 static zest_status arm(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
@@ -226,17 +225,15 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
 
 #else /* the library only goes forward */
 
-static const char *refuses(const zest_options *options) {
-    const char *why = refuse_options(options);
-    return why ? why
-               : "this zest goes forward only (it was built with GRAD=off), and sgd, adamw, sam, esam, tsam "
-                 "and "
-                 "pretraining go backward too: build it without GRAD=off";
+static zest_status refuse_backward(zest_error *error) {
+    char methods[64];
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "this zest goes forward only (it was built with GRAD=off); %s, and pretraining, go "
+                          "backward too: build it without GRAD=off",
+                          zest_option_name_methods(ZEST_METHODS_GRADIENT, "and", methods, sizeof methods));
 }
 
-static zest_status none(zest_trainer *t) {
-    return zest_error_set(t->error, ZEST_ERROR_STATE, "%s", refuses(t->options));
-}
+static zest_status none(zest_trainer *t) { return refuse_backward(t->error); }
 
 static zest_status restore(zest_trainer *t) { return none(t); }
 static zest_status arm(zest_trainer *t) { return none(t); }
@@ -250,5 +247,12 @@ static void release(zest_trainer *t) { (void)t; }
 
 #endif
 
-const zest_trainer_ops zest_trainer_first_order = {refuses, restore, weights, arm,
-                                                   step,    save,    memory,  release};
+static zest_status check(const zest_options *options, zest_error *error) {
+    zest_status status = check_objective(options, error);
+#ifndef ZEST_GRAD
+    if (!status) status = refuse_backward(error);
+#endif
+    return status;
+}
+
+const zest_trainer_ops zest_trainer_first_order = {check, restore, weights, arm, step, save, memory, release};

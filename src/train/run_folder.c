@@ -76,13 +76,14 @@ zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned
 
 zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
                                           const zest_options *options, zest_error *error) {
-    /* these belong to one session, not to the run */
-    static const zest_option_id session[] = {ZEST_OPTION_ALLOW_CHANGED, ZEST_OPTION_DRY_RUN};
     zest_options kept;
     zest_buffer text = {0};
     zest_status status = zest_options_copy(&kept, options, error);
-    for (size_t i = 0; i < sizeof session / sizeof *session && !status; i++)
-        status = zest_options_set_id(&kept, session[i], zest_option_row_at(session[i])->fallback, error);
+    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++) {
+        const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+        if (row->changes & ZEST_CHANGES_BY_SESSION)
+            status = zest_options_set_id(&kept, (zest_option_id)id, row->fallback, error);
+    }
     if (!status) zest_options_print(&kept, users, &text);
     zest_options_free(&kept);
     if (status) return status;

@@ -109,9 +109,10 @@ static zest_status begin(zest_trainer *t) {
     if (!*zest_options_text(t->options, ZEST_OPTION_MODEL))
         return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
                               "say which model to train: --model DIR (a Hugging Face folder or a GGUF file)");
-    const char *why = t->ops->refuses(t->options);
-    if (why) return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "%s", why);
-    status = zest_load_start(&t->loaded, t->options, t->error);
+    status =
+        zest_options_check_method(t->options, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
+    if (!status) status = t->ops->check(t->options, t->error);
+    if (!status) status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status) status = zest_load_resolve_defaults(t->options, t->loaded.model->config.causal, t->error);
     if (!status) status = zest_trainer_load(t);
     if (!status) status = t->ops->prepare(t);

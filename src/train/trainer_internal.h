@@ -35,7 +35,7 @@ typedef struct {
 typedef enum { ZEST_SAVE_STEP, ZEST_SAVE_EVAL, ZEST_SAVE_BEST, ZEST_SAVE_END } zest_save_reason;
 
 typedef struct {
-    const char *(*refuses)(const zest_options *options); /* why a new run cannot be; NULL: it can */
+    zest_status (*check)(const zest_options *options, zest_error *error); /* the options, before anything */
     /* Of a resumed run: how far it is, and the weights there. */
     zest_status (*restore)(zest_trainer *t);
     /* The weights of an earlier step instead of those in t->loaded. ZEST_ERROR_STATE: they are not kept. */

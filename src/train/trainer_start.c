@@ -155,29 +155,7 @@ zest_status zest_trainer_try(zest_trainer *t) {
 /* A run that goes on. */
 
 /* How long to go on, and where things are: all else stays as it was. */
-static int may_change(zest_option_id id) {
-    switch (id) {
-    case ZEST_OPTION_STEPS:
-    case ZEST_OPTION_EPOCHS:
-    case ZEST_OPTION_SECONDS:
-    case ZEST_OPTION_PATIENCE:
-    case ZEST_OPTION_THREADS:
-    case ZEST_OPTION_LIVE:
-    case ZEST_OPTION_RECOMPUTE:
-    case ZEST_OPTION_SAVE_EVERY:
-    case ZEST_OPTION_DEVICE: /* within rounding the same losses, and the same bits of noise */
-    case ZEST_OPTION_MODEL:
-    case ZEST_OPTION_DATA:
-    case ZEST_OPTION_TASK:
-    case ZEST_OPTION_CORPUS:
-    case ZEST_OPTION_ON_DIVERGENCE:
-    case ZEST_OPTION_RESUME:
-    case ZEST_OPTION_ALLOW_CHANGED:
-    case ZEST_OPTION_QUIET:
-    case ZEST_OPTION_JSON: return 1;
-    default: return 0;
-    }
-}
+static int may_change(zest_option_id id) { return zest_option_row_at(id)->changes & ZEST_CHANGES_ON_RESUME; }
 
 static zest_status merge_given(zest_options *options, const zest_options *given, zest_error *error) {
     zest_status status = zest_load_check_length(given, error);
@@ -288,9 +266,9 @@ zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {
     zest_status status = merge_given(t->options, given, t->error);
     if (status) return status;
     zest_trainer_select_ops(t);
-    const char *why = t->ops->refuses(t->options);
-    if (why) return zest_error_set(t->error, ZEST_ERROR_ARGUMENT, "%s", why);
-    status = recall_inputs(t, given);
+    status = zest_options_check_method(given, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
+    if (!status) status = t->ops->check(t->options, t->error);
+    if (!status) status = recall_inputs(t, given);
     if (status) return status;
     t->record = zest_journal_open(t->ctx, t->folder.journal);
     if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);

@@ -18,17 +18,9 @@ static const double seconds_between_saves = 60;
 
 /* ---- Getting ready ---- */
 
-/* Options that only gradients look at: given here, they would be given in vain. */
-static const char *refuses(const zest_options *options) {
-    static const zest_option_id others[] = {ZEST_OPTION_MOMENTUM, ZEST_OPTION_CLIP,
-                                            ZEST_OPTION_ASCENT,   ZEST_OPTION_SAM_SEARCH,
-                                            ZEST_OPTION_DROPOUT,  ZEST_OPTION_RECOMPUTE};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (zest_options_number(options, others[i]) > 0 || zest_options_whole(options, others[i]))
-            return "momentum, clip, ascent, sam-search, dropout and recompute belong to methods that take "
-                   "gradients: "
-                   "--method sgd, adamw, sam, esam or tsam";
-    return NULL;
+static zest_status check(const zest_options *options, zest_error *error) {
+    (void)options, (void)error;
+    return ZEST_OK;
 }
 
 static size_t pairs_of(const zest_trainer *t) {
@@ -169,5 +161,5 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
 }
 
-const zest_trainer_ops zest_trainer_zeroth_order = {refuses, restore, weights, prepare,
-                                                    step,    save,    memory,  release};
+const zest_trainer_ops zest_trainer_zeroth_order = {check, restore, weights, prepare,
+                                                    step,  save,    memory,  release};

@@ -53,6 +53,16 @@ run 0 minimize --exec 'while read -r x; do echo 1; done' --dim 2 --steps 2 --out
 run 0 minimize --config "$work/m/options" --out "$work/n"
 same "$work/m/journal" "$work/n/journal"
 
+# A resumed run takes a file too: what may change, changes; what may not is refused as on the command line.
+cp -r "$work/a" "$work/longer"
+steps=$(sed -n 's/^steps=//p' "$work/a/options")
+echo "steps = $((steps + 1))" >"$work/longer.config"
+run 0 train --resume "$work/longer" --config "$work/longer.config"
+grep -q "^steps=$((steps + 1))$" "$work/longer/options" || fail "--config is lost on --resume"
+echo "lr = 0.123" >"$work/lr.config"
+run 2 train --resume "$work/longer" --config "$work/lr.config"
+err_has "in this run and cannot change any more"
+
 # Mistakes are named with file and line.
 refused() { # MESSAGE LINES
     printf "$2" >"$work/bad.config"

@@ -39,14 +39,10 @@ static zest_status add_block(zest_sweep_grid *grid, const zest_sweep_block *from
     return status;
 }
 
-/* The options of zest train that are not the sweep's own. */
-static int is_swept(zest_option_id id) {
-    unsigned users = zest_option_row_at(id)->users;
-    return users & ZEST_FOR_TRAIN && !(users & ZEST_FOR_SWEEP);
+/* What a grid has: the options that runs may differ in, and what the sweep itself has to know again. */
+static int is_kept(zest_option_id id) {
+    return zest_option_row_at(id)->sweep != ZEST_SWEEP_NEVER || id == ZEST_OPTION_COMPARE;
 }
-
-/* And what the sweep itself has to know again. */
-static int is_kept(zest_option_id id) { return is_swept(id) || id == ZEST_OPTION_COMPARE; }
 
 static zest_option_id find_kept(const char *name) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_SWEEP);

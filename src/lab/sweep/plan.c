@@ -40,33 +40,10 @@ const char *zest_sweep_method(const zest_sweep_run *run) {
     return method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback;
 }
 
-int zest_sweep_first_order(const char *method) {
-    return strcmp(method, "mezo") && strncmp(method, "zest", 4);
-}
+int zest_sweep_first_order(const char *method) { return zest_option_find_method(method) >= ZEST_CHOICE_SGD; }
 
 int zest_sweep_matters(const char *method, zest_option_id id) {
-    int first = zest_sweep_first_order(method), adamw = !strcmp(method, "adamw"),
-        tsam = !strcmp(method, "tsam"), sam = !strcmp(method, "sam"),
-        neighbours = tsam || !strcmp(method, "esam") || sam, tilted = tsam || !strncmp(method, "zest", 4);
-    switch (id) {
-    case ZEST_OPTION_T: return tilted;
-    case ZEST_OPTION_DENOMINATOR: return tilted && !first;
-    case ZEST_OPTION_K: return !first || neighbours;
-    case ZEST_OPTION_RHO:
-    case ZEST_OPTION_DISTRIBUTION: return !first;
-    case ZEST_OPTION_RADIUS: return neighbours;
-    case ZEST_OPTION_SAM_SEARCH: return sam;
-    case ZEST_OPTION_ASCENT: return tsam;
-    case ZEST_OPTION_MOMENTUM: return first && !adamw;
-    case ZEST_OPTION_BETA1:
-    case ZEST_OPTION_BETA2:
-    case ZEST_OPTION_ADAM_EPSILON: return adamw;
-    case ZEST_OPTION_CLIP:
-    case ZEST_OPTION_DROPOUT:
-    case ZEST_OPTION_RECOMPUTE:
-    case ZEST_OPTION_SAVE_EVERY: return first;
-    default: return 1;
-    }
+    return zest_option_takes(zest_option_row_at(id), zest_option_find_method(method));
 }
 
 int zest_sweep_is_mezo(const zest_sweep_run *run) { return !strcmp(zest_sweep_method(run), "mezo"); }

@@ -6,46 +6,19 @@
 
 #include "lab/sweep/sweep.h"
 
-/* Which examples a run sees: what runs must share to be compared seed by seed. */
-static int is_data(zest_option_id id) {
-    switch (id) {
-    case ZEST_OPTION_MODEL:
-    case ZEST_OPTION_DATA:
-    case ZEST_OPTION_SHOTS:
-    case ZEST_OPTION_TRAIN_SIZE:
-    case ZEST_OPTION_DEV_SIZE:
-    case ZEST_OPTION_TEST_SIZE:
-    case ZEST_OPTION_NOISY_DEV:
-    case ZEST_OPTION_START_TOKEN: return 1;
-    default: return 0;
-    }
-}
+static zest_sweep_role role_of(zest_option_id id) { return zest_option_row_at(id)->sweep; }
 
-/* What a run is, as opposed to how it was tuned. */
+/* Which examples a run sees: what runs must share to be compared seed by seed. */
+static int is_data(zest_option_id id) { return role_of(id) == ZEST_SWEEP_DATA; }
+
+/* How a run was tuned, as opposed to what it is. */
 int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id) {
-    if (is_data(id) || plan->compared[id]) return 0;
-    switch (id) {
-    case ZEST_OPTION_TASK:
-    case ZEST_OPTION_LABEL_NOISE:
-    case ZEST_OPTION_METHOD:
-    case ZEST_OPTION_SAM_SEARCH:
-    case ZEST_OPTION_SEED:
-    case ZEST_OPTION_SELECT:
-    case ZEST_OPTION_OBJECTIVE:
-    case ZEST_OPTION_TRAIN_ONLY:
-    case ZEST_OPTION_FREEZE:
-    case ZEST_OPTION_UNTIE_HEAD:
-    case ZEST_OPTION_WEIGHTS:
-    case ZEST_OPTION_COMPUTE:
-    case ZEST_OPTION_DEVICE:
-    case ZEST_OPTION_ROUNDING: return 0;
-    default: return 1;
-    }
+    return role_of(id) == ZEST_SWEEP_TUNED && !plan->compared[id];
 }
 
 int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id) {
-    return !zest_sweep_is_chosen(plan, id) && !plan->by_task[id] && id != ZEST_OPTION_TASK &&
-           id != ZEST_OPTION_LABEL_NOISE && id != ZEST_OPTION_SEED;
+    return role_of(id) != ZEST_SWEEP_NEVER && role_of(id) != ZEST_SWEEP_TABLE &&
+           !zest_sweep_is_chosen(plan, id) && !plan->by_task[id];
 }
 
 /* ---- Tasks, noise, rows, seeds ---- */
