@@ -1,67 +1,58 @@
 /* zest eval: how good a run or a model is at a task. */
 #include <stdio.h>
+#include <string.h>
 
-#include "base/clock.h"
-#include "cli/target.h"
+#include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 
-enum { BATCH_TOKENS = 16384 };
-
-static zest_status evaluate(const zest_target *subject, zest_loaded_data *data, zest_task_part part,
-                            zest_metrics *metrics, zest_error *error) {
-    zest_predictions predictions = {0};
-    zest_progress progress;
-    zest_progress_begin(&progress, "eval", "examples",
-                        (int)zest_options_whole(&subject->options, ZEST_OPTION_QUIET));
-    zest_progress_callback watch = zest_progress_sink(&progress);
-    const zest_examples *examples = &data->parts[part];
-    data->recorded = &subject->inputs;
-    zest_status status = zest_load_data(data, &subject->options, &subject->loaded, 1u << part, error);
-    if (!status && !examples->count)
-        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                "task %s has no such examples; choose another --split", data->task.name);
-    if (!status)
-        status =
-            zest_metric_predict_watched(subject->loaded.runner, NULL, examples, subject->loaded.tokenizer,
-                                        BATCH_TOKENS, &watch, &predictions, error);
-    zest_progress_end(&progress);
-    if (!status) zest_metric_sum(&data->task, examples, &predictions, metrics);
-    zest_predictions_free(&predictions);
-    return status;
+static void on_rebuild(uint64_t done, uint64_t total, void *user) {
+    zest_progress_update(user, (double)done, (double)total, NULL);
 }
 
-static int report(const zest_options *options, const zest_target *subject, const zest_task *task,
-                  const zest_metrics *m, double seconds) {
+static void on_evaluate(uint64_t done, uint64_t total, void *user) {
+    zest_progress *progress = user;
+    if (strcmp(progress->label, "eval")) zest_progress_stage(progress, "eval", "examples", 0);
+    zest_progress_update(progress, (double)done, (double)total, NULL);
+}
+
+static void on_note(const char *sentences, void *user) {
+    const zest_progress *progress = user;
+    if (progress->active) zest_output_notes(sentences);
+}
+
+static int report(const zest_options *options, const zest_lm_evaluation *e) {
     const char *split = zest_options_text(options, ZEST_OPTION_SPLIT);
     if (zest_options_whole(options, ZEST_OPTION_JSON)) {
-        json_t *object = zest_metrics_json(m);
-        zest_output_set(&object, "task", zest_output_string(task->name));
+        json_t *object = zest_metrics_json(&e->metrics);
+        zest_output_set(&object, "task", zest_output_string(e->task));
         zest_output_set(&object, "split", json_string(split));
-        zest_output_set(&object, "metric", json_string(zest_metric_name(task->metric)));
-        if (subject->is_run) zest_output_set(&object, "step", json_integer((json_int_t)subject->step));
-        zest_output_set(&object, "seconds", json_real(seconds));
+        zest_output_set(&object, "metric", json_string(e->metric));
+        if (e->is_run) zest_output_set(&object, "step", json_integer((json_int_t)e->step));
+        zest_output_set(&object, "seconds", json_real(e->seconds));
         return zest_output_json(object);
     }
-    if (subject->is_run) zest_output_print("%s, step %llu\n", task->name, (unsigned long long)subject->step);
-    zest_metrics_print(split, zest_metric_name(task->metric), m, stdout);
+    if (e->is_run) zest_output_print("%s, step %llu\n", e->task, (unsigned long long)e->step);
+    zest_metrics_print(split, e->metric, &e->metrics, stdout);
     return ZEST_EXIT_OK;
 }
 
-static int run(const zest_options *options, char **words, int count) {
+static int run(const zest_options *given, char **words, int count) {
     (void)count;
-    zest_error error = {0};
-    zest_target subject;
-    zest_loaded_data data = {0};
-    zest_metrics metrics;
-    zest_task_part part = (zest_task_part)zest_options_whole(options, ZEST_OPTION_SPLIT);
-    zest_status status = zest_target_open(&subject, words[0], options, &error);
-    double began = zest_clock_now();
-    if (!status) status = evaluate(&subject, &data, part, &metrics, &error);
-    int code = status ? zest_output_fail(status, error.message)
-                      : report(options, &subject, &data.task, &metrics, zest_clock_now() - began);
-    zest_load_free_data(&data);
-    zest_target_close(&subject);
+    zest_lm_evaluation evaluation;
+    zest_progress progress;
+    zest_ctx *ctx = zest_output_context();
+    if (!ctx) return ZEST_EXIT_FAILURE;
+    zest_progress_begin(&progress, "rebuild", "steps", (int)zest_options_whole(given, ZEST_OPTION_QUIET));
+    zest_lm_callbacks callbacks = {
+        .on_rebuild = on_rebuild, .on_evaluate = on_evaluate, .on_note = on_note, .user = &progress};
+    zest_lm_options *options = zest_cli_lm_options(ctx, &zest_command_eval, given);
+    zest_status status =
+        options ? zest_lm_evaluate(ctx, words[0], options, &callbacks, &evaluation) : zest_ctx_status(ctx);
+    zest_progress_end(&progress);
+    int code = status ? zest_output_fail(status, zest_ctx_error(ctx)) : report(given, &evaluation);
+    zest_lm_options_free(options);
+    zest_ctx_free(ctx);
     return code;
 }
 
@@ -82,7 +73,7 @@ const zest_command zest_command_eval = {
                 "zest eval roberta-base --task SST-2 --data data\tzero-shot",
     .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
                "the model that has it",
-    .defaults = "seed=42 step=best",
+    .defaults = ZEST_EVAL_DEFAULTS,
     .users = ZEST_FOR_EVAL,
     .run = run,
 };

@@ -294,7 +294,7 @@ static int run_model(const zest_options *options, const char *path) {
 
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
-    return zest_cli_model_is(words[0]) ? run_model(options, words[0]) : run_run(options, words[0]);
+    return zest_target_is_model(words[0]) ? run_model(options, words[0]) : run_run(options, words[0]);
 }
 
 const zest_command zest_command_info = {

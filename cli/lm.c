@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,19 @@ int zest_cli_lm_run(const zest_options *options, const char *path, zest_option_i
     return status ? zest_output_fail(status, error.message) : printed ? printed : code;
 }
 
+zest_lm_options *zest_cli_lm_options(zest_ctx *ctx, const zest_command *command, const zest_options *given) {
+    zest_lm_options *options = zest_lm_options_new(ctx, command->name);
+    zest_status status = options ? ZEST_OK : zest_ctx_status(ctx);
+    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++) {
+        const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+        if (row->users & command->users && zest_options_given(given, (zest_option_id)id))
+            status = zest_lm_options_set(options, row->name, zest_options_text(given, (zest_option_id)id));
+    }
+    if (!status) return options;
+    zest_lm_options_free(options);
+    return NULL;
+}
+
 /* ---- Tokens ---- */
 
 enum { SPARE = 16 }; /* special tokens around a text */
@@ -96,4 +110,53 @@ zest_status zest_cli_lm_decode(zest_cli_lm *m, const int32_t *ids, size_t first,
     if (!status) zest_buffer_add(text, bytes, size);
     free(bytes);
     return status ? status : text->failed ? zest_error_memory(error, "a text", size) : ZEST_OK;
+}
+
+/* ---- Metrics ---- */
+
+typedef struct {
+    const char *name;
+    double value;
+} named;
+
+enum { NAMED = 5 };
+
+static void name_all(const zest_lm_metrics *m, named out[NAMED]) {
+    out[0] = (named){"accuracy", m->accuracy};
+    out[1] = (named){"f1", m->f1};
+    out[2] = (named){"em", m->em};
+    out[3] = (named){"loss", m->loss};
+    out[4] = (named){"perplexity", m->perplexity};
+}
+
+void zest_metrics_print(const char *part, const char *metric, const zest_lm_metrics *m, FILE *out) {
+    named all[NAMED];
+    if (!m->n) return;
+    name_all(m, all);
+    fprintf(out, "%-5s %s %.4f", part, metric, m->value);
+    if (isfinite(m->low)) fprintf(out, " (%.4f to %.4f)", m->low, m->high);
+    for (size_t i = 0; i < NAMED; i++)
+        if (isfinite(all[i].value) && strcmp(all[i].name, metric))
+            fprintf(out, "  %s %.4f", all[i].name, all[i].value);
+    fprintf(out, "  n = %zu\n", m->n);
+}
+
+void zest_metrics_print_short(const zest_lm_metrics *m, FILE *out) {
+    named all[NAMED];
+    name_all(m, all);
+    fprintf(out, "dev");
+    for (size_t i = 0; i < NAMED; i++)
+        if (isfinite(all[i].value)) fprintf(out, "  %s %.4f", all[i].name, all[i].value);
+}
+
+json_t *zest_metrics_json(const zest_lm_metrics *m) {
+    named all[NAMED];
+    if (!m->n) return json_null();
+    json_t *object = json_pack("{s:I}", "n", (json_int_t)m->n);
+    name_all(m, all);
+    for (size_t i = 0; i < NAMED; i++)
+        if (!isnan(all[i].value)) zest_output_set(&object, all[i].name, zest_output_real(all[i].value));
+    zest_output_set(&object, "low", zest_output_real(m->low));
+    zest_output_set(&object, "high", zest_output_real(m->high));
+    return object;
 }

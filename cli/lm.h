@@ -3,6 +3,7 @@
 #define ZEST_CLI_LM_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "cli/command.h"
 #include "cli/lines.h"
@@ -42,5 +43,17 @@ zest_status zest_cli_lm_encode(zest_cli_lm *m, const char *text, unsigned flags,
 /* Appends the text of ids[first .. count). */
 zest_status zest_cli_lm_decode(zest_cli_lm *m, const int32_t *ids, size_t first, size_t count, unsigned flags,
                                zest_buffer *text, zest_error *error);
+
+/* Metrics for people and scripts. */
+
+/* "test  accuracy 0.8257 (0.7991 to 0.8494)  loss 0.4012  n = 872"; nothing when there are no examples. */
+void zest_metrics_print(const char *part, const char *metric, const zest_lm_metrics *m, FILE *out);
+/* "dev loss 0.4012  accuracy 0.8257" */
+void zest_metrics_print_short(const zest_lm_metrics *m, FILE *out);
+/* {"n":872,"loss":..,"accuracy":..}: what was computed; null when there were no examples. */
+json_t *zest_metrics_json(const zest_lm_metrics *m);
+
+/* Options for zest_lm_train and its like: what was given to the command. NULL: see ctx. */
+zest_lm_options *zest_cli_lm_options(zest_ctx *ctx, const zest_command *command, const zest_options *given);
 
 #endif

@@ -426,7 +426,7 @@ static int run(const zest_options *options, char **words, int count) {
     if (input && zest_options_given(options, ZEST_OPTION_SPLIT))
         return zest_output_fail(ZEST_ERROR_ARGUMENT,
                                 "--split answers the task's own examples: give it, or an input");
-    zest_status status = zest_target_open(&subject, words[0], options, &error);
+    zest_status status = zest_cli_target_open(&subject, words[0], options, &error);
     job j = {.options = options, .subject = &subject, .data = {.recorded = &subject.inputs}, .error = &error};
     zest_progress_begin(&j.progress, "predict", "rows", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     if (!status) status = input ? answer_input(&j) : answer_split(&j);
@@ -470,7 +470,7 @@ const zest_command zest_command_predict = {
                "text\tone text to answer; for a task with several columns a JSON object of them\n"
                "split\tanswer the examples of the task instead of rows of your own\n"
                "json\tJSON lines, which is the default",
-    .defaults = "seed=42 step=best",
+    .defaults = ZEST_EVAL_DEFAULTS,
     .users = ZEST_FOR_PREDICT,
     .run = run,
 };

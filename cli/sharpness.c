@@ -290,7 +290,7 @@ static zest_status open_subject(zest_target *subject, const char *path, const ze
         status = zest_options_set_id(&own, later[i], "", error);
         own.given[later[i]] = 0;
     }
-    if (!status) status = zest_target_open(subject, path, &own, error);
+    if (!status) status = zest_cli_target_open(subject, path, &own, error);
     if (!status) status = restrict_to(given, &subject->loaded, &subject->options, error);
     zest_options_free(&own);
     return status;

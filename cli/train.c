@@ -5,24 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option.h"
-#include "train/trainer.h"
 #include "base/clock.h"
-#include "cli/output.h"
-#include "cli/target.h"
-#include "cli/progress.h"
-#include "task/task.h"
 #include "cli/command.h"
-
-/* Starts the run that the options ask for, or goes on with the one in --resume. Returns the exit status. */
-int zest_training_run(const zest_options *given);
+#include "cli/lm.h"
+#include "cli/output.h"
+#include "cli/progress.h"
 
 /* What a training run is going to be, for people and scripts. */
 
 /* Lines "model   ...", "task    ..." and so on. */
-void zest_summary_text(const zest_trainer_summary *summary, zest_buffer *out);
+static void summary_text(const zest_lm_train_summary *summary, zest_buffer *out);
 /* NULL: memory is short. */
-json_t *zest_summary_json(const zest_trainer_summary *summary);
+static json_t *summary_json(const zest_lm_train_summary *summary);
+
+static const char *option(const zest_lm_train_summary *s, zest_option_id id) {
+    const char *text = zest_lm_options_get(s->options, zest_option_row_at(id)->name);
+    return text ? text : "";
+}
 
 /* ---- While it runs ---- */
 
@@ -40,7 +39,7 @@ typedef struct {
 } watch;
 
 /* Once, when a few steps and seconds have passed: how long all of it will take. */
-static void tell_time(watch *w, const zest_trainer_progress *news) {
+static void tell_time(watch *w, const zest_lm_train_progress *news) {
     double stats = zest_clock_now() - w->began, made = (double)(news->step - w->first), left;
     char text[32];
     if (w->timed || made < 3 || stats < 3) return;
@@ -55,7 +54,7 @@ static void tell_time(watch *w, const zest_trainer_progress *news) {
                      zest_progress_duration(seconds, text, sizeof text));
 }
 
-static void show_step(watch *w, const zest_trainer_progress *news) {
+static void show_step(watch *w, const zest_lm_train_progress *news) {
     char note[160], dev[32] = "";
     if (!w->started) {
         zest_progress_stage(&w->progress, "train", "steps", (double)news->step);
@@ -85,18 +84,18 @@ static void on_evaluate(uint64_t done, uint64_t all, void *user) {
     zest_progress_update(&w->progress, (double)w->step, (double)w->steps, note);
 }
 
-static void on_start(const zest_trainer_summary *summary, void *user) {
+static void on_start(const zest_lm_train_summary *summary, void *user) {
     watch *w = user;
     zest_buffer text = {0};
     w->step = summary->step;
-    w->steps = zest_options_whole(summary->options, ZEST_OPTION_STEPS);
-    w->eval_every = zest_options_whole(summary->options, ZEST_OPTION_EVAL_EVERY);
+    w->steps = summary->steps;
+    w->eval_every = summary->eval_every;
     zest_progress_clear(&w->progress);
     if (w->dry && w->json) {
-        w->code = zest_output_json(zest_summary_json(summary));
+        w->code = zest_output_json(summary_json(summary));
         return;
     }
-    zest_summary_text(summary, &text);
+    summary_text(summary, &text);
     if (w->dry) {
         w->code = zest_output_buffer(&text);
     } else {
@@ -106,7 +105,7 @@ static void on_start(const zest_trainer_summary *summary, void *user) {
     zest_progress_stage(&w->progress, "train", "steps", (double)summary->step);
 }
 
-static void show_evaluation(watch *w, const zest_trainer_progress *news) {
+static void show_evaluation(watch *w, const zest_lm_train_progress *news) {
     zest_progress_clear(&w->progress);
     printf("step %6llu  ", (unsigned long long)news->step);
     if (isnan(w->loss))
@@ -118,24 +117,21 @@ static void show_evaluation(watch *w, const zest_trainer_progress *news) {
     fflush(stdout);
 }
 
-static void show_advice(const zest_tilt_advice *advice) {
-    zest_buffer text = {0};
-    zest_choose_t_text(advice, &text);
-    char *more = text.failed ? NULL : strstr(text.data, "; "); /* what it does; and what would */
-    if (more) *more = '\0';
-    if (!text.failed) printf("tilt: %s\n", text.data);
+static void show_advice(const char *advice) {
+    const char *more = strstr(advice, "; "); /* what it does; and what would */
+    printf("tilt: %.*s\n", (int)(more ? (size_t)(more - advice) : strlen(advice)), advice);
     if (more) printf("      %s\n", more + 2);
     fflush(stdout);
-    zest_buffer_free(&text);
 }
 
-static void on_news(const zest_trainer_progress *news, void *user) {
+static int on_news(const zest_lm_train_progress *news, void *user) {
     watch *w = user;
     if (!news->evaluated)
         show_step(w, news);
     else if (w->lines)
         show_evaluation(w, news);
     if (news->advice && w->lines) show_advice(news->advice);
+    return 0;
 }
 
 static void on_rebuild(uint64_t step, uint64_t wanted, void *user) {
@@ -153,22 +149,23 @@ static void on_note(const char *sentences, void *user) {
 
 /* ---- At the end ---- */
 
-static int report_json(const zest_trainer_result *r, const char *folder) {
-    json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:f, s:I, s:I, s:o}", "reason", zest_trainer_reason(r->reason),
-        "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric, "start",
-        zest_metrics_json(&r->start), "dev", zest_metrics_json(&r->dev), "test", zest_metrics_json(&r->test),
-        "seconds", r->seconds, "peak_bytes", (json_int_t)r->peak_bytes, "dropped_pairs",
-        (json_int_t)r->dropped_pairs, "run", zest_output_string(folder));
+static int report_json(const zest_lm_train_result *r, const char *folder) {
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:f, s:I, s:I, s:o}", "reason",
+                  zest_lm_stop_reason_name(r->reason), "step", (json_int_t)r->step, "best_step",
+                  (json_int_t)r->best_step, "metric", r->metric, "start", zest_metrics_json(&r->start), "dev",
+                  zest_metrics_json(&r->dev), "test", zest_metrics_json(&r->test), "seconds", r->seconds,
+                  "peak_bytes", (json_int_t)r->peak_bytes, "dropped_pairs", (json_int_t)r->dropped_pairs,
+                  "run", zest_output_string(folder));
     if (r->device_peak_bytes)
         zest_output_set(&object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
     return zest_output_json(object);
 }
 
-static int report(const zest_trainer_result *r, const char *folder) {
-    printf("%s after %llu steps, %.0f s", zest_trainer_reason(r->reason), (unsigned long long)r->step,
+static int report(const zest_lm_train_result *r, const char *folder) {
+    printf("%s after %llu steps, %.0f s", zest_lm_stop_reason_name(r->reason), (unsigned long long)r->step,
            r->seconds);
-    if (r->reason == ZEST_TRAINED_INTERRUPTED) {
+    if (r->reason == ZEST_LM_INTERRUPTED) {
         printf("\n");
         if (*folder) zest_output_print("go on   zest train --resume %s\n", folder);
         return ZEST_EXIT_OK;
@@ -184,12 +181,12 @@ static int report(const zest_trainer_result *r, const char *folder) {
 }
 
 /* Why a run with an exploding loss was stopped, and what to do. */
-static int report_divergence(const zest_trainer_result *r, const char *folder) {
+static int report_divergence(const zest_lm_train_result *r, const char *folder) {
     char now[32] = "not finite";
-    if (isfinite(r->divergence.latest)) snprintf(now, sizeof now, "%.4g", r->divergence.latest);
-    zest_output_note("the training loss diverged: %d steps in a row above %.4g (it began at %.4g and is %s "
+    if (isfinite(r->latest_loss)) snprintf(now, sizeof now, "%.4g", r->latest_loss);
+    zest_output_note("the training loss diverged: %llu steps in a row above %.4g (it began at %.4g and is %s "
                      "now); try a smaller --lr or --rho",
-                     ZEST_DIVERGENCE_STEPS, zest_divergence_limit(&r->divergence), r->divergence.first, now);
+                     (unsigned long long)r->divergence_steps, r->divergence_limit, r->first_loss, now);
     if (*folder && r->dev.n)
         zest_output_note("the best weights, of step %llu, are in %s/best; to go on regardless: zest train "
                          "--resume %s --on-divergence continue",
@@ -197,52 +194,58 @@ static int report_divergence(const zest_trainer_result *r, const char *folder) {
     return ZEST_EXIT_FAILURE;
 }
 
-int zest_training_run(const zest_options *given) {
+/* What came of a run. */
+static int finish(const watch *w, const zest_lm_train_result *result, const char *folder) {
+    if (w->dry) return w->code;
+    if (result->cut) zest_output_note("%zu texts were too long and were shortened", result->cut);
+    int code = w->json ? report_json(result, folder) : report(result, folder);
+    return !code && result->reason == ZEST_LM_DIVERGED ? report_divergence(result, folder) : code;
+}
+
+static int fail(zest_status status, const char *message, uint64_t step, const char *folder) {
+    int code = zest_output_fail(status, message);
+    if (*folder && step)
+        zest_output_note("the run is kept up to step %llu; go on with: zest train --resume %s",
+                         (unsigned long long)step, folder);
+    return code;
+}
+
+/* Starts the run that the options ask for, or goes on with the one in --resume. Returns the exit status. */
+static int training_run(const zest_command *command, const zest_options *given) {
     const char *resume = zest_options_text(given, ZEST_OPTION_RESUME);
-    zest_error error = {0};
-    zest_options options;
-    zest_trainer_result result = {0};
+    zest_lm_train_result result = {0};
     int json = (int)zest_options_whole(given, ZEST_OPTION_JSON),
         quiet = (int)zest_options_whole(given, ZEST_OPTION_QUIET);
     zest_ctx *ctx = zest_output_context();
     if (!ctx) return ZEST_EXIT_FAILURE;
     watch w = {.lines = !json && !quiet, .json = json, .loss = NAN};
-    zest_trainer_hooks hooks = {.start = on_start,
-                                .on_progress = on_news,
-                                .on_rebuild = on_rebuild,
-                                .evaluate = on_evaluate,
-                                .note = on_note,
-                                .user = &w,
-                                .stop = zest_output_catch_interrupt()};
+    zest_lm_callbacks callbacks = {.on_start = on_start,
+                                   .on_progress = on_news,
+                                   .on_rebuild = on_rebuild,
+                                   .on_evaluate = on_evaluate,
+                                   .on_note = on_note,
+                                   .user = &w,
+                                   .stop = zest_output_catch_interrupt()};
     zest_progress_begin(&w.progress, "rebuild", "steps", quiet);
     w.dry = (int)zest_options_whole(given, ZEST_OPTION_DRY_RUN);
     if (!quiet && !w.dry && !*resume && !*zest_options_text(given, ZEST_OPTION_OUT))
         zest_output_note(
             "nothing of this run will be kept, neither weights nor steps; with --out RUN all of it "
             "is, and the run can be resumed");
-    zest_status status = zest_options_copy(&options, given, &error);
-    if (!status && w.dry && *resume)
-        status = zest_error_set(&error, ZEST_ERROR_ARGUMENT, "--dry-run is for a new run, not for --resume");
-    if (!status)
-        status = w.dry     ? zest_trainer_dry_run(ctx, &options, &hooks, &error)
-                 : *resume ? zest_trainer_resume(ctx, resume, given, &hooks, &result, &error)
-                           : zest_trainer_run(ctx, &options, &hooks, &result, &error);
-    zest_progress_end(&w.progress);
     const char *folder = *resume ? resume : zest_options_text(given, ZEST_OPTION_OUT);
     int code;
-    if (status) {
-        code = zest_output_fail(status, error.message);
-        if (*folder && result.step)
-            zest_output_note("the run is kept up to step %llu; go on with: zest train --resume %s",
-                             (unsigned long long)result.step, folder);
-    } else if (w.dry) {
-        code = w.code;
+    zest_lm_options *options = zest_cli_lm_options(ctx, command, given);
+    if (options && w.dry && *resume) {
+        code = zest_output_fail(ZEST_ERROR_ARGUMENT, "--dry-run is for a new run, not for --resume");
     } else {
-        if (result.cut) zest_output_note("%zu texts were too long and were shortened", result.cut);
-        code = json ? report_json(&result, folder) : report(&result, folder);
-        if (!code && result.reason == ZEST_TRAINED_DIVERGED) code = report_divergence(&result, folder);
+        zest_status status = !options  ? zest_ctx_status(ctx)
+                             : w.dry   ? zest_lm_dry_run(ctx, options, &callbacks)
+                             : *resume ? zest_lm_resume(ctx, resume, options, &callbacks, &result)
+                                       : zest_lm_train(ctx, options, &callbacks, &result);
+        zest_progress_end(&w.progress);
+        code = status ? fail(status, zest_ctx_error(ctx), result.step, folder) : finish(&w, &result, folder);
     }
-    zest_options_free(&options);
+    zest_lm_options_free(options);
     zest_ctx_free(ctx);
     return code;
 }
@@ -252,14 +255,11 @@ int zest_training_run(const zest_options *given) {
 static int list_tasks(const zest_options *options) {
     int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
     json_t *tasks = json_array();
-    for (size_t i = 0; zest_task_at(i); i++) {
-        const zest_task *task = zest_task_at(i);
-        const char *models = task->masked && task->causal ? "masked, causal"
-                             : task->masked               ? "masked"
-                                                          : "causal";
-        zest_output_append(
-            &tasks, json_pack("{s:s, s:s, s:s}", "name", task->name, "models", models, "about", task->about));
-        if (!json) printf("%-8s  %-14s  %s\n", task->name, models, task->about);
+    zest_lm_task_info task;
+    for (size_t i = 0; zest_lm_task(i, &task); i++) {
+        zest_output_append(&tasks, json_pack("{s:s, s:s, s:s}", "name", task.name, "models", task.models,
+                                             "about", task.about));
+        if (!json) printf("%-8s  %-14s  %s\n", task.name, task.models, task.about);
     }
     if (json) return zest_output_json(json_pack("{s:o}", "tasks", tasks));
     json_decref(tasks);
@@ -269,7 +269,7 @@ static int list_tasks(const zest_options *options) {
 static int run(const zest_options *given, char **words, int count) {
     (void)words, (void)count;
     if (!strcmp(zest_options_text(given, ZEST_OPTION_TASK), "list")) return list_tasks(given);
-    return zest_training_run(given);
+    return training_run(&zest_command_train, given);
 }
 
 const zest_command zest_command_train = {
@@ -319,7 +319,7 @@ const zest_command zest_command_train = {
         "batch\tbatch size\n"
         "patience\tearly stopping: stop after this many steps without a better dev value; 0: off\n"
         "eval-every\tsteps between evaluations of the dev examples",
-    .defaults = "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42",
+    .defaults = ZEST_TRAIN_DEFAULTS,
     .users = ZEST_FOR_TRAIN,
     .run = run,
 };
@@ -330,7 +330,7 @@ static int pretrain_run(const zest_options *given, char **words, int count) {
     (void)words, (void)count;
     if (!*zest_options_text(given, ZEST_OPTION_CORPUS) && !*zest_options_text(given, ZEST_OPTION_RESUME))
         return zest_output_fail(ZEST_ERROR_ARGUMENT, "say what to train on: --text FILE");
-    return zest_training_run(given);
+    return training_run(&zest_command_pretrain, given);
 }
 
 const zest_command zest_command_pretrain = {
@@ -368,14 +368,10 @@ const zest_command zest_command_pretrain = {
                "* matches any characters\n"
                "patience\tearly stopping: stop after this many steps without a lower held-out loss; 0: off\n"
                "eval-every\tsteps between evaluations of the held-out documents",
-    .defaults = "lr=1e-3 batch=32 steps=1000 eval-every=100 seed=42",
+    .defaults = ZEST_PRETRAIN_DEFAULTS,
     .users = ZEST_FOR_PRETRAIN,
     .run = pretrain_run,
 };
-
-static const char *option(const zest_trainer_summary *s, zest_option_id id) {
-    return zest_options_text(s->options, id);
-}
 
 static double mebibytes(uint64_t bytes) { return (double)bytes / 1048576; }
 
@@ -387,7 +383,7 @@ static void add_count(uint64_t count, zest_buffer *out) {
         zest_buffer_format(out, count < 10000000000 ? "%.1f M" : "%.0f M", (double)count / 1e6);
 }
 
-static void add_model(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_model(const zest_lm_train_summary *s, zest_buffer *out) {
     zest_buffer_format(out, "model   %s (%s): ", option(s, ZEST_OPTION_MODEL), s->family);
     add_count(s->parameters, out);
     zest_buffer_text(out, " parameters, ");
@@ -401,7 +397,7 @@ static void add_model(const zest_trainer_summary *s, zest_buffer *out) {
                        option(s, ZEST_OPTION_COMPUTE), s->on_device ? "GPU" : "CPU");
 }
 
-static void add_data(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_data(const zest_lm_train_summary *s, zest_buffer *out) {
     int text = *option(s, ZEST_OPTION_CORPUS) != '\0';
     const char *unit = text ? "sequences" : "examples";
     if (text)
@@ -414,11 +410,11 @@ static void add_data(const zest_trainer_summary *s, zest_buffer *out) {
 }
 
 /* What the method looks at, beside lr. */
-static void add_method(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_method(const zest_lm_train_summary *s, zest_buffer *out) {
     const char *method = option(s, ZEST_OPTION_METHOD), *schedule = option(s, ZEST_OPTION_SCHEDULE);
     int tilted = !strncmp(method, "zest", 4), near = strstr(method, "sam") != NULL;
     zest_buffer_format(out, "method  %s: lr = %s (%s)", method, option(s, ZEST_OPTION_LR), schedule);
-    if (!zest_options_first_order(s->options))
+    if (tilted || !strcmp(method, "mezo"))
         zest_buffer_format(out, ", k = %s, rho = %s", option(s, ZEST_OPTION_K), option(s, ZEST_OPTION_RHO));
     if (near) zest_buffer_format(out, ", radius = %s", option(s, ZEST_OPTION_RADIUS));
     if (near && strcmp(method, "sam")) zest_buffer_format(out, ", k = %s", option(s, ZEST_OPTION_K));
@@ -426,7 +422,7 @@ static void add_method(const zest_trainer_summary *s, zest_buffer *out) {
     zest_buffer_format(out, ", seed = %s\n", option(s, ZEST_OPTION_SEED));
 }
 
-static void add_length(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_length(const zest_lm_train_summary *s, zest_buffer *out) {
     const char *every = option(s, ZEST_OPTION_EVAL_EVERY);
     zest_buffer_format(out, "length  %s steps of %s %s, about %.0f tokens each (%.*f epochs)",
                        option(s, ZEST_OPTION_STEPS), option(s, ZEST_OPTION_BATCH),
@@ -439,7 +435,7 @@ static void add_length(const zest_trainer_summary *s, zest_buffer *out) {
     if (s->step) zest_buffer_format(out, "        goes on behind step %llu\n", (unsigned long long)s->step);
 }
 
-static void add_memory(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_memory(const zest_lm_train_summary *s, zest_buffer *out) {
     zest_buffer_format(out, "memory  about %.0f MiB%s", mebibytes(s->memory),
                        s->on_device ? " of the GPU's" : "");
     if (s->live > 1) zest_buffer_format(out, " with %zu pairs at once (--live 1 takes less)", s->live);
@@ -450,7 +446,7 @@ static void add_memory(const zest_trainer_summary *s, zest_buffer *out) {
     zest_buffer_text(out, "\n");
 }
 
-static void add_time(const zest_trainer_summary *s, zest_buffer *out) {
+static void add_time(const zest_lm_train_summary *s, zest_buffer *out) {
     char total[32];
     if (isnan(s->step_seconds)) return;
     zest_buffer_format(out, "time    %.3g s a step (measured): about %s with %llu evaluations of dev\n",
@@ -458,7 +454,7 @@ static void add_time(const zest_trainer_summary *s, zest_buffer *out) {
                        (unsigned long long)s->evaluations);
 }
 
-void zest_summary_text(const zest_trainer_summary *s, zest_buffer *out) {
+static void summary_text(const zest_lm_train_summary *s, zest_buffer *out) {
     add_model(s, out);
     add_data(s, out);
     add_method(s, out);
@@ -468,7 +464,7 @@ void zest_summary_text(const zest_trainer_summary *s, zest_buffer *out) {
 }
 
 /* Every option that a user can set, as text. */
-static json_t *options_json(const zest_trainer_summary *s) {
+static json_t *options_json(const zest_lm_train_summary *s) {
     json_t *object = json_object();
     for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
         const zest_option_row *row = zest_option_row_at((zest_option_id)i);
@@ -478,7 +474,7 @@ static json_t *options_json(const zest_trainer_summary *s) {
     return object;
 }
 
-json_t *zest_summary_json(const zest_trainer_summary *s) {
+static json_t *summary_json(const zest_lm_train_summary *s) {
     json_t *object = json_pack(
         "{s:{s:o, s:s, s:I, s:I, s:s, s:s}, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:f, s:f, s:I, s:I, s:f, s:f}",
         "model", "path", zest_output_string(option(s, ZEST_OPTION_MODEL)), "family", s->family, "parameters",

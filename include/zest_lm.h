@@ -42,6 +42,8 @@
 #ifndef ZEST_LM_H
 #define ZEST_LM_H
 
+#include <signal.h>
+
 #include "zest.h"
 
 #ifdef __cplusplus
@@ -222,6 +224,150 @@ ZEST_API zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t
 ZEST_API zest_status zest_lm_generate_batch(zest_lm *lm, const int32_t *ids, const size_t *starts,
                                             size_t prompts, const zest_lm_generate_options *options,
                                             int32_t *new_ids, size_t *counts);
+
+/* ---- Training on a task ------------------------------------------------------------------------------- */
+
+/* What `zest train`, `zest pretrain` and `zest eval` do, as calls: a task with its data, evaluations, early
+ * stopping, the best weights, and a run folder (option "out") that can be resumed and replayed. docs/train.md
+ * and docs/own-data.md say what the options mean. For an objective of your own use zest_lm_tuner. */
+
+/* Options by name, with the command's defaults. */
+typedef struct zest_lm_options zest_lm_options;
+
+/* command: "train", "pretrain" or "eval". NULL on error. */
+ZEST_API zest_lm_options *zest_lm_options_new(zest_ctx *ctx, const char *command);
+ZEST_API void zest_lm_options_free(zest_lm_options *options);
+ZEST_API zest_status zest_lm_options_set(zest_lm_options *options, const char *name, const char *value);
+/* "name=value name=value ...", or lines "name = value" as in a --config file. */
+ZEST_API zest_status zest_lm_options_set_all(zest_lm_options *options, const char *text);
+ZEST_API const char *zest_lm_options_get(const zest_lm_options *options,
+                                         const char *name); /* NULL: unknown */
+/* The i-th option, 0 <= i, with its default for this command; returns 0 past the last. */
+ZEST_API int zest_lm_options_list(const zest_lm_options *options, size_t i, zest_option *option);
+
+/* What does not apply, and everything of no examples, is NaN. */
+typedef struct {
+    size_t n;          /* examples */
+    size_t bad;        /* of these: with a score or loss that is not finite */
+    double loss;       /* mean over examples, or over tokens where answers are texts */
+    double accuracy;   /* of classes and choices */
+    double f1;         /* two classes: of class 1; texts: mean token F1 */
+    double em;         /* texts: exact match */
+    double perplexity; /* of plain text (zest pretrain): exp(loss) */
+    double value;      /* by the task's metric */
+    double low, high;  /* 95 % interval of value */
+} zest_lm_metrics;
+
+/* What a run is going to be. The texts last for the call. */
+typedef struct {
+    const zest_lm_options *options; /* with every default filled in */
+    const char *family, *weights;   /* as in zest_lm_info */
+    const char *task, *select; /* select: the metric on the dev examples that says which weights are best */
+    uint64_t parameters, trained;
+    size_t train, dev, test;    /* examples */
+    size_t cut;                 /* texts that are too long and are shortened */
+    size_t live;                /* pairs of lanes in memory at once; 0: the method has none */
+    uint64_t steps, eval_every; /* how long it will be, and how often the dev examples are evaluated */
+    uint64_t step;              /* that a resumed run goes on from */
+    uint64_t evaluations;       /* of the dev examples, from the start to the end */
+    uint64_t memory;            /* bytes of a step, estimated */
+    double epochs;
+    double batch_tokens; /* tokens of a batch, on average */
+    /* of a dry run, which takes a step or two; else NaN and 0 */
+    double step_seconds, total_seconds;
+    uint64_t peak_bytes, device_peak_bytes; /* measured */
+    int on_device;                          /* memory is the device's */
+} zest_lm_train_summary;
+
+/* Where a run stands: told after every step and after every evaluation. A number that the method does not have
+ * is NaN. */
+typedef struct {
+    uint64_t step, steps;
+    double loss, lr;
+    double effective;         /* effective sample size of the tilt: of the k pairs */
+    double spread;            /* standard deviation of the 2k losses */
+    double norm;              /* of the gradient, first-order methods */
+    double tokens_per_second; /* of forward passes */
+    double seconds;           /* since the start of the run */
+    zest_lm_metrics dev;      /* the latest evaluation; n = 0: none yet */
+    uint64_t dev_step;
+    double dev_seconds; /* that it took; NaN: none yet in this session */
+    int evaluated;      /* told for an evaluation, not for a step */
+    int best;           /* which is the best so far */
+    const char *advice; /* on t, once: what the tilt does; "; " and what would be a better one. NULL: none */
+} zest_lm_train_progress;
+
+/* Each may be NULL. Set to {0} first, so that fields of later versions are NULL. */
+typedef struct {
+    void (*on_start)(const zest_lm_train_summary *summary, void *user);     /* before the first step */
+    int (*on_progress)(const zest_lm_train_progress *progress, void *user); /* non-zero ends the run */
+    zest_lm_progress on_rebuild;                                            /* steps are replayed */
+    zest_lm_progress on_evaluate;                                           /* examples are answered */
+    void (*on_note)(const char *sentences, void *user); /* worth knowing, no failure; one a line */
+    void *user;
+    volatile sig_atomic_t
+        *stop; /* ends the run after the step in flight when it is not 0: for signal handlers */
+} zest_lm_callbacks;
+
+typedef enum {
+    ZEST_LM_DONE,        /* all steps are taken */
+    ZEST_LM_PATIENCE,    /* the dev examples got no better */
+    ZEST_LM_TIME,        /* the option "seconds" */
+    ZEST_LM_INTERRUPTED, /* on_progress or *stop ended it; zest_lm_resume goes on */
+    ZEST_LM_DIVERGED,    /* the loss has exploded; the best weights are kept and evaluated */
+} zest_lm_stop_reason;
+
+ZEST_API const char *zest_lm_stop_reason_name(zest_lm_stop_reason reason);
+
+typedef struct {
+    zest_lm_stop_reason reason;
+    uint64_t step, best_step;
+    zest_lm_metrics start, dev, test; /* dev and test with the best weights; n = 0 when not evaluated */
+    double seconds;
+    uint64_t peak_bytes;        /* resident, of the process */
+    uint64_t device_peak_bytes; /* of the device's memory; 0: the CPU */
+    uint64_t dropped_pairs;     /* with a loss that was not finite */
+    size_t train, dev_count, test_count;
+    size_t cut;      /* texts that were too long and were shortened */
+    char metric[16]; /* the task's: "accuracy" */
+    /* Of the training loss. ZEST_LM_DIVERGED: divergence_steps steps in a row were above divergence_limit. */
+    double first_loss, latest_loss, divergence_limit;
+    uint64_t divergence_steps;
+} zest_lm_train_result;
+
+/* A new run. With the option "out" it is kept in a folder; without, only the result is left of it. result is
+ * valid up to its step after an error, too. callbacks may be NULL. */
+ZEST_API zest_status zest_lm_train(zest_ctx *ctx, const zest_lm_options *options,
+                                   const zest_lm_callbacks *callbacks, zest_lm_train_result *result);
+/* Goes on with the run in a folder. Of the options (or NULL) only what was set counts, and only what may
+ * change: how long to go on, and where model and data are now. */
+ZEST_API zest_status zest_lm_resume(zest_ctx *ctx, const char *folder, const zest_lm_options *options,
+                                    const zest_lm_callbacks *callbacks, zest_lm_train_result *result);
+/* Loads and checks everything and takes a step or two, to tell on_start what the run would be: its time and
+ * memory. Nothing is written. */
+ZEST_API zest_status zest_lm_dry_run(zest_ctx *ctx, const zest_lm_options *options,
+                                     const zest_lm_callbacks *callbacks);
+
+typedef struct {
+    zest_lm_metrics metrics;
+    uint64_t step;   /* of a run */
+    int is_run;      /* path was one, not a model */
+    double seconds;  /* without loading */
+    char metric[16]; /* the task's: "accuracy" */
+    char task[256];  /* its name */
+} zest_lm_evaluation;
+
+/* Answers the examples of a task (options "split", "step", "task", "data" of "eval") with a run or a model. A
+ * run brings its own task and data. */
+ZEST_API zest_status zest_lm_evaluate(zest_ctx *ctx, const char *path, const zest_lm_options *options,
+                                      const zest_lm_callbacks *callbacks, zest_lm_evaluation *evaluation);
+
+typedef struct {
+    const char *name, *models, *about; /* models: "masked", "causal" or "masked, causal" */
+} zest_lm_task_info;
+
+/* The i-th task that is known by name, 0 <= i; returns 0 past the last. */
+ZEST_API int zest_lm_task(size_t i, zest_lm_task_info *task);
 
 #ifdef __cplusplus
 }

@@ -508,11 +508,51 @@ static void test_refused(void **state) {
     zest_lm_batch_free(NULL);
 }
 
+/* ---- Options of runs, and tasks ---- */
+
+static void test_options(void **state) {
+    (void)state;
+    zest_lm_options *options = zest_lm_options_new(ctx, "train");
+    zest_option option;
+    zest_lm_task_info task;
+    int found = 0;
+    assert_string_equal(zest_lm_options_get(options, "rho"), "0.002"); /* the command's, not the table's */
+    assert_ok(ctx, zest_lm_options_set(options, "rho", "0.5"));
+    assert_ok(ctx, zest_lm_options_set_all(options, "k = 7\nout = a folder with blanks\n"));
+    assert_string_equal(zest_lm_options_get(options, "rho"), "0.5");
+    assert_string_equal(zest_lm_options_get(options, "k"), "7");
+    assert_string_equal(zest_lm_options_get(options, "out"), "a folder with blanks");
+    assert_null(zest_lm_options_get(options, "prompt"));
+    REFUSED(zest_lm_options_set(options, "prompt", "x"), "prompt");
+    REFUSED(zest_lm_options_set(options, "k", "0"), "k");
+    assert_string_equal(zest_lm_options_get(options, "k"), "7");
+    for (size_t i = 0; zest_lm_options_list(options, i, &option); i++)
+        if (!strcmp(option.name, "rho")) {
+            assert_string_equal(option.fallback, "0.002");
+            found = 1;
+        }
+    assert_true(found);
+    zest_lm_options_free(options);
+    assert_null(zest_lm_options_new(ctx, "no-such-command"));
+    assert_says(ctx, "no-such-command");
+    assert_null(zest_lm_options_new(ctx, NULL));
+    assert_int_equal(zest_lm_train(ctx, NULL, NULL, NULL), ZEST_ERROR_ARGUMENT);
+    options = zest_lm_options_new(ctx, "train");
+    REFUSED(zest_lm_train(ctx, options, NULL, NULL), "--model");
+    zest_lm_train_result result;
+    REFUSED(zest_lm_resume(ctx, MASKED, NULL, NULL, &result), "no run of zest train");
+    assert_int_equal(result.step, 0);
+    zest_lm_options_free(options);
+    found = 0;
+    for (size_t i = 0; zest_lm_task(i, &task); i++) found += !strcmp(task.name, "SST-2");
+    assert_int_equal(found, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens), cmocka_unit_test(test_info),     cmocka_unit_test(test_losses),
         cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_PLACE(test_save),
-        IN_PLACE(test_refused),
+        IN_PLACE(test_refused),        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -85,6 +85,11 @@ enum {
     ZEST_CHOICE_COUNT
 };
 
+/* What commands, and zest_lm_options_new, start from where it differs from the table's defaults. */
+#define ZEST_TRAIN_DEFAULTS "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42"
+#define ZEST_PRETRAIN_DEFAULTS "lr=1e-3 batch=32 steps=1000 eval-every=100 seed=42"
+#define ZEST_EVAL_DEFAULTS "seed=42 step=best"
+
 /* clang-format off */
 #define ZEST_OPTION_TABLE(X)                                                                                           \
   X(METHOD, "method", 'm', CHOICE, "zest-n", CHOICES("zest-n|zest-bc|mezo|sgd|adamw|sam|esam|tsam"), "NAME", "Method", \

@@ -4,7 +4,7 @@
 
 #include "io/hub.h"
 #include "lm/lm.h"
-#include "train/rebuild.h"
+#include "lm/target.h"
 
 /* ---- Checks ---- */
 
@@ -84,41 +84,45 @@ zest_lm *zest_lm_load(zest_ctx *ctx, const char *model, const char *options) {
     return done(lm, status);
 }
 
-/* The options of the run, and on top those that were given. */
-static zest_status run_options(zest_lm *lm, const zest_run_folder *folder, const char *given) {
-    zest_options own;
+/* Takes over what the target has loaded. */
+static zest_status open_run(zest_lm *lm, const char *path, const char *step,
+                            const zest_target_callbacks *callbacks) {
+    zest_target target;
     zest_error *error = zest_lm_sink(lm);
-    zest_options_init(&own);
-    zest_status status = zest_run_folder_read_options(folder, ZEST_FOR_TRAINING, &own, error);
-    if (!status && given) status = zest_options_set_all(&own, ZEST_FOR_LM, given, "options", error);
-    zest_options_free(&lm->options);
-    lm->options = own;
+    zest_status status = zest_options_set_id(&lm->options, ZEST_OPTION_STEP, step ? step : "best", error);
+    if (status) return status;
+    status = zest_target_open(lm->ctx, &target, path, &lm->options, callbacks, error);
+    if (!status) {
+        zest_options own = lm->options;
+        lm->loaded = target.loaded;
+        lm->options = target.options;
+        lm->step = target.step;
+        target.loaded = (zest_loaded){0};
+        target.options = own;
+    }
+    zest_target_close(&target);
     return status;
-}
-
-static zest_status open_run(zest_lm *lm, const zest_run_folder *folder, const char *step, const char *options,
-                            const zest_progress_callback *progress) {
-    zest_error *error = zest_lm_sink(lm);
-    if (!zest_run_folder_is_training(folder))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s is no run of zest train", folder->path);
-    zest_status status = run_options(lm, folder, options);
-    char *home = NULL;
-    if (!status) status = find_home(lm, &home);
-    if (!status && home) status = zest_options_set_id(&lm->options, ZEST_OPTION_MODEL, home, error);
-    free(home);
-    return status ? status
-                  : zest_rebuild_run_watched(lm->ctx, folder, &lm->options, step ? step : "best", progress,
-                                             &lm->step, &lm->loaded, error);
 }
 
 zest_lm *zest_lm_open_run(zest_ctx *ctx, const char *path, const char *step, const char *options,
                           zest_lm_progress progress, void *user) {
     zest_run_folder folder;
-    zest_progress_callback callback = {progress, user};
+    char *home = NULL;
+    zest_target_callbacks callbacks = {.rebuild = {progress, user}};
     if (!ctx || need_path(ctx, path) || zest_run_folder_of(path, &folder, &ctx->error)) return NULL;
-    zest_lm *lm = new_lm(ctx);
-    zest_status status = lm ? open_run(lm, &folder, step, options, &callback) : ZEST_ERROR_MEMORY;
+    int is_run = !zest_target_is_model(path) && zest_run_folder_is_training(&folder);
     zest_run_folder_free(&folder);
+    if (!is_run) {
+        zest_error_set(&ctx->error, ZEST_ERROR_ARGUMENT, "%s is no run of zest train", path);
+        return NULL;
+    }
+    zest_lm *lm = new_lm(ctx);
+    if (!lm) return NULL;
+    zest_status status = set_options(lm, options);
+    if (!status) status = find_home(lm, &home);
+    if (!status && home) status = zest_options_set_id(&lm->options, ZEST_OPTION_MODEL, home, &ctx->error);
+    if (!status) status = open_run(lm, path, step, &callbacks);
+    free(home);
     return done(lm, status);
 }
 

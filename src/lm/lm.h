@@ -1,7 +1,9 @@
 /* What the files of include/zest_lm.h share:
  *
  *     lm.c         loading, runs, saving        lm_batch.c     examples of the caller's, packed
- *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores, generation */
+ *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores, generation
+ *     lm_train.c   training and evaluation      lm_options.c   options of these
+ *     target.c     a run at a step, or a model */
 #ifndef ZEST_LM_LM_H
 #define ZEST_LM_LM_H
 
