@@ -15,6 +15,7 @@ SCALARS = {
     "int": ctypes.c_int,
     "size_t": ctypes.c_size_t,
     "uint64_t": ctypes.c_uint64,
+    "unsigned": ctypes.c_uint,
     "uint32_t": ctypes.c_uint32,
     "int32_t": ctypes.c_int32,
     "double": ctypes.c_double,

@@ -3,6 +3,8 @@
     minimize(f, x0)   minimise a Python function of a NumPy array
     Tuner             the same step by step: ask and tell, journal, resume
     Journal           read a journal, rebuild x after any step, bit for bit
+    LM                a language model: tokenize, score, losses, logits, generate, save
+    Run               read the folder of a run: options, log, journal, model after any step
 
 An object belongs to one thread at a time; different objects are independent.
 """
@@ -19,6 +21,8 @@ from ._library import (
     __version__,
 )
 from .journal import Journal, Record
+from .lm import LM, Batch, LMInfo, Score, lm_options
+from .run import Run
 from .tuner import (
     Direction,
     Lanes,
@@ -27,6 +31,7 @@ from .tuner import (
     StepReport,
     TiltReport,
     Tuner,
+    VectorLanes,
     minimize,
     options,
     seed,
@@ -35,23 +40,30 @@ from .tuner import (
 
 __all__ = [
     "ArgumentError",
+    "Batch",
     "DeviceError",
     "Direction",
     "Error",
     "FileError",
     "FormatError",
     "Journal",
+    "LM",
+    "LMInfo",
     "Lanes",
     "ObjectiveError",
     "Option",
     "OutOfMemoryError",
     "Record",
     "Result",
+    "Run",
+    "Score",
     "StateError",
     "StepReport",
     "TiltReport",
     "Tuner",
+    "VectorLanes",
     "__version__",
+    "lm_options",
     "minimize",
     "options",
     "seed",

@@ -9,7 +9,20 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_size_t,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple, Type
 
@@ -153,6 +166,48 @@ class Record_(Structure):
 ObjectiveLanes = CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_void_p)
 OnStep = CFUNCTYPE(c_int, POINTER(StepReport_), c_void_p)
 
+# ---- Types of zest_lm.h ---------------------------------------------------------------------------------------
+
+Progress = CFUNCTYPE(None, c_uint64, c_uint64, c_void_p)
+OnToken = CFUNCTYPE(c_int, c_size_t, c_int32, c_void_p)
+
+
+class LMInfo_(Structure):
+    _fields_ = [
+        ("family", c_char_p),
+        ("weights", c_char_p),
+        ("compute", c_char_p),
+        ("device", c_char_p),
+        ("parameters", c_uint64),
+        ("trained", c_uint64),
+        ("step", c_uint64),
+        ("vocab_size", c_size_t),
+        ("tokens", c_size_t),
+        ("hidden_size", c_size_t),
+        ("layers", c_size_t),
+        ("heads", c_size_t),
+        ("kv_heads", c_size_t),
+        ("ffn_size", c_size_t),
+        ("max_positions", c_size_t),
+        ("causal", c_int),
+        ("has_weights", c_int),
+    ]
+
+
+class GenerateOptions(Structure):
+    _fields_ = [
+        ("max_tokens", c_size_t),
+        ("stops", c_void_p),
+        ("stop_count", c_size_t),
+        ("ignore_eos", c_int),
+        ("on_token", OnToken),
+        ("on_progress", Progress),
+        ("user", c_void_p),
+    ]
+
+
+# ---- What the tests compare with the headers ------------------------------------------------------------------
+
 # C's names of the structs, for the test of their layout.
 STRUCTS: Dict[str, Type[Structure]] = {
     "zest_direction": Direction_,
@@ -162,11 +217,15 @@ STRUCTS: Dict[str, Type[Structure]] = {
     "zest_step_report": StepReport_,
     "zest_result": Result_,
     "zest_record": Record_,
+    "zest_lm_info": LMInfo_,
+    "zest_lm_generate_options": GenerateOptions,
 }
 
 DISTRIBUTIONS = ("gaussian", "sphere", "ball", "rademacher")
 ESTIMATORS = ("naive", "bias-corrected")
 STOPS = ("none", "steps", "evaluations", "time", "target", "stagnation", "callback")
+ROLES = ("bos", "eos", "pad", "unk", "mask", "cls", "sep")
+ADD_SPECIAL, LITERAL, SKIP_SPECIAL = 1, 2, 4
 
 # Values of C's enumerators that the package relies on.
 ENUMS: Dict[str, int] = {
@@ -181,6 +240,10 @@ ENUMS: Dict[str, int] = {
     **{"ZEST_" + name.upper(): i for i, name in enumerate(DISTRIBUTIONS)},
     **{"ZEST_" + name.upper().replace("-", "_"): i for i, name in enumerate(ESTIMATORS)},
     **{"ZEST_STOP_" + name.upper(): i for i, name in enumerate(STOPS)},
+    **{"ZEST_LM_" + name.upper(): i for i, name in enumerate(ROLES)},
+    "ZEST_LM_ADD_SPECIAL": ADD_SPECIAL,
+    "ZEST_LM_LITERAL": LITERAL,
+    "ZEST_LM_SKIP_SPECIAL": SKIP_SPECIAL,
 }
 
 # Result and arguments. Arrays and opaque handles are c_void_p.
@@ -190,6 +253,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zest_ctx_new": (c_void_p, []),
     "zest_ctx_free": (None, [c_void_p]),
     "zest_ctx_error": (c_char_p, [c_void_p]),
+    "zest_ctx_status": (c_int, [c_void_p]),
     "zest_ctx_cpu": (c_char_p, [c_void_p]),
     "zest_seed": (c_uint64, [c_uint64, c_uint64, c_uint64]),
     "zest_direction_init": (c_int, [c_void_p, POINTER(Direction_), c_int, c_uint64, c_uint64]),
@@ -226,6 +290,44 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zest_journal_read": (c_int, [c_void_p, c_uint64, POINTER(Record_)]),
     "zest_journal_replay_f32": (c_int, [c_void_p, c_uint64, c_void_p, c_size_t]),
     "zest_journal_replay_f64": (c_int, [c_void_p, c_uint64, c_void_p, c_size_t]),
+    "zest_lm_load": (c_void_p, [c_void_p, c_char_p, c_char_p]),
+    "zest_lm_open_run": (c_void_p, [c_void_p, c_char_p, c_char_p, c_char_p, Progress, c_void_p]),
+    "zest_lm_load_tokenizer": (c_void_p, [c_void_p, c_char_p]),
+    "zest_lm_free": (None, [c_void_p]),
+    "zest_lm_save": (c_int, [c_void_p, c_char_p]),
+    "zest_lm_option": (c_int, [c_size_t, POINTER(Option_)]),
+    "zest_lm_get_info": (c_int, [c_void_p, POINTER(LMInfo_)]),
+    "zest_lm_fingerprint": (c_int, [c_void_p, POINTER(c_uint64)]),
+    "zest_lm_encode": (c_int, [c_void_p, c_char_p, c_size_t, c_uint, c_void_p, c_size_t, POINTER(c_size_t)]),
+    "zest_lm_decode": (
+        c_int,
+        [c_void_p, c_void_p, c_size_t, c_size_t, c_uint, c_char_p, c_size_t, POINTER(c_size_t)],
+    ),
+    "zest_lm_token": (c_char_p, [c_void_p, c_int32, POINTER(c_size_t)]),
+    "zest_lm_token_id": (c_int32, [c_void_p, c_char_p]),
+    "zest_lm_token_is_special": (c_int, [c_void_p, c_int32]),
+    "zest_lm_token_bytes": (c_int, [c_void_p, c_int32, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "zest_lm_special_token": (c_int32, [c_void_p, c_int]),
+    "zest_lm_batch_new": (c_void_p, [c_void_p]),
+    "zest_lm_batch_free": (None, [c_void_p]),
+    "zest_lm_batch_clear": (None, [c_void_p]),
+    "zest_lm_batch_count": (c_size_t, [c_void_p]),
+    "zest_lm_batch_add_text": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t]),
+    "zest_lm_batch_add_mlm": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t]),
+    "zest_lm_batch_add_choices": (
+        c_int,
+        [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p, c_size_t, c_size_t],
+    ),
+    "zest_lm_batch_set_label_words": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "zest_lm_batch_add_masked": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_size_t]),
+    "zest_lm_losses": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "zest_lm_choose": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "zest_lm_logits": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
+    "zest_lm_score": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
+    "zest_lm_generate_batch": (
+        c_int,
+        [c_void_p, c_void_p, c_void_p, c_size_t, POINTER(GenerateOptions), c_void_p, c_void_p],
+    ),
 }
 
 # ---- Loading --------------------------------------------------------------------------------------------------
@@ -282,15 +384,16 @@ class Context:
                 "no context: memory is short, or the environment variable ZEST_CPU names no known instruction set"
             )
 
-    def error(self, status: int = 0) -> Error:
-        """The exception for a call that failed."""
+    def error(self) -> Error:
+        """The exception for the call that failed last."""
+        status = lib.zest_ctx_status(self.handle)
         message = lib.zest_ctx_error(self.handle).decode("utf-8", "replace")
         return ERRORS.get(status, Error)(message or lib.zest_status_name(status).decode())
 
     def check(self, status: int) -> None:
         """Raises unless status is ZEST_OK."""
         if status:
-            raise self.error(status)
+            raise self.error()
 
     def __del__(self, free: Callable[[Any], None] = lib.zest_ctx_free) -> None:
         handle, self.handle = getattr(self, "handle", None), None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional
 
 import numpy as np
@@ -30,8 +29,7 @@ class Journal:
         self._ctx = Context()
         self._handle = lib.zest_journal_open(self._ctx.handle, c.to_path(path))
         if not self._handle:
-            readable = os.path.isfile(path) and os.access(path, os.R_OK)
-            raise self._ctx.error(c.FormatError.status if readable else c.FileError.status)
+            raise self._ctx.error()
 
     def _alive(self) -> int:
         if not self._handle:

@@ -7,7 +7,7 @@ import operator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from . import _library as c
 from ._callbacks import Callbacks
 from ._library import Context, StateError, lib
 
+Self = TypeVar("Self")
 StrPath = Union[str, "PathLike[str]"]
 Objective = Callable[[np.ndarray], Any]
 
@@ -83,7 +84,7 @@ class StepReport:
 class Result:
     """The end of a run."""
 
-    x: np.ndarray  #: the final point
+    x: Any  #: the final point; None when the weights of a model were tuned
     loss: float  #: f at the final point
     steps: int
     evaluations: int
@@ -180,17 +181,14 @@ def output(out: Optional[np.ndarray], size: int, dtype: np.dtype) -> np.ndarray:
 # ---- Lanes ----------------------------------------------------------------------------------------------------
 
 
-class Lanes(Sequence[np.ndarray]):
-    """The perturbed copies of x of one step. They are made when they are read, and valid until the step is over.
+class Lanes:
+    """The perturbed copies of x of one step, each x + scale·direction. Valid until the step is over."""
 
-    Reading is thread-safe: lanes may be evaluated in a thread pool.
-    """
-
-    def __init__(self, tuner: "Tuner", handle: int) -> None:
+    def __init__(self, tuner: "Stepper", handle: int) -> None:
         self._tuner, self._handle, self._step = tuner, handle, tuner._generation
-        self._count = lib.zest_lanes_count(handle)
+        self._count = int(lib.zest_lanes_count(handle))
 
-    def _valid(self, lane: int) -> int:
+    def _valid(self, lane: int = 0) -> int:
         if self._step != self._tuner._generation or not self._tuner._handle:
             raise StateError("these lanes belong to a step that is over")
         lane = operator.index(lane)
@@ -201,15 +199,29 @@ class Lanes(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, lane: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, lane: slice) -> List[np.ndarray]: ...  # type: ignore[override]
+    def describe(self, lane: int) -> Tuple[Direction, float]:
+        """(direction, scale): the lane is x + scale·direction. Scale 0 is x itself."""
+        row, scale = c.Direction_(), ctypes.c_double()
+        lane = self._valid(lane)
+        self._tuner._ctx.check(
+            lib.zest_lanes_describe(self._handle, lane, ctypes.byref(row), ctypes.byref(scale))
+        )
+        return Direction._of(row), scale.value
 
-    def __getitem__(self, lane: Any) -> Any:
-        if isinstance(lane, slice):
-            return [self.read(i) for i in range(*lane.indices(self._count))]
+
+class VectorLanes(Lanes):
+    """Lanes of a NumPy array. lanes[i] is a new array; they are made when they are read.
+
+    Reading is thread-safe: lanes may be evaluated in a thread pool.
+    """
+
+    _tuner: "Tuner"
+
+    def __getitem__(self, lane: int) -> np.ndarray:
         return self.read(lane)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self.read(lane) for lane in range(self._count))
 
     def read(
         self, lane: int, out: Optional[np.ndarray] = None, first: int = 0, count: Optional[int] = None
@@ -230,60 +242,41 @@ class Lanes(Sequence[np.ndarray]):
             self.read(lane, out[lane])
         return out
 
-    def describe(self, lane: int) -> Tuple[Direction, float]:
-        """(direction, scale): the lane is x + scale·direction. Scale 0 is x itself."""
-        row, scale = c.Direction_(), ctypes.c_double()
-        lane = self._valid(lane)
-        self._tuner._ctx.check(
-            lib.zest_lanes_describe(self._handle, lane, ctypes.byref(row), ctypes.byref(scale))
-        )
-        return Direction._of(row), scale.value
-
 
 # ---- Tuner ----------------------------------------------------------------------------------------------------
 
 
-class Tuner:
-    """Steps on x from losses alone.
+class Stepper:
+    """What every tuner has: options, journal, steps. Tuner adds x; LM.tuner() makes one for the weights of a model."""
 
-    x        a float32 or float64 array, contiguous and writeable: every step updates it in place, without a copy.
-             Anything else (a list, integers) is copied into a float64 array, which `tuner.x` is.
-    f        the loss of one point: gets a read-only view with the shape of x, which the next call overwrites.
-    f_lanes  instead of f: gets the Lanes of a step and returns one loss for each.
-    options  by name, as in options(): k=8, lr=1e-3, t=0.5, final_lr=0.1
-
-    A loss that is not finite drops its pair from the step. An exception in f ends the run before the step in flight
-    is taken, and is raised by step() or run().
-    """
-
-    def __init__(
-        self,
-        x: Any,
-        f: Optional[Objective] = None,
-        *,
-        f_lanes: Optional[Callable[[Lanes], Any]] = None,
-        **options: Any,
-    ) -> None:
-        self._handle: Optional[int] = None
-        if f and f_lanes:
-            raise c.ArgumentError("a tuner takes f or f_lanes, not both")
-        self._flat = as_vector(x)
-        self.x: np.ndarray = self._flat.reshape(np.shape(x))
+    def __init__(self, ctx: Context, handle: Optional[int]) -> None:
+        self._handle = handle
+        self._ctx = ctx
         self._generation = 0
-        self._ctx = Context()
         self._callbacks = Callbacks()
-        f64 = self._flat.dtype == np.float64
-        self._read = lib.zest_lanes_read_f64 if f64 else lib.zest_lanes_read_f32
-        new = lib.zest_tuner_new_f64 if f64 else lib.zest_tuner_new_f32
-        self._handle = new(self._ctx.handle, self._flat.ctypes.data, self._flat.size)
-        if not self._handle:
-            raise self._ctx.error(c.ArgumentError.status)
-        self._f, self._f_lanes, self._point = f, f_lanes, np.empty(0)
-        self._objective = c.ObjectiveLanes(self._callbacks.wrap(self._evaluate, 1))
-        if f or f_lanes:
-            self._check(lib.zest_tuner_objective_lanes(self._handle, self._objective, None))
+        if not handle:
+            raise ctx.error()
         self._on_step: Any = None
-        self.set(**options)
+        self._objective: Any = None
+
+    def _set_objective(self, evaluate: Callable[[Any, np.ndarray], None]) -> None:
+        """evaluate(lanes, losses) fills losses."""
+
+        def objective(handle: int, losses: Any, _: Any) -> int:
+            lanes = self._lanes(handle)
+            evaluate(lanes, np.ctypeslib.as_array(losses, (len(lanes),)))
+            self._generation += 1
+            return 0
+
+        # Kept on self: C holds a pointer to it.
+        self._objective = c.ObjectiveLanes(self._callbacks.wrap(objective, 1))
+        self._check(lib.zest_tuner_objective_lanes(self._handle, self._objective, None))
+
+    def _lanes(self, handle: int) -> Any:
+        return Lanes(self, handle)
+
+    def _result_x(self) -> Optional[np.ndarray]:
+        return None
 
     # -- handle --
 
@@ -304,7 +297,7 @@ class Tuner:
             self._handle = None
             lib.zest_tuner_free(handle)
 
-    def __enter__(self) -> "Tuner":
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -347,22 +340,6 @@ class Tuner:
 
     # -- steps --
 
-    def _evaluate(self, handle: int, losses: Any, _: Any) -> int:
-        lanes = Lanes(self, handle)
-        numbers = np.ctypeslib.as_array(losses, (len(lanes),))
-        if self._f_lanes:
-            numbers[:] = as_losses(self._f_lanes(lanes), len(lanes))
-        else:
-            if self._point.size != self._flat.size:
-                self._point = np.empty_like(self._flat)
-            view = self._point.reshape(self.x.shape)
-            view.flags.writeable = False
-            for lane in range(len(lanes)):
-                lanes.read(lane, self._point)
-                numbers[lane] = float(self._f(view))  # type: ignore[misc]
-        self._generation += 1
-        return 0
-
     def step(self) -> StepReport:
         """One step: evaluates the lanes, moves x."""
         handle, report, status = self._alive(), c.StepReport_(), 0
@@ -372,12 +349,12 @@ class Tuner:
         self._check(status)
         return step_report(report)
 
-    def ask(self) -> Lanes:
+    def ask(self) -> Any:
         """The lanes of the next step, to be evaluated anywhere; then tell() their losses."""
         lanes = ctypes.c_void_p()
         self._check(lib.zest_tuner_ask(self._alive(), ctypes.byref(lanes)))
         assert lanes.value
-        return Lanes(self, lanes.value)
+        return self._lanes(lanes.value)
 
     def tell(self, losses: Any) -> StepReport:
         """Takes the step that ask() began: losses[i] is the loss of lane i."""
@@ -406,7 +383,7 @@ class Tuner:
         self._generation += 1
         self._check(status)
         return Result(
-            x=self.x,
+            x=self._result_x(),
             loss=row.loss,
             steps=row.steps,
             evaluations=row.evaluations,
@@ -422,6 +399,60 @@ class Tuner:
         """Ends run() after the step in flight. For callbacks and other threads."""
         if self._handle:
             lib.zest_tuner_stop(self._handle)
+
+
+class Tuner(Stepper):
+    """Steps on x from losses alone.
+
+    x        a float32 or float64 array, contiguous and writeable: every step updates it in place, without a copy.
+             Anything else (a list, integers) is copied into a float64 array, which `tuner.x` is.
+    f        the loss of one point: gets a read-only view with the shape of x, which the next call overwrites.
+    f_lanes  instead of f: gets the Lanes of a step and returns one loss for each.
+    options  by name, as in options(): k=8, lr=1e-3, t=0.5, final_lr=0.1
+
+    A loss that is not finite drops its pair from the step. An exception in f ends the run before the step in flight
+    is taken, and is raised by step() or run().
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        f: Optional[Objective] = None,
+        *,
+        f_lanes: Optional[Callable[[Lanes], Any]] = None,
+        **options: Any,
+    ) -> None:
+        self._handle = None
+        if f and f_lanes:
+            raise c.ArgumentError("a tuner takes f or f_lanes, not both")
+        self._flat = as_vector(x)
+        self.x: np.ndarray = self._flat.reshape(np.shape(x))
+        f64 = self._flat.dtype == np.float64
+        self._read = lib.zest_lanes_read_f64 if f64 else lib.zest_lanes_read_f32
+        ctx, new = Context(), lib.zest_tuner_new_f64 if f64 else lib.zest_tuner_new_f32
+        super().__init__(ctx, new(ctx.handle, self._flat.ctypes.data, self._flat.size))
+        self._f, self._f_lanes, self._point = f, f_lanes, np.empty(0)
+        if f or f_lanes:
+            self._set_objective(self._evaluate)
+        self.set(**options)
+
+    def _lanes(self, handle: int) -> Lanes:
+        return VectorLanes(self, handle)
+
+    def _result_x(self) -> Optional[np.ndarray]:
+        return self.x
+
+    def _evaluate(self, lanes: VectorLanes, losses: np.ndarray) -> None:
+        if self._f_lanes:
+            losses[:] = as_losses(self._f_lanes(lanes), len(lanes))
+            return
+        if self._point.size != self._flat.size:
+            self._point = np.empty_like(self._flat)
+        view = self._point.reshape(self.x.shape)
+        view.flags.writeable = False
+        for lane in range(len(lanes)):
+            lanes.read(lane, self._point)
+            losses[lane] = float(self._f(view))  # type: ignore[misc]
 
 
 def as_vector(x: Any) -> np.ndarray:
