@@ -70,7 +70,7 @@ const zest_command zest_command_eval = {
                    "its splits are those that training with the same --seed and --shots uses.",
     .examples = "zest eval run1\tthe best weights on the test examples\n"
                 "zest eval run1 --step 0 --split dev --json\twhere it started\n"
-                "zest eval roberta-base --task SST-2 --data data\tzero-shot",
+                "zest eval FacebookAI/roberta-base --task SST-2 --data data\tzero-shot",
     .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "
                "the model that has it",
     .defaults = ZEST_EVAL_DEFAULTS,

@@ -308,7 +308,8 @@ const zest_command zest_command_info = {
         "the results so far, and the options that differ from the defaults.\n\nA model (a Hugging Face "
         "folder or a GGUF file): prints its family and sizes, and the memory of a training step with --batch "
         "sequences of --tokens tokens, --k directions, and --live pairs of lanes at once.",
-    .examples = "zest info run1\thow far it is\nzest info roberta-base --batch 64 --tokens 64 --k 5 --live "
+    .examples = "zest info run1\thow far it is\nzest info FacebookAI/roberta-base --batch 64 --tokens 64 --k "
+                "5 --live "
                 "1\twhat a step would take",
     .options = "batch\tsequences in a batch",
     .defaults = "",

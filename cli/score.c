@@ -95,7 +95,7 @@ const zest_command zest_command_score = {
         "pseudo-log-likelihood.\n\nA line that cannot be scored, for example because it is longer than the "
         "model reads, is named on stderr with its number (with --json also as an \"error\"). The others are "
         "scored, and the exit status is 1.",
-    .examples = "zest score roberta-base --text 'The cat sat on the mat.'\tone text\n"
+    .examples = "zest score FacebookAI/roberta-base --text 'The cat sat on the mat.'\tone text\n"
                 "zest score smollm2.gguf --json < texts.txt\ta text a line",
     .defaults = "",
     .users = ZEST_FOR_SCORE,

@@ -231,9 +231,9 @@ const zest_command zest_command_sharpness = {
     .examples =
         "zest sharpness run1 run2 --out sharpness.svg\tthe best weights of two runs, and a figure\n"
         "zest sharpness run1 --step 0 --top 10 --lanczos-steps 60\tmore eigenvalues, at the start\n"
-        "zest sharpness roberta-base --task SST-2 --data data --forward-only\tlosses alone\n"
+        "zest sharpness FacebookAI/roberta-base --task SST-2 --data data --forward-only\tlosses alone\n"
         "zest sharpness run1 run2 --dry-run\thow long it will take\n"
-        "zest sharpness mezo-*/sharpness.json zest-*/sharpness.json --names MeZO,MeZO,ZEST_N,ZEST_N --out "
+        "zest sharpness mezo-*/sharpness.json zest-*/sharpness.json --names MeZO,MeZO,ZEST-N,ZEST-N --out "
         "both.svg\twhat was measured before, seeds taken together\n"
         "zest sharpness run1 --slice 2 --out around.svg\ta plane through the weights, around-slice.svg",
     .options = "model\tof a run: where its model is now, if it was moved; of weights without a tokenizer: "

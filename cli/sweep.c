@@ -355,13 +355,16 @@ const zest_command zest_command_sweep = {
         "or a power failure `zest sweep --resume OUT` goes on; with other values of options it extends the "
         "sweep.",
     .examples =
-        "zest sweep --model roberta-base --data data --task SST-2,TREC --method mezo,zest-n,zest-bc --t "
+        "zest sweep --model FacebookAI/roberta-base --data data --task SST-2,TREC --method "
+        "mezo,zest-n,zest-bc --t "
         "1,5,20 "
         "--lr 1e-5,2e-5 --seed 42,13,21 --steps 1500 --out sweep1\tseveral methods, tilts and seeds\n"
-        "zest sweep --model roberta-base --data data --task SST-2 --method mezo,zest-n,sgd,sam --lr "
+        "zest sweep --model FacebookAI/roberta-base --data data --task SST-2 --method mezo,zest-n,sgd,sam "
+        "--lr "
         "1e-5,first:1e-3 --batch 128,first:32 --device cuda --jobs 5 --keep none --out sweep2\tmethods with "
         "values of their own, five runs at a time\n"
-        "zest sweep --preset paper-table-2 --model roberta-base --data data --scale 0.1 --out table2\tthe "
+        "zest sweep --preset paper-table-2 --model FacebookAI/roberta-base --data data --scale 0.1 --out "
+        "table2\tthe "
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"
         "zest sweep my.sweep --dry-run\tlist the runs",

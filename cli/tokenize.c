@@ -168,12 +168,12 @@ const zest_command zest_command_tokenize = {
         "escaped.\n\n"
         "--ids prints the ids alone, one text a line, and --decode turns such lines into text again. --count "
         "prints the number of tokens of each text. Only the tokenizer's files are read, no weights.",
-    .examples =
-        "zest tokenize roberta-base --text 'A lovely day.'\ttokens and ids\n"
-        "zest tokenize roberta-base --count < reviews.txt\thow long are my texts?\n"
-        "zest tokenize roberta-base --text 'A lovely day.' --ids --no-special\tids alone, without <s> "
-        "and </s>\n"
-        "zest tokenize roberta-base --decode --text '0 250 9869 183 4 2'\tback to text",
+    .examples = "zest tokenize FacebookAI/roberta-base --text 'A lovely day.'\ttokens and ids\n"
+                "zest tokenize FacebookAI/roberta-base --count < reviews.txt\thow long are my texts?\n"
+                "zest tokenize FacebookAI/roberta-base --text 'A lovely day.' --ids --no-special\tids alone, "
+                "without <s> "
+                "and </s>\n"
+                "zest tokenize FacebookAI/roberta-base --decode --text '0 250 9869 183 4 2'\tback to text",
     .defaults = "",
     .users = ZEST_FOR_TOKENIZE,
     .run = run,

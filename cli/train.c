@@ -297,12 +297,15 @@ const zest_command zest_command_train = {
         "with the same bits as a run that was not stopped. `zest eval RUN`, "
         "`zest predict RUN`, `zest replay RUN`, `zest info RUN` and `zest report RUN` take it from there.",
     .examples =
-        "zest train --model roberta-base --task SST-2 --data data --out run1\tthe paper's settings\n"
-        "zest train --model roberta-base --task reviews.task --method zest-bc --t 5 --out run2\tdata of your "
+        "zest train --model FacebookAI/roberta-base --task SST-2 --data data --out run1\tthe paper's "
+        "settings\n"
+        "zest train --model FacebookAI/roberta-base --task reviews.task --method zest-bc --t 5 --out "
+        "run2\tdata of your "
         "own\n"
         "zest train --model smollm2.gguf --task COPA --data data --weights bf16 --steps 2000 --out run3\ta "
         "causal model\n"
-        "zest train --model roberta-base --task SST-2 --data data --method tsam --t 5 --recompute --out "
+        "zest train --model FacebookAI/roberta-base --task SST-2 --data data --method tsam --t 5 --recompute "
+        "--out "
         "run4\ta first-order method\n"
         "zest train --resume run1 --steps 8000\tgo on, and further than planned\n"
         "zest train --task list\tthe tasks that are known by name",
@@ -355,7 +358,8 @@ const zest_command zest_command_pretrain = {
     .examples =
         "zest pretrain --model shape --text books.txt --steps 20000 --schedule linear --warmup 1000 --out "
         "made\ta new model\n"
-        "zest pretrain --model roberta-base --text mine.txt --lr 1e-4 --out adapted\tone that is used to "
+        "zest pretrain --model FacebookAI/roberta-base --text mine.txt --lr 1e-4 --out adapted\tone that is "
+        "used to "
         "other texts\n"
         "zest pretrain --resume made\tgo on",
     .options = "model\tHugging Face folder with config.json and a tokenizer; without weights, random ones "
