@@ -51,7 +51,7 @@ static void texts_do_not_grow_without_end(void **state) {
         assert_non_null(tokenizer);
         zest_ids ids = {0};
         assert_int_equal(zest_tokenizer_encode(tokenizer, "a", 1, 0, &ids, &error), ZEST_ERROR_FORMAT);
-        says("normalizer makes more than");
+        says("normalizer produces more than");
         assert_int_equal(zest_tokenizer_encode(tokenizer, "b c", 3, 0, &ids, &error),
                          i ? ZEST_ERROR_FORMAT : ZEST_OK);
         zest_ids_free(&ids);
@@ -63,7 +63,7 @@ static void texts_do_not_grow_without_end(void **state) {
     assert_non_null(tokenizer);
     assert_int_equal(zest_tokenizer_decode(tokenizer, (int32_t[]){0}, 1, 0, &back, &error),
                      ZEST_ERROR_FORMAT);
-    says("decoder makes more than");
+    says("decoder produces more than");
     zest_tokenizer_free(tokenizer);
     zest_buffer_free(&text);
     zest_buffer_free(&back);
@@ -161,7 +161,7 @@ static void patterns_give_up_soon(void **state) {
     zest_ids ids = {0};
     assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error),
                      ZEST_ERROR_FORMAT);
-    says("gives up");
+    says("fails at byte");
     zest_ids_free(&ids);
     zest_tokenizer_free(tokenizer);
     zest_buffer_free(&json);

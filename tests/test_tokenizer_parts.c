@@ -17,7 +17,7 @@ static uint32_t draw(uint64_t *state, uint32_t below) {
 }
 
 /* A character that PCRE2, whose Unicode may be older, puts into the same classes as zest. */
-static uint32_t agreed_character(uint64_t *state, zest_regex_walk *walk, zest_regex *const *classes) {
+static uint32_t agreed_character(uint64_t *state, zest_regex_iterator *walk, zest_regex *const *classes) {
     static const uint32_t ranges[][2] = {{0, 0x7F},        {0x80, 0x17F},      {0x300, 0x370},
                                          {0x600, 0x6FF},   {0x1680, 0x18FF},   {0x2000, 0x20FF},
                                          {0x2150, 0x2189}, {0x3000, 0x30FF},   {0x4E00, 0x4F00},
@@ -39,7 +39,7 @@ static uint32_t agreed_character(uint64_t *state, zest_regex_walk *walk, zest_re
     }
 }
 
-static void random_text(uint64_t *state, zest_regex_walk *walk, zest_regex *const *classes,
+static void random_text(uint64_t *state, zest_regex_iterator *walk, zest_regex *const *classes,
                         zest_buffer *text) {
     static const char *const bits[] = {" ",   "  ",   "\n", "\r\n", "\t",        "'s",          "'S", "'Re",
                                        "'ll", "'ve ", "'",  "a",    "B",         "7",           "12", "!",
@@ -59,13 +59,13 @@ static void splitters_follow_their_patterns(void **state) {
     static const char *const patterns[] = {"\\p{L}",
                                            "\\p{N}",
                                            "\\s",
-                                           ZEST_PRESPLIT_GPT2_PATTERN,
-                                           ZEST_PRESPLIT_CL100K_PATTERN(""),
-                                           ZEST_PRESPLIT_CL100K_PATTERN("{1,3}")};
+                                           ZEST_PRE_TOKENIZER_GPT2_PATTERN,
+                                           ZEST_PRE_TOKENIZER_CL100K_PATTERN(""),
+                                           ZEST_PRE_TOKENIZER_CL100K_PATTERN("{1,3}")};
     zest_regex *regex[6];
     for (int i = 0; i < 6; i++)
         assert_non_null(regex[i] = zest_regex_new(patterns[i], strlen(patterns[i]), "test", &error));
-    zest_regex_walk walk = {0}, other = {0};
+    zest_regex_iterator walk = {0}, other = {0};
     zest_buffer text = {0};
     uint64_t seed = 0;
     for (int round = 0; round < 30000 / TEST_SLOW; round++) {
@@ -76,8 +76,9 @@ static void splitters_follow_their_patterns(void **state) {
                 int found;
                 assert_int_equal(zest_regex_next(&walk, &found, &start, &end, &error), ZEST_OK);
                 assert_true(found && start == at && end > start);
-                size_t length = kind ? zest_presplit_cl100k(text.data + at, text.size - at, kind == 1 ? 1 : 3)
-                                     : zest_presplit_gpt2(text.data + at, text.size - at);
+                size_t length =
+                    kind ? zest_pre_tokenizer_cl100k(text.data + at, text.size - at, kind == 1 ? 1 : 3)
+                         : zest_pre_tokenizer_gpt2(text.data + at, text.size - at);
                 if (length != end - start)
                     fail_msg("pattern %d, byte %zu of '%s': %zu for %zu", kind, at, text.data, length,
                              end - start);
@@ -85,8 +86,8 @@ static void splitters_follow_their_patterns(void **state) {
         }
     }
     for (int i = 0; i < 6; i++) zest_regex_free(regex[i]);
-    zest_regex_walk_free(&walk);
-    zest_regex_walk_free(&other);
+    zest_regex_iterator_free(&walk);
+    zest_regex_iterator_free(&other);
     zest_buffer_free(&text);
 }
 
@@ -175,48 +176,55 @@ static zest_status gather_piece(void *user, const char *piece, size_t size) {
     return ZEST_OK;
 }
 
-static void expect_pieces(zest_presplit_step step, const char *text, const char *wanted) {
-    zest_presplit split = {.step = {step}, .count = 1};
-    zest_presplit_scratch scratch = {0};
+static void expect_pieces(zest_pre_tokenizer_step step, const char *text, const char *wanted) {
+    zest_pre_tokenizer split = {.step = {step}, .count = 1};
+    zest_pre_tokenizer_scratch scratch = {0};
     zest_buffer out = {0};
     zest_buffer_add(&out, "", 0);
-    assert_int_equal(zest_presplit_run(&split, &scratch, text, strlen(text), 1, gather_piece, &out, &error),
-                     ZEST_OK);
+    assert_int_equal(
+        zest_pre_tokenizer_run(&split, &scratch, text, strlen(text), 1, gather_piece, &out, &error), ZEST_OK);
     assert_string_equal(out.data, wanted);
     zest_buffer_free(&out);
-    zest_presplit_scratch_free(&scratch);
+    zest_pre_tokenizer_scratch_free(&scratch);
 }
 
 static void matches_become_pieces(void **state) {
     (void)state;
     char dash[] = "-", bar[] = "_";
-    zest_presplit_step step = {.kind = ZEST_PRESPLIT_LITERAL, .mark = dash, .mark_size = 1};
+    zest_pre_tokenizer_step step = {.kind = ZEST_PRE_TOKENIZER_LITERAL, .mark = dash, .mark_size = 1};
     static const struct {
-        zest_presplit_behaviour behaviour;
+        zest_pre_tokenizer_behaviour behaviour;
         int invert;
         const char *wanted;
     } cases[] = {
-        {ZEST_PRESPLIT_ISOLATED, 0, "(-)(a)(-)(-)(b)(-)"}, {ZEST_PRESPLIT_REMOVED, 0, "(a)(b)"},
-        {ZEST_PRESPLIT_REMOVED, 1, "(-)(-)(-)(-)"},        {ZEST_PRESPLIT_PREVIOUS, 0, "(-)(a-)(-)(b-)"},
-        {ZEST_PRESPLIT_NEXT, 0, "(-a)(-)(-b)(-)"},         {ZEST_PRESPLIT_CONTIGUOUS, 0, "(-)(a)(--)(b)(-)"},
-        {ZEST_PRESPLIT_PREVIOUS, 1, "(-a)(-)(-b)(-)"},     {ZEST_PRESPLIT_NEXT, 1, "(-)(a-)(-)(b-)"},
+        {ZEST_PRE_TOKENIZER_ISOLATED, 0, "(-)(a)(-)(-)(b)(-)"},
+        {ZEST_PRE_TOKENIZER_REMOVED, 0, "(a)(b)"},
+        {ZEST_PRE_TOKENIZER_REMOVED, 1, "(-)(-)(-)(-)"},
+        {ZEST_PRE_TOKENIZER_PREVIOUS, 0, "(-)(a-)(-)(b-)"},
+        {ZEST_PRE_TOKENIZER_NEXT, 0, "(-a)(-)(-b)(-)"},
+        {ZEST_PRE_TOKENIZER_CONTIGUOUS, 0, "(-)(a)(--)(b)(-)"},
+        {ZEST_PRE_TOKENIZER_PREVIOUS, 1, "(-a)(-)(-b)(-)"},
+        {ZEST_PRE_TOKENIZER_NEXT, 1, "(-)(a-)(-)(b-)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         step.behaviour = cases[i].behaviour;
         step.invert = cases[i].invert;
         expect_pieces(step, "-a--b-", cases[i].wanted);
     }
-    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_DIGITS}, "a12b", "(a)(1)(2)(b)");
-    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_DIGITS, .behaviour = ZEST_PRESPLIT_CONTIGUOUS},
+    expect_pieces((zest_pre_tokenizer_step){.kind = ZEST_PRE_TOKENIZER_DIGITS}, "a12b", "(a)(1)(2)(b)");
+    expect_pieces((zest_pre_tokenizer_step){.kind = ZEST_PRE_TOKENIZER_DIGITS,
+                                            .behaviour = ZEST_PRE_TOKENIZER_CONTIGUOUS},
                   "a12b", "(a)(12)(b)");
-    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, "a b", "( a b)");
-    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, " a", "( a)");
-    expect_pieces((zest_presplit_step){.kind = ZEST_PRESPLIT_PREFIX}, "", "");
-    zest_presplit_step marks = {
-        .kind = ZEST_PRESPLIT_METASPACE, .mark = bar, .mark_size = 1, .behaviour = ZEST_PRESPLIT_NEXT};
-    marks.prepend = ZEST_PRESPLIT_ALWAYS;
+    expect_pieces((zest_pre_tokenizer_step){.kind = ZEST_PRE_TOKENIZER_PREFIX}, "a b", "( a b)");
+    expect_pieces((zest_pre_tokenizer_step){.kind = ZEST_PRE_TOKENIZER_PREFIX}, " a", "( a)");
+    expect_pieces((zest_pre_tokenizer_step){.kind = ZEST_PRE_TOKENIZER_PREFIX}, "", "");
+    zest_pre_tokenizer_step marks = {.kind = ZEST_PRE_TOKENIZER_METASPACE,
+                                     .mark = bar,
+                                     .mark_size = 1,
+                                     .behaviour = ZEST_PRE_TOKENIZER_NEXT};
+    marks.prepend = ZEST_PRE_TOKENIZER_ALWAYS;
     expect_pieces(marks, "a  b", "(_a)(_)(_b)");
-    marks.prepend = ZEST_PRESPLIT_NEVER;
+    marks.prepend = ZEST_PRE_TOKENIZER_NEVER;
     expect_pieces(marks, "a b ", "(a)(_b)(_)");
 }
 

@@ -43,8 +43,8 @@ static void round_trip(zest_tokenizer *tokenizer) {
     char folder[64];
     zest_error error = {0};
     test_folder(folder);
-    assert_true(zest_save_can(tokenizer));
-    if (zest_save_tokenizer(tokenizer, folder, &error)) fail_msg("%s", error.message);
+    assert_true(zest_tokenizer_can_save(tokenizer));
+    if (zest_tokenizer_save(tokenizer, folder, &error)) fail_msg("%s", error.message);
     zest_tokenizer *again = zest_tokenizer_open(folder, &error);
     if (!again) fail_msg("%s", error.message);
     same_tokens(tokenizer, again);

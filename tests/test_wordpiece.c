@@ -103,9 +103,9 @@ static void vocabularies_are_checked(void **state) {
     char folder[64];
     test_folder(folder);
     test_put(folder, "vocab.txt", "");
-    refused(folder, "vocab.txt: it lacks the tokens that begin and end");
+    refused(folder, "vocab.txt: the tokens [CLS] and [SEP] are missing");
     test_put(folder, "vocab.txt", "[CLS]\n[SEP]\n");
-    refused(folder, "vocab.txt: it lacks the unknown token");
+    refused(folder, "vocab.txt: the unknown token is missing");
     test_put(folder, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n\xFF\n");
     refused(folder, "vocab.txt: is not UTF-8 text");
     test_put(folder, "vocab.txt", VOCAB);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_*_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
+"""Writes src/tokenizer/unicode_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
 
 Classes are those of Unicode 16.0, as Oniguruma knows them in Hugging Face tokenizers. Normal form C is held to the
 characters that tokenizers itself normalises (its data are older), since a model was trained on what it did.
@@ -124,12 +124,12 @@ def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "src/tokenizer"
     rows, composed = decompositions()
     packed = [c << 36 | first << 18 | second for c, first, second in rows]
-    write_file(f"{folder}/unicode_class_tables.c", [("uint32_t", "classes", class_boundaries(), "0x%x"),
-                                                    ("uint32_t", "orders", combining_boundaries(), "0x%x")])
-    write_file(f"{folder}/unicode_form_tables.c", [("uint64_t", "decompositions", packed, "0x%x"),
-                                                   ("uint16_t", "compositions", composed, "%d")])
-    write_file(f"{folder}/unicode_bert_tables.c", [("uint32_t", "bert_classes", bert_boundaries(), "0x%x"),
-                                                   ("uint64_t", "lowercases", lowercases(), "0x%x")])
+    write_file(f"{folder}/unicode_tables.c", [("uint32_t", "classes", class_boundaries(), "0x%x"),
+                                              ("uint32_t", "orders", combining_boundaries(), "0x%x"),
+                                              ("uint64_t", "decompositions", packed, "0x%x"),
+                                              ("uint16_t", "compositions", composed, "%d"),
+                                              ("uint32_t", "bert_classes", bert_boundaries(), "0x%x"),
+                                              ("uint64_t", "lowercases", lowercases(), "0x%x")])
 
 
 main()

@@ -1,13 +1,13 @@
-#include "tokenizer/bpe.h"
-
+/* Byte-pair encoding: the table of merges, and the encoding of one pre-token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/vocab.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/vocab.h"
 
-/* ---- GPT-2's spelling of bytes: printable Latin-1 stands for itself, the other 68 move to U+0100 and up ---- */
+/* ---- GPT-2's byte-to-character table: printable Latin-1 maps to itself, the other 68 bytes to U+0100 and up ---- */
 
 static int printable(unsigned byte) {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || (byte >= 174 && byte <= 255);
@@ -26,7 +26,7 @@ int zest_bpe_spelt(uint32_t code) {
     return code == 256 + 67 ? 173 : -1;
 }
 
-/* ---- The table of pairs ------------------------------------------------------------------------------- */
+/* ---- Hash table of merges ---- */
 
 static inline uint64_t key_of(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -43,12 +43,12 @@ static inline const zest_bpe_pair *find_pair(const zest_bpe *bpe, int32_t left, 
     return NULL;
 }
 
-static void place(zest_bpe *bpe, zest_bpe_pair pair) {
-    size_t mask = bpe->slots - 1, i = zest_hash_mix(pair.key) & mask, taken = 0;
-    for (; bpe->pairs[i].key != UINT64_MAX && bpe->pairs[i].key != pair.key; taken++) i = (i + 1) & mask;
+static void insert(zest_bpe *bpe, zest_bpe_pair pair) {
+    size_t mask = bpe->slots - 1, i = zest_hash_mix(pair.key) & mask, distance = 0;
+    for (; bpe->pairs[i].key != UINT64_MAX && bpe->pairs[i].key != pair.key; distance++) i = (i + 1) & mask;
     if (bpe->pairs[i].key == UINT64_MAX) bpe->count++;
     bpe->pairs[i] = pair;
-    if (bpe->reach < taken) bpe->reach = taken;
+    if (bpe->reach < distance) bpe->reach = distance;
 }
 
 zest_status zest_bpe_add(zest_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t merged,
@@ -62,13 +62,14 @@ zest_status zest_bpe_add(zest_bpe *bpe, int32_t left, int32_t right, uint32_t ra
         bpe->slots = slots;
         bpe->count = bpe->reach = 0;
         for (size_t i = 0; i < old; i++)
-            if (before[i].key != UINT64_MAX) place(bpe, before[i]);
+            if (before[i].key != UINT64_MAX) insert(bpe, before[i]);
         free(before);
     }
-    place(bpe, (zest_bpe_pair){key_of(left, right), rank, merged});
+    insert(bpe, (zest_bpe_pair){key_of(left, right), rank, merged});
     if (bpe->reach > ZEST_HASH_REACH)
-        return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "too many merges collide; the tokenizer's file is hostile");
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "too many merges collide in the hash table; the tokenizer's file is damaged or hostile");
     return ZEST_OK;
 }
 
@@ -77,13 +78,13 @@ void zest_bpe_seal(zest_bpe *bpe) {
     zest_vocab_seal(&bpe->vocab);
     for (int byte = 0; byte < 256; byte++) {
         size_t size = zest_unicode_write(zest_bpe_spelling((unsigned char)byte), text);
-        bpe->byte_symbol[byte] = zest_vocab_find_own(&bpe->vocab, text, size);
+        bpe->byte_symbol[byte] = zest_vocab_find_model_token(&bpe->vocab, text, size);
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)byte);
-        bpe->byte_token[byte] = zest_vocab_find_own(&bpe->vocab, text, 6);
+        bpe->byte_token[byte] = zest_vocab_find_model_token(&bpe->vocab, text, 6);
     }
     for (int code = 0; code < 128; code++) {
         text[0] = (char)code;
-        bpe->ascii[code] = zest_vocab_find_own(&bpe->vocab, text, 1);
+        bpe->ascii[code] = zest_vocab_find_model_token(&bpe->vocab, text, 1);
     }
 }
 
@@ -101,9 +102,9 @@ size_t zest_bpe_word(const char *piece, size_t size) {
     return size;
 }
 
-void zest_bpe_look(zest_bpe *bpe) {
+void zest_bpe_optimize(zest_bpe *bpe) {
     bpe->words_apart =
-        !bpe->byte_level && !bpe->whole_first && zest_vocab_find_own(&bpe->vocab, mark, MARK) >= 0;
+        !bpe->byte_level && !bpe->ignore_merges && zest_vocab_find_model_token(&bpe->vocab, mark, MARK) >= 0;
     for (size_t i = 0; i < bpe->slots && bpe->words_apart; i++) {
         size_t size;
         if (bpe->pairs[i].key == UINT64_MAX) continue;
@@ -119,11 +120,11 @@ void zest_bpe_free(zest_bpe *bpe) {
     bpe->slots = 0;
 }
 
-/* ---- Symbols of a piece ------------------------------------------------------------------------------- */
+/* ---- Initial symbols ---- */
 
-/* A character that is no token: its bytes if the vocabulary has all of them, else the unknown token, which
- * waits in *waiting so that neighbours can share one. */
-static void add_foreign(const zest_bpe *bpe, const char *at, size_t size, int32_t *waiting, zest_ids *out) {
+/* A character without a token: its bytes if the vocabulary has all of them, else the unknown token, which
+ * is held back in *pending so that consecutive unknown characters share one. */
+static void add_unknown(const zest_bpe *bpe, const char *at, size_t size, int32_t *pending, zest_ids *out) {
     if (bpe->byte_fallback) {
         size_t known = 0;
         while (known < size && bpe->byte_token[(unsigned char)at[known]] >= 0) known++;
@@ -133,57 +134,58 @@ static void add_foreign(const zest_bpe *bpe, const char *at, size_t size, int32_
         }
     }
     if (bpe->unknown < 0) return;
-    if (*waiting >= 0 && !bpe->fuse_unknown) zest_ids_add(out, *waiting);
-    *waiting = bpe->unknown;
+    if (*pending >= 0 && !bpe->fuse_unknown) zest_ids_add(out, *pending);
+    *pending = bpe->unknown;
 }
 
-static void add_known(int32_t id, int32_t *waiting, zest_ids *out) {
-    if (*waiting >= 0) zest_ids_add(out, *waiting);
-    *waiting = -1;
+static void add_known(int32_t id, int32_t *pending, zest_ids *out) {
+    if (*pending >= 0) zest_ids_add(out, *pending);
+    *pending = -1;
     zest_ids_add(out, id);
 }
 
 static void spell_bytes(const zest_bpe *bpe, const char *piece, size_t size, zest_ids *out) {
-    int32_t waiting = -1;
+    int32_t pending = -1;
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)piece[i];
         if (bpe->byte_symbol[byte] >= 0) {
-            add_known(bpe->byte_symbol[byte], &waiting, out);
+            add_known(bpe->byte_symbol[byte], &pending, out);
         } else {
             char text[4];
-            add_foreign(bpe, text, zest_unicode_write(zest_bpe_spelling(byte), text), &waiting, out);
+            add_unknown(bpe, text, zest_unicode_write(zest_bpe_spelling(byte), text), &pending, out);
         }
     }
-    if (waiting >= 0) zest_ids_add(out, waiting);
+    if (pending >= 0) zest_ids_add(out, pending);
 }
 
 static void spell_characters(const zest_bpe *bpe, const char *piece, size_t size, zest_ids *out) {
-    int32_t waiting = -1;
+    int32_t pending = -1;
     for (size_t i = 0; i < size;) {
         uint32_t code;
         size_t length = zest_unicode_read(piece + i, &code);
-        int32_t id = code < 128 ? bpe->ascii[code] : zest_vocab_find_own(&bpe->vocab, piece + i, length);
+        int32_t id =
+            code < 128 ? bpe->ascii[code] : zest_vocab_find_model_token(&bpe->vocab, piece + i, length);
         if (id >= 0)
-            add_known(id, &waiting, out);
+            add_known(id, &pending, out);
         else
-            add_foreign(bpe, piece + i, length, &waiting, out);
+            add_unknown(bpe, piece + i, length, &pending, out);
         i += length;
     }
-    if (waiting >= 0) zest_ids_add(out, waiting);
+    if (pending >= 0) zest_ids_add(out, pending);
 }
 
-static int32_t whole_token(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size) {
-    if (!bpe->byte_level) return zest_vocab_find_own(&bpe->vocab, piece, size);
+static int32_t find_whole(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size) {
+    if (!bpe->byte_level) return zest_vocab_find_model_token(&bpe->vocab, piece, size);
     scratch->spelling.size = 0;
     for (size_t i = 0; i < size; i++) {
         char text[4];
         zest_buffer_add(&scratch->spelling, text,
                         zest_unicode_write(zest_bpe_spelling((unsigned char)piece[i]), text));
     }
-    return zest_vocab_find_own(&bpe->vocab, scratch->spelling.data, scratch->spelling.size);
+    return zest_vocab_find_model_token(&bpe->vocab, scratch->spelling.data, scratch->spelling.size);
 }
 
-/* ---- Merging ------------------------------------------------------------------------------------------ */
+/* ---- Merging ---- */
 
 size_t zest_bpe_merge_short(const zest_bpe *bpe, int32_t *symbols, size_t count) {
     const zest_bpe_pair *pair[ZEST_BPE_SHORT]; /* pair[i] joins symbols i and i+1; NULL: they do not merge */
@@ -204,15 +206,15 @@ size_t zest_bpe_merge_short(const zest_bpe *bpe, int32_t *symbols, size_t count)
 }
 
 typedef struct {
-    uint32_t rank, position; /* of the left symbol */
-    int32_t left, right;     /* as they were when this was found; it is stale once they are not */
+    uint32_t rank, position; /* position of the left symbol */
+    int32_t left, right;     /* symbols when the pair was found; it is stale once they differ */
     int32_t merged;
 } candidate;
 
 typedef struct {
     candidate *heap;
     size_t count;
-    int32_t *symbols; /* -1: merged into one further left */
+    int32_t *symbols; /* -1: merged into a symbol further left */
     uint32_t *before, *after;
     uint32_t end;
 } chain;
@@ -243,7 +245,7 @@ static void sift_up(chain *c, size_t i) {
     c->heap[i] = moved;
 }
 
-/* Notes the pair that begins at this position, if it merges; 0: there is none. */
+/* Pushes the pair that starts at this position if it has a merge; 0: it has none. */
 static int propose(const zest_bpe *bpe, chain *c, uint32_t position) {
     uint32_t next = c->after[position];
     if (next == c->end) return 0;
@@ -272,8 +274,8 @@ static void merge_chain(const zest_bpe *bpe, chain *c) {
 }
 
 size_t zest_bpe_merge_long(const zest_bpe *bpe, zest_bpe_scratch *scratch, int32_t *symbols, size_t count) {
-    /* Every merge takes one candidate away and adds two at most: there are never more than 2·count of them.
-     */
+    /* Every merge removes one candidate and adds at most two, so there are never more than 2 * count of
+     * them. */
     size_t each = 2 * sizeof(candidate) + 2 * sizeof(uint32_t);
     if (count >= UINT32_MAX / 2 || count > SIZE_MAX / each) return SIZE_MAX;
     if (scratch->size < count * each) {
@@ -296,8 +298,8 @@ size_t zest_bpe_merge_long(const zest_bpe *bpe, zest_bpe_scratch *scratch, int32
 
 void zest_bpe_encode(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size,
                      zest_ids *out) {
-    if (bpe->whole_first) {
-        int32_t whole = whole_token(bpe, scratch, piece, size);
+    if (bpe->ignore_merges) {
+        int32_t whole = find_whole(bpe, scratch, piece, size);
         if (scratch->spelling.failed) out->failed = 1;
         if (whole >= 0) {
             zest_ids_add(out, whole);

@@ -1,4 +1,5 @@
-/* Tokenizers from a GGUF file: its keys tokenizer.ggml.*, gathered into arrays. */
+/* Tokenizers from GGUF files: the keys tokenizer.ggml.*, read into arrays, and the construction from those
+ * arrays. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static const zest_gguf_value *find(const zest_gguf *file, const char *name) {
     return zest_gguf_find(file, key);
 }
 
-/* An id, or -1. One that is no id at all is passed on as too large, to be refused with the others. */
+/* An id, or -1. A value that cannot be an id is returned as a too large one, which is refused later. */
 static int32_t id_at(const zest_gguf *file, const char *name) {
     uint64_t id;
     if (!zest_gguf_value_u64(find(file, name), 0, &id)) return -1;
@@ -27,7 +28,7 @@ static int flag_at(const zest_gguf *file, const char *name) {
     return flag;
 }
 
-/* A copy with a NUL behind it; NULL when there is none, or no memory. */
+/* A NUL-terminated copy; NULL: no such string, or out of memory. */
 static char *text_at(const zest_gguf *file, const char *name) {
     const char *bytes;
     size_t size;
@@ -46,11 +47,11 @@ static zest_status read_texts(const zest_gguf_value *value, const char *what, co
     return ZEST_OK;
 }
 
-/* Lists that go with the tokens must be as long as theirs. */
+/* Lists that accompany the tokens must have the same length. */
 static zest_status check_length(const zest_gguf_value *value, size_t count, const char *what,
                                 const char *name, zest_error *error) {
     if (!value || zest_gguf_value_count(value) == count) return ZEST_OK;
-    return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: there are %zu tokens but %zu in tokenizer.ggml.%s",
+    return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: %zu tokens, but %zu elements in tokenizer.ggml.%s",
                           name, count, zest_gguf_value_count(value), what);
 }
 
@@ -66,9 +67,9 @@ static zest_status gather(const zest_gguf *file, const char *name, gathered *g, 
     const zest_gguf_value *tokens = find(file, "tokens"), *merges = find(file, "merges"),
                           *scores = find(file, "scores"), *types = find(file, "token_type");
     if (!tokens || !find(file, "model"))
-        return zest_error_set(
-            error, ZEST_ERROR_FORMAT,
-            "%s: holds no tokenizer (tokenizer.ggml.model and .tokens); give a tokenizer.json as well", name);
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: has no tokenizer (tokenizer.ggml.model and .tokens); add a tokenizer.json",
+                              name);
     g->model = text_at(file, "model");
     g->pre = text_at(file, "pre");
     if (!g->model || (find(file, "pre") && !g->pre))
@@ -102,7 +103,7 @@ zest_tokenizer *zest_tokenizer_from_gguf(const zest_gguf *file, const char *name
         .eos = id_at(file, "eos_token_id"),
         .pad = id_at(file, "padding_token_id"),
         .unk = id_at(file, "unknown_token_id"),
-        .sep = id_at(file, "seperator_token_id"), /* so it is spelt in the format */
+        .sep = id_at(file, "seperator_token_id"), /* sic: the spelling of the format */
         .cls = id_at(file, "cls_token_id"),
         .mask = id_at(file, "mask_token_id"),
         .add_bos = flag_at(file, "add_bos_token"),
@@ -124,7 +125,7 @@ zest_tokenizer *zest_tokenizer_from_gguf(const zest_gguf *file, const char *name
     return tokenizer;
 }
 
-/* Tokenizers from the arrays of a GGUF file. */
+/* ---- Construction from the arrays ---- */
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
@@ -133,7 +134,7 @@ static int type_of(const zest_tokenizer_arrays *a, size_t id) { return a->types 
 static zest_status add_tokens(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
     for (size_t id = 0; id < a->count; id++) {
         const zest_tokenizer_text *token = &a->tokens[id];
-        /* Copied, since messages want a NUL and a file's strings have none. */
+        /* Copied, since messages need a NUL-terminated name. */
         char *text = strndup(token->size ? token->data : "", token->size);
         if (!text) return zest_error_memory(error, tokenizer->name, token->size);
         zest_status status = ZEST_OK;
@@ -170,7 +171,7 @@ static zest_status add_merges(zest_tokenizer *tokenizer, const zest_tokenizer_ar
     return status;
 }
 
-/* ---- SentencePiece's BPE: of all neighbours whose union is a token, those with the highest score merge ---- */
+/* ---- SentencePiece BPE: of all adjacent pairs whose concatenation is a token, the one with the highest score merges ---- */
 
 typedef struct {
     float score;
@@ -188,20 +189,19 @@ static int mergeable(const zest_tokenizer_arrays *a, size_t id) {
     return type == NORMAL || type == USER_DEFINED;
 }
 
-/* Cutting a token at every place takes as long as the square of its length. The longest of published
+/* bytes. Splitting a token at every position takes quadratic time; the longest tokens of published
  * vocabularies are runs of a few dozen spaces. */
-enum { LONGEST_PIECE = 1024 };
+enum { MAX_TOKEN_SIZE = 1024 };
 
-/* Every way to put a token together from two others is a merge, ranked by the token's score. What is in
- * neither half of such a way can never be a neighbour: SentencePiece makes each character of a piece a piece
- * of its own. */
+/* Every split of a token into two tokens is a merge, ranked by the score of the token. Other pairs can
+ * never be adjacent: SentencePiece starts from single characters. */
 static zest_status add_splits(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, size_t id,
                               uint32_t rank, zest_error *error) {
     const zest_tokenizer_text *token = &a->tokens[id];
-    if (token->size > LONGEST_PIECE)
+    if (token->size > MAX_TOKEN_SIZE)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
                               "%s: token %zu has %zu bytes, more than the %d allowed", tokenizer->name, id,
-                              token->size, LONGEST_PIECE);
+                              token->size, MAX_TOKEN_SIZE);
     for (size_t cut = 1; cut < token->size; cut++) {
         if (((unsigned char)token->data[cut] & 0xC0) == 0x80) continue;
         int32_t left = zest_vocab_find(&tokenizer->bpe.vocab, token->data, cut);
@@ -224,7 +224,7 @@ static zest_status add_scores(zest_tokenizer *tokenizer, const zest_tokenizer_ar
     size_t count = 0;
     for (size_t id = 0; id < a->count && !status; id++) {
         if (isnan(a->scores[id]))
-            status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: token %zu has no number as its score",
+            status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: token %zu: its score is not a number",
                                     tokenizer->name, id);
         if (mergeable(a, id)) order[count++] = (ranked){a->scores[id], (uint32_t)id};
     }
@@ -238,7 +238,7 @@ static zest_status add_scores(zest_tokenizer *tokenizer, const zest_tokenizer_ar
     return status;
 }
 
-/* ---- Models ------------------------------------------------------------------------------------------- */
+/* ---- Models ---- */
 
 static zest_status build_llama(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
     tokenizer->bpe.byte_fallback = 1;
@@ -251,32 +251,31 @@ static zest_status build_llama(zest_tokenizer *tokenizer, const zest_tokenizer_a
 static zest_status build_gpt2(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
     static const struct {
         const char *name;
-        zest_presplit_kind kind;
-        int digits, apart, compose, whole_first;
-    } known[] = {{"gpt-2", ZEST_PRESPLIT_GPT2, 0, 0, 0, 0},
-                 {"default", ZEST_PRESPLIT_GPT2, 0, 0, 0, 0},
-                 {"smollm", ZEST_PRESPLIT_GPT2, 0, 1, 0, 0},
-                 {"qwen2", ZEST_PRESPLIT_CL100K, 1, 0, 1, 0},
-                 {"llama-bpe", ZEST_PRESPLIT_CL100K, 3, 0, 0, 1}};
+        zest_pre_tokenizer_kind kind;
+        int digits, apart, compose, ignore_merges;
+    } known[] = {{"gpt-2", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
+                 {"default", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
+                 {"smollm", ZEST_PRE_TOKENIZER_GPT2, 0, 1, 0, 0},
+                 {"qwen2", ZEST_PRE_TOKENIZER_CL100K, 1, 0, 1, 0},
+                 {"llama-bpe", ZEST_PRE_TOKENIZER_CL100K, 3, 0, 0, 1}};
     const char *pre = a->pre ? a->pre : "default";
     size_t i = 0, count = sizeof known / sizeof *known;
     while (i < count && strcmp(pre, known[i].name)) i++;
     if (i == count)
-        return zest_error_set(
-            error, ZEST_ERROR_FORMAT,
-            "%s: the pre-tokenizer \"%.60s\" is not known to zest, which has gpt-2, smollm, qwen2 and "
-            "llama-bpe; use the model's tokenizer.json instead",
-            tokenizer->name, pre);
-    zest_presplit_step *step;
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: the pre-tokenizer \"%.60s\" is not supported; zest supports gpt-2, "
+                              "smollm, qwen2 and llama-bpe. Use the model's tokenizer.json instead",
+                              tokenizer->name, pre);
+    zest_pre_tokenizer_step *step;
     tokenizer->bpe.byte_level = 1;
-    tokenizer->bpe.whole_first = known[i].whole_first;
-    if (known[i].compose && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZE_COMPOSE, error))
+    tokenizer->bpe.ignore_merges = known[i].ignore_merges;
+    if (known[i].compose && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZER_COMPOSE, error))
         return error->status;
-    if (known[i].apart && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_DIGITS, error))
+    if (known[i].apart && !zest_tokenizer_split_step(tokenizer, ZEST_PRE_TOKENIZER_DIGITS, error))
         return error->status;
     if (!(step = zest_tokenizer_split_step(tokenizer, known[i].kind, error))) return error->status;
     step->count = known[i].digits;
-    if (!zest_tokenizer_decode_step(tokenizer, ZEST_DECODE_BYTE_LEVEL, error)) return error->status;
+    if (!zest_tokenizer_decode_step(tokenizer, ZEST_DECODER_BYTE_LEVEL, error)) return error->status;
     return add_merges(tokenizer, a, error);
 }
 
@@ -299,14 +298,15 @@ static zest_status set_roles(zest_tokenizer *tokenizer, const zest_tokenizer_arr
     return ZEST_OK;
 }
 
-/* Where the file does not say, Llama's two kinds begin with bos and the others do not. */
+/* Defaults where the file has no flags: llama and llama-bpe add bos, the others do not. */
 static zest_status set_template(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, int llama,
                                 zest_error *error) {
     int usual = llama || (a->pre && !strcmp(a->pre, "llama-bpe"));
     int bos = a->add_bos < 0 ? usual : a->add_bos, eos = a->add_eos > 0;
     if ((bos && a->add_bos > 0 && a->bos < 0) || (eos && a->eos < 0))
         return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "%s: asks for a bos or eos token around texts but names none", tokenizer->name);
+                              "%s: add_bos_token or add_eos_token is set, but the file names no such token",
+                              tokenizer->name);
     if (bos && a->bos >= 0) zest_ids_add(&tokenizer->before, a->bos);
     if (eos) zest_ids_add(&tokenizer->after, a->eos);
     if (tokenizer->before.failed || tokenizer->after.failed)
@@ -320,7 +320,7 @@ static zest_status build_all(zest_tokenizer *tokenizer, const zest_tokenizer_arr
     if (!llama && strcmp(model, "gpt2"))
         return zest_error_set(
             error, ZEST_ERROR_FORMAT,
-            "%s: the tokenizer model \"%.60s\" is not known to zest, which has gpt2 and llama",
+            "%s: the tokenizer model \"%.60s\" is not supported; zest supports gpt2 and llama",
             tokenizer->name, model);
     zest_status status = add_tokens(tokenizer, a, error);
     if (!status) status = set_roles(tokenizer, a, error);
@@ -332,9 +332,9 @@ static zest_status build_all(zest_tokenizer *tokenizer, const zest_tokenizer_arr
 
 zest_tokenizer *zest_tokenizer_from_arrays(const zest_tokenizer_arrays *arrays, const char *name,
                                            zest_error *error) {
-    zest_error local = {0}, *say = error ? error : &local;
-    zest_tokenizer *tokenizer = zest_tokenizer_new(name, say);
-    if (tokenizer && build_all(tokenizer, arrays, say)) {
+    zest_error local = {0}, *err = error ? error : &local;
+    zest_tokenizer *tokenizer = zest_tokenizer_new(name, err);
+    if (tokenizer && build_all(tokenizer, arrays, err)) {
         zest_tokenizer_free(tokenizer);
         tokenizer = NULL;
     }

@@ -1,5 +1,5 @@
-/* Tokenizers from vocab.json and merges.txt: GPT-2, RoBERTa, OPT and Qwen2, all byte-level BPE; and from
- * vocab.txt: BERT, WordPiece. */
+/* Tokenizers from vocab.json and merges.txt (GPT-2, RoBERTa, OPT and Qwen2: byte-level BPE) and from
+ * vocab.txt (BERT: WordPiece); the roles of special tokens. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,18 +10,18 @@
 
 typedef enum { GPT2, ROBERTA, QWEN2, BERT } family;
 
-/* ---- Files -------------------------------------------------------------------------------------------- */
+/* ---- Files ---- */
 
 static zest_status add_lines(zest_tokenizer *tokenizer, const zest_buffer *text, zest_error *error) {
     const char *at = text->data, *end = at + text->size;
     zest_status status = ZEST_OK;
-    for (size_t line = 0, place = 0; at < end && !status; line++) {
+    for (size_t line = 0, rank = 0; at < end && !status; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline ? newline : end, *next = newline ? newline + 1 : end;
         if (stop > at && stop[-1] == '\r') stop--;
         int comment = stop - at >= 8 && !memcmp(at, "#version", 8);
-        if (!comment && !(stop == at && next == end)) /* the file may end in an empty line */
-            status = zest_tokenizer_add_merge_line(tokenizer, at, (size_t)(stop - at), place++, error);
+        if (!comment && !(stop == at && next == end)) /* the file may end with an empty line */
+            status = zest_tokenizer_add_merge_line(tokenizer, at, (size_t)(stop - at), rank++, error);
         at = next;
     }
     return status;
@@ -31,7 +31,7 @@ static zest_status read_merges(zest_tokenizer *tokenizer, const char *folder, ze
     char *path = zest_file_join(folder, "merges.txt");
     if (!path) return zest_error_memory(error, folder, strlen(folder));
     zest_buffer text = {0};
-    zest_status status = zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &text, error);
+    zest_status status = zest_file_read(path, ZEST_TOKENIZER_LOAD_FILE_LIMIT, &text, error);
     free(path);
     if (!status && text.size) status = add_lines(tokenizer, &text, error);
     zest_buffer_free(&text);
@@ -40,13 +40,15 @@ static zest_status read_merges(zest_tokenizer *tokenizer, const char *folder, ze
 
 static zest_status read_vocab(zest_tokenizer *tokenizer, const char *folder, zest_error *error) {
     json_t *vocab;
-    zest_status status = zest_build_read(folder, "vocab.json", 0, &vocab, error);
-    if (!status) status = zest_build_vocab(tokenizer, vocab, error);
+    zest_status status = zest_tokenizer_load_read(folder, "vocab.json", 0, &vocab, error);
+    if (!status) status = zest_tokenizer_load_vocab(tokenizer, vocab, error);
     json_decref(vocab);
     return status;
 }
 
-/* The end of the line at `at`, and where the next one begins. A newline is \n, \r\n or \r, as for Python. */
+/* The end of the line at `at`, and the start of the next one. A newline is
+ * , \r
+ * or \r, as in Python. */
 static const char *line_end(const char *at, const char *end, const char **next) {
     const char *stop = at;
     while (stop < end && *stop != '\n' && *stop != '\r') stop++;
@@ -54,8 +56,8 @@ static const char *line_end(const char *at, const char *end, const char **next) 
     return stop;
 }
 
-/* A token a line, its id the line's number. Of a token that is there twice the last counts, as in
- * transformers, so the lines are added from behind. */
+/* One token per line; the id is the line number. Of duplicates the last counts, as in transformers, so
+ * lines are added in reverse order. */
 static zest_status add_token_lines(zest_tokenizer *tokenizer, const zest_buffer *text, zest_error *error) {
     zest_vocab *vocab = &tokenizer->bpe.vocab;
     const char *end = text->data + text->size, *next;
@@ -78,10 +80,10 @@ static zest_status read_token_lines(zest_tokenizer *tokenizer, const char *folde
     char *path = zest_file_join(folder, "vocab.txt");
     if (!path) return zest_error_memory(error, folder, strlen(folder));
     zest_buffer text = {0};
-    zest_status status = zest_file_read(path, ZEST_BUILD_FILE_LIMIT, &text, error);
-    int sound = !text.size ||
+    zest_status status = zest_file_read(path, ZEST_TOKENIZER_LOAD_FILE_LIMIT, &text, error);
+    int valid = !text.size ||
                 (zest_unicode_valid(text.data, text.size) == text.size && !memchr(text.data, 0, text.size));
-    if (!status && !sound) status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not UTF-8 text", path);
+    if (!status && !valid) status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is not UTF-8 text", path);
     if (!status && text.size) status = add_token_lines(tokenizer, &text, error);
     zest_bpe_seal(&tokenizer->bpe);
     zest_buffer_free(&text);
@@ -89,55 +91,61 @@ static zest_status read_token_lines(zest_tokenizer *tokenizer, const char *folde
     return status;
 }
 
-/* ---- What the class of the tokenizer implies ---------------------------------------------------------- */
+/* ---- Settings implied by tokenizer_class ---- */
 
-/* words: the folder has vocab.txt. */
-static zest_status find_family(const zest_tokenizer *tokenizer, const zest_build_settings *settings,
-                               int words, family *out, zest_error *error) {
+/* is_wordpiece: the folder has vocab.txt. */
+static zest_status find_family(const zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
+                               int is_wordpiece, family *out, zest_error *error) {
     static const struct {
         const char *name;
         family kind;
     } classes[] = {{"GPT2", GPT2},       {"Roberta", ROBERTA}, {"Longformer", ROBERTA},
                    {"Bart", ROBERTA},    {"Qwen2", QWEN2},     {"Bert", BERT},
                    {"DistilBert", BERT}, {"Electra", BERT},    {"MobileBert", BERT}};
-    const char *name = json_string_value(zest_build_member(settings->config, "tokenizer_class"));
+    const char *name = json_string_value(zest_tokenizer_load_member(settings->config, "tokenizer_class"));
     for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++) {
         size_t size = strlen(classes[i].name);
         if (strncmp(name, classes[i].name, size) || strncmp(name + size, "Tokenizer", 9)) continue;
-        if ((classes[i].kind == BERT) != words) break;
+        if ((classes[i].kind == BERT) != is_wordpiece) break;
         *out = classes[i].kind;
         return ZEST_OK;
     }
-    if (name && !zest_build_generic_class(name))
+    if (name && !zest_tokenizer_load_generic_class(name))
         return zest_error_set(
             error, ZEST_ERROR_FORMAT,
-            "%s: the tokenizer_class \"%.60s\" with %s is not known to zest; save it as a tokenizer.json",
-            tokenizer->name, name, words ? "vocab.txt" : "vocab.json and merges.txt");
-    *out = words ? BERT
+            "%s: the tokenizer_class \"%.60s\" with %s is not supported; save it as a tokenizer.json",
+            tokenizer->name, name, is_wordpiece ? "vocab.txt" : "vocab.json and merges.txt");
+    *out = is_wordpiece ? BERT
            : zest_tokenizer_id(tokenizer, "<mask>", 6) >= 0 && zest_tokenizer_id(tokenizer, "<s>", 3) >= 0
                ? ROBERTA
                : GPT2;
     return ZEST_OK;
 }
 
-/* What transformers makes of vocab.txt and the settings. */
+/* The steps that transformers derives from vocab.txt and the settings. */
 static zest_status add_bert_steps(zest_tokenizer *tokenizer, const json_t *config, zest_error *error) {
     const char *where = "tokenizer_config.json";
     int lowercase, accents = 0, ideographs, basic;
-    zest_status status = zest_build_flag(tokenizer, config, where, "do_lower_case", 1, &lowercase, error);
+    zest_status status =
+        zest_tokenizer_load_flag(tokenizer, config, where, "do_lower_case", 1, &lowercase, error);
     if (!status)
-        status = zest_build_flag(tokenizer, config, where, "strip_accents", lowercase, &accents, error);
+        status =
+            zest_tokenizer_load_flag(tokenizer, config, where, "strip_accents", lowercase, &accents, error);
     if (!status)
-        status = zest_build_flag(tokenizer, config, where, "tokenize_chinese_chars", 1, &ideographs, error);
-    if (!status) status = zest_build_flag(tokenizer, config, where, "do_basic_tokenize", 1, &basic, error);
+        status = zest_tokenizer_load_flag(tokenizer, config, where, "tokenize_chinese_chars", 1, &ideographs,
+                                          error);
+    if (!status)
+        status = zest_tokenizer_load_flag(tokenizer, config, where, "do_basic_tokenize", 1, &basic, error);
     if (!status && !basic)
-        status = zest_build_refuse(tokenizer, where,
-                                   "\"do_basic_tokenize\" is false, which zest does not support", error);
-    if (!status) status = zest_build_bert_steps(tokenizer, 1, ideographs, accents, lowercase, error);
-    if (!status) status = zest_build_wordpiece(tokenizer, "##", 2, ZEST_BUILD_WORD_LENGTH, error);
-    if (!status && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_BERT, error)) status = error->status;
-    zest_decode_step *step =
-        status ? NULL : zest_tokenizer_decode_step(tokenizer, ZEST_DECODE_WORDPIECE, error);
+        status = zest_tokenizer_load_error(
+            tokenizer, where, "\"do_basic_tokenize\" is false, which zest does not support", error);
+    if (!status) status = zest_tokenizer_load_bert_steps(tokenizer, 1, ideographs, accents, lowercase, error);
+    if (!status)
+        status = zest_tokenizer_load_wordpiece(tokenizer, "##", 2, ZEST_TOKENIZER_LOAD_WORD_LENGTH, error);
+    if (!status && !zest_tokenizer_split_step(tokenizer, ZEST_PRE_TOKENIZER_BERT, error))
+        status = error->status;
+    zest_decoder_step *step =
+        status ? NULL : zest_tokenizer_decode_step(tokenizer, ZEST_DECODER_WORDPIECE, error);
     if (!step) return status ? status : error->status;
     step->mark = strdup("##");
     step->mark_size = 2;
@@ -146,21 +154,91 @@ static zest_status add_bert_steps(zest_tokenizer *tokenizer, const json_t *confi
 }
 
 static zest_status add_steps(zest_tokenizer *tokenizer, family kind, int prefix, zest_error *error) {
-    zest_presplit_step *step;
+    zest_pre_tokenizer_step *step;
     tokenizer->bpe.byte_level = 1;
-    if (kind == QWEN2 && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZE_COMPOSE, error))
+    if (kind == QWEN2 && !zest_tokenizer_normalize_step(tokenizer, ZEST_NORMALIZER_COMPOSE, error))
         return error->status;
-    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_PRESPLIT_PREFIX, error)) return error->status;
-    step = zest_tokenizer_split_step(tokenizer, kind == QWEN2 ? ZEST_PRESPLIT_CL100K : ZEST_PRESPLIT_GPT2,
-                                     error);
-    if (!step || !zest_tokenizer_decode_step(tokenizer, ZEST_DECODE_BYTE_LEVEL, error)) return error->status;
+    if (prefix && !zest_tokenizer_split_step(tokenizer, ZEST_PRE_TOKENIZER_PREFIX, error))
+        return error->status;
+    step = zest_tokenizer_split_step(
+        tokenizer, kind == QWEN2 ? ZEST_PRE_TOKENIZER_CL100K : ZEST_PRE_TOKENIZER_GPT2, error);
+    if (!step || !zest_tokenizer_decode_step(tokenizer, ZEST_DECODER_BYTE_LEVEL, error)) return error->status;
     step->count = 1;
     return ZEST_OK;
 }
 
-/* ---- Special tokens ----------------------------------------------------------------------------------- */
+/* ---- Roles of special tokens ---- */
 
-/* What transformers assumes where the settings say nothing. */
+zest_status zest_tokenizer_load_read_settings(const char *folder, zest_tokenizer_load_settings *settings,
+                                              zest_error *error) {
+    *settings = (zest_tokenizer_load_settings){0};
+    zest_status status =
+        zest_tokenizer_load_read(folder, "tokenizer_config.json", 1, &settings->config, error);
+    return status ? status
+                  : zest_tokenizer_load_read(folder, "special_tokens_map.json", 1, &settings->map, error);
+}
+
+void zest_tokenizer_load_free_settings(zest_tokenizer_load_settings *settings) {
+    json_decref(settings->config);
+    json_decref(settings->map);
+    *settings = (zest_tokenizer_load_settings){0};
+}
+
+int zest_tokenizer_load_generic_class(const char *name) {
+    return !strcmp(name, "PreTrainedTokenizerFast") || !strcmp(name, "TokenizersBackend");
+}
+
+/* The setting of a role: a string, an object with "content", JSON null, or NULL if there is none. */
+static const json_t *find_role_setting(const zest_tokenizer_load_settings *settings, zest_token_role role) {
+    static const char *const keys[ZEST_TOKEN_ROLES] = {
+        [ZEST_TOKEN_BOS] = "bos_token", [ZEST_TOKEN_EOS] = "eos_token",   [ZEST_TOKEN_PAD] = "pad_token",
+        [ZEST_TOKEN_UNK] = "unk_token", [ZEST_TOKEN_MASK] = "mask_token", [ZEST_TOKEN_CLS] = "cls_token",
+        [ZEST_TOKEN_SEP] = "sep_token",
+    };
+    const json_t *given = json_object_get(settings->config, keys[role]);
+    return given ? given : json_object_get(settings->map, keys[role]);
+}
+
+/* Sets a role by spelling, if there is such a token. */
+static void set_role(zest_tokenizer *tokenizer, zest_token_role role, const char *content, size_t size) {
+    int32_t id = zest_tokenizer_id(tokenizer, content, size);
+    if (id >= 0) tokenizer->role[role] = id;
+}
+
+/* The role of these spellings wherever they are special tokens. */
+static void infer_role(zest_tokenizer *tokenizer, zest_token_role role) {
+    static const struct {
+        zest_token_role role;
+        const char *content;
+    } usual[] = {
+        {ZEST_TOKEN_BOS, "<s>"},           {ZEST_TOKEN_BOS, "<bos>"}, {ZEST_TOKEN_BOS, "<|begin_of_text|>"},
+        {ZEST_TOKEN_EOS, "</s>"},          {ZEST_TOKEN_EOS, "<eos>"}, {ZEST_TOKEN_EOS, "<|end_of_text|>"},
+        {ZEST_TOKEN_EOS, "<|endoftext|>"}, {ZEST_TOKEN_PAD, "<pad>"}, {ZEST_TOKEN_PAD, "[PAD]"},
+        {ZEST_TOKEN_UNK, "<unk>"},         {ZEST_TOKEN_UNK, "[UNK]"}, {ZEST_TOKEN_MASK, "<mask>"},
+        {ZEST_TOKEN_MASK, "[MASK]"},       {ZEST_TOKEN_CLS, "[CLS]"}, {ZEST_TOKEN_SEP, "[SEP]"},
+    };
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && tokenizer->role[role] < 0; i++) {
+        int32_t id = zest_tokenizer_id(tokenizer, usual[i].content, strlen(usual[i].content));
+        if (usual[i].role == role && zest_tokenizer_is_special(tokenizer, id)) tokenizer->role[role] = id;
+    }
+}
+
+/* Published folders often rely on the defaults of a class in transformers: tokenizer_config.json of GPT-2
+ * and of BERT has no roles. A null means that there is no such token. */
+void zest_tokenizer_load_roles(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings) {
+    for (int i = 0; i < ZEST_TOKEN_ROLES; i++) {
+        const json_t *given = find_role_setting(settings, (zest_token_role)i);
+        const json_t *content = json_is_object(given) ? json_object_get(given, "content") : given;
+        if (json_is_string(content))
+            set_role(tokenizer, (zest_token_role)i, json_string_value(content), json_string_length(content));
+        else if (!given)
+            infer_role(tokenizer, (zest_token_role)i);
+    }
+}
+
+/* ---- Special tokens ---- */
+
+/* Defaults of transformers. */
 static const char *usual(family kind, zest_token_role role) {
     static const char *const roberta[ZEST_TOKEN_ROLES] = {
         [ZEST_TOKEN_BOS] = "<s>",   [ZEST_TOKEN_EOS] = "</s>",    [ZEST_TOKEN_PAD] = "<pad>",
@@ -178,26 +256,26 @@ static const char *usual(family kind, zest_token_role role) {
                                                                                       : NULL;
 }
 
-static zest_status add_role(zest_tokenizer *tokenizer, const zest_build_settings *settings, family kind,
-                            zest_token_role role, zest_error *error) {
-    const json_t *given = zest_build_role(settings, role);
+static zest_status add_role(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
+                            family kind, zest_token_role role, zest_error *error) {
+    const json_t *given = find_role_setting(settings, role);
     const json_t *content = json_is_object(given) ? json_object_get(given, "content") : given;
     const char *text = json_is_string(content) ? json_string_value(content)
                        : given                 ? NULL
                                                : usual(kind, role);
     if (!text) return ZEST_OK;
-    zest_build_set_role(tokenizer, role, text, strlen(text));
+    set_role(tokenizer, role, text, strlen(text));
     zest_tokenizer_added added = {text, strlen(text), .id = -1, .special = 1};
-    /* RoBERTa's mask takes the space in front of it along, unless the settings say otherwise. */
-    added.eats_left = json_is_object(given) ? json_is_true(json_object_get(given, "lstrip"))
-                                            : kind == ROBERTA && role == ZEST_TOKEN_MASK;
-    added.eats_right = json_is_true(json_object_get(given, "rstrip"));
+    /* RoBERTa's mask token strips the space before it, unless the settings say otherwise. */
+    added.lstrip = json_is_object(given) ? json_is_true(json_object_get(given, "lstrip"))
+                                         : kind == ROBERTA && role == ZEST_TOKEN_MASK;
+    added.rstrip = json_is_true(json_object_get(given, "rstrip"));
     return zest_tokenizer_add(tokenizer, &added, error);
 }
 
 /* {"id": {"content": ...}} in tokenizer_config.json, or {"content": id} in added_tokens.json of older models.
  */
-static zest_status add_listed(zest_tokenizer *tokenizer, const zest_build_settings *settings,
+static zest_status add_listed(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
                               const char *folder, zest_error *error) {
     const char *key;
     json_t *value, *old;
@@ -207,11 +285,12 @@ static zest_status add_listed(zest_tokenizer *tokenizer, const zest_build_settin
         char *end;
         long long id = strtoll(key, &end, 10);
         if (*end || end == key || id < 0)
-            return zest_build_refuse(tokenizer, "added_tokens_decoder", "every key must be an id", error);
-        if (!status) status = zest_build_added(tokenizer, value, id, error);
+            return zest_tokenizer_load_error(tokenizer, "added_tokens_decoder", "every key must be an id",
+                                             error);
+        if (!status) status = zest_tokenizer_load_added(tokenizer, value, id, error);
     }
     if (status || listed) return status;
-    status = zest_build_read(folder, "added_tokens.json", 1, &old, error);
+    status = zest_tokenizer_load_read(folder, "added_tokens.json", 1, &old, error);
     json_object_foreach(old, key, value) {
         zest_tokenizer_added added = {key, strlen(key), .normalized = 1};
         added.id = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -221,21 +300,21 @@ static zest_status add_listed(zest_tokenizer *tokenizer, const zest_build_settin
     return status;
 }
 
-static zest_status add_template(zest_tokenizer *tokenizer, const zest_build_settings *settings, family kind,
-                                zest_error *error) {
+static zest_status add_template(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
+                                family kind, zest_error *error) {
     int add_bos;
-    zest_status status = zest_build_flag(tokenizer, settings->config, "tokenizer_config.json",
-                                         "add_bos_token", 0, &add_bos, error);
+    zest_status status = zest_tokenizer_load_flag(tokenizer, settings->config, "tokenizer_config.json",
+                                                  "add_bos_token", 0, &add_bos, error);
     if (status) return status;
     int32_t bos = tokenizer->role[ZEST_TOKEN_BOS];
     int masked = kind == ROBERTA || kind == BERT;
     int32_t first = masked ? tokenizer->role[ZEST_TOKEN_CLS] : add_bos ? bos : -1;
     int32_t last = masked ? tokenizer->role[ZEST_TOKEN_SEP] : -1;
     if (masked && (first < 0 || last < 0))
-        return zest_build_refuse(tokenizer, kind == BERT ? "vocab.txt" : "vocab.json",
-                                 kind == BERT ? "it lacks the tokens that begin and end a BERT text"
-                                              : "it lacks the tokens that begin and end a RoBERTa text",
-                                 error);
+        return zest_tokenizer_load_error(tokenizer, kind == BERT ? "vocab.txt" : "vocab.json",
+                                         kind == BERT ? "the tokens [CLS] and [SEP] are missing"
+                                                      : "the tokens <s> and </s> are missing",
+                                         error);
     if (first >= 0) zest_ids_add(&tokenizer->before, first);
     if (last >= 0) zest_ids_add(&tokenizer->after, last);
     if (tokenizer->before.failed || tokenizer->after.failed)
@@ -243,144 +322,80 @@ static zest_status add_template(zest_tokenizer *tokenizer, const zest_build_sett
     return ZEST_OK;
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------------- */
+/* ---- Construction ---- */
 
 static zest_status build_byte_level(zest_tokenizer *tokenizer, const char *folder,
-                                    const zest_build_settings *settings, family *kind, zest_error *error) {
+                                    const zest_tokenizer_load_settings *settings, family *kind,
+                                    zest_error *error) {
     int prefix = 0;
     zest_status status = read_vocab(tokenizer, folder, error);
     if (!status) status = read_merges(tokenizer, folder, error);
     if (!status) status = find_family(tokenizer, settings, 0, kind, error);
     if (!status)
-        status = zest_build_flag(tokenizer, settings->config, "tokenizer_config.json", "add_prefix_space", 0,
-                                 &prefix, error);
+        status = zest_tokenizer_load_flag(tokenizer, settings->config, "tokenizer_config.json",
+                                          "add_prefix_space", 0, &prefix, error);
     return status ? status : add_steps(tokenizer, *kind, prefix, error);
 }
 
-static zest_status build_words(zest_tokenizer *tokenizer, const char *folder,
-                               const zest_build_settings *settings, family *kind, zest_error *error) {
+static zest_status build_wordpiece(zest_tokenizer *tokenizer, const char *folder,
+                                   const zest_tokenizer_load_settings *settings, family *kind,
+                                   zest_error *error) {
     zest_status status = read_token_lines(tokenizer, folder, error);
     if (!status) status = find_family(tokenizer, settings, 1, kind, error);
     return status ? status : add_bert_steps(tokenizer, settings->config, error);
 }
 
-static zest_status build_all(zest_tokenizer *tokenizer, const char *folder, int words,
-                             const zest_build_settings *settings, zest_error *error) {
+static zest_status build_all(zest_tokenizer *tokenizer, const char *folder, int is_wordpiece,
+                             const zest_tokenizer_load_settings *settings, zest_error *error) {
     family kind = GPT2;
-    zest_status status = words ? build_words(tokenizer, folder, settings, &kind, error)
-                               : build_byte_level(tokenizer, folder, settings, &kind, error);
+    zest_status status = is_wordpiece ? build_wordpiece(tokenizer, folder, settings, &kind, error)
+                                      : build_byte_level(tokenizer, folder, settings, &kind, error);
     if (!status) status = add_listed(tokenizer, settings, folder, error);
     for (int role = 0; role < ZEST_TOKEN_ROLES && !status; role++)
         status = add_role(tokenizer, settings, kind, (zest_token_role)role, error);
     if (!status) status = add_template(tokenizer, settings, kind, error);
     tokenizer->wordpiece.unknown = tokenizer->role[ZEST_TOKEN_UNK];
-    if (!status && words && tokenizer->wordpiece.unknown < 0)
-        status = zest_build_refuse(tokenizer, "vocab.txt", "it lacks the unknown token", error);
+    if (!status && is_wordpiece && tokenizer->wordpiece.unknown < 0)
+        status = zest_tokenizer_load_error(tokenizer, "vocab.txt", "the unknown token is missing", error);
     return status ? status : zest_tokenizer_finish(tokenizer, error);
 }
 
-static int is_there(const char *folder, const char *name) {
+static int file_exists(const char *folder, const char *name) {
     char *path = zest_file_join(folder, name);
-    int there = path && access(path, F_OK) == 0;
+    int exists = path && access(path, F_OK) == 0;
     free(path);
-    return there;
+    return exists;
 }
 
-static void refuse_folder(const char *folder, zest_error *error) {
-    if (is_there(folder, "tokenizer.model"))
+static void explain_missing(const char *folder, zest_error *error) {
+    if (file_exists(folder, "tokenizer.model"))
+        zest_error_set(error, ZEST_ERROR_FILE,
+                       "%s: has only a SentencePiece tokenizer.model, which zest does not read. Convert it "
+                       "once, with transformers and sentencepiece: python3 -c 'import sys; from "
+                       "transformers import AutoTokenizer as T; "
+                       "T.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
+                       folder, folder);
+    else
         zest_error_set(
             error, ZEST_ERROR_FILE,
-            "%s: has the tokenizer in SentencePiece's own format alone (tokenizer.model), which zest does "
-            "not read. Convert it once, with transformers and sentencepiece: python3 -c 'import sys; from "
-            "transformers import AutoTokenizer as T; "
-            "T.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
-            folder, folder);
-    else
-        zest_error_set(error, ZEST_ERROR_FILE,
-                       "%s: holds no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or "
-                       "vocab.txt, there",
-                       folder);
+            "%s: has no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or vocab.txt",
+            folder);
 }
 
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error) {
-    zest_error local = {0}, *say = error ? error : &local;
-    zest_build_settings settings = {0};
-    int words = !is_there(folder, "vocab.json") && is_there(folder, "vocab.txt");
-    if (!words && !is_there(folder, "vocab.json")) {
-        refuse_folder(folder, say);
+    zest_error local = {0}, *err = error ? error : &local;
+    zest_tokenizer_load_settings settings = {0};
+    int is_wordpiece = !file_exists(folder, "vocab.json") && file_exists(folder, "vocab.txt");
+    if (!is_wordpiece && !file_exists(folder, "vocab.json")) {
+        explain_missing(folder, err);
         return NULL;
     }
-    zest_tokenizer *tokenizer = zest_tokenizer_new(folder, say);
-    if (tokenizer && (zest_build_read_settings(folder, &settings, say) ||
-                      build_all(tokenizer, folder, words, &settings, say))) {
+    zest_tokenizer *tokenizer = zest_tokenizer_new(folder, err);
+    if (tokenizer && (zest_tokenizer_load_read_settings(folder, &settings, err) ||
+                      build_all(tokenizer, folder, is_wordpiece, &settings, err))) {
         zest_tokenizer_free(tokenizer);
         tokenizer = NULL;
     }
-    zest_build_free_settings(&settings);
+    zest_tokenizer_load_free_settings(&settings);
     return tokenizer;
-}
-
-/* Which tokens begin and end a text, pad, mask and so on. */
-
-zest_status zest_build_read_settings(const char *folder, zest_build_settings *settings, zest_error *error) {
-    *settings = (zest_build_settings){0};
-    zest_status status = zest_build_read(folder, "tokenizer_config.json", 1, &settings->config, error);
-    return status ? status : zest_build_read(folder, "special_tokens_map.json", 1, &settings->map, error);
-}
-
-void zest_build_free_settings(zest_build_settings *settings) {
-    json_decref(settings->config);
-    json_decref(settings->map);
-    *settings = (zest_build_settings){0};
-}
-
-int zest_build_generic_class(const char *name) {
-    return !strcmp(name, "PreTrainedTokenizerFast") || !strcmp(name, "TokenizersBackend");
-}
-
-const json_t *zest_build_role(const zest_build_settings *settings, zest_token_role role) {
-    static const char *const keys[ZEST_TOKEN_ROLES] = {
-        [ZEST_TOKEN_BOS] = "bos_token", [ZEST_TOKEN_EOS] = "eos_token",   [ZEST_TOKEN_PAD] = "pad_token",
-        [ZEST_TOKEN_UNK] = "unk_token", [ZEST_TOKEN_MASK] = "mask_token", [ZEST_TOKEN_CLS] = "cls_token",
-        [ZEST_TOKEN_SEP] = "sep_token",
-    };
-    const json_t *given = json_object_get(settings->config, keys[role]);
-    return given ? given : json_object_get(settings->map, keys[role]);
-}
-
-void zest_build_set_role(zest_tokenizer *tokenizer, zest_token_role role, const char *content, size_t size) {
-    int32_t id = zest_tokenizer_id(tokenizer, content, size);
-    if (id >= 0) tokenizer->role[role] = id;
-}
-
-/* What these spellings mean wherever they are special tokens. */
-static void guess(zest_tokenizer *tokenizer, zest_token_role role) {
-    static const struct {
-        zest_token_role role;
-        const char *content;
-    } usual[] = {
-        {ZEST_TOKEN_BOS, "<s>"},           {ZEST_TOKEN_BOS, "<bos>"}, {ZEST_TOKEN_BOS, "<|begin_of_text|>"},
-        {ZEST_TOKEN_EOS, "</s>"},          {ZEST_TOKEN_EOS, "<eos>"}, {ZEST_TOKEN_EOS, "<|end_of_text|>"},
-        {ZEST_TOKEN_EOS, "<|endoftext|>"}, {ZEST_TOKEN_PAD, "<pad>"}, {ZEST_TOKEN_PAD, "[PAD]"},
-        {ZEST_TOKEN_UNK, "<unk>"},         {ZEST_TOKEN_UNK, "[UNK]"}, {ZEST_TOKEN_MASK, "<mask>"},
-        {ZEST_TOKEN_MASK, "[MASK]"},       {ZEST_TOKEN_CLS, "[CLS]"}, {ZEST_TOKEN_SEP, "[SEP]"},
-    };
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && tokenizer->role[role] < 0; i++) {
-        int32_t id = zest_tokenizer_id(tokenizer, usual[i].content, strlen(usual[i].content));
-        if (usual[i].role == role && zest_tokenizer_is_special(tokenizer, id)) tokenizer->role[role] = id;
-    }
-}
-
-/* Published folders often leave the roles to the defaults of a class in transformers: tokenizer_config.json
- * of GPT-2 and of BERT has none. A null says that there is no such token. */
-void zest_build_roles(zest_tokenizer *tokenizer, const zest_build_settings *settings) {
-    for (int i = 0; i < ZEST_TOKEN_ROLES; i++) {
-        const json_t *given = zest_build_role(settings, (zest_token_role)i);
-        const json_t *content = json_is_object(given) ? json_object_get(given, "content") : given;
-        if (json_is_string(content))
-            zest_build_set_role(tokenizer, (zest_token_role)i, json_string_value(content),
-                                json_string_length(content));
-        else if (!given)
-            guess(tokenizer, (zest_token_role)i);
-    }
 }

@@ -1,12 +1,12 @@
-#include "tokenizer/tokenizer_internal.h"
-
+/* Normalizers: changes of the text before it is split. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
-void zest_normalize_replace(const char *text, size_t size, const char *pattern, size_t pattern_size,
-                            const char *content, size_t content_size, size_t limit, zest_buffer *out) {
+void zest_normalizer_replace(const char *text, size_t size, const char *pattern, size_t pattern_size,
+                             const char *content, size_t content_size, size_t limit, zest_buffer *out) {
     const char *at = text, *end = text + size, *hit;
     while (at < end && out->size <= limit && (hit = memmem(at, (size_t)(end - at), pattern, pattern_size))) {
         zest_buffer_add(out, at, (size_t)(hit - at));
@@ -16,12 +16,13 @@ void zest_normalize_replace(const char *text, size_t size, const char *pattern, 
     if (at < end) zest_buffer_add(out, at, (size_t)(end - at));
 }
 
-static zest_status replace_matches(const zest_normalize_step *step, zest_regex_walk *walk, const char *text,
-                                   size_t size, size_t limit, zest_buffer *out, zest_error *error) {
+static zest_status replace_matches(const zest_normalizer_step *step, zest_regex_iterator *iterator,
+                                   const char *text, size_t size, size_t limit, zest_buffer *out,
+                                   zest_error *error) {
     size_t done = 0, start, end;
     int found = 1;
-    zest_status status = zest_regex_begin(walk, step->regex, text, size, error);
-    while (!status && (status = zest_regex_next(walk, &found, &start, &end, error)) == ZEST_OK && found) {
+    zest_status status = zest_regex_begin(iterator, step->regex, text, size, error);
+    while (!status && (status = zest_regex_next(iterator, &found, &start, &end, error)) == ZEST_OK && found) {
         zest_buffer_add(out, text + done, start - done);
         zest_buffer_add(out, step->content, step->content_size);
         done = end;
@@ -31,55 +32,55 @@ static zest_status replace_matches(const zest_normalize_step *step, zest_regex_w
     return status;
 }
 
-/* ---- The parts of BERT's normalizer ---- */
+/* ---- The steps of BERT's normalizer ---- */
 
 static void clean(const char *text, size_t size, zest_buffer *out) {
-    size_t kept = 0, length; /* text[kept, i) stays as it is */
+    size_t copied = 0, length; /* text[copied, i) is unchanged */
     for (size_t i = 0; i < size; i += length) {
         uint32_t code;
         length = zest_unicode_read(text + i, &code);
         int dropped = (zest_unicode_bert_class(code) & ZEST_UNICODE_CONTROL) != 0;
         if (code == ' ' || (!dropped && !(zest_unicode_class(code) & ZEST_UNICODE_SPACE))) continue;
-        zest_buffer_add(out, text + kept, i - kept);
+        zest_buffer_add(out, text + copied, i - copied);
         if (!dropped) zest_buffer_add(out, " ", 1);
-        kept = i + length;
+        copied = i + length;
     }
-    zest_buffer_add(out, text + kept, size - kept);
+    zest_buffer_add(out, text + copied, size - copied);
 }
 
 static void space_ideographs(const char *text, size_t size, zest_buffer *out) {
-    size_t kept = 0, length;
+    size_t copied = 0, length;
     for (size_t i = 0; i < size; i += length) {
         uint32_t code;
         length = zest_unicode_read(text + i, &code);
         if (length < 3 || !(zest_unicode_bert_class(code) & ZEST_UNICODE_IDEOGRAPH)) continue;
-        zest_buffer_add(out, text + kept, i - kept);
+        zest_buffer_add(out, text + copied, i - copied);
         zest_buffer_add(out, " ", 1);
         zest_buffer_add(out, text + i, length);
         zest_buffer_add(out, " ", 1);
-        kept = i + length;
+        copied = i + length;
     }
-    zest_buffer_add(out, text + kept, size - kept);
+    zest_buffer_add(out, text + copied, size - copied);
 }
 
 static void strip_accents(const char *text, size_t size, zest_buffer *decomposed, zest_buffer *out) {
     decomposed->size = 0;
     zest_unicode_decompose(text, size, decomposed);
-    size_t kept = 0, length;
+    size_t copied = 0, length;
     const char *at = decomposed->data;
     for (size_t i = 0; i < decomposed->size; i += length) {
         uint32_t code;
         length = zest_unicode_read(at + i, &code);
         if (length < 2 || !(zest_unicode_bert_class(code) & ZEST_UNICODE_ACCENT)) continue;
-        zest_buffer_add(out, at + kept, i - kept);
-        kept = i + length;
+        zest_buffer_add(out, at + copied, i - copied);
+        copied = i + length;
     }
-    if (kept < decomposed->size) zest_buffer_add(out, at + kept, decomposed->size - kept);
+    if (copied < decomposed->size) zest_buffer_add(out, at + copied, decomposed->size - copied);
     if (decomposed->failed) out->failed = 1;
 }
 
 static void lowercase(const char *text, size_t size, zest_buffer *out) {
-    size_t kept = 0, length;
+    size_t copied = 0, length;
     for (size_t i = 0; i < size; i += length) {
         uint32_t code, lower, more;
         char bytes[8];
@@ -88,69 +89,68 @@ static void lowercase(const char *text, size_t size, zest_buffer *out) {
         if (lower == code) continue;
         size_t written = zest_unicode_write(lower, bytes);
         if (more) written += zest_unicode_write(more, bytes + written);
-        zest_buffer_add(out, text + kept, i - kept);
+        zest_buffer_add(out, text + copied, i - copied);
         zest_buffer_add(out, bytes, written);
-        kept = i + length;
+        copied = i + length;
     }
-    zest_buffer_add(out, text + kept, size - kept);
+    zest_buffer_add(out, text + copied, size - copied);
 }
 
-/* ---- All steps ---- */
+/* ---- Pipeline ---- */
 
-static zest_status run_step(const zest_normalize_step *step, zest_normalize_scratch *scratch,
+static zest_status run_step(const zest_normalizer_step *step, zest_normalizer_scratch *scratch,
                             const char *text, size_t size, size_t limit, zest_buffer *out,
                             zest_error *error) {
     switch (step->kind) {
-    case ZEST_NORMALIZE_PREPEND:
+    case ZEST_NORMALIZER_PREPEND:
         zest_buffer_add(out, step->content, step->content_size);
         zest_buffer_add(out, text, size);
         break;
-    case ZEST_NORMALIZE_REPLACE:
-        if (step->regex) return replace_matches(step, &scratch->walk, text, size, limit, out, error);
-        zest_normalize_replace(text, size, step->pattern, step->pattern_size, step->content,
-                               step->content_size, limit, out);
+    case ZEST_NORMALIZER_REPLACE:
+        if (step->regex) return replace_matches(step, &scratch->iterator, text, size, limit, out, error);
+        zest_normalizer_replace(text, size, step->pattern, step->pattern_size, step->content,
+                                step->content_size, limit, out);
         break;
-    case ZEST_NORMALIZE_COMPOSE: zest_unicode_compose(text, size, out); break;
-    case ZEST_NORMALIZE_CLEAN: clean(text, size, out); break;
-    case ZEST_NORMALIZE_IDEOGRAPHS: space_ideographs(text, size, out); break;
-    case ZEST_NORMALIZE_STRIP_ACCENTS: strip_accents(text, size, &scratch->decomposed, out); break;
-    case ZEST_NORMALIZE_LOWERCASE: lowercase(text, size, out); break;
+    case ZEST_NORMALIZER_COMPOSE: zest_unicode_compose(text, size, out); break;
+    case ZEST_NORMALIZER_CLEAN: clean(text, size, out); break;
+    case ZEST_NORMALIZER_IDEOGRAPHS: space_ideographs(text, size, out); break;
+    case ZEST_NORMALIZER_STRIP_ACCENTS: strip_accents(text, size, &scratch->decomposed, out); break;
+    case ZEST_NORMALIZER_LOWERCASE: lowercase(text, size, out); break;
     }
     return ZEST_OK;
 }
 
-zest_status zest_normalize_run(const zest_normalize *normalize, zest_normalize_scratch *scratch,
-                               const char *text, size_t size, const char **out, size_t *out_size,
-                               zest_error *error) {
+zest_status zest_normalizer_run(const zest_normalizer *normalize, zest_normalizer_scratch *scratch,
+                                const char *text, size_t size, const char **out, size_t *out_size,
+                                zest_error *error) {
     zest_status status = ZEST_OK;
-    size_t given = size, limit = zest_normalize_limit(size);
+    size_t given = size, limit = zest_normalizer_limit(size);
     for (size_t k = 0; k < normalize->count && size && !status; k++) {
-        zest_buffer *room = &scratch->text[k % 2];
-        room->size = 0;
-        status = run_step(&normalize->step[k], scratch, text, size, limit, room, error);
-        if (!status && room->failed) status = zest_error_memory(error, "the normalised text", size);
-        if (!status && room->size > limit)
-            status =
-                zest_error_set(error, ZEST_ERROR_FORMAT,
-                               "the tokenizer's normalizer makes more than %zu bytes of a text of %zu; its "
-                               "tokenizer.json is damaged or hostile",
-                               limit, given);
-        text = room->data;
-        size = room->size;
+        zest_buffer *output = &scratch->text[k % 2];
+        output->size = 0;
+        status = run_step(&normalize->step[k], scratch, text, size, limit, output, error);
+        if (!status && output->failed) status = zest_error_memory(error, "the normalised text", size);
+        if (!status && output->size > limit)
+            status = zest_error_set(error, ZEST_ERROR_FORMAT,
+                                    "the normalizer produces more than %zu bytes from a text of %zu; the "
+                                    "tokenizer.json is damaged or hostile",
+                                    limit, given);
+        text = output->data;
+        size = output->size;
     }
     *out = text;
     *out_size = size;
     return status;
 }
 
-void zest_normalize_scratch_free(zest_normalize_scratch *scratch) {
+void zest_normalizer_scratch_free(zest_normalizer_scratch *scratch) {
     zest_buffer_free(&scratch->text[0]);
     zest_buffer_free(&scratch->text[1]);
     zest_buffer_free(&scratch->decomposed);
-    zest_regex_walk_free(&scratch->walk);
+    zest_regex_iterator_free(&scratch->iterator);
 }
 
-void zest_normalize_free(zest_normalize *normalize) {
+void zest_normalizer_free(zest_normalizer *normalize) {
     for (size_t k = 0; k < normalize->count; k++) {
         free(normalize->step[k].content);
         free(normalize->step[k].pattern);

@@ -1,27 +1,28 @@
-#include "tokenizer/tokenizer.h"
-
+/* Writes a tokenizer as Hugging Face's tokenizer.json and tokenizer_config.json. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_internal.h"
 
-int zest_save_can(const zest_tokenizer *tokenizer) {
+int zest_tokenizer_can_save(const zest_tokenizer *tokenizer) {
     if (!tokenizer->bpe.byte_level || tokenizer->late.count) return 0;
     for (size_t i = 0; i < tokenizer->normalize.count; i++)
-        if (tokenizer->normalize.step[i].kind != ZEST_NORMALIZE_COMPOSE) return 0;
+        if (tokenizer->normalize.step[i].kind != ZEST_NORMALIZER_COMPOSE) return 0;
     for (size_t i = 0; i < tokenizer->split.count; i++) {
-        zest_presplit_kind kind = tokenizer->split.step[i].kind;
-        if (kind != ZEST_PRESPLIT_GPT2 && kind != ZEST_PRESPLIT_CL100K && kind != ZEST_PRESPLIT_DIGITS)
+        zest_pre_tokenizer_kind kind = tokenizer->split.step[i].kind;
+        if (kind != ZEST_PRE_TOKENIZER_GPT2 && kind != ZEST_PRE_TOKENIZER_CL100K &&
+            kind != ZEST_PRE_TOKENIZER_DIGITS)
             return 0;
     }
     return 1;
 }
 
-/* ---- The parts ---- */
+/* ---- Components ---- */
 
 static const char *spelling(const zest_tokenizer *t, int32_t id) { return zest_tokenizer_token(t, id, NULL); }
 
@@ -31,8 +32,8 @@ static json_t *added_tokens(const zest_tokenizer *t) {
         const zest_added_token *token = &t->early.token[i];
         json_array_append_new(list, json_pack("{s:i, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (int)token->id,
                                               "content", token->content, token->size, "single_word",
-                                              token->single_word, "lstrip", token->eats_left, "rstrip",
-                                              token->eats_right, "normalized", 0, "special", token->special));
+                                              token->single_word, "lstrip", token->lstrip, "rstrip",
+                                              token->rstrip, "normalized", 0, "special", token->special));
     }
     return list;
 }
@@ -42,18 +43,18 @@ static json_t *byte_level(int cuts) {
                      "use_regex", cuts);
 }
 
-/* GPT-2's pattern is ByteLevel's own; another one is cut first. */
+/* GPT-2's pattern is built into ByteLevel; other patterns need a Split before it. */
 static json_t *pre_tokenizer(const zest_tokenizer *t) {
     json_t *list = json_array();
     int cuts = 0;
     for (size_t i = 0; i < t->split.count; i++) {
-        const zest_presplit_step *step = &t->split.step[i];
-        const char *pattern =
-            step->count == 1 ? ZEST_PRESPLIT_CL100K_PATTERN("") : ZEST_PRESPLIT_CL100K_PATTERN("{1,3}");
-        if (step->kind == ZEST_PRESPLIT_DIGITS)
+        const zest_pre_tokenizer_step *step = &t->split.step[i];
+        const char *pattern = step->count == 1 ? ZEST_PRE_TOKENIZER_CL100K_PATTERN("")
+                                               : ZEST_PRE_TOKENIZER_CL100K_PATTERN("{1,3}");
+        if (step->kind == ZEST_PRE_TOKENIZER_DIGITS)
             json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits",
-                                                  step->behaviour != ZEST_PRESPLIT_CONTIGUOUS));
-        else if (step->kind == ZEST_PRESPLIT_CL100K)
+                                                  step->behaviour != ZEST_PRE_TOKENIZER_CONTIGUOUS));
+        else if (step->kind == ZEST_PRE_TOKENIZER_CL100K)
             json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern",
                                                   "Regex", pattern, "behavior", "Isolated", "invert", 0));
         else
@@ -73,7 +74,7 @@ static void add_ids(const zest_tokenizer *t, const zest_ids *ids, json_t *pieces
     }
 }
 
-/* What stands around a text; null when nothing does. */
+/* The special tokens around a text; null: none. */
 static json_t *post_processor(const zest_tokenizer *t) {
     if (!t->before.count && !t->after.count) return json_null();
     json_t *single = json_array(), *pair = json_array(), *special = json_object();
@@ -86,7 +87,7 @@ static json_t *post_processor(const zest_tokenizer *t) {
                      "special_tokens", special);
 }
 
-/* ---- The model ---- */
+/* ---- Model ---- */
 
 static int by_rank(const void *a, const void *b) {
     uint32_t x = ((const zest_bpe_pair *)a)->rank, y = ((const zest_bpe_pair *)b)->rank;
@@ -111,7 +112,7 @@ static json_t *vocabulary(const zest_tokenizer *t) {
     json_t *object = json_object();
     const zest_vocab *vocab = &t->bpe.vocab;
     for (size_t id = 0; id < vocab->size; id++)
-        if (zest_vocab_is_own(vocab, (int32_t)id))
+        if (zest_vocab_is_model_token(vocab, (int32_t)id))
             json_object_set_new(object, spelling(t, (int32_t)id), json_integer((json_int_t)id));
     return object;
 }
@@ -121,7 +122,7 @@ static json_t *model(const zest_tokenizer *t) {
                      "unk_token",
                      t->bpe.unknown >= 0 ? json_string(spelling(t, t->bpe.unknown)) : json_null(),
                      "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0,
-                     "ignore_merges", t->bpe.whole_first, "vocab", vocabulary(t), "merges", merges(t));
+                     "ignore_merges", t->bpe.ignore_merges, "vocab", vocabulary(t), "merges", merges(t));
 }
 
 /* ---- Files ---- */
@@ -153,9 +154,9 @@ static json_t *config(const zest_tokenizer *t) {
     return object;
 }
 
-zest_status zest_save_tokenizer(const zest_tokenizer *t, const char *folder, zest_error *error) {
-    if (!zest_save_can(t))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s: a tokenizer of this kind cannot be written",
+zest_status zest_tokenizer_save(const zest_tokenizer *t, const char *folder, zest_error *error) {
+    if (!zest_tokenizer_can_save(t))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s: zest cannot write a tokenizer of this kind",
                               t->name);
     json_t *normalizer = t->normalize.count ? json_pack("{s:s}", "type", "NFC") : json_null();
     json_t *object = json_pack("{s:s, s:n, s:n, s:o, s:o, s:o, s:o, s:o, s:o}", "version", "1.0",

@@ -1,4 +1,5 @@
-/* Changing text before it is split ("normalizers"). */
+/* Internals of the tokenizer: regular expressions, BPE and WordPiece models, normalizers, pre-tokenizers,
+ * decoders, the tokenizer struct, and what the loaders share. */
 #ifndef ZEST_TOKENIZER_TOKENIZER_INTERNAL_H
 #define ZEST_TOKENIZER_TOKENIZER_INTERNAL_H
 
@@ -6,329 +7,428 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory.h"
 #include "base/error.h"
-#include "tokenizer/regex.h"
-#include "tokenizer/vocab.h"
-#include "tokenizer/bpe.h"
+#include "base/memory.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/wordpiece.h"
+#include "tokenizer/vocab.h"
 
-typedef enum {
-    ZEST_NORMALIZE_PREPEND, /* content in front of a text that is not empty */
-    ZEST_NORMALIZE_REPLACE, /* every pattern, or every match of regex, by content */
-    ZEST_NORMALIZE_COMPOSE, /* normal form C */
-    /* The parts of BERT's normalizer: */
-    ZEST_NORMALIZE_CLEAN,         /* control characters go, white space becomes spaces */
-    ZEST_NORMALIZE_IDEOGRAPHS,    /* spaces around every Chinese character */
-    ZEST_NORMALIZE_STRIP_ACCENTS, /* normal form D without nonspacing marks */
-    ZEST_NORMALIZE_LOWERCASE,
-} zest_normalize_kind;
+/* ---- Regular expressions ----
+ *
+ * Regular expressions of tokenizer files. They are written for Oniguruma and run by PCRE2: the syntax is
+ * translated where the two differ, and a pattern that cannot be translated is an error. \p{...} follows
+ * the Unicode version of the linked PCRE2. */
+
+typedef struct zest_regex zest_regex;
+
+/* source is for messages: where the pattern comes from. */
+zest_regex *zest_regex_new(const char *pattern, size_t size, const char *source, zest_error *error);
+void zest_regex_free(zest_regex *regex);
+
+/* Iterator over the matches in valid UTF-8. Several iterators may use one regex at a time. */
+typedef struct {
+    const zest_regex *regex;
+    void *match, *limits; /* PCRE2's match data and limits, reused */
+    const char *text;
+    size_t size, from, last; /* last: end of the previous match; SIZE_MAX: none */
+} zest_regex_iterator;
+
+zest_status zest_regex_begin(zest_regex_iterator *iterator, const zest_regex *regex, const char *text,
+                             size_t size, zest_error *error);
+/* *found = 0 after the last match. Unbounded backtracking is an error. */
+zest_status zest_regex_next(zest_regex_iterator *iterator, int *found, size_t *start, size_t *end,
+                            zest_error *error);
+void zest_regex_iterator_free(zest_regex_iterator *iterator);
+
+/* ---- Byte-pair encoding ----
+ *
+ * Byte-pair encoding (Sennrich, Haddow, Birch 2016) of one pre-token: the adjacent pair of lowest rank
+ * merges first, the leftmost of equals, until no pair has a merge. */
 
 typedef struct {
-    zest_normalize_kind kind;
+    uint64_t key; /* left << 32 + right; UINT64_MAX: empty slot */
+    uint32_t rank;
+    int32_t merged;
+} zest_bpe_pair;
+
+typedef struct {
+    zest_vocab vocab;
+    zest_bpe_pair *pairs; /* open addressing */
+    size_t slots, count;
+    size_t reach;             /* largest distance of a pair from its own slot */
+    int32_t byte_symbol[256]; /* byte-level: the token that stands for this byte; -1: none */
+    int32_t byte_token[256];  /* byte fallback: the token <0xNN>; -1: none */
+    int32_t ascii[128];       /* tokens of one plain character */
+    int byte_level;           /* pre-tokens are bytes, spelt as in zest_bpe_spelling; else characters */
+    int byte_fallback;
+    int fuse_unknown;
+    int ignore_merges; /* "ignore_merges": a pre-token that is in the vocabulary is one token */
+    int words_apart;   /* set by zest_bpe_optimize: no token has a "▁" after another character */
+    int32_t unknown;   /* for text that the vocabulary cannot spell; -1: such characters are dropped */
+} zest_bpe;
+
+/* Scratch memory for encoding; start with {0}, reusable. */
+typedef struct {
+    char *memory;
+    size_t size;
+    zest_buffer spelling;
+} zest_bpe_scratch;
+
+/* GPT-2's character for a byte, of one or two bytes in UTF-8. */
+uint32_t zest_bpe_spelling(unsigned char byte);
+/* The byte of such a character; -1: none. */
+int zest_bpe_spelt(uint32_t code);
+
+/* Adds a merge. An existing pair gets the new rank: the last of duplicates wins, as in Hugging Face
+ * tokenizers. */
+zest_status zest_bpe_add(zest_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t merged,
+                         zest_error *error);
+/* Marks the model's own tokens as complete: call before added tokens join the vocabulary. */
+void zest_bpe_seal(zest_bpe *bpe);
+/* Prepares fast paths; call after all merges were added. */
+void zest_bpe_optimize(zest_bpe *bpe);
+void zest_bpe_free(zest_bpe *bpe);
+
+/* The end of the first word of a pre-token: before a "▁" that no merge can join to the text before it.
+ * Encoding word by word gives the same tokens; only for words_apart. */
+size_t zest_bpe_word(const char *piece, size_t size);
+
+/* Appends the tokens of a pre-token (valid UTF-8, or any bytes when byte_level). Out of memory:
+ * out->failed. */
+void zest_bpe_encode(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size,
+                     zest_ids *out);
+void zest_bpe_scratch_free(zest_bpe_scratch *scratch);
+
+/* The two implementations of merging, with equal results: repeated scans for short lists, a heap for long
+ * ones. Both return the number of remaining symbols; the heap returns SIZE_MAX when out of memory. */
+size_t zest_bpe_merge_short(const zest_bpe *bpe, int32_t *symbols, size_t count);
+size_t zest_bpe_merge_long(const zest_bpe *bpe, zest_bpe_scratch *scratch, int32_t *symbols, size_t count);
+enum { ZEST_BPE_SHORT = 64 };
+
+/* ---- WordPiece ----
+ *
+ * WordPiece, the model of BERT tokenizers: the longest token that is a prefix of the word, then the
+ * longest that continues it, and so on. A word that cannot be spelt to its end is one unknown token. */
+
+/* The time for a word is quadratic in its length, so the limit in a file is itself limited. 100 is usual. */
+enum { ZEST_WORDPIECE_MAX_WORD_CHARS = 10000 };
+
+typedef struct {
+    char *prefix; /* owned; of tokens that continue a word: "##". NULL: the model is BPE */
+    size_t prefix_size;
+    size_t max_word_chars; /* characters; a longer word is unknown */
+    int32_t unknown;
+    zest_spelling *tokens; /* the model's own tokens, sorted; they point into the vocabulary */
+    size_t count;
+    size_t first[257];                   /* tokens that start with byte b: first[b] to first[b + 1] */
+    size_t continuing, continuing_count; /* range of tokens that start with the prefix */
+} zest_wordpiece;
+
+/* Builds the tables; the vocabulary must be complete. source is for messages. */
+zest_status zest_wordpiece_finish(zest_wordpiece *wordpiece, const zest_vocab *vocab, const char *source,
+                                  zest_error *error);
+void zest_wordpiece_free(zest_wordpiece *wordpiece);
+
+/* Appends the tokens of a word (valid UTF-8, not empty). Out of memory: out->failed. */
+void zest_wordpiece_encode(const zest_wordpiece *wordpiece, const char *word, size_t size, zest_ids *out);
+
+/* ---- Normalizers: change the text before it is split ---- */
+
+typedef enum {
+    ZEST_NORMALIZER_PREPEND, /* content in front of a text that is not empty */
+    ZEST_NORMALIZER_REPLACE, /* every pattern, or every match of regex, by content */
+    ZEST_NORMALIZER_COMPOSE, /* normal form C */
+    /* BERT's normalizer: */
+    ZEST_NORMALIZER_CLEAN,         /* remove control characters, white space becomes spaces */
+    ZEST_NORMALIZER_IDEOGRAPHS,    /* spaces around every CJK character */
+    ZEST_NORMALIZER_STRIP_ACCENTS, /* normal form D without nonspacing marks */
+    ZEST_NORMALIZER_LOWERCASE,
+} zest_normalizer_kind;
+
+typedef struct {
+    zest_normalizer_kind kind;
     char *content, *pattern; /* owned */
     size_t content_size, pattern_size;
     zest_regex *regex; /* instead of pattern */
-} zest_normalize_step;
+} zest_normalizer_step;
 
-enum { ZEST_NORMALIZE_STEPS = 16 };
+enum { ZEST_NORMALIZER_STEPS = 16 };
 
 typedef struct {
-    zest_normalize_step step[ZEST_NORMALIZE_STEPS];
+    zest_normalizer_step step[ZEST_NORMALIZER_STEPS];
     size_t count;
-} zest_normalize;
+} zest_normalizer;
 
-/* Room for the work; start with {0}. */
+/* Scratch memory; start with {0}. */
 typedef struct {
     zest_buffer text[2], decomposed;
-    zest_regex_walk walk;
-} zest_normalize_scratch;
+    zest_regex_iterator iterator;
+} zest_normalizer_scratch;
 
-/* *out is the text itself or lies in scratch, where it stays until the next call. A file whose steps make a
- * text longer and longer is refused: see ZEST_NORMALIZE_GROWTH. */
-zest_status zest_normalize_run(const zest_normalize *normalize, zest_normalize_scratch *scratch,
-                               const char *text, size_t size, const char **out, size_t *out_size,
-                               zest_error *error);
+/* *out is the text itself or points into scratch, valid until the next call. Excessive growth of the text is
+ * an error: see ZEST_NORMALIZER_GROWTH. */
+zest_status zest_normalizer_run(const zest_normalizer *normalize, zest_normalizer_scratch *scratch,
+                                const char *text, size_t size, const char **out, size_t *out_size,
+                                zest_error *error);
 
-/* No published normalizer or decoder makes a text more than a few times longer. A chain of replacements in a
- * hostile file could make it 4^16 times longer. */
-enum { ZEST_NORMALIZE_GROWTH = 32, ZEST_NORMALIZE_SLACK = 4096 };
-static inline size_t zest_normalize_limit(size_t size) {
-    return ZEST_NORMALIZE_GROWTH * size + ZEST_NORMALIZE_SLACK;
+/* Limit of growth. Published normalizers and decoders make a text at most a few times longer; a chain of
+ * replacements in a hostile file could make it 4^16 times longer. */
+enum { ZEST_NORMALIZER_GROWTH = 32, ZEST_NORMALIZER_SLACK = 4096 };
+static inline size_t zest_normalizer_limit(size_t size) {
+    return ZEST_NORMALIZER_GROWTH * size + ZEST_NORMALIZER_SLACK;
 }
 
-/* Appends text with every pattern (not empty) replaced by content. It stops once out is larger than limit. */
-void zest_normalize_replace(const char *text, size_t size, const char *pattern, size_t pattern_size,
-                            const char *content, size_t content_size, size_t limit, zest_buffer *out);
+/* Appends text with every pattern (not empty) replaced by content. Stops once out is larger than limit. */
+void zest_normalizer_replace(const char *text, size_t size, const char *pattern, size_t pattern_size,
+                             const char *content, size_t content_size, size_t limit, zest_buffer *out);
 
-void zest_normalize_scratch_free(zest_normalize_scratch *scratch);
-void zest_normalize_free(zest_normalize *normalize);
+void zest_normalizer_scratch_free(zest_normalizer_scratch *scratch);
+void zest_normalizer_free(zest_normalizer *normalize);
 
-/* Cutting text into the pieces within which BPE merges ("pre-tokenizers"). */
-
-/* The patterns that most models use are cut by hand, several times faster than by PCRE2 and with zest's own
- * character classes; the rest goes through PCRE2. */
-#define ZEST_PRESPLIT_GPT2_PATTERN \
+/* ---- Pre-tokenizers: split the text into the units that BPE or WordPiece encodes ----
+ *
+ * The patterns that most models use have built-in splitters, several times faster than PCRE2 and with zest's own
+ * character classes; other patterns use PCRE2. */
+#define ZEST_PRE_TOKENIZER_GPT2_PATTERN \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-/* Qwen2 has {1} digit in a piece, Llama 3 {1,3}. */
-#define ZEST_PRESPLIT_CL100K_PATTERN(digits)                                   \
+/* Numbers are split into groups of digits: {1} for Qwen2, {1,3} for Llama 3. */
+#define ZEST_PRE_TOKENIZER_CL100K_PATTERN(digits)                              \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 typedef enum {
-    ZEST_PRESPLIT_PREFIX,    /* a space in front, unless there is one */
-    ZEST_PRESPLIT_GPT2,      /* GPT-2's pattern, by hand */
-    ZEST_PRESPLIT_CL100K,    /* that of Qwen2 and Llama 3, by hand; count: most digits in a piece */
-    ZEST_PRESPLIT_DIGITS,    /* numbers apart from the rest */
-    ZEST_PRESPLIT_METASPACE, /* spaces become mark, which begins a piece */
-    ZEST_PRESPLIT_REGEX,
-    ZEST_PRESPLIT_LITERAL, /* at every mark */
-    ZEST_PRESPLIT_BERT,    /* white space goes, punctuation stands alone */
-} zest_presplit_kind;
+    ZEST_PRE_TOKENIZER_PREFIX,    /* prepend a space unless there is one */
+    ZEST_PRE_TOKENIZER_GPT2,      /* built-in: GPT-2's pattern */
+    ZEST_PRE_TOKENIZER_CL100K,    /* built-in: Qwen2's and Llama 3's pattern; count: digits per group */
+    ZEST_PRE_TOKENIZER_DIGITS,    /* split numbers off */
+    ZEST_PRE_TOKENIZER_METASPACE, /* spaces become mark, which starts a pre-token */
+    ZEST_PRE_TOKENIZER_REGEX,
+    ZEST_PRE_TOKENIZER_LITERAL, /* split at every mark */
+    ZEST_PRE_TOKENIZER_BERT,    /* split at white space, isolate punctuation */
+} zest_pre_tokenizer_kind;
 
 typedef enum {
-    ZEST_PRESPLIT_ISOLATED,   /* a match is a piece */
-    ZEST_PRESPLIT_REMOVED,    /* a match is dropped */
-    ZEST_PRESPLIT_PREVIOUS,   /* a match ends the piece before it */
-    ZEST_PRESPLIT_NEXT,       /* a match begins the piece behind it */
-    ZEST_PRESPLIT_CONTIGUOUS, /* neighbouring matches are one piece */
-} zest_presplit_behaviour;
+    ZEST_PRE_TOKENIZER_ISOLATED,   /* a match is a pre-token */
+    ZEST_PRE_TOKENIZER_REMOVED,    /* a match is dropped */
+    ZEST_PRE_TOKENIZER_PREVIOUS,   /* a match joins the text before it */
+    ZEST_PRE_TOKENIZER_NEXT,       /* a match joins the text after it */
+    ZEST_PRE_TOKENIZER_CONTIGUOUS, /* adjacent matches are one pre-token */
+} zest_pre_tokenizer_behaviour;
 
-typedef enum { ZEST_PRESPLIT_NEVER, ZEST_PRESPLIT_FIRST, ZEST_PRESPLIT_ALWAYS } zest_presplit_prepend;
+typedef enum {
+    ZEST_PRE_TOKENIZER_NEVER,
+    ZEST_PRE_TOKENIZER_FIRST,
+    ZEST_PRE_TOKENIZER_ALWAYS
+} zest_pre_tokenizer_prepend;
 
 typedef struct {
-    zest_presplit_kind kind;
-    zest_presplit_behaviour behaviour;
-    int invert; /* what lies between the matches counts as the match */
+    zest_pre_tokenizer_kind kind;
+    zest_pre_tokenizer_behaviour behaviour;
+    int invert; /* the text between matches counts as the match */
     int count;
     zest_regex *regex;
     char *mark; /* owned */
     size_t mark_size;
-    zest_presplit_prepend
-        prepend; /* METASPACE: a mark in front of the text's first piece, or of every piece */
-    int whole;   /* METASPACE: do not cut */
-} zest_presplit_step;
+    zest_pre_tokenizer_prepend
+        prepend; /* METASPACE: a mark before the first section of the text, or before every one */
+    int whole;   /* METASPACE: do not split */
+} zest_pre_tokenizer_step;
 
-enum { ZEST_PRESPLIT_STEPS = 16 };
+enum { ZEST_PRE_TOKENIZER_STEPS = 16 };
 
 typedef struct {
-    zest_presplit_step step[ZEST_PRESPLIT_STEPS]; /* each cuts the pieces of the one before */
+    zest_pre_tokenizer_step step[ZEST_PRE_TOKENIZER_STEPS]; /* each splits the output of the one before */
     size_t count;
-} zest_presplit;
+} zest_pre_tokenizer;
 
-void zest_presplit_free(zest_presplit *split);
+void zest_pre_tokenizer_free(zest_pre_tokenizer *split);
 
 typedef struct {
     size_t start, end;
     int match;
-} zest_presplit_span;
+} zest_pre_tokenizer_span;
 
-/* Room for the work of one step; start with {0}. */
+/* Scratch memory of one step; start with {0}. */
 typedef struct {
     zest_buffer text;
-    zest_presplit_span *spans;
+    zest_pre_tokenizer_span *spans;
     size_t count, capacity;
-    zest_regex_walk walk;
-} zest_presplit_room;
+    zest_regex_iterator iterator;
+} zest_pre_tokenizer_buffers;
 
 typedef struct {
-    zest_presplit_room room[ZEST_PRESPLIT_STEPS];
-} zest_presplit_scratch;
+    zest_pre_tokenizer_buffers step[ZEST_PRE_TOKENIZER_STEPS];
+} zest_pre_tokenizer_scratch;
 
-void zest_presplit_scratch_free(zest_presplit_scratch *scratch);
+void zest_pre_tokenizer_scratch_free(zest_pre_tokenizer_scratch *scratch);
 
-/* Takes one piece, never empty; it is valid during the call alone. */
-typedef zest_status (*zest_presplit_sink)(void *user, const char *piece, size_t size);
+/* Receives one pre-token, never empty, valid during the call only. */
+typedef zest_status (*zest_pre_tokenizer_sink)(void *user, const char *piece, size_t size);
 
-/* Hands the pieces of the text (valid UTF-8) to sink in order. first: the text stands at the start of the
- * input. */
-zest_status zest_presplit_run(const zest_presplit *split, zest_presplit_scratch *scratch, const char *text,
-                              size_t size, int first, zest_presplit_sink sink, void *user, zest_error *error);
+/* Passes the pre-tokens of the text (valid UTF-8) to sink in order. first: the text is the start of the input. */
+zest_status zest_pre_tokenizer_run(const zest_pre_tokenizer *split, zest_pre_tokenizer_scratch *scratch,
+                                   const char *text, size_t size, int first, zest_pre_tokenizer_sink sink,
+                                   void *user, zest_error *error);
 
-/* The length of the piece at the start of the text, which is not empty. */
-size_t zest_presplit_gpt2(const char *text, size_t size);
-size_t zest_presplit_cl100k(const char *text, size_t size, int digits);
+/* The length of the first pre-token of the text, which must not be empty. */
+size_t zest_pre_tokenizer_gpt2(const char *text, size_t size);
+size_t zest_pre_tokenizer_cl100k(const char *text, size_t size, int digits);
 
-/* From tokens back to text ("decoders"): a chain of steps over the list of tokens, joined at the end. */
+/* ---- Decoders: a chain of steps over the list of tokens, which are joined at the end ---- */
 
 typedef enum {
-    ZEST_DECODE_BYTE_LEVEL,    /* GPT-2's characters to the bytes that they spell; then repaired to UTF-8 */
-    ZEST_DECODE_BYTE_FALLBACK, /* rows of <0xNN> to what they spell */
-    ZEST_DECODE_REPLACE,       /* mark by content in every token */
-    ZEST_DECODE_FUSE,          /* all tokens to one */
-    ZEST_DECODE_STRIP,         /* up to start marks off the front of every token, up to stop off its end */
-    ZEST_DECODE_METASPACE,     /* mark by a space; by nothing in the first token when prepended */
-    ZEST_DECODE_WORDPIECE, /* mark off the front of every token but the first, or else a space before it */
-} zest_decode_kind;
+    ZEST_DECODER_BYTE_LEVEL,    /* GPT-2's characters to bytes; invalid UTF-8 becomes U+FFFD */
+    ZEST_DECODER_BYTE_FALLBACK, /* sequences of <0xNN> to text */
+    ZEST_DECODER_REPLACE,       /* replace mark by content in every token */
+    ZEST_DECODER_FUSE,          /* join all tokens */
+    ZEST_DECODER_STRIP, /* remove up to `start` marks from the start of every token, up to `stop` from its end */
+    ZEST_DECODER_METASPACE, /* replace mark by a space; in the first token by nothing if prepended */
+    ZEST_DECODER_WORDPIECE, /* remove mark from the start of a token, or else put a space before it */
+} zest_decoder_kind;
 
 typedef struct {
-    zest_decode_kind kind;
+    zest_decoder_kind kind;
     char *mark, *content; /* owned */
     size_t mark_size, content_size;
     size_t start, stop;
     int prepended;
     int cleanup; /* WORDPIECE: no space before punctuation and in contractions */
-} zest_decode_step;
+} zest_decoder_step;
 
-enum { ZEST_DECODE_STEPS = 16 };
+enum { ZEST_DECODER_STEPS = 16 };
 
 typedef struct {
-    zest_decode_step step[ZEST_DECODE_STEPS];
+    zest_decoder_step step[ZEST_DECODER_STEPS];
     size_t count;
-    int spaced; /* no steps: tokens are joined by spaces */
-} zest_decode;
+    int spaced; /* no steps: join tokens by spaces */
+} zest_decoder;
 
-void zest_decode_free(zest_decode *decode);
+void zest_decoder_free(zest_decoder *decode);
 
-/* Strings, end to end. Start with {0}. */
+/* Concatenated strings. Start with {0}. */
 typedef struct {
     zest_buffer text;
-    size_t *end; /* where string i ends; it begins where the one before ends */
+    size_t *end; /* end offset of string i; it starts at the end of the one before */
     size_t count, capacity;
-} zest_decode_list;
+} zest_decoder_list;
 
-void zest_decode_add(zest_decode_list *list, const char *text, size_t size); /* memory: list->text.failed */
-void zest_decode_list_free(zest_decode_list *list);
+void zest_decoder_add(zest_decoder_list *list, const char *text,
+                      size_t size); /* out of memory: list->text.failed */
+void zest_decoder_list_free(zest_decoder_list *list);
 
-/* Appends the text; the list is used up. A chain that makes the text longer and longer is refused, see
- * zest_normalize_limit. */
-zest_status zest_decode_run(const zest_decode *decode, zest_decode_list *list, zest_buffer *out,
-                            zest_error *error);
+/* Appends the text; consumes the list. Excessive growth is an error: see zest_normalizer_limit. */
+zest_status zest_decoder_run(const zest_decoder *decode, zest_decoder_list *list, zest_buffer *out,
+                             zest_error *error);
 
-/* Appends the bytes of a byte-level token; one with a character that spells no byte stands for itself. */
-void zest_decode_byte_level(const char *token, size_t size, zest_buffer *out);
-/* The byte of a token <0xNN>; -1: it is none. */
-int zest_decode_byte(const char *token, size_t size);
+/* Appends the bytes of a byte-level token; a token with other characters is copied unchanged. */
+void zest_decoder_byte_level(const char *token, size_t size, zest_buffer *out);
+/* The byte of a token <0xNN>; -1: not such a token. */
+int zest_decoder_byte(const char *token, size_t size);
 
-/* What a tokenizer is made of; seen by tokenizer.c and by those that build one (build_*.c). */
+/* ---- The tokenizer ---- */
 
 enum {
     ZEST_TOKENIZER_SPECIAL = 1,
-    ZEST_TOKENIZER_CHANGED = 2, /* a late token that normalising changed: it comes back as it is looked for */
+    ZEST_TOKENIZER_CHANGED =
+        2, /* a late token changed by the normalizer: decoding gives the normalized spelling */
 };
 
 struct zest_tokenizer {
-    zest_added early; /* looked for in the text as it comes */
-    zest_normalize normalize;
-    zest_added late; /* looked for in the normalised text */
-    zest_presplit split;
-    zest_bpe bpe;             /* and the vocabulary, whatever the model is */
-    zest_wordpiece wordpiece; /* instead of BPE's merges, where it has a prefix */
-    zest_decode decode;
-    zest_ids before, after; /* the template: what stands around the text */
-    unsigned char *flags;   /* by id, `vocab.size` of them, made by finish: ZEST_TOKENIZER_* */
+    zest_added early; /* matched in the raw text */
+    zest_normalizer normalize;
+    zest_added late; /* matched in the normalized text */
+    zest_pre_tokenizer split;
+    zest_bpe bpe;             /* also has the vocabulary of a WordPiece model */
+    zest_wordpiece wordpiece; /* used instead of BPE if it has a prefix */
+    zest_decoder decode;
+    zest_ids before, after; /* special tokens around the text */
+    unsigned char *flags;   /* by id, `vocab.size` of them, set by finish: ZEST_TOKENIZER_* */
     int32_t role[ZEST_TOKEN_ROLES];
     char *name; /* for messages */
 };
 
-/* An empty one: no token has a role. */
+/* An empty tokenizer: no token has a role. */
 zest_tokenizer *zest_tokenizer_new(const char *name, zest_error *error);
 
-/* An added token. One that is not in the vocabulary yet joins it. content need not end in NUL. */
+/* An added token; it is added to the vocabulary if necessary. content need not be NUL-terminated. */
 typedef struct {
     const char *content;
     size_t size;
-    int64_t id; /* -1: that of the vocabulary, and nothing happens when it has none */
-    int special, eats_left, eats_right, single_word, normalized;
+    int64_t id; /* -1: the id in the vocabulary; ignored if there is none */
+    int special, lstrip, rstrip, single_word, normalized;
 } zest_tokenizer_added;
 
 zest_status zest_tokenizer_add(zest_tokenizer *tokenizer, const zest_tokenizer_added *added,
                                zest_error *error);
 
-/* Adds the merge of two tokens, each and both together spelt as in the vocabulary. place is for messages. */
+/* Adds a merge. Left, right and their concatenation must be in the vocabulary. rank counts the merges. */
 zest_status zest_tokenizer_add_merge(zest_tokenizer *tokenizer, const zest_tokenizer_text *left,
-                                     const zest_tokenizer_text *right, size_t place, zest_error *error);
+                                     const zest_tokenizer_text *right, size_t rank, zest_error *error);
 /* The same from "left right". */
 zest_status zest_tokenizer_add_merge_line(zest_tokenizer *tokenizer, const char *line, size_t size,
-                                          size_t place, zest_error *error);
+                                          size_t rank, zest_error *error);
 
-/* Steps. Texts are copied. A chain that is full already is an error. */
-zest_presplit_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_presplit_kind kind,
-                                              zest_error *error);
-zest_normalize_step *zest_tokenizer_normalize_step(zest_tokenizer *tokenizer, zest_normalize_kind kind,
+/* Append a step. Too many steps are an error. */
+zest_pre_tokenizer_step *zest_tokenizer_split_step(zest_tokenizer *tokenizer, zest_pre_tokenizer_kind kind,
                                                    zest_error *error);
-zest_decode_step *zest_tokenizer_decode_step(zest_tokenizer *tokenizer, zest_decode_kind kind,
-                                             zest_error *error);
-/* Llama's: "▁" for spaces, in front of the text too when prefix; and the way back. */
+zest_normalizer_step *zest_tokenizer_normalize_step(zest_tokenizer *tokenizer, zest_normalizer_kind kind,
+                                                    zest_error *error);
+zest_decoder_step *zest_tokenizer_decode_step(zest_tokenizer *tokenizer, zest_decoder_kind kind,
+                                              zest_error *error);
+/* The normalizer and decoder of Llama: "▁" for spaces, and before the text if prefix. */
 zest_status zest_tokenizer_llama_steps(zest_tokenizer *tokenizer, int prefix, zest_error *error);
 
-/* Last: makes the tables; nothing may be added afterwards. */
+/* Builds the tables; nothing may be added afterwards. */
 zest_status zest_tokenizer_finish(zest_tokenizer *tokenizer, zest_error *error);
 
-/* Builders, each of one kind of file (build_*.c). */
+/* A tokenizer from vocab.json and merges.txt, or from vocab.txt. */
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error);
 
-/* Building tokenizers from JSON; seen by build_*.c alone. */
+/* ---- Helpers of the loaders (load_json.c) ---- */
 
-/* ---- JSON (load_json.c) ----------------------------------------------------------------------------------- */
+enum { ZEST_TOKENIZER_LOAD_FILE_LIMIT = 1 << 26, ZEST_TOKENIZER_LOAD_TEXT_LIMIT = 1024 };
+enum { ZEST_TOKENIZER_LOAD_WORD_LENGTH = 100 }; /* default of WordPiece's max_input_chars_per_word */
 
-enum { ZEST_BUILD_FILE_LIMIT = 1 << 26, ZEST_BUILD_TEXT_LIMIT = 1024 };
-enum { ZEST_BUILD_WORD_LENGTH = 100 }; /* max_input_chars_per_word of WordPiece where nothing says it */
+/* Parses folder/name. *out is NULL if the file is optional and does not exist. */
+zest_status zest_tokenizer_load_read(const char *folder, const char *name, int optional, json_t **out,
+                                     zest_error *error);
 
-/* Reads folder/name. *out is NULL when there is no such file and it is optional. */
-zest_status zest_build_read(const char *folder, const char *name, int optional, json_t **out,
-                            zest_error *error);
+/* A member; NULL if it is missing or JSON null. */
+json_t *zest_tokenizer_load_member(const json_t *object, const char *key);
+/* A boolean member; fallback if it is missing, -1: it is required. */
+zest_status zest_tokenizer_load_flag(const zest_tokenizer *tokenizer, const json_t *object, const char *where,
+                                     const char *key, int fallback, int *flag, zest_error *error);
+/* Sets the error "NAME: WHERE: MESSAGE", ZEST_ERROR_FORMAT. */
+zest_status zest_tokenizer_load_error(const zest_tokenizer *tokenizer, const char *where, const char *message,
+                                      zest_error *error);
 
-/* A member that is there and not null; else NULL. */
-json_t *zest_build_member(const json_t *object, const char *key);
-/* A member that must be true or false; fallback where it is missing, and where that is -1 it must be there.
- */
-zest_status zest_build_flag(const zest_tokenizer *tokenizer, const json_t *object, const char *where,
-                            const char *key, int fallback, int *flag, zest_error *error);
-/* A copy of a member that must be a string; *text is to be freed. */
-zest_status zest_build_text(const zest_tokenizer *tokenizer, const json_t *object, const char *where,
-                            const char *key, char **text, size_t *size, zest_error *error);
-/* "NAME: WHERE: SAYING", with ZEST_ERROR_FORMAT. */
-zest_status zest_build_refuse(const zest_tokenizer *tokenizer, const char *where, const char *saying,
-                              zest_error *error);
-/* The type of a component; NULL: see error. */
-const char *zest_build_type(const zest_tokenizer *tokenizer, const json_t *component, const char *where,
-                            zest_error *error);
-/* Reads every component of a Sequence's list with `one`. */
-typedef zest_status (*zest_build_component)(zest_tokenizer *tokenizer, const json_t *component,
-                                            zest_error *error);
-zest_status zest_build_sequence(zest_tokenizer *tokenizer, const json_t *component, const char *where,
-                                const char *key, zest_build_component one, zest_error *error);
+/* Adds the tokens of a vocabulary {"token": id}. */
+zest_status zest_tokenizer_load_vocab(zest_tokenizer *tokenizer, const json_t *vocab, zest_error *error);
+/* Adds an added token {"content": ..., "special": ..., ...}. */
+zest_status zest_tokenizer_load_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id,
+                                      zest_error *error);
 
-/* Tokens of a vocabulary {"token": id}. */
-zest_status zest_build_vocab(zest_tokenizer *tokenizer, const json_t *vocab, zest_error *error);
-/* An added token {"content": ..., "special": ..., ...}. */
-zest_status zest_build_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id, zest_error *error);
+/* ---- Components of a tokenizer.json; each may be null ---- */
 
-/* ---- Components of a tokenizer.json; each may be null ------------------------------------------------- */
+/* Adds the enabled steps of BERT's normalizer. */
+zest_status zest_tokenizer_load_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
+                                           int lowercase, zest_error *error);
+/* Makes WordPiece the model. prefix is copied. */
+zest_status zest_tokenizer_load_wordpiece(zest_tokenizer *tokenizer, const char *prefix, size_t prefix_size,
+                                          int64_t max_word_chars, zest_error *error);
 
-zest_status zest_build_normalizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
-zest_status zest_build_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
-zest_status zest_build_decoder(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
-zest_status zest_build_post_processor(zest_tokenizer *tokenizer, const json_t *component, zest_error *error);
-/* The parts of BERT's normalizer that are wanted, as steps. */
-zest_status zest_build_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
-                                  int lowercase, zest_error *error);
-/* The model becomes WordPiece. prefix is copied. */
-zest_status zest_build_wordpiece(zest_tokenizer *tokenizer, const char *prefix, size_t prefix_size,
-                                 int64_t longest_word, zest_error *error);
-/* A pattern, {"String": ...} or {"Regex": ...}: one of text and regex is set. */
-zest_status zest_build_pattern(const zest_tokenizer *tokenizer, const json_t *component, const char *where,
-                               char **text, size_t *size, zest_regex **regex, zest_error *error);
+/* ---- Roles of special tokens (load_vocab.c) ---- */
 
-/* ---- Roles (load_vocab.c) ---------------------------------------------------------------------------- */
-
-/* What tokenizer_config.json and special_tokens_map.json say; either may be NULL. */
+/* tokenizer_config.json and special_tokens_map.json; either may be NULL. */
 typedef struct {
     json_t *config, *map;
-} zest_build_settings;
+} zest_tokenizer_load_settings;
 
-zest_status zest_build_read_settings(const char *folder, zest_build_settings *settings, zest_error *error);
-void zest_build_free_settings(zest_build_settings *settings);
-/* Classes of transformers that take tokenizer.json as it is, in version 4 and in version 5. */
-int zest_build_generic_class(const char *name);
-/* What they give for a role: a string, an object with "content", JSON null, or NULL for nothing. */
-const json_t *zest_build_role(const zest_build_settings *settings, zest_token_role role);
-/* Sets the roles from the settings; those that they do not mention, from the usual spellings among the
- * special tokens. */
-void zest_build_roles(zest_tokenizer *tokenizer, const zest_build_settings *settings);
-/* Sets one by spelling, if there is such a token. */
-void zest_build_set_role(zest_tokenizer *tokenizer, zest_token_role role, const char *content, size_t size);
+zest_status zest_tokenizer_load_read_settings(const char *folder, zest_tokenizer_load_settings *settings,
+                                              zest_error *error);
+void zest_tokenizer_load_free_settings(zest_tokenizer_load_settings *settings);
+/* Whether this class of transformers (version 4 or 5) uses tokenizer.json without changes. */
+int zest_tokenizer_load_generic_class(const char *name);
+/* Sets the roles from the settings, or else from the usual spellings among the special tokens. */
+void zest_tokenizer_load_roles(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings);
 
 #endif

@@ -1,9 +1,10 @@
+/* UTF-8, character classes, lower case and normal forms of Unicode. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tokenizer/unicode.h"
 
-/* The last boundary at or below the code; tables hold code << shift | value. */
+/* The last boundary at or below the code; entries of tables are code << shift + value. */
 static uint32_t value_at(const uint32_t *table, size_t count, unsigned shift, uint32_t code) {
     size_t low = 0, high = count;
     while (low < high) {
@@ -53,7 +54,7 @@ uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more) {
     return (uint32_t)zest_unicode_lowercases[low];
 }
 
-/* Length of the character at s, or 0; *bad is then the length of the maximal part to replace. */
+/* Length of the character at s, or 0; *bad is then the length of the invalid sequence to replace. */
 static size_t check(const unsigned char *s, size_t size, size_t *bad) {
     *bad = 1;
     if (s[0] < 0x80) return 1;
@@ -100,8 +101,7 @@ size_t zest_unicode_write(uint32_t code, char *out) {
     return length;
 }
 
-/* Normal forms D and C: decompose, put combining marks in order; for C, compose (Unicode Standard Annex 15).
- */
+/* ---- Normal forms D and C: decompose and order combining marks; for C, compose (Unicode Standard Annex 15) ---- */
 
 enum {
     HANGUL = 0xAC00,
@@ -114,7 +114,7 @@ enum {
     TAILS = 28,
 };
 
-/* Characters between two places where the text may be cut, with their combining classes. */
+/* Characters between two boundaries of normalization, with their combining classes. */
 typedef struct {
     uint32_t *code;
     unsigned char *order;
@@ -179,12 +179,12 @@ static void decompose(run *r, uint32_t code) {
         append(r, code);
         return;
     }
-    decompose(r, (uint32_t)(parts >> 18) & 0x3FFFF); /* the table's depth is at most 3 */
+    decompose(r, (uint32_t)(parts >> 18) & 0x3FFFF); /* recursion depth is at most 3 */
     if (parts & 0x3FFFF) decompose(r, (uint32_t)parts & 0x3FFFF);
 }
 
-/* Stable order of the marks in [from, to) by combining class: counting, since a hostile text may be one long
- * run. */
+/* Stable sort of the marks in [from, to) by combining class; counting sort, since a hostile text may be
+ * one long sequence. */
 static void sort_marks(run *r, size_t from, size_t to) {
     size_t count = to - from, at[257] = {0};
     uint32_t *codes = malloc(count * sizeof *codes);
@@ -193,9 +193,9 @@ static void sort_marks(run *r, size_t from, size_t to) {
         for (size_t i = from; i < to; i++) at[r->order[i] + 1]++;
         for (int k = 1; k < 257; k++) at[k] += at[k - 1];
         for (size_t i = from; i < to; i++) {
-            size_t place = at[r->order[i]]++;
-            codes[place] = r->code[i];
-            orders[place] = r->order[i];
+            size_t position = at[r->order[i]]++;
+            codes[position] = r->code[i];
+            orders[position] = r->order[i];
         }
         memcpy(r->code + from, codes, count * sizeof *codes);
         memcpy(r->order + from, orders, count);
@@ -218,20 +218,20 @@ static void reorder(run *r) {
     }
 }
 
-/* The character composed of two, or 0. */
+/* The composition of two characters, or 0. */
 static uint32_t pair_of(uint32_t first, uint32_t second) {
     if (first - LEAD < LEADS && second - VOWEL < VOWELS)
         return HANGUL + ((first - LEAD) * VOWELS + (second - VOWEL)) * TAILS;
     if (first - HANGUL < HANGUL_COUNT && (first - HANGUL) % TAILS == 0 && second - TAIL - 1 < TAILS - 1)
         return first + (second - TAIL);
-    uint64_t wanted = (uint64_t)first << 18 | second;
+    uint64_t target = (uint64_t)first << 18 | second;
     size_t low = 0, high = zest_unicode_compositions_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
         uint64_t entry = zest_unicode_decompositions[zest_unicode_compositions[middle]];
-        if ((entry & 0xFFFFFFFFF) < wanted)
+        if ((entry & 0xFFFFFFFFF) < target)
             low = middle + 1;
-        else if ((entry & 0xFFFFFFFFF) > wanted)
+        else if ((entry & 0xFFFFFFFFF) > target)
             high = middle;
         else
             return (uint32_t)(entry >> 36);
@@ -241,7 +241,7 @@ static uint32_t pair_of(uint32_t first, uint32_t second) {
 
 static void compose(run *r) {
     size_t starter = SIZE_MAX, out = 0;
-    unsigned last = 0; /* combining class of the character before; what stands between blocks a composition */
+    unsigned last = 0; /* combining class of the previous character; a mark in between blocks a composition */
     for (size_t i = 0; i < r->count; i++) {
         unsigned order = r->order[i];
         int blocked = starter == SIZE_MAX || (out > starter + 1 && (last == 0 || last >= order));
@@ -266,11 +266,11 @@ static void flush(run *r, int composed, zest_buffer *out) {
     r->count = 0;
 }
 
-/* Nothing below U+0300 composes with what comes before it or is reordered, so the text is cut before such
- * characters. Nothing below U+00C0 has a decomposition. */
+/* Nothing below U+0300 composes with the character before it or is reordered, so the text is split before
+ * such characters. Nothing below U+00C0 has a decomposition. */
 static void normal_form(const char *text, size_t size, int composed, zest_buffer *out) {
     run r = {0};
-    size_t i = 0, plain = 0; /* text[plain, i) needs no change so far */
+    size_t i = 0, plain = 0; /* text[plain, i) needs no change */
     uint32_t unchanged = composed ? 0x300 : 0xC0;
     while (i < size && !r.failed) {
         uint32_t code, next = 0;

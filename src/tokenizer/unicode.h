@@ -1,4 +1,4 @@
-/* Characters: UTF-8, the classes that tokenizers' patterns ask for, lower case, and normal forms C and D. */
+/* Unicode: UTF-8, character classes used by tokenizer patterns, lower case, normal forms C and D. */
 #ifndef ZEST_TOKENIZER_UNICODE_H
 #define ZEST_TOKENIZER_UNICODE_H
 
@@ -18,23 +18,23 @@ enum {
 unsigned zest_unicode_class(uint32_t code);
 
 enum {
-    ZEST_UNICODE_CONTROL = 1,     /* dropped when a text is cleaned */
-    ZEST_UNICODE_PUNCTUATION = 2, /* a word of its own */
-    ZEST_UNICODE_ACCENT = 4,      /* nonspacing marks, dropped with the accents */
-    ZEST_UNICODE_IDEOGRAPH = 8,   /* Chinese characters, each a word of its own */
+    ZEST_UNICODE_CONTROL = 1,     /* removed by clean_text */
+    ZEST_UNICODE_PUNCTUATION = 2, /* a pre-token of its own */
+    ZEST_UNICODE_ACCENT = 4,      /* nonspacing marks, removed by strip_accents */
+    ZEST_UNICODE_IDEOGRAPH = 8,   /* CJK characters, each a pre-token of its own */
 };
 
-/* What BERT's normalizer and pre-tokenizer take a character for, as Hugging Face tokenizers has it. */
+/* The class of a character in BERT's normalizer and pre-tokenizer, as in Hugging Face tokenizers. */
 unsigned zest_unicode_bert_class(uint32_t code);
 
-/* The lower case of one character, whatever stands around it. U+0130 alone becomes two: *more is the second,
- * else 0. */
+/* The lower case of one character, regardless of context. Only U+0130 becomes two: *more is the second, else 0.
+ */
 uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more);
 
 /* Length of the longest valid UTF-8 prefix. */
 size_t zest_unicode_valid(const char *text, size_t size);
-/* Appends the text with U+FFFD for every maximal run that cannot begin or continue a character, which is how
- * both Python's errors="replace" and Rust's from_utf8_lossy repair text. */
+/* Appends the text with U+FFFD for every maximal invalid sequence, like Python's errors="replace" and Rust's
+ * from_utf8_lossy. */
 void zest_unicode_repair(const char *text, size_t size, zest_buffer *out);
 
 /* Reads the character at `at`, which must be the start of one in valid UTF-8; returns its length. */
@@ -55,12 +55,12 @@ void zest_unicode_compose(const char *text, size_t size, zest_buffer *out);
 /* The same in normal form D. */
 void zest_unicode_decompose(const char *text, size_t size, zest_buffer *out);
 
-/* The character data behind tokenizer/unicode.h; each table is sorted. */
+/* ---- Tables, in unicode_tables.c; each is sorted ---- */
 
 /* code << 4 | class bits: the class of this character and of those up to the next entry. */
 extern const uint32_t zest_unicode_classes[];
 extern const size_t zest_unicode_classes_count;
-/* The same for what BERT's normalizer and pre-tokenizer ask. */
+/* The same for zest_unicode_bert_class. */
 extern const uint32_t zest_unicode_bert_classes[];
 extern const size_t zest_unicode_bert_classes_count;
 /* code << 32 | its lower case. */

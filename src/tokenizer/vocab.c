@@ -1,8 +1,9 @@
+/* The vocabulary, lists of token ids, sorted spellings with longest-prefix search, and added tokens. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/vocab.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/vocab.h"
 
 int32_t zest_vocab_find(const zest_vocab *vocab, const char *token, size_t size) {
     if (!vocab->slots) return -1;
@@ -23,16 +24,16 @@ const char *zest_vocab_token(const zest_vocab *vocab, int32_t id, size_t *size) 
 
 void zest_vocab_seal(zest_vocab *vocab) { vocab->own = vocab->text.size; }
 
-int zest_vocab_is_own(const zest_vocab *vocab, int32_t id) {
+int zest_vocab_is_model_token(const zest_vocab *vocab, int32_t id) {
     return id >= 0 && (size_t)id < vocab->size && vocab->start[id] < vocab->own; /* no token: UINT32_MAX */
 }
 
-int32_t zest_vocab_find_own(const zest_vocab *vocab, const char *token, size_t size) {
+int32_t zest_vocab_find_model_token(const zest_vocab *vocab, const char *token, size_t size) {
     int32_t id = zest_vocab_find(vocab, token, size);
-    return zest_vocab_is_own(vocab, id) ? id : -1;
+    return zest_vocab_is_model_token(vocab, id) ? id : -1;
 }
 
-static void place(zest_vocab *vocab, int32_t id) {
+static void insert(zest_vocab *vocab, int32_t id) {
     size_t mask = vocab->slots - 1, taken = 0;
     size_t i = zest_hash(vocab->text.data + vocab->start[id], vocab->length[id]) & mask;
     for (; vocab->slot[i] >= 0; taken++) i = (i + 1) & mask;
@@ -40,7 +41,7 @@ static void place(zest_vocab *vocab, int32_t id) {
     if (vocab->reach < taken) vocab->reach = taken;
 }
 
-/* At most half of the slots are taken. */
+/* At most half of the slots are used. */
 static int grow_slots(zest_vocab *vocab) {
     if (2 * (vocab->count + 1) <= vocab->slots) return 1;
     size_t slots = vocab->slots ? 2 * vocab->slots : 1024;
@@ -52,7 +53,7 @@ static int grow_slots(zest_vocab *vocab) {
     vocab->slots = slots;
     vocab->reach = 0;
     for (size_t id = 0; id < vocab->size; id++)
-        if (vocab->start[id] != UINT32_MAX) place(vocab, (int32_t)id);
+        if (vocab->start[id] != UINT32_MAX) insert(vocab, (int32_t)id);
     return 1;
 }
 
@@ -101,9 +102,10 @@ zest_status zest_vocab_add(zest_vocab *vocab, const char *token, size_t size, in
     vocab->start[id] = start;
     vocab->length[id] = (uint32_t)size;
     vocab->count++;
-    place(vocab, (int32_t)id);
+    insert(vocab, (int32_t)id);
     if (vocab->reach > ZEST_HASH_REACH)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: too many tokens collide; the file is hostile",
+        return zest_error_set(error, ZEST_ERROR_FORMAT,
+                              "%s: too many tokens collide in the hash table; the file is damaged or hostile",
                               source);
     return ZEST_OK;
 }
@@ -158,12 +160,11 @@ void zest_spellings_sort(zest_spelling *list, size_t count) {
     if (count) qsort(list, count, sizeof *list, by_text);
 }
 
-/* First in [low, high) whose byte at depth is >= wanted. Those in the range agree before depth and are
- * longer. */
-static size_t lower_bound(const zest_spelling *list, size_t low, size_t high, size_t depth, unsigned wanted) {
+/* First in [low, high) whose byte at depth is >= byte. All in the range agree before depth and are longer. */
+static size_t lower_bound(const zest_spelling *list, size_t low, size_t high, size_t depth, unsigned byte) {
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if ((unsigned char)list[middle].text[depth] < wanted)
+        if ((unsigned char)list[middle].text[depth] < byte)
             low = middle + 1;
         else
             high = middle;
@@ -171,11 +172,11 @@ static size_t lower_bound(const zest_spelling *list, size_t low, size_t high, si
     return low;
 }
 
-const zest_spelling *zest_spellings_longest(const zest_spelling *list, size_t count, size_t known,
-                                            const char *text, size_t size) {
+const zest_spelling *zest_spellings_longest_prefix(const zest_spelling *list, size_t count, size_t known,
+                                                   const char *text, size_t size) {
     const zest_spelling *best = NULL;
     size_t low = 0, high = count;
-    while (low < high && list[low].size == known) low++; /* nothing of the text is in it */
+    while (low < high && list[low].size == known) low++; /* shorter than the text to compare with */
     for (size_t i = 0; i < size && low < high; i++) {
         unsigned byte = (unsigned char)text[i];
         low = lower_bound(list, low, high, known + i, byte);
@@ -262,20 +263,20 @@ const zest_added_token *zest_added_next(const zest_added *added, const char *tex
         while (at < size && !added->first[(unsigned char)text[at]]) at++;
         if (at == size) break;
         const zest_spelling *found =
-            zest_spellings_longest(added->sorted, added->count, 0, text + at, size - at);
+            zest_spellings_longest_prefix(added->sorted, added->count, 0, text + at, size - at);
         const zest_added_token *token = found ? &added->token[found->value] : NULL;
         *from = at + (token ? token->size : 1);
         if (!token || (literal && token->special)) continue;
         *start = at;
         *stop = at + token->size;
         if (token->single_word && !stands_alone(text, size, *start, *stop)) continue;
-        while (token->eats_left && *start > done) {
+        while (token->lstrip && *start > done) {
             size_t before = character_before(text, *start);
             if (!(class_at(text, before) & ZEST_UNICODE_SPACE)) break;
             *start = before;
         }
         uint32_t code;
-        while (token->eats_right && *stop < size && class_at(text, *stop) & ZEST_UNICODE_SPACE)
+        while (token->rstrip && *stop < size && class_at(text, *stop) & ZEST_UNICODE_SPACE)
             *stop += zest_unicode_read(text + *stop, &code);
         return token;
     }

@@ -1,7 +1,8 @@
-#include "tokenizer/wordpiece.h"
-
+/* WordPiece: greedy longest-match encoding of a word. */
 #include <stdlib.h>
 #include <string.h>
+
+#include "tokenizer/tokenizer_internal.h"
 
 zest_status zest_wordpiece_finish(zest_wordpiece *wordpiece, const zest_vocab *vocab, const char *source,
                                   zest_error *error) {
@@ -9,7 +10,7 @@ zest_status zest_wordpiece_finish(zest_wordpiece *wordpiece, const zest_vocab *v
     if (!wordpiece->tokens) return zest_error_memory(error, source, vocab->count * sizeof *wordpiece->tokens);
     for (size_t id = 0; id < vocab->size; id++) {
         size_t size;
-        if (!zest_vocab_is_own(vocab, (int32_t)id)) continue;
+        if (!zest_vocab_is_model_token(vocab, (int32_t)id)) continue;
         const char *token = zest_vocab_token(vocab, (int32_t)id, &size);
         if (size) wordpiece->tokens[wordpiece->count++] = (zest_spelling){token, size, (uint32_t)id};
     }
@@ -36,20 +37,20 @@ static size_t characters(const char *word, size_t size) {
     return count;
 }
 
-static const zest_spelling *beginning(const zest_wordpiece *w, const char *word, size_t size) {
+static const zest_spelling *find_first(const zest_wordpiece *w, const char *word, size_t size) {
     size_t first = w->first[(unsigned char)word[0]], end = w->first[(unsigned char)word[0] + 1];
-    return zest_spellings_longest(w->tokens + first, end - first, 0, word, size);
+    return zest_spellings_longest_prefix(w->tokens + first, end - first, 0, word, size);
 }
 
 void zest_wordpiece_encode(const zest_wordpiece *wordpiece, const char *word, size_t size, zest_ids *out) {
     size_t before = out->count, at = 0;
-    if (size <= wordpiece->longest_word || characters(word, size) <= wordpiece->longest_word) {
+    if (size <= wordpiece->max_word_chars || characters(word, size) <= wordpiece->max_word_chars) {
         while (at < size) {
             const zest_spelling *token =
-                at ? zest_spellings_longest(wordpiece->tokens + wordpiece->continuing,
-                                            wordpiece->continuing_count, wordpiece->prefix_size, word + at,
-                                            size - at)
-                   : beginning(wordpiece, word, size);
+                at ? zest_spellings_longest_prefix(wordpiece->tokens + wordpiece->continuing,
+                                                   wordpiece->continuing_count, wordpiece->prefix_size,
+                                                   word + at, size - at)
+                   : find_first(wordpiece, word, size);
             if (!token) break;
             zest_ids_add(out, (int32_t)token->value);
             at += at ? token->size - wordpiece->prefix_size : token->size;

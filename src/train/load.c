@@ -136,8 +136,8 @@ void zest_load_free(zest_loaded *loaded) {
 
 zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_error *error) {
     zest_status status = zest_model_save(loaded->model, folder, error);
-    int written = loaded->model->folder || !loaded->tokenizer || !zest_save_can(loaded->tokenizer);
-    return status || written ? status : zest_save_tokenizer(loaded->tokenizer, folder, error);
+    int written = loaded->model->folder || !loaded->tokenizer || !zest_tokenizer_can_save(loaded->tokenizer);
+    return status || written ? status : zest_tokenizer_save(loaded->tokenizer, folder, error);
 }
 
 /* ---- Options that depend on the model ---- */
