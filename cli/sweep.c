@@ -363,8 +363,8 @@ const zest_command zest_command_sweep = {
         "--lr "
         "1e-5,first:1e-3 --batch 128,first:32 --device cuda --jobs 5 --keep none --out sweep2\tmethods with "
         "values of their own, five runs at a time\n"
-        "zest sweep --preset paper-table-2 --model FacebookAI/roberta-base --data data --scale 0.1 --out "
-        "table2\tthe "
+        "zest sweep --preset paper-table-2 --model FacebookAI/roberta-base --data data --scale 0.1 "
+        "--out table2\tthe "
         "paper's table, with a tenth of the steps\n"
         "zest sweep --resume sweep1 --jobs 4\tgo on, four runs at a time\n"
         "zest sweep my.sweep --dry-run\tlist the runs",
