@@ -250,7 +250,7 @@ class Transformers(LMCase):
                 self.assertEqual(ids.tolist(), tokenizer(text)["input_ids"], text)
                 with torch.no_grad():
                     logits = theirs(torch.tensor(ids[None].astype(np.int64))).logits[0].numpy()
-                difference = np.abs(lm.logits(ids) - logits).max()
+                difference = np.abs(lm.logits(ids) - logits).max() / np.abs(logits).max()
                 differences[lm.info.family] = max(differences.get(lm.info.family, 0), difference)
                 if lm.info.causal:
                     batch = torch.tensor(ids[None].astype(np.int64))
@@ -261,8 +261,8 @@ class Transformers(LMCase):
                 ids = torch.tensor(lm.encode("A good day").astype(np.int64)[None])
                 new = theirs.generate(ids, max_new_tokens=8, do_sample=False)[0, ids.shape[1] :]
                 self.assertEqual(lm.generate_ids(["A good day"], 8)[0].tolist(), new.tolist())
-        print("largest difference of logits from transformers:", {k: float(v) for k, v in differences.items()})
-        self.assertLess(max(differences.values()), 1e-4)
+        print("largest difference from transformers, of the largest logit:", {k: float(v) for k, v in differences.items()})
+        self.assertLess(max(differences.values()), 1e-5)
 
 
 class Runs(Case):

@@ -88,6 +88,10 @@ ERRORS: Dict[int, Type[Error]] = {
 }
 
 
+for _error in (Error, *ERRORS.values()):
+    _error.__module__ = "zest"  # where they are to be found, and what a traceback says
+
+
 # ---- Types of zest.h ------------------------------------------------------------------------------------------
 
 

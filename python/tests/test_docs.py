@@ -1,0 +1,30 @@
+"""The examples of docs/python.md give what the page says."""
+
+import doctest
+import os
+import re
+import shutil
+
+from support import ROOT, ZEST, Case
+
+
+class Docs(Case):
+    def test_examples(self):
+        text = (ROOT / "docs" / "python.md").read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        self.assertGreater(len(blocks), 5)
+        shutil.copytree(ROOT / "examples", self.folder / "examples")
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "zest").symlink_to(ZEST)
+        before, path = os.getcwd(), os.environ["PATH"]
+        os.chdir(self.folder)
+        os.environ["PATH"] = f"{self.folder}/bin:{path}"
+        try:
+            test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "docs/python.md", None, 0)
+            failures = []
+            runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
+            runner.run(test, out=failures.append)
+        finally:
+            os.chdir(before)
+            os.environ["PATH"] = path
+        self.assertFalse(failures, "".join(failures))
