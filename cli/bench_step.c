@@ -10,7 +10,7 @@
 #include "cli/bench.h"
 #include "cli/target.h"
 #include "cli/output.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 
 /* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
  * benchmark. ---- */

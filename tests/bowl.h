@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "optim/lanes.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "tests/support.h"
 
 enum { MOST = 200 };

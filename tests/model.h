@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "model/generate.h"
 #include "model/loss.h"
 #include "model/model.h"

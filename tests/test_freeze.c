@@ -1,6 +1,6 @@
 /* Tensors that are left out of training: never perturbed, never moved, and not counted. */
 #include "model/model.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "tests/model.h"
 
 static const zest_tensor *tensor_named(const zest_model *model, const char *name) {

@@ -2,7 +2,7 @@
  * end in the same bits. Without a GPU only what is refused is tested. */
 #include "optim/step.h"
 #include "model/model.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "tests/device.h"
 #include "tests/larger.h"
 

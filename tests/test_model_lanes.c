@@ -271,7 +271,7 @@ static const uint32_t written[] = {4,  9,  33, 12, 7,  61, 4, 9,  33, 12, 8,  4,
 static const uint32_t written_starts[] = {0, 6, 11, 18, 21, 25}, written_prompts[] = {4, 4, 4, 2, 2};
 static const uint32_t shared[] = {4, 9, 33, 12, 7, 61, 8, 70, 71, 72, 5, 6, 90, 91, 3};
 static const uint32_t shared_starts[] = {0, 4, 6, 7, 10, 12, 13, 15};
-static const uint32_t shared_parents[] = {ZEST_MODEL_NO_PREFIX, 0, 0, 0, ZEST_MODEL_NO_PREFIX, 4, 4};
+static const uint32_t shared_prefixes[] = {ZEST_MODEL_NO_PREFIX, 0, 0, 0, ZEST_MODEL_NO_PREFIX, 4, 4};
 static const uint32_t shared_options[] = {1, 2, 3, 5, 6}, shared_prompts[] = {0, 0, 0, 4, 4};
 static const uint32_t example_starts[] = {0, 3, 5}, answers[] = {2, 0};
 
@@ -291,7 +291,7 @@ static void check_sharing(const zest_model *model, zest_cpu cpu) {
         assert_int_equal(count[0], count[1]);
     }
     zest_model_batch batches[2] = {{written, written_starts, 5, NULL, NULL},
-                                   {shared, shared_starts, 7, NULL, shared_parents}};
+                                   {shared, shared_starts, 7, NULL, shared_prefixes}};
     zest_model_lane lanes[LANES];
     make_lanes(model, lanes);
     double losses[2][LANES * 2], scores[2][LANES * 5], means[2][LANES];
@@ -354,9 +354,9 @@ static void test_refused(void **state) {
     refused(bert, &(zest_model_batch){tokens, (uint32_t[]){0, 1, 2}, 2, NULL, (uint32_t[]){none, 0}},
             "only a causal");
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 1, 2}, 2, NULL, (uint32_t[]){none, 1}},
-            "parent");
+            "prefix");
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 1, 2, 3}, 3, NULL, (uint32_t[]){none, 0, 1}},
-            "parent");
+            "prefix");
     tokens[3] = 0;
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 33}, 1, NULL, NULL}, "room for 32");
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 30, 33}, 2, NULL, (uint32_t[]){none, 0}},

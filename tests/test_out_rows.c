@@ -1,5 +1,5 @@
-/* Rows that are asked for: the bits that they have among all rows, whatever else is asked for and in whatever
- * order; and which orders spare the last layer the queries of the others. */
+/* Output rows: the bits that they have among all rows, whatever the other output rows are and in whatever order;
+ * and which orders spare the last layer the queries of the other rows. */
 #include "model/forward_pass.h"
 #include "tests/model.h"
 
@@ -13,9 +13,9 @@ typedef struct {
     size_t count;
     uint32_t rows[MOST];
     int causal, other; /* whether they can be the last layer's only queries, in causal and other models */
-} asking;
+} row_case;
 
-static const asking askings[] = {
+static const row_case row_cases[] = {
     {4, {4, 5, 14, 18}, 1, 1},
     {1, {0}, 1, 1},
     {3, {7, 8, 9}, 1, 1},
@@ -33,53 +33,52 @@ static const asking askings[] = {
 typedef struct {
     size_t width;
     float *out; /* LANES × MOST × width */
-} taking;
+} copy_ctx;
 
-static zest_status take(zest_model_runner *runner, const zest_group_output *unit, void *user,
-                        zest_error *error) {
-    const taking *job = user;
+static zest_status copy_group(zest_model_runner *runner, const zest_group_output *group, void *user,
+                              zest_error *error) {
+    const copy_ctx *job = user;
     (void)runner;
     (void)error;
-    for (int l = 0; l < unit->perturbation.lanes; l++)
-        memcpy(job->out + (unit->first + (size_t)l) * MOST * job->width, unit->h[l],
-               unit->rows * job->width * sizeof *job->out);
+    for (int l = 0; l < group->perturbation.lanes; l++)
+        memcpy(job->out + (group->first + (size_t)l) * MOST * job->width, group->h[l],
+               group->rows * job->width * sizeof *job->out);
     return ZEST_OK;
 }
 
-static void check_asking(zest_model_runner *runner, zest_forward_request *request, const asking *asks,
-                         const float *all) {
+static void check_rows(zest_model_runner *runner, zest_forward_request *request, const row_case *c,
+                       const float *all) {
     const zest_model_config *config = &runner->model->config;
     static float got[LANES * MOST * WIDEST];
-    taking job = {config->embedding_size, got};
+    copy_ctx job = {config->embedding_size, got};
     zest_forward_pass pass;
-    request->out_rows = asks->rows, request->out_row_count = asks->count, request->user = &job;
+    request->out_rows = c->rows, request->out_row_count = c->count, request->user = &job;
     assert_done(zest_forward_prepare(runner, request, &pass, error));
-    zest_model_index_out_rows(&pass);
-    assert_int_equal(pass.out_starts != NULL,
-                     !config->fused_qkv && (config->causal ? asks->causal : asks->other));
+    zest_forward_index_out_rows(&pass);
+    assert_int_equal(pass.out_starts != NULL, !config->fused_qkv && (config->causal ? c->causal : c->other));
     assert_done(zest_model_forward(runner, request, error));
     for (size_t l = 0; l < LANES; l++)
-        for (size_t r = 0; r < asks->count; r++)
-            assert_memory_equal(got + (l * MOST + r) * job.width,
-                                all + (l * MOST + asks->rows[r]) * job.width, job.width * sizeof *got);
+        for (size_t r = 0; r < c->count; r++)
+            assert_memory_equal(got + (l * MOST + r) * job.width, all + (l * MOST + c->rows[r]) * job.width,
+                                job.width * sizeof *got);
 }
 
 static void check_model(const zest_model *model, zest_cpu cpu, zest_compute compute) {
     static float all[LANES * MOST * WIDEST];
     assert_true(model->config.embedding_size <= WIDEST);
-    taking job = {model->config.embedding_size, all};
+    copy_ctx job = {model->config.embedding_size, all};
     zest_model_lane lanes[LANES] = {test_lane(model, 7, 0.01), test_lane(model, 7, -0.01),
                                     test_lane(model, 0, 0)};
     zest_forward_request request = {.lanes = lanes,
                                     .lane_count = LANES,
                                     .batch = &batch,
                                     .depth = model->config.layers,
-                                    .on_group = take,
+                                    .on_group = copy_group,
                                     .user = &job};
     zest_model_runner *runner = test_runner(model, cpu, compute, 2, 0);
     assert_done(zest_model_forward(runner, &request, error));
-    for (size_t i = 0; i < sizeof askings / sizeof *askings; i++)
-        check_asking(runner, &request, &askings[i], all);
+    for (size_t i = 0; i < sizeof row_cases / sizeof *row_cases; i++)
+        check_rows(runner, &request, &row_cases[i], all);
     zest_model_runner_free(runner);
 }
 
@@ -109,7 +108,7 @@ static void test_parents(void **state) {
         .lanes = &itself, .lane_count = 1, .batch = objective->batch, .out_rows = &row, .out_row_count = 1};
     zest_forward_pass pass;
     assert_done(zest_forward_prepare(runner, &request, &pass, error));
-    zest_model_index_out_rows(&pass);
+    zest_forward_index_out_rows(&pass);
     assert_null(pass.out_starts);
     zest_model_runner_free(runner);
     zest_model_free(model);

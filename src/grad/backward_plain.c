@@ -6,7 +6,7 @@
 #include "grad/backward.h"
 #include "kernels/cpu/simd_plain.h"
 #include "kernels/cpu/ops_cpu.h"
-#include "model/cross_entropy.h"
+#include "model/loss.h"
 #include "rng/noise.h"
 
 static inline vec v_step(vec x) { return x > 0 ? 1.0f : 0.0f; }

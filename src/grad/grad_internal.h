@@ -7,7 +7,7 @@
 
 #include "grad/grad.h"
 #include "model/forward_pass.h"
-#include "model/cross_entropy.h"
+#include "model/loss.h"
 
 /* Lists of rows that were read, and by whom. */
 typedef enum {

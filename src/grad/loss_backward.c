@@ -13,13 +13,13 @@
 
 #include "grad/grad_internal.h"
 
-static zest_group_output unit_of(const zest_grad_pass *pass) {
+static zest_group_output group_of(const zest_grad_pass *pass) {
     return (zest_group_output){
         .perturbation = pass->lane.perturbation, .rows = pass->asked, .h = {pass->features, pass->features}};
 }
 
 /* Room for scores (of words or items) and the asked rows' sums and weights. */
-static zest_status make_room(zest_grad_pass *pass, size_t scores) {
+static zest_status reserve(zest_grad_pass *pass, size_t scores) {
     zest_grad *grad = pass->grad;
     if (scores > grad->scores_count) {
         free(grad->scores);
@@ -41,7 +41,7 @@ static zest_status make_room(zest_grad_pass *pass, size_t scores) {
 }
 
 /* What a pass leaves for the host: the only time that it waits for a device. */
-static zest_status fetch(zest_grad_pass *pass, const void *from, void *to, size_t bytes) {
+static zest_status download(zest_grad_pass *pass, const void *from, void *to, size_t bytes) {
     zest_model_runner *runner = pass->grad->runner;
     return zest_grad_done(pass, runner->operations->device->download(runner->device, to, from, bytes));
 }
@@ -51,7 +51,7 @@ static zest_status fetch(zest_grad_pass *pass, const void *from, void *to, size_
 static zest_status score_words(zest_grad_pass *pass) {
     const zest_model_objective *objective = pass->job->objective;
     zest_model_runner *runner = pass->grad->runner;
-    zest_group_output unit = unit_of(pass);
+    zest_group_output group = group_of(pass);
     size_t count = objective->items * objective->word_count;
     zest_status status = zest_model_buffer_reserve_f32(runner, &runner->logits, 2, count, pass->error);
     if (!status)
@@ -59,10 +59,10 @@ static zest_status score_words(zest_grad_pass *pass) {
     if (status) return status;
     float *logits[2];
     zest_model_first_lanes_f32(&runner->logits, logits);
-    status = zest_model_head_label_words(runner, &unit, unit.h, pass->words, objective->word_count, logits,
+    status = zest_model_head_label_words(runner, &group, group.h, pass->words, objective->word_count, logits,
                                          pass->error);
     if (!status && runner->device) {
-        status = fetch(pass, logits[0], pass->grad->by, count * sizeof *logits[0]);
+        status = download(pass, logits[0], pass->grad->by, count * sizeof *logits[0]);
         logits[0] = pass->grad->by;
     }
     for (size_t i = 0; i < count && !status; i++) pass->grad->scores[i] = (double)logits[0][i];
@@ -73,20 +73,13 @@ static zest_status sum_block(void *user, int lane, size_t first, size_t count, c
                              zest_error *error) {
     zest_grad_pass *pass = user;
     zest_model_runner *runner = pass->grad->runner;
-    const uint32_t *targets = pass->job->objective->targets;
     (void)lane, (void)error;
     if (runner->device) {
         zest_logit_block block = {logits, pass->asked, first, count, pass->targets};
-        zest_logit_sum *sums = (zest_logit_sum *)runner->results.data;
-        return zest_grad_done(pass, runner->operations->device->sum_logits(runner->device, &block, sums));
+        return zest_grad_done(
+            pass, runner->operations->device->sum_logits(runner->device, &block, runner->results.data));
     }
-#pragma omp parallel for schedule(static) num_threads(runner->threads)
-    for (size_t r = 0; r < pass->asked; r++) {
-        zest_logit_sum *row = &pass->grad->sums[r];
-        zest_row_sum_add(row, logits + r * count, count);
-        if (targets[r] >= first && targets[r] - first < count)
-            row->target = (double)logits[r * count + targets[r] - first];
-    }
+    zest_loss_add_block(pass->job->objective, first, count, logits, runner->threads, pass->grad->sums);
     return ZEST_OK;
 }
 
@@ -94,7 +87,7 @@ static zest_status sum_block(void *user, int lane, size_t first, size_t count, c
 static zest_status sum_rows(zest_grad_pass *pass) {
     zest_model_runner *runner = pass->grad->runner;
     zest_logit_sum *sums = pass->grad->sums;
-    zest_group_output unit = unit_of(pass);
+    zest_group_output group = group_of(pass);
     size_t bytes = pass->asked * sizeof *sums;
     for (size_t r = 0; r < pass->asked; r++) sums[r] = (zest_logit_sum){-INFINITY, 0, 0};
     pass->sums = sums;
@@ -105,50 +98,29 @@ static zest_status sum_rows(zest_grad_pass *pass) {
             zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), pass->error);
         pass->sums = runner->results.data;
     }
-    if (!status) status = zest_model_head_blocks(runner, &unit, unit.h, sum_block, pass, pass->error);
-    return !status && runner->device ? fetch(pass, pass->sums, sums, bytes) : status;
+    if (!status) status = zest_model_head_blocks(runner, &group, group.h, sum_block, pass, pass->error);
+    return !status && runner->device ? download(pass, pass->sums, sums, bytes) : status;
 }
 
 static zest_status score_tokens(zest_grad_pass *pass) {
-    const zest_model_objective *objective = pass->job->objective;
-    const zest_logit_sum *sums = pass->grad->sums;
     zest_status status = sum_rows(pass);
-    for (size_t i = 0; i < objective->items && !status; i++) {
-        double sum = 0;
-        size_t first = objective->item_starts[i], end = objective->item_starts[i + 1];
-        for (size_t r = first; r < end; r++) sum += sums[r].target - (sums[r].max + log(sums[r].sum));
-        pass->grad->scores[i] = objective->kind == ZEST_LOSS_CHOICES ? sum / (double)(end - first) : sum;
-    }
+    if (!status) zest_loss_score_items(pass->job->objective, pass->grad->sums, pass->grad->scores);
     return status;
-}
-
-/* ---- Losses ---- */
-
-/* The scores that one example chooses between. */
-static size_t choices_of(const zest_model_objective *objective, size_t example, size_t *first) {
-    int words = objective->kind == ZEST_LOSS_LABEL_WORDS;
-    *first = words ? example * objective->word_count : objective->example_starts[example];
-    return words ? objective->word_count : objective->example_starts[example + 1] - *first;
 }
 
 zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean) {
     const zest_model_objective *objective = pass->job->objective;
-    int words = objective->kind == ZEST_LOSS_LABEL_WORDS, tokens = objective->kind == ZEST_LOSS_TOKENS;
-    size_t examples = objective->kind == ZEST_LOSS_CHOICES ? objective->examples : objective->items;
-    zest_status status = make_room(pass, objective->items * (words ? objective->word_count : 1));
+    int words = objective->kind == ZEST_LOSS_LABEL_WORDS;
+    zest_status status = reserve(pass, objective->items * (words ? objective->word_count : 1));
     if (!status) status = words ? score_words(pass) : score_tokens(pass);
     if (status) return status;
-    const double *scores = pass->grad->scores;
     double sum = 0;
-    for (size_t e = 0; e < examples; e++) {
-        size_t first = e, count = tokens ? 1 : choices_of(objective, e, &first);
-        double loss = tokens
-                          ? -scores[e]
-                          : zest_log_sum_exp(scores + first, count) - scores[first + objective->answers[e]];
+    for (size_t e = 0; e < zest_loss_examples(objective); e++) {
+        double loss = zest_loss_of_example(objective, pass->grad->scores, e);
         if (losses) losses[e] = loss;
         sum += loss;
     }
-    *mean = sum / (double)(tokens ? pass->asked : examples);
+    *mean = sum / zest_loss_mean_divisor(objective);
     return ZEST_OK;
 }
 
@@ -204,7 +176,7 @@ static void weigh_rows(zest_grad_pass *pass, double factor) {
         return;
     }
     for (size_t e = 0; e < objective->examples; e++) {
-        size_t first, count = choices_of(objective, e, &first);
+        size_t first, count = zest_loss_choices(objective, e, &first);
         double sum = zest_log_sum_exp(pass->grad->scores + first, count);
         for (size_t i = first; i < first + count; i++) {
             double chosen = zest_exp(pass->grad->scores[i] - sum), rows;
@@ -227,7 +199,8 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
     blocks_job *job = user;
     zest_grad_pass *pass = job->pass;
     zest_model_runner *runner = pass->grad->runner;
-    const size_t unit = 8, stride = (count + unit - 1) / unit * unit; /* what a device's products like */
+    const size_t alignment = 8; /* that a device's products are fast with */
+    const size_t stride = (count + alignment - 1) / alignment * alignment;
     (void)lane;
     zest_status status =
         zest_model_buffer_reserve(runner, &pass->grad->small, 1, pass->asked * stride, error);
@@ -251,6 +224,6 @@ zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, void *d
     blocks_job job = {.pass = pass, .d = d};
     job.weights = zest_grad_stage(pass, pass->grad->weights, pass->asked * sizeof *job.weights);
     if (!job.weights) return zest_grad_done(pass, 1);
-    zest_group_output unit = unit_of(pass);
-    return zest_model_head_blocks(pass->grad->runner, &unit, unit.h, block_backward, &job, pass->error);
+    zest_group_output group = group_of(pass);
+    return zest_model_head_blocks(pass->grad->runner, &group, group.h, block_backward, &job, pass->error);
 }

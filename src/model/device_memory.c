@@ -1,4 +1,5 @@
-/* Where the weights, activations and tables of a pass lie: in the host's memory, or in a device's. */
+/* The memory of forward passes, on the host or on a device: buffers for activations, how many lanes fit, the
+ * copy of the weights and its updates, and the tables of a pass. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,37 +26,81 @@ void zest_model_dealloc(zest_model_runner *runner, void *data) {
         free(data);
 }
 
-static zest_status room_of(zest_model_runner *runner, zest_model_buffer *room, size_t lanes, size_t each,
-                           size_t cell, zest_error *error) {
+static zest_status reserve(zest_model_runner *runner, zest_model_buffer *buffer, size_t lanes,
+                           size_t lane_size, size_t element_size, zest_error *error) {
     /* Every lane starts on a cache line; on a device, where matrix products like it. */
-    const size_t unit = runner->device ? 256 : 16;
-    size_t lane = (each + unit - 1) / unit * unit, count = lanes * lane;
-    room->lane_stride = lane;
-    if (count <= room->count) return ZEST_OK;
-    zest_model_dealloc(runner, room->data);
-    *room = (zest_model_buffer){.lane_stride = lane};
-    room->data = zest_model_alloc(runner, count * cell);
-    if (!room->data)
+    const size_t alignment = runner->device ? 256 : 16;
+    size_t stride = (lane_size + alignment - 1) / alignment * alignment, count = lanes * stride;
+    buffer->lane_stride = stride;
+    if (count <= buffer->count) return ZEST_OK;
+    zest_model_dealloc(runner, buffer->data);
+    *buffer = (zest_model_buffer){.lane_stride = stride};
+    buffer->data = zest_model_alloc(runner, count * element_size);
+    if (!buffer->data)
         return runner->device ? zest_model_device_error(runner, error)
-                              : zest_error_memory(error, "activations", count * cell);
-    room->count = count;
-    room->element_size = cell;
+                              : zest_error_memory(error, "activations", count * element_size);
+    buffer->count = count;
+    buffer->element_size = element_size;
     return ZEST_OK;
 }
 
-zest_status zest_model_buffer_reserve(zest_model_runner *runner, zest_model_buffer *room, size_t lanes,
-                                      size_t each, zest_error *error) {
-    return room_of(runner, room, lanes, each, zest_model_element_size(runner), error);
+zest_status zest_model_buffer_reserve(zest_model_runner *runner, zest_model_buffer *buffer, size_t lanes,
+                                      size_t lane_size, zest_error *error) {
+    return reserve(runner, buffer, lanes, lane_size, zest_model_element_size(runner), error);
 }
 
-zest_status zest_model_buffer_reserve_f32(zest_model_runner *runner, zest_model_buffer *room, size_t lanes,
-                                          size_t each, zest_error *error) {
-    return room_of(runner, room, lanes, each, sizeof(float), error);
+zest_status zest_model_buffer_reserve_f32(zest_model_runner *runner, zest_model_buffer *buffer, size_t lanes,
+                                          size_t lane_size, zest_error *error) {
+    return reserve(runner, buffer, lanes, lane_size, sizeof(float), error);
 }
 
-static size_t bytes_of(const zest_model_buffer *room) { return room->count * room->element_size; }
+static size_t buffer_bytes(const zest_model_buffer *buffer) { return buffer->count * buffer->element_size; }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+/* ---- Plans ---- */
+
+/* Elements of a row: of a norm's output, and of what a layer needs at most (q, k, v and context; or the MLP).
+ */
+static size_t norm_width(const zest_model_config *config) {
+    return zest_max_size(config->hidden_size, config->embedding_size);
+}
+
+static size_t work_width(const zest_model_config *config) {
+    size_t q = config->heads * config->head_dim, qkv = q + 2 * config->kv_heads * config->head_dim;
+    size_t widest = zest_max_size(zest_max_size(qkv, config->hidden_size) + q,
+                                  config->ffn_size * (config->gated ? 2 : 1));
+    return zest_max_size(widest, norm_width(config));
+}
+
+/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (kernels/cpu/gemm.h).
+ */
+static size_t operand_bytes(const zest_model_config *config, size_t tokens) {
+    size_t lane = tokens * zest_max_size(config->ffn_size, config->hidden_size) * sizeof(float),
+           limit = (size_t)32 << 20;
+    return 2 * (lane < limit ? lane : limit) + ((size_t)4 << 20);
+}
+
+zest_model_plan zest_model_plan_memory(const zest_model_config *config, size_t tokens, size_t live_pairs) {
+    return (zest_model_plan){.hidden = 2 * live_pairs * tokens * config->hidden_size * sizeof(float),
+                             .work = 2 * tokens * (norm_width(config) + work_width(config)) * sizeof(float),
+                             .operands = operand_bytes(config, tokens)};
+}
+
+zest_status zest_model_alloc_activations(zest_forward_pass *pass) {
+    zest_model_runner *runner = pass->runner;
+    const zest_model_config *config = pass->config;
+    size_t lanes = 2 * pass->group;
+    zest_status status = zest_model_buffer_reserve(runner, &runner->norm_out, lanes,
+                                                   pass->max_rows * norm_width(config), pass->error);
+    if (!status)
+        status = zest_model_buffer_reserve(runner, &runner->work, lanes, pass->max_rows * work_width(config),
+                                           pass->error);
+    if (!status && pass->request->batch->prefix_of) /* a device takes all lanes at once */
+        status = zest_model_buffer_reserve(runner, &runner->prefix_kv, runner->device ? lanes : 1,
+                                           pass->key_rows * 2 * pass->kv_width, pass->error);
+    return status;
+}
+
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Multiply-adds of a lane group in one product of hidden_size × hidden_size, for each multiprocessor, from
  * which on a GPU is busy: larger groups saved less than 2 % of a step on an H200 (bench/RESULTS.md). fp32 is
@@ -74,54 +119,56 @@ size_t zest_model_choose_live(const zest_model_config *config, zest_compute comp
     return (pairs + rounds - 1) / rounds;
 }
 
-/* Rows of the tables of types and positions that a device makes for the lanes. */
-static size_t made_rows(const zest_model_config *config, size_t positions, size_t tokens) {
+/* Rows of the tables of types and positions that a device perturbs once for all tokens. */
+static size_t perturbed_rows(const zest_model_config *config, size_t positions, size_t tokens) {
     if (!config->position_rows) positions = 0;
     return (zest_gather_makes(config->token_types, tokens) ? config->token_types : 0) +
            (zest_gather_makes(positions, tokens) ? positions : 0);
 }
 
-/* The largest matrix as two lanes see it, or those rows; twice: a device makes the next one while the one
- * before is multiplied. */
+/* Bytes of the largest perturbed matrix, or of those rows, for two lanes; twice, since a device prepares the
+ * next one while it multiplies. */
 static size_t weight_bytes(const zest_model_runner *runner, size_t positions, size_t tokens) {
     const zest_model_config *config = &runner->model->config;
     size_t q = (config->heads + 2 * config->kv_heads) * config->head_dim,
            widest = zest_max_size(config->ffn_size, q);
     size_t matrix = widest * zest_model_element_size(runner),
-           rows = made_rows(config, positions, tokens) * sizeof(float);
+           rows = perturbed_rows(config, positions, tokens) * sizeof(float);
     return 2 * 2 * config->hidden_size * zest_max_size(matrix, rows);
 }
 
-/* What a group's way through a layer may take: beyond, fewer pairs go together. Larger groups gain a little;
- * beside small weights, and where there is plenty of memory, they may. */
+/* Bytes that the activations of a group inside a layer may take; beyond, fewer pairs go together. Larger groups
+ * gain a little: they are allowed next to small weights, and where there is plenty of memory. */
 static size_t group_budget(zest_model_runner *runner) {
     if (runner->group_budget) return runner->group_budget;
-    const size_t mib = (size_t)1 << 20, least = 512 * mib, most = 2048 * mib, whole = 3072 * mib;
-    size_t weights = runner->host_model->arena_size, beside = weights < whole ? whole - weights : 0;
-    size_t room = runner->operations->device->available(runner->device);
-    size_t budget = smaller(smaller(most, beside), room / 16);
-    runner->group_budget = budget > least ? budget : least;
+    const size_t mib = (size_t)1 << 20, smallest = 512 * mib, largest = 2048 * mib, total = 3072 * mib;
+    size_t weights = runner->host_model->arena_size, rest = weights < total ? total - weights : 0;
+    size_t available = runner->operations->device->available(runner->device);
+    size_t budget = min_size(min_size(largest, rest), available / 16);
+    runner->group_budget = budget > smallest ? budget : smallest;
     return runner->group_budget;
 }
 
-/* Pairs of a group, of which each takes `each` bytes, when `live` are in memory. */
-static size_t group_of(size_t budget, size_t each, size_t live) {
-    size_t most = budget / each;
-    size_t group = smaller(smaller(most ? most : 1, 1 + ZEST_PAIRS_MORE), live);
+/* Pairs of a group, each of pair_bytes, when `live` are in memory. */
+static size_t choose_group(size_t budget, size_t pair_bytes, size_t live) {
+    size_t fit = budget / pair_bytes;
+    size_t group = min_size(min_size(fit ? fit : 1, 1 + ZEST_PAIRS_MORE), live);
     size_t groups = (live + group - 1) / group; /* of about the same size */
     return (live + groups - 1) / groups;
 }
 
-/* Bytes of a pair: hidden states, and what a layer adds to them. */
+/* Bytes of a pair. */
 typedef struct {
-    size_t hidden, work, each; /* each: work and perturbed weights */
-} pair_bytes;
+    size_t hidden;   /* hidden states */
+    size_t work;     /* activations inside a layer */
+    size_t in_layer; /* work and perturbed weights */
+} pair_memory;
 
-static pair_bytes bytes_of_pair(const zest_model_runner *runner, size_t positions, size_t rows) {
+static pair_memory pair_memory_of(const zest_model_runner *runner, size_t positions, size_t rows) {
     zest_model_plan plan = zest_model_plan_memory(&runner->model->config, rows, 1);
-    size_t cell = zest_model_element_size(runner), work = plan.work / sizeof(float) * cell;
-    return (pair_bytes){plan.hidden / sizeof(float) * cell, work,
-                        work + weight_bytes(runner, positions, rows)};
+    size_t element = zest_model_element_size(runner), work = plan.work / sizeof(float) * element;
+    return (pair_memory){plan.hidden / sizeof(float) * element, work,
+                         work + weight_bytes(runner, positions, rows)};
 }
 
 zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tokens, size_t pairs) {
@@ -136,12 +183,12 @@ zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tok
     if (!runner->live)
         live =
             zest_model_choose_live(config, runner->compute, runner->device->multiprocessors, tokens, pairs);
-    pair_bytes pair = bytes_of_pair(runner, config->max_positions, tokens);
-    size_t group = group_of(group_budget(runner), pair.each, live),
-           all = group_of(group_budget(runner), pair.each, pairs);
-    size_t held = runner->operations->device->bytes_allocated(runner->device, NULL);
-    return (zest_model_budget){live, held + live * pair.hidden + group * pair.each,
-                               held + pairs * pair.hidden + all * pair.each};
+    pair_memory pair = pair_memory_of(runner, config->max_positions, tokens);
+    size_t group = choose_group(group_budget(runner), pair.in_layer, live),
+           all = choose_group(group_budget(runner), pair.in_layer, pairs);
+    size_t allocated = runner->operations->device->bytes_allocated(runner->device, NULL);
+    return (zest_model_budget){live, allocated + live * pair.hidden + group * pair.in_layer,
+                               allocated + pairs * pair.hidden + all * pair.in_layer};
 }
 
 zest_status zest_model_plan_groups(zest_forward_pass *pass) {
@@ -150,21 +197,23 @@ zest_status zest_model_plan_groups(zest_forward_pass *pass) {
     if (!runner->live)
         pass->live = zest_model_choose_live(pass->config, runner->compute, runner->device->multiprocessors,
                                             pass->max_rows, pass->pair_count);
-    pair_bytes pair = bytes_of_pair(runner, pass->end_position - pass->first_position, pass->max_rows);
-    size_t had = bytes_of(&runner->hidden) + bytes_of(&runner->norm_out) + bytes_of(&runner->work);
-    pass->group = group_of(group_budget(runner), pair.each, pass->live);
-    if (pass->group * pair.work + pass->live * pair.hidden <= had) return ZEST_OK; /* as before */
-    size_t room = runner->operations->device->available(runner->device) + had;
-    while (pass->group > 1 && pass->group * pair.each + pass->live * pair.hidden > room) pass->group--;
-    while (pass->live > 1 && pair.each + pass->live * pair.hidden > room) pass->live--;
-    if (pair.each + pair.hidden <= room) return ZEST_OK;
-    size_t row = (pair.work + pair.hidden) / pass->max_rows, weights = pair.each - pair.work;
-    size_t rows = room > weights ? (room - weights) / row : 0;
+    pair_memory pair = pair_memory_of(runner, pass->end_position - pass->first_position, pass->max_rows);
+    size_t reserved =
+        buffer_bytes(&runner->hidden) + buffer_bytes(&runner->norm_out) + buffer_bytes(&runner->work);
+    pass->group = choose_group(group_budget(runner), pair.in_layer, pass->live);
+    if (pass->group * pair.work + pass->live * pair.hidden <= reserved) return ZEST_OK;
+    size_t free_bytes = runner->operations->device->available(runner->device) + reserved;
+    while (pass->group > 1 && pass->group * pair.in_layer + pass->live * pair.hidden > free_bytes)
+        pass->group--;
+    while (pass->live > 1 && pair.in_layer + pass->live * pair.hidden > free_bytes) pass->live--;
+    if (pair.in_layer + pair.hidden <= free_bytes) return ZEST_OK;
+    size_t row = (pair.work + pair.hidden) / pass->max_rows, weights = pair.in_layer - pair.work;
+    size_t rows = free_bytes > weights ? (free_bytes - weights) / row : 0;
     return zest_error_set(
         pass->error, ZEST_ERROR_MEMORY,
-        "a batch of %zu tokens needs %.1f MiB of the device's memory beside the weights, and %.1f "
+        "a batch of %zu tokens needs %.1f MiB of the device's memory besides the weights, and %.1f "
         "are free: about %zu tokens would fit",
-        pass->max_rows, (double)(pair.each + pair.hidden) / 1048576, (double)room / 1048576, rows);
+        pass->max_rows, (double)(pair.in_layer + pair.hidden) / 1048576, (double)free_bytes / 1048576, rows);
 }
 
 /* ---- Weights ---- */
@@ -173,47 +222,96 @@ zest_status zest_model_plan_groups(zest_forward_pass *pass) {
 typedef struct {
     const char *from;
     char *to;
-} move;
+} rebase_args;
 
 static void rebase(zest_weight *weight, void *user) {
-    const move *m = user;
-    if (weight->data) weight->data = m->to + ((const char *)weight->data - m->from);
+    const rebase_args *args = user;
+    if (weight->data) weight->data = args->to + ((const char *)weight->data - args->from);
 }
 
-static void rebase_all(zest_model *model, move m) {
-    zest_model_each_weight(model, rebase, &m);
+static void rebase_all(zest_model *model, rebase_args args) {
+    zest_model_each_weight(model, rebase, &args);
     for (size_t i = 0; i < model->params.count; i++)
-        model->tensors[i].data = m.to + ((char *)model->tensors[i].data - m.from);
+        model->tensors[i].data = args.to + ((char *)model->tensors[i].data - args.from);
 }
 
 zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
-    const zest_model *owner = runner->host_model;
+    const zest_model *host = runner->host_model;
     runner->operations = runner->device->operations;
     runner->scratch.device = runner->device;
     const zest_device_table *device = runner->operations->device;
-    zest_model *placed = runner->device_model = malloc(sizeof *placed);
-    if (!placed) return zest_error_memory(error, "the model's description", sizeof *placed);
-    *placed = *owner;
-    placed->layers = malloc(owner->config.layers * sizeof *placed->layers);
-    placed->tensors = malloc(owner->params.count * sizeof *placed->tensors);
-    if (!placed->layers || !placed->tensors)
+    zest_model *copy = runner->device_model = malloc(sizeof *copy);
+    if (!copy) return zest_error_memory(error, "the model's description", sizeof *copy);
+    *copy = *host;
+    copy->layers = malloc(host->config.layers * sizeof *copy->layers);
+    copy->tensors = malloc(host->params.count * sizeof *copy->tensors);
+    if (!copy->layers || !copy->tensors)
         return zest_error_memory(error, "the model's description",
-                                 owner->params.count * sizeof *placed->tensors);
-    memcpy(placed->layers, owner->layers, owner->config.layers * sizeof *placed->layers);
-    memcpy(placed->tensors, owner->params.tensors, owner->params.count * sizeof *placed->tensors);
-    placed->params.tensors = placed->tensors;
-    if (owner->arena_size > device->available(runner->device))
+                                 host->params.count * sizeof *copy->tensors);
+    memcpy(copy->layers, host->layers, host->config.layers * sizeof *copy->layers);
+    memcpy(copy->tensors, host->params.tensors, host->params.count * sizeof *copy->tensors);
+    copy->params.tensors = copy->tensors;
+    if (host->arena_size > device->available(runner->device))
         return zest_error_set(
             error, ZEST_ERROR_MEMORY,
             "the weights take %.1f MiB and the device has %.1f free: use 16-bit weights (--weights "
             "bf16), a smaller model, or --device cpu",
-            (double)owner->arena_size / 1048576, (double)device->available(runner->device) / 1048576);
-    placed->arena = device->allocate(runner->device, owner->arena_size);
-    if (!placed->arena || device->upload(runner->device, placed->arena, owner->arena, owner->arena_size))
+            (double)host->arena_size / 1048576, (double)device->available(runner->device) / 1048576);
+    copy->arena = device->allocate(runner->device, host->arena_size);
+    if (!copy->arena || device->upload(runner->device, copy->arena, host->arena, host->arena_size))
         return zest_model_device_error(runner, error);
-    rebase_all(placed, (move){owner->arena, placed->arena});
-    runner->model = placed;
+    rebase_all(copy, (rebase_args){host->arena, copy->arena});
+    runner->model = copy;
     return ZEST_OK;
+}
+
+/* The directions with a coefficient other than 0, which is the one that optim/step.c would use. */
+static size_t list_terms(const zest_update *update, zest_update_term *terms) {
+    size_t count = 0;
+    for (size_t i = 0; i < update->k; i++) {
+        const zest_direction *direction = &update->directions[i];
+        if (update->g[i] == 0) continue;
+        terms[count++] = (zest_update_term){.seed = direction->seed,
+                                            .c = (float)(-update->lr * update->g[i] * direction->gain),
+                                            .signs = direction->distribution == ZEST_RADEMACHER};
+    }
+    return count;
+}
+
+static zest_status update_on_device(zest_model_runner *runner, const zest_update *update, zest_error *error) {
+    const zest_device_table *device = runner->operations->device;
+    zest_update_term *terms = malloc((update->k + 1) * sizeof *terms);
+    if (!terms) return zest_error_memory(error, "directions", update->k * sizeof *terms);
+    size_t count = list_terms(update, terms);
+    double keep = 1 - update->lr * update->decay;
+    int failed = device->unstage(runner->device) ||
+                 device->update(runner->device, &runner->model->params, terms, count,
+                                keep != 1 ? (float)keep : 1.0f, update->rounding, update->nearest);
+    free(terms);
+    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
+}
+
+zest_status zest_model_apply_update(zest_model_runner *runner, const zest_update *update, zest_error *error) {
+    if (runner->device) return update_on_device(runner, update, error);
+    zest_update_apply(zest_vector_ops_for(runner->operations->cpu), runner->threads, &runner->model->params,
+                      update);
+    return ZEST_OK;
+}
+
+zest_status zest_model_download(zest_model_runner *runner, zest_error *error) {
+    const zest_model *host = runner->host_model;
+    if (!runner->device) return ZEST_OK;
+    int failed = runner->operations->device->download(runner->device, host->arena,
+                                                      runner->device_model->arena, host->arena_size);
+    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
+}
+
+zest_status zest_model_upload(zest_model_runner *runner, zest_error *error) {
+    const zest_model *host = runner->host_model;
+    if (!runner->device) return ZEST_OK;
+    int failed = runner->operations->device->upload(runner->device, runner->device_model->arena, host->arena,
+                                                    host->arena_size);
+    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
 }
 
 /* ---- Tables ---- */
@@ -236,7 +334,7 @@ void zest_model_list_key_sources(const zest_forward_pass *pass, uint32_t *source
     }
 }
 
-static zest_status stage_parents(zest_forward_pass *pass) {
+static zest_status stage_key_sources(zest_forward_pass *pass) {
     uint32_t *sources = malloc(pass->key_rows * sizeof *sources);
     if (!sources) return zest_error_memory(pass->error, "keys", pass->key_rows * sizeof *sources);
     zest_model_list_key_sources(pass, sources);
@@ -246,23 +344,23 @@ static zest_status stage_parents(zest_forward_pass *pass) {
     return status;
 }
 
-/* Where the new keys go in the cache, and from where to where a sequence's keys reach. */
+/* The rows of the cache for the new keys, and the range of keys of each sequence. */
 static zest_status stage_cache(zest_forward_pass *pass) {
     const zest_model_cache *cache = pass->request->cache;
     const zest_model_batch *batch = pass->request->batch;
     size_t n = batch->sequences;
-    uint32_t *targets = malloc((pass->rows + 2 * n) * sizeof *targets), *begins = targets + pass->rows,
-             *ends = begins + n;
+    uint32_t *targets = malloc((pass->rows + 2 * n) * sizeof *targets), *starts = targets + pass->rows,
+             *ends = starts + n;
     if (!targets) return zest_error_memory(pass->error, "keys", pass->rows * sizeof *targets);
     for (size_t s = 0; s < n; s++) {
         size_t slot = cache->slots[s], first = batch->starts[s], count = batch->starts[s + 1] - first;
-        begins[s] = (uint32_t)cache->slot_start[slot];
+        starts[s] = (uint32_t)cache->slot_start[slot];
         ends[s] = (uint32_t)(cache->slot_start[slot] + cache->lengths[slot] + count);
         for (size_t i = 0; i < count; i++) targets[first + i] = (uint32_t)(ends[s] - count + i);
     }
     zest_status status =
         zest_model_stage(pass->runner, targets, pass->rows, &pass->at.key_targets, pass->error);
-    if (!status) status = zest_model_stage(pass->runner, begins, n, &pass->at.key_starts, pass->error);
+    if (!status) status = zest_model_stage(pass->runner, starts, n, &pass->at.key_starts, pass->error);
     if (!status) status = zest_model_stage(pass->runner, ends, n, &pass->at.key_ends, pass->error);
     free(targets);
     return status;
@@ -291,22 +389,22 @@ zest_status zest_model_stage_pass(zest_forward_pass *pass) {
         return zest_model_device_error(runner, pass->error);
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
         status = zest_model_stage(runner, all[i].table, all[i].count, all[i].at, pass->error);
-    if (!status && runner->device && batch->prefix_of) status = stage_parents(pass);
+    if (!status && runner->device && batch->prefix_of) status = stage_key_sources(pass);
     if (!status && runner->device && request->cache) status = stage_cache(pass);
     return status;
 }
 
 /* ---- Back to the host ---- */
 
-zest_status zest_model_read(zest_model_runner *runner, const void *from, size_t count, int wide, float *out,
+zest_status zest_model_read(zest_model_runner *runner, const void *from, size_t count, int fp32, float *out,
                             zest_error *error) {
-    size_t cell = wide ? sizeof(float) : zest_model_element_size(runner);
-    uint16_t *halves = cell == sizeof *halves ? malloc(count * sizeof *halves + 1) : NULL;
-    if (cell == sizeof *halves && !halves)
+    size_t element_size = fp32 ? sizeof(float) : zest_model_element_size(runner);
+    uint16_t *halves = element_size == sizeof *halves ? malloc(count * sizeof *halves + 1) : NULL;
+    if (element_size == sizeof *halves && !halves)
         return zest_error_memory(error, "a result", count * sizeof *halves);
     void *to = halves ? (void *)halves : out;
     zest_status status = ZEST_OK;
-    if (runner->operations->device->download(runner->device, to, from, count * cell))
+    if (runner->operations->device->download(runner->device, to, from, count * element_size))
         status = zest_model_device_error(runner, error);
     else if (halves)
         status = zest_dtype_to_float(runner->compute == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16 : ZEST_DTYPE_F16,

@@ -1,17 +1,19 @@
-/* Before a pass: the batch is checked, its rows are numbered, and there is room for what they become. */
+/* Prepares a forward pass (checks the batch, fills the tables that its rows need), forms groups of lanes and
+ * takes them through the transformer. Runners own the memory of passes. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 
 #include "model/forward_pass.h"
-#include "model/transformer.h"
+
+/* ---- Checks ---- */
 
 static zest_status refuse(zest_error *error, const char *why, size_t sequence) {
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "sequence %zu of the batch %s", sequence, why);
 }
 
-/* Tokens that stand before a sequence's own: its parent's, or those in the cache. */
-static size_t before(const zest_forward_request *request, size_t s) {
+/* Tokens before a sequence's own: those of its prefix, or of the cache. */
+static size_t tokens_before(const zest_forward_request *request, size_t s) {
     const zest_model_batch *batch = request->batch;
     if (request->cache) return request->cache->lengths[request->cache->slots[s]];
     if (!batch->prefix_of || batch->prefix_of[s] == ZEST_MODEL_NO_PREFIX) return 0;
@@ -22,16 +24,16 @@ static zest_status check_sequence(const zest_model_config *config, const zest_fo
                                   size_t s, zest_error *error) {
     const zest_model_batch *batch = request->batch;
     if (batch->starts[s + 1] <= batch->starts[s]) return refuse(error, "is empty", s);
-    uint32_t parent = batch->prefix_of ? batch->prefix_of[s] : ZEST_MODEL_NO_PREFIX;
-    if (parent != ZEST_MODEL_NO_PREFIX) {
+    uint32_t prefix = batch->prefix_of ? batch->prefix_of[s] : ZEST_MODEL_NO_PREFIX;
+    if (prefix != ZEST_MODEL_NO_PREFIX) {
         if (!config->causal) return refuse(error, "continues another, which only a causal model can", s);
-        if (parent >= s || batch->prefix_of[parent] != ZEST_MODEL_NO_PREFIX)
-            return refuse(error, "has a parent that does not stand before it, or that has one itself", s);
+        if (prefix >= s || batch->prefix_of[prefix] != ZEST_MODEL_NO_PREFIX)
+            return refuse(error, "has a prefix that does not come before it, or that has one itself", s);
     }
-    size_t length = before(request, s) + batch->starts[s + 1] - batch->starts[s];
+    size_t length = tokens_before(request, s) + batch->starts[s + 1] - batch->starts[s];
     if (length > config->max_positions)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "sequence %zu of the batch has %zu tokens; the model has room for %zu", s,
+                              "sequence %zu of the batch has %zu tokens; the model takes at most %zu", s,
                               length, config->max_positions);
     for (size_t i = batch->starts[s]; i < batch->starts[s + 1]; i++) {
         if (batch->tokens[i] >= config->vocab_size)
@@ -54,14 +56,16 @@ static zest_status check_batch(const zest_model_config *config, const zest_forwa
         status = check_sequence(config, request, s, error);
     for (size_t i = 0; request->out_rows && i < request->out_row_count && !status; i++)
         if (request->out_rows[i] >= batch->starts[batch->sequences])
-            status =
-                zest_error_set(error, ZEST_ERROR_ARGUMENT, "row %u is asked for, of %u in the batch",
-                               (unsigned)request->out_rows[i], (unsigned)batch->starts[batch->sequences]);
+            status = zest_error_set(
+                error, ZEST_ERROR_ARGUMENT, "output row %u is out of range (%u rows in the batch)",
+                (unsigned)request->out_rows[i], (unsigned)batch->starts[batch->sequences]);
     return status;
 }
 
-/* Cosines and sines up to the position asked for. The angle is rounded to float, as in training. */
-static zest_status reach_position(zest_model_runner *runner, size_t positions, zest_error *error) {
+/* ---- Tables ---- */
+
+/* Fills the tables of cosines and sines up to `positions`. The angle is rounded to float, as in training. */
+static zest_status reserve_angles(zest_model_runner *runner, size_t positions, zest_error *error) {
     size_t half = runner->model->config.head_dim / 2, count = positions * half;
     if (runner->model->config.position_rows || positions <= runner->angles) return ZEST_OK;
     runner->angles = 0;
@@ -90,8 +94,9 @@ static zest_status reach_position(zest_model_runner *runner, size_t positions, z
     return status;
 }
 
-/* The asked rows of sequence s, which begin at number `first` of them. Their end; SIZE_MAX: attention cannot
- * take them for the queries of the sequence, of which a causal one sees a key more than the one before. */
+/* The output rows of sequence s, from number `first` of them on. Returns their end, or SIZE_MAX where attention
+ * cannot take them as the queries of the sequence: in a causal model each must see one key more than the one
+ * before. */
 static size_t index_out_rows_of(zest_forward_pass *pass, size_t s, size_t first) {
     const uint32_t *rows = pass->request->out_rows, *starts = pass->request->batch->starts;
     int causal = pass->config->causal;
@@ -106,9 +111,9 @@ static size_t index_out_rows_of(zest_forward_pass *pass, size_t s, size_t first)
     return r;
 }
 
-/* They can when they stand in the order of their sequences, and keys where the rows left them. A fused matrix
- * gives all queries anyway. */
-void zest_model_index_out_rows(zest_forward_pass *pass) {
+/* They can be when they come in the order of their sequences, and keys are where the rows left them. A fused
+ * matrix gives all queries anyway. */
+void zest_forward_index_out_rows(zest_forward_pass *pass) {
     const zest_model_batch *batch = pass->request->batch;
     if (!pass->request->out_rows || pass->request->cache || batch->prefix_of || pass->config->fused_qkv)
         return;
@@ -121,8 +126,7 @@ void zest_model_index_out_rows(zest_forward_pass *pass) {
     if (r != pass->out_rows) pass->out_starts = pass->out_key_ends = pass->out_positions = NULL;
 }
 
-/* Room for what is numbered, the asked rows included. */
-static zest_status make_tables(zest_forward_pass *pass) {
+static zest_status alloc_tables(zest_forward_pass *pass) {
     zest_model_runner *runner = pass->runner;
     size_t sequences = pass->request->batch->sequences;
     size_t need = 3 * pass->rows + 3 * sequences + 2 + (pass->request->out_rows ? pass->out_rows : 0);
@@ -140,14 +144,14 @@ static zest_status make_tables(zest_forward_pass *pass) {
 }
 
 /* Positions, rows of the position table, token types and offsets of the keys. */
-static zest_status number_rows(zest_forward_pass *pass) {
+static zest_status fill_tables(zest_forward_pass *pass) {
     zest_model_runner *runner = pass->runner;
     const zest_model_batch *batch = pass->request->batch;
-    zest_status status = make_tables(pass);
+    zest_status status = alloc_tables(pass);
     if (status) return status;
     pass->first_position = SIZE_MAX;
     for (size_t s = 0; s < batch->sequences; s++) {
-        size_t past = before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
+        size_t past = tokens_before(pass->request, s), count = batch->starts[s + 1] - batch->starts[s];
         pass->key_starts[s] = (uint32_t)pass->key_rows;
         pass->key_rows += past + count;
         if (past < pass->first_position) pass->first_position = past;
@@ -163,50 +167,7 @@ static zest_status number_rows(zest_forward_pass *pass) {
     pass->key_starts[batch->sequences] = (uint32_t)pass->key_rows;
     if (pass->key_rows > UINT32_MAX)
         return zest_error_set(pass->error, ZEST_ERROR_ARGUMENT, "the batch is too large");
-    return reach_position(runner, pass->end_position, pass->error);
-}
-
-/* Floats a row: of what a norm gives, and of the widest thing inside a layer (q, k, v and context; or the
- * MLP). */
-static size_t behind_norm(const zest_model_config *config) {
-    return zest_max_size(config->hidden_size, config->embedding_size);
-}
-
-static size_t inside_layer(const zest_model_config *config) {
-    size_t q = config->heads * config->head_dim, qkv = q + 2 * config->kv_heads * config->head_dim;
-    size_t widest = zest_max_size(zest_max_size(qkv, config->hidden_size) + q,
-                                  config->ffn_size * (config->gated ? 2 : 1));
-    return zest_max_size(widest, behind_norm(config));
-}
-
-/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (kernels/cpu/gemm.h).
- */
-static size_t operand_bytes(const zest_model_config *config, size_t tokens) {
-    size_t lane = tokens * zest_max_size(config->ffn_size, config->hidden_size) * sizeof(float),
-           most = (size_t)32 << 20;
-    return 2 * (lane < most ? lane : most) + ((size_t)4 << 20);
-}
-
-zest_model_plan zest_model_plan_memory(const zest_model_config *config, size_t tokens, size_t live_pairs) {
-    return (zest_model_plan){.hidden = 2 * live_pairs * tokens * config->hidden_size * sizeof(float),
-                             .work =
-                                 2 * tokens * (behind_norm(config) + inside_layer(config)) * sizeof(float),
-                             .operands = operand_bytes(config, tokens)};
-}
-
-zest_status zest_model_alloc_activations(zest_forward_pass *pass) {
-    zest_model_runner *runner = pass->runner;
-    const zest_model_config *config = pass->config;
-    size_t lanes = 2 * pass->group;
-    zest_status status = zest_model_buffer_reserve(runner, &runner->norm_out, lanes,
-                                                   pass->max_rows * behind_norm(config), pass->error);
-    if (!status)
-        status = zest_model_buffer_reserve(runner, &runner->work, lanes,
-                                           pass->max_rows * inside_layer(config), pass->error);
-    if (!status && pass->request->batch->prefix_of) /* a device takes all lanes at once */
-        status = zest_model_buffer_reserve(runner, &runner->prefix_kv, runner->device ? lanes : 1,
-                                           pass->key_rows * 2 * pass->kv_width, pass->error);
-    return status;
+    return reserve_angles(runner, pass->end_position, pass->error);
 }
 
 zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_request *request,
@@ -222,7 +183,7 @@ zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_r
     pass->kv_width = config->kv_heads * config->head_dim;
     pass->qkv_stride = pass->q_width + 2 * pass->kv_width;
     pass->span = zest_max_size(pass->qkv_stride, config->hidden_size);
-    return number_rows(pass);
+    return fill_tables(pass);
 }
 
 /* ---- Lanes ---- */
@@ -255,53 +216,55 @@ zest_status zest_forward_groups(zest_forward_pass *pass, zest_lane_group *groups
     return status;
 }
 
-/* Pairs of one kind can go together. */
-static int alike(const zest_perturbation *a, const zest_perturbation *b) {
+/* Whether two pairs can go through an operation together. */
+static int can_group(const zest_perturbation *a, const zest_perturbation *b) {
     return a->lanes == 2 && b->lanes == 2 && a->signs == b->signs && a->scale[0] != 0 && b->scale[0] != 0;
 }
 
-/* Puts neighbours together; further: the perturbations of all pairs, which groups point into. */
+/* Puts neighbours together. perturbations: of all pairs; groups point into them. */
 static size_t form_groups(const zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
-                          const zest_perturbation *further) {
+                          const zest_perturbation *perturbations) {
     size_t groups = 0;
     for (size_t i = 0; i < count; groups++) {
-        size_t here = 1;
-        while (here < pass->group && i + here < count && alike(&further[i], &further[i + here])) here++;
+        size_t size = 1;
+        while (size < pass->group && i + size < count &&
+               can_group(&perturbations[i], &perturbations[i + size]))
+            size++;
         pairs[groups] = pairs[i];
-        pairs[groups].perturbation.more = here > 1 ? &further[i + 1] : NULL;
-        pairs[groups].perturbation.more_count = here - 1;
-        i += here;
+        pairs[groups].perturbation.more = size > 1 ? &perturbations[i + 1] : NULL;
+        pairs[groups].perturbation.more_count = size - 1;
+        i += size;
     }
     return groups;
 }
 
-/* A turn of as many pairs as are live. */
+/* As many pairs as are live. */
 static zest_status pass_live(zest_forward_pass *pass, zest_lane_group *pairs, size_t count,
-                             const zest_perturbation *further) {
+                             const zest_perturbation *perturbations) {
     zest_model_runner *runner = pass->runner;
-    size_t per_lane = pass->max_rows * pass->config->hidden_size;
+    size_t lane_size = pass->max_rows * pass->config->hidden_size;
     void *next = runner->hidden.data;
     for (zest_lane_group *lane = pairs; lane < pairs + count; lane++) {
         lane->x[0] = next;
-        lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_offset(runner, next, per_lane) : next;
-        next = zest_model_offset(runner, next, per_lane * (size_t)lane->perturbation.lanes);
+        lane->x[1] = lane->perturbation.lanes == 2 ? zest_model_offset(runner, next, lane_size) : next;
+        next = zest_model_offset(runner, next, lane_size * (size_t)lane->perturbation.lanes);
     }
-    return zest_forward_groups(pass, pairs, form_groups(pass, pairs, count, further));
+    return zest_forward_groups(pass, pairs, form_groups(pass, pairs, count, perturbations));
 }
 
 static zest_status pass_lanes(zest_forward_pass *pass) {
     zest_model_runner *runner = pass->runner;
-    size_t lanes = pass->request->lane_count, per_lane = pass->max_rows * pass->config->hidden_size;
-    size_t most = 2 * pass->live < lanes ? 2 * pass->live : lanes, count = pass->pair_count;
-    zest_perturbation *further = malloc(count * sizeof *further);
-    if (!further) return zest_error_memory(pass->error, "lanes", count * sizeof *further);
-    for (size_t i = 0; i < count; i++) further[i] = pass->pairs[i].perturbation;
-    zest_status status = zest_model_buffer_reserve(runner, &runner->hidden, 1, most * per_lane, pass->error);
+    size_t lanes = pass->request->lane_count, lane_size = pass->max_rows * pass->config->hidden_size;
+    size_t live = 2 * pass->live < lanes ? 2 * pass->live : lanes, count = pass->pair_count;
+    zest_perturbation *perturbations = malloc(count * sizeof *perturbations);
+    if (!perturbations) return zest_error_memory(pass->error, "lanes", count * sizeof *perturbations);
+    for (size_t i = 0; i < count; i++) perturbations[i] = pass->pairs[i].perturbation;
+    zest_status status = zest_model_buffer_reserve(runner, &runner->hidden, 1, live * lane_size, pass->error);
     for (size_t first = 0; first < count && !status; first += pass->live) {
         size_t here = count - first < pass->live ? count - first : pass->live;
-        status = pass_live(pass, pass->pairs + first, here, further + first);
+        status = pass_live(pass, pass->pairs + first, here, perturbations + first);
     }
-    free(further);
+    free(perturbations);
     return status;
 }
 
@@ -323,7 +286,7 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_req
     zest_forward_pass pass;
     zest_status status = zest_forward_prepare(runner, request, &pass, error);
     if (status) return status;
-    zest_model_index_out_rows(&pass);
+    zest_forward_index_out_rows(&pass);
     status = list_pairs(&pass);
     if (!status) status = zest_model_plan_groups(&pass);
     if (!status) status = zest_model_alloc_activations(&pass);
@@ -333,13 +296,13 @@ zest_status zest_model_forward(zest_model_runner *runner, const zest_forward_req
     return status;
 }
 
-/* Who runs a model: its operations, its device, and the memory that passes share. */
+/* ---- Runners ---- */
 
 zest_status zest_model_runner_new(const zest_model *model, const zest_ops *operations,
                                   const zest_model_runner_options *options, zest_model_runner **runner,
                                   zest_error *error) {
-    static const zest_model_runner_options plain = {0};
-    if (!options) options = &plain;
+    static const zest_model_runner_options defaults = {0};
+    if (!options) options = &defaults;
     *runner = NULL;
     if (options->compute == ZEST_COMPUTE_F16 && options->device == ZEST_DEVICE_CPU)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -384,14 +347,14 @@ zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_m
 }
 
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
-    const zest_model_buffer *rooms[] = {&runner->hidden,    &runner->norm_out, &runner->work,
-                                        &runner->prefix_kv, &runner->logits,   &runner->words,
-                                        &runner->results,   &runner->cosines,  &runner->sines};
+    const zest_model_buffer *buffers[] = {&runner->hidden,    &runner->norm_out, &runner->work,
+                                          &runner->prefix_kv, &runner->logits,   &runner->words,
+                                          &runner->results,   &runner->cosines,  &runner->sines};
     size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
     if (runner->device && !runner->borrowed)
         return bytes + runner->operations->device->bytes_allocated(runner->device, NULL);
-    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
-        bytes += rooms[i]->count * rooms[i]->element_size;
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        bytes += buffers[i]->count * buffers[i]->element_size;
     return bytes;
 }
 
@@ -403,11 +366,11 @@ const zest_params *zest_model_runner_params(const zest_model_runner *runner) {
 
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
-    zest_model_buffer *rooms[] = {&runner->hidden,    &runner->norm_out, &runner->work,
-                                  &runner->prefix_kv, &runner->logits,   &runner->words,
-                                  &runner->results,   &runner->cosines,  &runner->sines};
-    for (size_t i = 0; (!runner->device || runner->borrowed) && i < sizeof rooms / sizeof *rooms; i++)
-        zest_model_dealloc(runner, rooms[i]->data);
+    zest_model_buffer *buffers[] = {&runner->hidden,    &runner->norm_out, &runner->work,
+                                    &runner->prefix_kv, &runner->logits,   &runner->words,
+                                    &runner->results,   &runner->cosines,  &runner->sines};
+    for (size_t i = 0; (!runner->device || runner->borrowed) && i < sizeof buffers / sizeof *buffers; i++)
+        zest_model_dealloc(runner, buffers[i]->data);
     free(runner->scratch.data);
     free(runner->rows);
     if (runner->device_model) {
@@ -417,53 +380,4 @@ void zest_model_runner_free(zest_model_runner *runner) {
     }
     if (!runner->borrowed) zest_device_close(runner->device); /* and with it all of its memory */
     free(runner);
-}
-
-/* The directions that count, with the coefficients that optim/step.c would use. */
-static size_t list_terms(const zest_update *update, zest_update_term *terms) {
-    size_t count = 0;
-    for (size_t i = 0; i < update->k; i++) {
-        const zest_direction *direction = &update->directions[i];
-        if (update->g[i] == 0) continue;
-        terms[count++] = (zest_update_term){.seed = direction->seed,
-                                            .c = (float)(-update->lr * update->g[i] * direction->gain),
-                                            .signs = direction->distribution == ZEST_RADEMACHER};
-    }
-    return count;
-}
-
-static zest_status move_on_device(zest_model_runner *runner, const zest_update *update, zest_error *error) {
-    const zest_device_table *device = runner->operations->device;
-    zest_update_term *terms = malloc((update->k + 1) * sizeof *terms);
-    if (!terms) return zest_error_memory(error, "directions", update->k * sizeof *terms);
-    size_t count = list_terms(update, terms);
-    double keep = 1 - update->lr * update->decay;
-    int failed = device->unstage(runner->device) ||
-                 device->update(runner->device, &runner->model->params, terms, count,
-                                keep != 1 ? (float)keep : 1.0f, update->rounding, update->nearest);
-    free(terms);
-    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
-}
-
-zest_status zest_model_apply_update(zest_model_runner *runner, const zest_update *update, zest_error *error) {
-    if (runner->device) return move_on_device(runner, update, error);
-    zest_update_apply(zest_vector_ops_for(runner->operations->cpu), runner->threads, &runner->model->params,
-                      update);
-    return ZEST_OK;
-}
-
-zest_status zest_model_download(zest_model_runner *runner, zest_error *error) {
-    const zest_model *owner = runner->host_model;
-    if (!runner->device) return ZEST_OK;
-    int failed = runner->operations->device->download(runner->device, owner->arena,
-                                                      runner->device_model->arena, owner->arena_size);
-    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
-}
-
-zest_status zest_model_upload(zest_model_runner *runner, zest_error *error) {
-    const zest_model *owner = runner->host_model;
-    if (!runner->device) return ZEST_OK;
-    int failed = runner->operations->device->upload(runner->device, runner->device_model->arena, owner->arena,
-                                                    owner->arena_size);
-    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
 }

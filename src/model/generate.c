@@ -1,3 +1,4 @@
+/* Greedy generation: one pass over the prompts, then one a token, with a KV cache. */
 #include "model/generate.h"
 
 #include <math.h>
@@ -10,28 +11,28 @@ typedef struct {
     const zest_model_lane *lane;
     const zest_generate_options *options;
     zest_model_cache cache;
-    size_t active; /* sequences that go on */
+    size_t active; /* sequences that have not ended */
     size_t *limits, *counts;
     uint32_t *out;
     uint32_t *slots, *tokens, *starts, *rows; /* of the active ones */
     zest_logit_best *choices;
     size_t row_count;
     zest_error *error;
-} generating;
+} generate_ctx;
 
-static zest_status choose(void *user, int lane, size_t first, size_t count, const float *logits,
-                          zest_error *error) {
-    const generating *job = user;
-    zest_model_runner *runner = job->runner;
+static zest_status choose_tokens(void *user, int lane, size_t first, size_t count, const float *logits,
+                                 zest_error *error) {
+    const generate_ctx *ctx = user;
+    zest_model_runner *runner = ctx->runner;
     (void)lane;
     if (runner->device) {
-        zest_logit_block block = {logits, job->row_count, first, count, NULL};
+        zest_logit_block block = {logits, ctx->row_count, first, count, NULL};
         int failed =
             runner->operations->device->best_logits(runner->device, &block, (void *)runner->results.data);
         return failed ? zest_model_device_error(runner, error) : ZEST_OK;
     }
-    for (size_t r = 0; r < job->row_count; r++) {
-        zest_logit_best *best = &job->choices[r];
+    for (size_t r = 0; r < ctx->row_count; r++) {
+        zest_logit_best *best = &ctx->choices[r];
         for (size_t i = 0; i < count; i++)
             if (logits[r * count + i] > best->logit)
                 *best = (zest_logit_best){logits[r * count + i], (uint32_t)(first + i)};
@@ -39,20 +40,20 @@ static zest_status choose(void *user, int lane, size_t first, size_t count, cons
     return ZEST_OK;
 }
 
-static zest_status visit(zest_model_runner *runner, const zest_group_output *unit, void *user,
-                         zest_error *error) {
-    generating *job = user;
+static zest_status on_group(zest_model_runner *runner, const zest_group_output *group, void *user,
+                            zest_error *error) {
+    generate_ctx *ctx = user;
     const void *h[2];
-    size_t bytes = unit->rows * sizeof *job->choices;
-    job->row_count = unit->rows;
-    for (size_t r = 0; r < unit->rows; r++) job->choices[r] = (zest_logit_best){-INFINITY, 0};
+    size_t bytes = group->rows * sizeof *ctx->choices;
+    ctx->row_count = group->rows;
+    for (size_t r = 0; r < group->rows; r++) ctx->choices[r] = (zest_logit_best){-INFINITY, 0};
     zest_status status = ZEST_OK;
     if (runner->device)
         status = zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), error);
-    if (!status) status = zest_model_head_transform(runner, unit, h, error);
-    if (!status) status = zest_model_head_blocks(runner, unit, h, choose, job, error);
+    if (!status) status = zest_model_head_transform(runner, group, h, error);
+    if (!status) status = zest_model_head_blocks(runner, group, h, choose_tokens, ctx, error);
     if (!status && runner->device &&
-        runner->operations->device->download(runner->device, job->choices, runner->results.data, bytes))
+        runner->operations->device->download(runner->device, ctx->choices, runner->results.data, bytes))
         status = zest_model_device_error(runner, error);
     return status;
 }
@@ -65,82 +66,82 @@ static int is_stop(const zest_generate_options *options, uint32_t token) {
 
 /* One pass over the batch, a new token for each of its sequences; the unfinished ones become the next batch.
  */
-static zest_status step(generating *job, const zest_model_batch *batch) {
-    zest_forward_request request = {.lanes = job->lane,
+static zest_status step(generate_ctx *ctx, const zest_model_batch *batch) {
+    zest_forward_request request = {.lanes = ctx->lane,
                                     .lane_count = 1,
                                     .batch = batch,
-                                    .out_rows = job->rows,
-                                    .out_row_count = job->active,
-                                    .depth = job->runner->model->config.layers,
-                                    .cache = &job->cache,
-                                    .on_group = visit,
-                                    .user = job};
-    for (size_t i = 0; i < job->active; i++) job->rows[i] = batch->starts[i + 1] - 1;
-    zest_status status = zest_model_forward(job->runner, &request, job->error);
+                                    .out_rows = ctx->rows,
+                                    .out_row_count = ctx->active,
+                                    .depth = ctx->runner->model->config.layers,
+                                    .cache = &ctx->cache,
+                                    .on_group = on_group,
+                                    .user = ctx};
+    for (size_t i = 0; i < ctx->active; i++) ctx->rows[i] = batch->starts[i + 1] - 1;
+    zest_status status = zest_model_forward(ctx->runner, &request, ctx->error);
     if (status) return status;
-    for (size_t i = 0; i < job->active; i++)
-        job->cache.lengths[job->slots[i]] += batch->starts[i + 1] - batch->starts[i];
+    for (size_t i = 0; i < ctx->active; i++)
+        ctx->cache.lengths[ctx->slots[i]] += batch->starts[i + 1] - batch->starts[i];
     size_t left = 0;
-    for (size_t i = 0; i < job->active; i++) {
-        uint32_t slot = job->slots[i], token = job->choices[i].token;
-        job->out[slot * job->options->most + job->counts[slot]++] = token;
-        if (is_stop(job->options, token) || job->counts[slot] == job->limits[slot]) continue;
-        job->slots[left] = slot;
-        job->tokens[left++] = token;
+    for (size_t i = 0; i < ctx->active; i++) {
+        uint32_t slot = ctx->slots[i], token = ctx->choices[i].token;
+        ctx->out[slot * ctx->options->most + ctx->counts[slot]++] = token;
+        if (is_stop(ctx->options, token) || ctx->counts[slot] == ctx->limits[slot]) continue;
+        ctx->slots[left] = slot;
+        ctx->tokens[left++] = token;
     }
-    job->active = left;
-    for (size_t i = 0; i <= left; i++) job->starts[i] = (uint32_t)i;
+    ctx->active = left;
+    for (size_t i = 0; i <= left; i++) ctx->starts[i] = (uint32_t)i;
     return ZEST_OK;
 }
 
-static zest_status make_room(generating *job, const zest_model_batch *prompts) {
-    const zest_model_config *config = &job->runner->model->config;
+static zest_status alloc(generate_ctx *ctx, const zest_model_batch *prompts) {
+    const zest_model_config *config = &ctx->runner->model->config;
     size_t n = prompts->sequences;
-    job->limits = calloc(n, sizeof *job->limits);
-    job->slots = calloc(n, sizeof *job->slots);
-    job->tokens = calloc(n, sizeof *job->tokens);
-    job->rows = calloc(n, sizeof *job->rows);
-    job->starts = calloc(n + 1, sizeof *job->starts);
-    job->choices = calloc(n, sizeof *job->choices);
-    job->cache.slot_start = calloc(n, sizeof *job->cache.slot_start);
-    job->cache.lengths = calloc(n, sizeof *job->cache.lengths);
-    if (!job->limits || !job->slots || !job->tokens || !job->rows || !job->starts || !job->choices ||
-        !job->cache.slot_start || !job->cache.lengths)
-        return zest_error_memory(job->error, "generation", n * sizeof *job->choices);
+    ctx->limits = calloc(n, sizeof *ctx->limits);
+    ctx->slots = calloc(n, sizeof *ctx->slots);
+    ctx->tokens = calloc(n, sizeof *ctx->tokens);
+    ctx->rows = calloc(n, sizeof *ctx->rows);
+    ctx->starts = calloc(n + 1, sizeof *ctx->starts);
+    ctx->choices = calloc(n, sizeof *ctx->choices);
+    ctx->cache.slot_start = calloc(n, sizeof *ctx->cache.slot_start);
+    ctx->cache.lengths = calloc(n, sizeof *ctx->cache.lengths);
+    if (!ctx->limits || !ctx->slots || !ctx->tokens || !ctx->rows || !ctx->starts || !ctx->choices ||
+        !ctx->cache.slot_start || !ctx->cache.lengths)
+        return zest_error_memory(ctx->error, "generation", n * sizeof *ctx->choices);
     for (size_t s = 0; s < n; s++) {
         if (prompts->starts[s + 1] <= prompts->starts[s] ||
             prompts->starts[s + 1] - prompts->starts[s] > config->max_positions)
-            return zest_error_set(job->error, ZEST_ERROR_ARGUMENT,
+            return zest_error_set(ctx->error, ZEST_ERROR_ARGUMENT,
                                   "prompt %zu is empty or longer than %zu tokens", s, config->max_positions);
         size_t length = prompts->starts[s + 1] - prompts->starts[s], left = config->max_positions - length;
-        job->limits[s] = job->options->most < left ? job->options->most : left;
-        job->cache.slot_start[s] = job->cache.rows;
-        job->cache.rows += length + job->limits[s];
-        job->counts[s] = 0;
+        ctx->limits[s] = ctx->options->most < left ? ctx->options->most : left;
+        ctx->cache.slot_start[s] = ctx->cache.rows;
+        ctx->cache.rows += length + ctx->limits[s];
+        ctx->counts[s] = 0;
     }
-    size_t bytes = config->layers * job->cache.rows * 2 * config->kv_heads * config->head_dim *
-                   zest_model_element_size(job->runner);
-    job->cache.data = zest_model_alloc(job->runner, bytes);
-    if (job->cache.data) return ZEST_OK;
-    return job->runner->device ? zest_model_device_error(job->runner, job->error)
-                               : zest_error_memory(job->error, "keys and values", bytes);
+    size_t bytes = config->layers * ctx->cache.rows * 2 * config->kv_heads * config->head_dim *
+                   zest_model_element_size(ctx->runner);
+    ctx->cache.data = zest_model_alloc(ctx->runner, bytes);
+    if (ctx->cache.data) return ZEST_OK;
+    return ctx->runner->device ? zest_model_device_error(ctx->runner, ctx->error)
+                               : zest_error_memory(ctx->error, "keys and values", bytes);
 }
 
-/* The prompts, less those that have no room for a further token. */
-static zest_status start(generating *job, const zest_model_batch *prompts) {
+/* The prompts, without those that are as long as the model allows. */
+static zest_status start(generate_ctx *ctx, const zest_model_batch *prompts) {
     uint32_t *tokens = malloc((prompts->starts[prompts->sequences] + 1) * sizeof *tokens);
-    if (!tokens) return zest_error_memory(job->error, "prompts", 0);
+    if (!tokens) return zest_error_memory(ctx->error, "prompts", 0);
     uint32_t count = 0;
     for (size_t s = 0; s < prompts->sequences; s++) {
-        if (!job->limits[s]) continue;
-        job->slots[job->active] = (uint32_t)s;
+        if (!ctx->limits[s]) continue;
+        ctx->slots[ctx->active] = (uint32_t)s;
         for (size_t i = prompts->starts[s]; i < prompts->starts[s + 1]; i++)
             tokens[count++] = prompts->tokens[i];
-        job->starts[++job->active] = count;
+        ctx->starts[++ctx->active] = count;
     }
-    job->cache.slots = job->slots;
-    zest_model_batch batch = {.tokens = tokens, .starts = job->starts, .sequences = job->active};
-    zest_status status = job->active ? step(job, &batch) : ZEST_OK;
+    ctx->cache.slots = ctx->slots;
+    zest_model_batch batch = {.tokens = tokens, .starts = ctx->starts, .sequences = ctx->active};
+    zest_status status = ctx->active ? step(ctx, &batch) : ZEST_OK;
     free(tokens);
     return status;
 }
@@ -148,32 +149,33 @@ static zest_status start(generating *job, const zest_model_batch *prompts) {
 zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,
                                  const zest_model_batch *prompts, const zest_generate_options *options,
                                  uint32_t *tokens, size_t *counts, zest_error *error) {
-    static const zest_model_lane itself = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
+    static const zest_model_lane unperturbed = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
     if (!runner->model->config.causal || prompts->prefix_of || !prompts->sequences || prompts->starts[0])
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "generation needs a causal model and a batch of prompts without parents");
-    generating job = {.runner = runner,
-                      .lane = lane ? lane : &itself,
-                      .options = options,
-                      .counts = counts,
-                      .out = tokens,
-                      .error = error};
-    zest_status status = make_room(&job, prompts);
-    if (!status) status = start(&job, prompts);
-    for (size_t made = 1; !status && job.active; made++) {
-        zest_progress_call(options->progress, made, options->most);
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "generation needs a causal model and a batch of prompts without shared prefixes");
+    generate_ctx ctx = {.runner = runner,
+                        .lane = lane ? lane : &unperturbed,
+                        .options = options,
+                        .counts = counts,
+                        .out = tokens,
+                        .error = error};
+    zest_status status = alloc(&ctx, prompts);
+    if (!status) status = start(&ctx, prompts);
+    for (size_t new_tokens = 1; !status && ctx.active; new_tokens++) {
+        zest_progress_call(options->progress, new_tokens, options->most);
         if (options->stop && *options->stop) break;
-        zest_model_batch batch = {.tokens = job.tokens, .starts = job.starts, .sequences = job.active};
-        status = step(&job, &batch);
+        zest_model_batch batch = {.tokens = ctx.tokens, .starts = ctx.starts, .sequences = ctx.active};
+        status = step(&ctx, &batch);
     }
-    free(job.limits);
-    free(job.slots);
-    free(job.tokens);
-    free(job.rows);
-    free(job.starts);
-    free(job.choices);
-    free(job.cache.slot_start);
-    free(job.cache.lengths);
-    zest_model_dealloc(runner, job.cache.data);
+    free(ctx.limits);
+    free(ctx.slots);
+    free(ctx.tokens);
+    free(ctx.rows);
+    free(ctx.starts);
+    free(ctx.choices);
+    free(ctx.cache.slot_start);
+    free(ctx.cache.lengths);
+    zest_model_dealloc(runner, ctx.cache.data);
     return status;
 }

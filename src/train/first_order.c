@@ -22,7 +22,7 @@ static zest_status check_objective(const zest_options *options, zest_error *erro
 #include "base/cpu.h"
 #include "optim/step.h"
 #include "baselines/optimizer.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 
 struct zest_trainer_gradients {
     zest_grad *grad;

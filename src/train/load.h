@@ -5,7 +5,7 @@
 #include "base/option.h"
 #include "optim/step.h"
 #include "task/examples.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "train/run_folder.h"
 #include "tokenizer/tokenizer.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "optim/context.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "train/checkpoint.h"
 
 /* The latest of the run's checkpoints that is not behind the step and fits its note; 0: none. */

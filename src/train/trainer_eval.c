@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "train/trainer_internal.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 
 /* ---- What is best ---- */
 

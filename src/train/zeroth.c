@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "optim/step.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "train/checkpoint.h"
 #include "train/trainer_internal.h"
 

@@ -13,7 +13,7 @@
 #include "kernels/device.h"
 #include "kernels/ops.h"
 #include "lab/stats/stats.h"
-#include "model/transformer.h"
+#include "model/forward_pass.h"
 #include "base/error.h"
 #include "task/batch.h"
 #include "train/load.h"
