@@ -101,10 +101,6 @@ typedef struct {
 /* The texts live as long as the model. */
 ZEST_API zest_status zest_lm_get_info(const zest_lm *lm, zest_lm_info *info);
 
-/* A hash of all trained weights: names, types and every byte. Two models with the same fingerprint have the
- * same weights; a journal names its starting point by it. */
-ZEST_API zest_status zest_lm_fingerprint(zest_lm *lm, uint64_t *fingerprint);
-
 /* ---- Tokens ------------------------------------------------------------------------------------------- */
 
 #define ZEST_LM_WHOLE ((size_t)-1) /* as the size of a text: up to its NUL */
@@ -224,6 +220,40 @@ ZEST_API zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t
 ZEST_API zest_status zest_lm_generate_batch(zest_lm *lm, const int32_t *ids, const size_t *starts,
                                             size_t prompts, const zest_lm_generate_options *options,
                                             int32_t *new_ids, size_t *counts);
+
+/* ---- Weights: your own training loop ------------------------------------------------------------------ */
+
+/* A tuner of zest.h over the model's trained weights, wherever they are: options, stop criteria, ask and tell,
+ * journal and resume work as for a vector; the option "threads" is the model's. It starts from rho=0.002 and
+ * lr=1e-5. Its objective is one over lanes (zest_tuner_objective_lanes), which calls zest_lm_losses or
+ * anything else; lanes of a model are described (zest_lanes_describe), not read. Every step changes the model.
+ * One tuner at a time; free it before the model. NULL on error. */
+ZEST_API zest_tuner *zest_lm_tuner(zest_lm *lm);
+
+/* Takes the model to the state after `step` steps of a journal. It must hold the weights that the journal was
+ * started from, with the same train-only and freeze; they are compared by their fingerprint. The same bits as
+ * the run's own, on every machine. journal: opened with the model's context. */
+ZEST_API zest_status zest_lm_replay(zest_lm *lm, zest_journal *journal, uint64_t step);
+
+/* A hash of all trained weights: names, types and every byte. Two models with the same fingerprint have the
+ * same weights; a journal names its starting point by it. */
+ZEST_API zest_status zest_lm_fingerprint(zest_lm *lm, uint64_t *fingerprint);
+
+typedef struct {
+    const char *name;  /* as the model's family spells it; lives as long as the model */
+    const char *dtype; /* "F32", "BF16" or "F16" */
+    size_t rank, shape[2];
+    size_t count; /* elements */
+    int trained;
+} zest_lm_tensor;
+
+/* The i-th tensor, 0 <= i; returns 0 past the last. A tied head is one tensor, the token embeddings. */
+ZEST_API int zest_lm_get_tensor(const zest_lm *lm, size_t i, zest_lm_tensor *tensor);
+/* Elements first .. first+count-1 of tensor i. Writing rounds to the tensor's type. On a GPU each call copies
+ * the whole model. */
+ZEST_API zest_status zest_lm_read_tensor(zest_lm *lm, size_t i, size_t first, size_t count, float *values);
+ZEST_API zest_status zest_lm_write_tensor(zest_lm *lm, size_t i, size_t first, size_t count,
+                                          const float *values);
 
 /* ---- Training on a task ------------------------------------------------------------------------------- */
 

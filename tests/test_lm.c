@@ -13,6 +13,12 @@
     "\"silu\", \"max_position_embeddings\": 48, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000, "          \
     "\"tie_word_embeddings\": false, \"architectures\": [\"LlamaForCausalLM\"]}"
 
+#define REFUSED(call, words)                 \
+    do {                                     \
+        assert_int_not_equal(call, ZEST_OK); \
+        assert_says(ctx, words);             \
+    } while (0)
+
 static zest_ctx *ctx;
 static char causal[64]; /* a small causal model with the tokenizer of the masked one */
 
@@ -296,17 +302,26 @@ static void check_lanes(const char *path, zest_lm_batch *(*make)(zest_lm *)) {
     float *x = malloc(n * sizeof *x), *lane = malloc(n * sizeof *lane);
     for (size_t i = 0; i < params->count; i++)
         memcpy(x + params->tensors[i].first, params->tensors[i].data, params->tensors[i].count * sizeof *x);
-    zest_tuner *tuner = zest_tuner_new_f32(ctx, x, n);
-    const zest_lanes *lanes;
-    assert_ok(ctx, zest_tuner_set(tuner, "k", "3"));
-    assert_ok(ctx, zest_tuner_set(tuner, "rho", "0.01"));
-    assert_ok(ctx, zest_tuner_set(tuner, "eval-every", "1"));
-    assert_ok(ctx, zest_tuner_ask(tuner, &lanes));
+    /* the same lanes twice: of the model, and of a vector that can be read */
+    zest_tuner *tuner = zest_lm_tuner(lm), *vector = zest_tuner_new_f32(ctx, x, n);
+    const zest_lanes *lanes, *readable;
+    for (int i = 0; i < 2; i++) {
+        zest_tuner *each = i ? vector : tuner;
+        assert_ok(ctx, zest_tuner_set(each, "k", "3"));
+        assert_ok(ctx, zest_tuner_set(each, "rho", "0.01"));
+        assert_ok(ctx, zest_tuner_set(each, "eval-every", "1"));
+        assert_ok(ctx, zest_tuner_ask(each, i ? &readable : &lanes));
+    }
     assert_int_equal(zest_lanes_count(lanes), 2 * PAIRS + 1);
     double losses[(2 * PAIRS + 1) * 3], means[2 * PAIRS + 1], alone[3], mean;
     assert_ok(ctx, zest_lm_losses(lm, lanes, batch, losses, means));
     for (size_t l = 0; l < 2 * PAIRS + 1; l++) {
-        assert_ok(ctx, zest_lanes_read_f32(lanes, l, 0, n, lane));
+        zest_direction a, b;
+        double scale, same_scale;
+        assert_ok(ctx, zest_lanes_describe(lanes, l, &a, &scale));
+        assert_ok(ctx, zest_lanes_describe(readable, l, &b, &same_scale));
+        assert_true(a.seed == b.seed && scale == same_scale);
+        assert_ok(ctx, zest_lanes_read_f32(readable, l, 0, n, lane));
         for (size_t i = 0; i < copy->count; i++)
             memcpy(copy->tensors[i].data, lane + copy->tensors[i].first,
                    copy->tensors[i].count * sizeof *lane);
@@ -316,7 +331,10 @@ static void check_lanes(const char *path, zest_lm_batch *(*make)(zest_lm *)) {
     }
     assert_true(fabs(means[0] - means[1]) > 1e-5); /* the lanes differ from each other and from the model */
     assert_true(fabs(means[0] - means[2 * PAIRS]) > 1e-5);
+    assert_int_equal(zest_lm_losses(lm, readable, batch, losses, means), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "another tuner");
     zest_tuner_free(tuner);
+    zest_tuner_free(vector);
     zest_lm_batch_free(batch);
     zest_lm_batch_free(same);
     zest_lm_free(lm);
@@ -330,6 +348,135 @@ static void test_lanes(void **state) {
     check_lanes(MASKED, masked_batch);
     check_lanes(causal, choices_batch);
     check_lanes(causal, text_batch);
+}
+
+/* ---- Training of one's own ---- */
+
+typedef struct {
+    zest_lm *lm;
+    zest_lm_batch *batch;
+} job;
+
+static int objective(const zest_lanes *lanes, double *losses, void *user) {
+    const job *j = user;
+    return zest_lm_losses(j->lm, lanes, j->batch, NULL, losses);
+}
+
+static zest_tuner *tuner_of(job *j, const char *steps) {
+    zest_tuner *tuner = zest_lm_tuner(j->lm);
+    assert_non_null(tuner);
+    assert_string_equal(zest_tuner_get(tuner, "rho"), "0.002");
+    assert_ok(ctx, zest_tuner_set(tuner, "steps", steps));
+    assert_ok(ctx, zest_tuner_set(tuner, "k", "4"));
+    assert_ok(ctx, zest_tuner_set(tuner, "lr", "1e-3"));
+    assert_ok(ctx, zest_tuner_objective_lanes(tuner, objective, j));
+    return tuner;
+}
+
+static uint64_t fingerprint(zest_lm *lm) {
+    uint64_t print;
+    assert_ok(ctx, zest_lm_fingerprint(lm, &print));
+    return print;
+}
+
+/* A tuner over 16-bit weights, some of them frozen: the loss falls; the journal replays to the same bits from a
+ * model that is loaded again; a run that stops and goes on ends there, too. */
+static void test_tuner(void **state) {
+    static const char options[] = "weights=bf16 freeze=*embeddings*";
+    (void)state;
+    job j = {.lm = load(MASKED, options)}, other = {.lm = load(MASKED, options)};
+    uint64_t start = fingerprint(j.lm);
+    double before, after;
+    zest_result result;
+    j.batch = masked_batch(j.lm);
+    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, NULL, &before));
+    zest_tuner *tuner = tuner_of(&j, "30");
+    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
+    assert_ok(ctx, zest_tuner_run(tuner, &result));
+    zest_tuner_free(tuner);
+    assert_int_equal(result.steps, 30);
+    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, NULL, &after));
+    assert_true(after == result.loss);
+    assert_true(after < 0.8 * before);
+    assert_true(fingerprint(j.lm) != start);
+
+    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
+    assert_ok(ctx, zest_lm_replay(other.lm, journal, 30));
+    assert_true(fingerprint(other.lm) == fingerprint(j.lm));
+    REFUSED(zest_lm_replay(other.lm, journal, 30), "start"); /* it is no longer at the start */
+    zest_lm_free(other.lm);
+    other.lm = load(MASKED, options);
+    REFUSED(zest_lm_replay(other.lm, journal, 31), "30 steps");
+    REFUSED(zest_lm_replay(other.lm, NULL, 1), "no journal");
+    zest_journal_close(journal);
+    assert_true(fingerprint(other.lm) == start);
+
+    other.batch = masked_batch(other.lm);
+    tuner = tuner_of(&other, "11");
+    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("stopped")));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    zest_tuner_free(tuner);
+    zest_lm_batch_free(other.batch);
+    zest_lm_free(other.lm);
+    other.lm = load(MASKED, options);
+    other.batch = masked_batch(other.lm);
+    tuner = tuner_of(&other, "11");
+    assert_ok(ctx, zest_tuner_resume_journal(tuner, in_place("stopped")));
+    assert_ok(ctx, zest_tuner_set(tuner, "steps", "30"));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    zest_tuner_free(tuner);
+    assert_true(fingerprint(other.lm) == fingerprint(j.lm));
+    zest_lm_batch_free(j.batch);
+    zest_lm_batch_free(other.batch);
+    zest_lm_free(j.lm);
+    zest_lm_free(other.lm);
+}
+
+static double vector_objective(const float *x, size_t n, void *user) {
+    (void)user;
+    return n ? (double)x[0] : 0;
+}
+
+static void test_tensors(void **state) {
+    (void)state;
+    zest_lm *lm = load(MASKED, "weights=bf16 freeze=*embeddings*");
+    zest_lm_info info;
+    zest_lm_tensor tensor;
+    float values[8], back[8];
+    size_t all = 0, trained = 0, i = 0;
+    assert_ok(ctx, zest_lm_get_info(lm, &info));
+    for (; zest_lm_get_tensor(lm, i, &tensor); i++) {
+        const zest_tensor *own = &lm->loaded.model->tensors[i];
+        assert_string_equal(tensor.name, own->name);
+        assert_string_equal(tensor.dtype, "BF16");
+        assert_int_equal(tensor.count, tensor.shape[0] * tensor.shape[1]);
+        assert_int_equal(tensor.trained, !strstr(tensor.name, "embeddings"));
+        all += tensor.count;
+        trained += tensor.trained ? tensor.count : 0;
+        assert_ok(ctx, zest_lm_read_tensor(lm, i, tensor.count - 1, 1, values));
+        assert_true(values[0] == zest_dtype_from_bf16(((const uint16_t *)own->data)[tensor.count - 1]));
+    }
+    assert_int_equal(all, info.parameters);
+    assert_int_equal(trained, info.trained);
+    for (int v = 0; v < 8; v++) values[v] = 0.125f * (float)v;
+    uint64_t before = fingerprint(lm);
+    zest_lm_get_tensor(lm, i - 1, &tensor);
+    assert_ok(ctx, zest_lm_write_tensor(lm, i - 1, 3, 8, values));
+    assert_ok(ctx, zest_lm_read_tensor(lm, i - 1, 3, 8, back));
+    assert_memory_equal(values, back, sizeof values);
+    assert_true(fingerprint(lm) != before);
+    REFUSED(zest_lm_read_tensor(lm, i, 0, 1, back), "no number");
+    REFUSED(zest_lm_read_tensor(lm, 0, (size_t)-1, 2, back), "do not lie within");
+    zest_tuner *tuner = zest_lm_tuner(lm);
+    REFUSED(zest_tuner_objective_f32(tuner, vector_objective, NULL), "lanes");
+    zest_tuner_free(tuner);
+    zest_lm_free(lm);
+    lm = zest_lm_load_tokenizer(ctx, MASKED);
+    assert_null(zest_lm_tuner(lm));
+    assert_says(ctx, "without a model");
+    assert_null(zest_lm_tuner(NULL));
+    assert_false(zest_lm_get_tensor(lm, 0, &tensor));
+    zest_lm_free(lm);
 }
 
 /* ---- Generation ---- */
@@ -415,12 +562,6 @@ static void test_save(void **state) {
 }
 
 /* ---- Bad input ---- */
-
-#define REFUSED(call, words)                 \
-    do {                                     \
-        assert_int_not_equal(call, ZEST_OK); \
-        assert_says(ctx, words);             \
-    } while (0)
 
 static void test_refused(void **state) {
     (void)state;
@@ -550,9 +691,10 @@ static void test_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_info),     cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_PLACE(test_save),
-        IN_PLACE(test_refused),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_info), cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_lanes),    IN_PLACE(test_tuner),        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_generate), IN_PLACE(test_save),         IN_PLACE(test_refused),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -216,10 +216,3 @@ zest_status zest_lm_get_info(const zest_lm *lm, zest_lm_info *info) {
     info->has_weights = 1;
     return ZEST_OK;
 }
-
-zest_status zest_lm_fingerprint(zest_lm *lm, uint64_t *fingerprint) {
-    zest_status status = zest_lm_check(lm);
-    if (!status) status = zest_model_download(lm->loaded.runner, zest_lm_sink(lm));
-    if (!status) *fingerprint = zest_params_fingerprint(&lm->loaded.model->params);
-    return status;
-}

@@ -5,6 +5,7 @@
 
 #include "lm/lm.h"
 #include "model/generate.h"
+#include "optim/lanes.h"
 #include "task/metric.h"
 
 static const zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
@@ -21,11 +22,10 @@ static zest_status read_lanes(zest_lm *lm, const zest_lanes *lanes, const zest_m
     *out = &itself;
     *count = 1;
     if (!lanes) return ZEST_OK;
-    uint64_t dimension = zest_model_runner_params(lm->loaded.runner)->dimension;
-    if (zest_lanes_dimension(lanes) != dimension)
-        return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
-                              "the lanes have %zu weights and the model %llu: they are another tuner's",
-                              zest_lanes_dimension(lanes), (unsigned long long)dimension);
+    if (lanes->params != &lm->loaded.model->params)
+        return zest_error_set(
+            zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
+            "the lanes are those of another tuner; take one from zest_lm_tuner of this model");
     *count = zest_lanes_count(lanes);
     if (*count > lm->lane_capacity) {
         zest_model_lane *more = realloc(lm->lanes, *count * sizeof *more);

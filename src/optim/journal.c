@@ -378,21 +378,20 @@ void zest_journal_finish(zest_journal_writer *writer) {
 
 /* Replay: from the starting point and the journal's losses to the parameters at any step. */
 
-static zest_status replay(zest_journal *journal, uint64_t step, const zest_params *params) {
+zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage) {
     zest_error *error = zest_ctx_sink(journal->ctx);
     if (step > journal->steps)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s: has %llu steps, not %llu", journal->path,
                               (unsigned long long)journal->steps, (unsigned long long)step);
-    zest_status status = zest_journal_check_start(journal, params, error);
+    zest_status status = zest_journal_check_start(journal, storage->params, error);
     if (status) return status;
-    zest_step_storage storage = {.params = params};
     zest_step taken;
     status = zest_step_init(&taken, journal->ctx->ops, &journal->options, journal->format, error);
     for (uint64_t s = 1; s <= step && !status; s++) {
         zest_record record;
         zest_tilt_report report;
         status = zest_journal_read(journal, s, &record);
-        if (!status) status = zest_step_replay(&taken, &record, &storage, &report, error);
+        if (!status) status = zest_step_replay(&taken, &record, storage, &report, error);
     }
     zest_step_free(&taken);
     return status;
@@ -400,7 +399,7 @@ static zest_status replay(zest_journal *journal, uint64_t step, const zest_param
 
 static zest_status replay_vector(zest_journal *journal, uint64_t step, zest_dtype dtype, void *x, size_t n) {
     zest_tensor tensor = {"x", dtype, 0, n, x};
-    return replay(journal, step, &(zest_params){&tensor, 1, n});
+    return zest_journal_replay(journal, step, &(zest_step_storage){.params = &(zest_params){&tensor, 1, n}});
 }
 
 zest_status zest_journal_replay_f32(zest_journal *journal, uint64_t step, float *x, size_t n) {

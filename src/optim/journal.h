@@ -50,6 +50,9 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format);
 zest_status zest_journal_check_start(const zest_journal *journal, const zest_params *start,
                                      zest_error *error);
 
+/* Takes the parameters from the run's starting point to the state after `step` steps, where they are. */
+zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage);
+
 /* ---- Writing ---- */
 
 typedef struct {
