@@ -91,8 +91,8 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
         status = zest_options_set_id(&run, ZEST_OPTION_ALLOW_CHANGED,
                                      zest_options_text(options, ZEST_OPTION_ALLOW_CHANGED), &error);
     if (!status)
-        status = zest_rebuild_run_watched(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP),
-                                          &watch, &step, &loaded, &error);
+        status = zest_rebuild_run(ctx, folder, &run, zest_options_text(options, ZEST_OPTION_STEP), &watch,
+                                  &step, &loaded, &error);
     zest_progress_end(&progress);
     if (!status && *out) status = check_target(out, zest_options_text(&run, ZEST_OPTION_MODEL), &error);
     if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, &error);

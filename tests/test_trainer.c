@@ -278,7 +278,7 @@ static uint64_t print_at(const char *run, const char *step, const char *out) {
     zest_ctx *ctx = zest_ctx_new();
     assert_fine(zest_run_folder_of(run, &folder, error));
     assert_fine(zest_run_folder_read_options(&folder, ZEST_FOR_TRAIN, &options, error));
-    assert_fine(zest_rebuild_run(ctx, &folder, &options, step, &at, &loaded, error));
+    assert_fine(zest_rebuild_run(ctx, &folder, &options, step, NULL, &at, &loaded, error));
     print = zest_params_fingerprint(&loaded.model->params);
     if (out) assert_fine(zest_model_save(loaded.model, out, error));
     zest_load_free(&loaded);

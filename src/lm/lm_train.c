@@ -110,11 +110,11 @@ static void on_note(const char *sentences, void *user) {
 
 static zest_trainer_hooks hooks_of(caller *c) {
     c->stop = c->callbacks->stop ? c->callbacks->stop : &c->own_stop;
-    return (zest_trainer_hooks){.start = c->callbacks->on_start ? on_start : NULL,
+    return (zest_trainer_hooks){.on_start = c->callbacks->on_start ? on_start : NULL,
                                 .on_progress = c->callbacks->on_progress ? on_progress : NULL,
                                 .on_rebuild = on_rebuild,
-                                .evaluate = on_evaluate,
-                                .note = on_note,
+                                .on_evaluate = on_evaluate,
+                                .on_note = on_note,
                                 .user = c,
                                 .stop = c->stop};
 }

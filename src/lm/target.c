@@ -36,10 +36,10 @@ static zest_status open_run(zest_ctx *ctx, zest_target *target, const zest_run_f
                             zest_error *error) {
     zest_status status = run_options(target, folder, given, error);
     if (!status) status = read_inputs(target, folder, given, callbacks, error);
-    return status ? status
-                  : zest_rebuild_run_watched(ctx, folder, &target->options,
-                                             zest_options_text(given, ZEST_OPTION_STEP), &callbacks->rebuild,
-                                             &target->step, &target->loaded, error);
+    return status
+               ? status
+               : zest_rebuild_run(ctx, folder, &target->options, zest_options_text(given, ZEST_OPTION_STEP),
+                                  &callbacks->rebuild, &target->step, &target->loaded, error);
 }
 
 static zest_status open_model(zest_target *target, const char *path, const zest_options *given,

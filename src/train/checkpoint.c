@@ -1,3 +1,4 @@
+/* Checkpoints: a model in Hugging Face's format with zest.json, and the state of an optimizer. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -38,28 +39,30 @@ int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerpri
     return good;
 }
 
-enum { PLACES = 3, ARRAYS_MOST = 8 };
-static const char *const endings[PLACES] = {"", ".new", ".old"};
+/* ---- Checkpoints with state ---- */
+
+enum { VERSIONS = 3, MAX_ARRAYS = 8 };
+static const char *const endings[VERSIONS] = {"", ".new", ".old"};
 static const char *const state_file = "state.safetensors";
 
-static char *with_ending(const char *name, int place) {
-    size_t room = strlen(name) + 8;
-    char *path = malloc(room);
-    if (path) snprintf(path, room, "%s%s", name, endings[place]);
+static char *with_ending(const char *name, int version) {
+    size_t size = strlen(name) + 8;
+    char *path = malloc(size);
+    if (path) snprintf(path, size, "%s%s", name, endings[version]);
     return path;
 }
 
-void zest_checkpoint_free(zest_checkpoint *snapshot) {
-    free(snapshot->path);
-    *snapshot = (zest_checkpoint){0};
+void zest_checkpoint_free(zest_checkpoint *checkpoint) {
+    free(checkpoint->path);
+    *checkpoint = (zest_checkpoint){0};
 }
 
-/* ---- The note ---- */
+/* ---- zest.json ---- */
 
 typedef struct {
     uint64_t step, weights, state;
     int has_state;
-} snapshot_note;
+} checkpoint_note;
 
 static int read_print(const json_t *note, const char *name, uint64_t *print) {
     const char *text = json_string_value(json_object_get(note, name));
@@ -67,11 +70,11 @@ static int read_print(const json_t *note, const char *name, uint64_t *print) {
     return text != NULL;
 }
 
-static int read_note(const char *folder, snapshot_note *out) {
+static int read_note(const char *folder, checkpoint_note *out) {
     char *path = folder ? zest_file_join(folder, "zest.json") : NULL;
     json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
     const json_t *step = json_object_get(note, "step");
-    *out = (snapshot_note){0};
+    *out = (checkpoint_note){0};
     int good = json_is_integer(step) && json_integer_value(step) >= 0 &&
                read_print(note, "fingerprint", &out->weights);
     if (good) {
@@ -99,10 +102,10 @@ static zest_status write_note(const char *folder, const zest_model *model, const
 /* ---- Writing ---- */
 
 static zest_status write_state(const char *folder, const zest_params *state, zest_error *error) {
-    zest_safetensors_source sources[ARRAYS_MOST];
-    size_t shapes[ARRAYS_MOST];
-    if (state->count > ARRAYS_MOST)
-        return zest_error_set(error, ZEST_ERROR_STATE, "a state of more than %d arrays", ARRAYS_MOST);
+    zest_safetensors_source sources[MAX_ARRAYS];
+    size_t shapes[MAX_ARRAYS];
+    if (state->count > MAX_ARRAYS)
+        return zest_error_set(error, ZEST_ERROR_STATE, "a state of more than %d arrays", MAX_ARRAYS);
     for (size_t i = 0; i < state->count; i++) {
         shapes[i] = (size_t)state->tensors[i].count;
         sources[i] = (zest_safetensors_source){.name = state->tensors[i].name,
@@ -118,8 +121,8 @@ static zest_status write_state(const char *folder, const zest_params *state, zes
     return status;
 }
 
-static zest_status move(const char *from, const char *to, int may_lack, zest_error *error) {
-    if (!rename(from, to) || (may_lack && errno == ENOENT)) return ZEST_OK;
+static zest_status rename_to(const char *from, const char *to, int may_be_missing, zest_error *error) {
+    if (!rename(from, to) || (may_be_missing && errno == ENOENT)) return ZEST_OK;
     return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be renamed to %s", from, to);
 }
 
@@ -133,8 +136,8 @@ zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loa
     if (!status && state) status = write_state(fresh, state, error);
     if (!status) status = write_note(fresh, loaded->model, state, step, error);
     if (!status) status = zest_file_remove_folder(old, error);
-    if (!status) status = move(name, old, 1, error);
-    if (!status) status = move(fresh, name, 0, error);
+    if (!status) status = rename_to(name, old, 1, error);
+    if (!status) status = rename_to(fresh, name, 0, error);
     if (!status) zest_file_sync_folder_of(name);
     if (!status) status = zest_file_remove_folder(old, error);
     free(fresh);
@@ -145,13 +148,13 @@ zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loa
 /* ---- Reading ---- */
 
 /* The state's arrays in a file, as parameters; the file stays open. */
-static int open_state(const char *folder, zest_safetensors **file, zest_tensor tensors[ARRAYS_MOST],
+static int open_state(const char *folder, zest_safetensors **file, zest_tensor tensors[MAX_ARRAYS],
                       zest_params *state) {
     zest_error ignored = {0};
     char *path = zest_file_join(folder, state_file);
     *file = NULL;
     int good =
-        path && !zest_safetensors_open(path, file, &ignored) && zest_safetensors_count(*file) <= ARRAYS_MOST;
+        path && !zest_safetensors_open(path, file, &ignored) && zest_safetensors_count(*file) <= MAX_ARRAYS;
     *state = (zest_params){tensors, 0, 0};
     for (size_t i = 0; good && i < zest_safetensors_count(*file); i++) {
         const zest_safetensors_tensor *t = zest_safetensors_at(*file, i);
@@ -163,9 +166,9 @@ static int open_state(const char *folder, zest_safetensors **file, zest_tensor t
     return good;
 }
 
-static int state_is_whole(const char *folder, const snapshot_note *note) {
+static int is_state_complete(const char *folder, const checkpoint_note *note) {
     zest_safetensors *file;
-    zest_tensor tensors[ARRAYS_MOST];
+    zest_tensor tensors[MAX_ARRAYS];
     zest_params state;
     if (!note->has_state) return 1;
     int good = open_state(folder, &file, tensors, &state) && zest_params_fingerprint(&state) == note->state;
@@ -173,12 +176,13 @@ static int state_is_whole(const char *folder, const snapshot_note *note) {
     return good;
 }
 
-/* The places, newest first; *count of them have a note. */
-static void find_places(const char *name, char *paths[PLACES], snapshot_note notes[PLACES], int *count) {
+/* NAME, NAME.new and NAME.old: those with a zest.json, *count of them, newest first. */
+static void find_versions(const char *name, char *paths[VERSIONS], checkpoint_note notes[VERSIONS],
+                          int *count) {
     *count = 0;
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < VERSIONS; i++) {
         char *path = with_ending(name, i);
-        snapshot_note note;
+        checkpoint_note note;
         int at = *count;
         if (!read_note(path, &note)) {
             free(path);
@@ -195,20 +199,20 @@ static void find_places(const char *name, char *paths[PLACES], snapshot_note not
 }
 
 int zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
-                         zest_checkpoint *snapshot) {
-    char *paths[PLACES];
-    snapshot_note notes[PLACES];
+                         zest_checkpoint *checkpoint) {
+    char *paths[VERSIONS];
+    checkpoint_note notes[VERSIONS];
     int count, found = 0;
-    *snapshot = (zest_checkpoint){0};
+    *checkpoint = (zest_checkpoint){0};
     *loaded = (zest_loaded){0};
-    find_places(name, paths, notes, &count);
+    find_versions(name, paths, notes, &count);
     for (int i = 0; i < count && !found; i++) {
         zest_error ignored = {0};
-        found = state_is_whole(paths[i], &notes[i]) &&
+        found = is_state_complete(paths[i], &notes[i]) &&
                 !zest_load_checkpoint(loaded, paths[i], options, &ignored) &&
                 zest_params_fingerprint(&loaded->model->params) == notes[i].weights;
         if (found) {
-            *snapshot = (zest_checkpoint){paths[i], notes[i].step};
+            *checkpoint = (zest_checkpoint){paths[i], notes[i].step};
             paths[i] = NULL;
         } else {
             zest_load_free(loaded);
@@ -219,22 +223,22 @@ int zest_checkpoint_load(const char *name, const zest_options *options, zest_loa
 }
 
 int zest_checkpoint_step(const char *name, uint64_t *step) {
-    char *paths[PLACES];
-    snapshot_note notes[PLACES];
+    char *paths[VERSIONS];
+    checkpoint_note notes[VERSIONS];
     int count;
-    find_places(name, paths, notes, &count);
+    find_versions(name, paths, notes, &count);
     for (int i = 0; i < count; i++) free(paths[i]);
     if (count) *step = notes[0].step;
     return count > 0;
 }
 
-zest_status zest_checkpoint_read_state(const zest_checkpoint *snapshot, const zest_params *state,
+zest_status zest_checkpoint_read_state(const zest_checkpoint *checkpoint, const zest_params *state,
                                        zest_error *error) {
     zest_safetensors *file;
-    zest_tensor tensors[ARRAYS_MOST];
+    zest_tensor tensors[MAX_ARRAYS];
     zest_params stored;
     if (!state->count) return ZEST_OK;
-    int good = open_state(snapshot->path, &file, tensors, &stored) && stored.count == state->count;
+    int good = open_state(checkpoint->path, &file, tensors, &stored) && stored.count == state->count;
     for (size_t i = 0; i < state->count && good; i++) {
         const zest_tensor *from = &stored.tensors[i], *to = &state->tensors[i];
         good = !strcmp(from->name, to->name) && from->dtype == to->dtype && from->count == to->count;
@@ -243,22 +247,22 @@ zest_status zest_checkpoint_read_state(const zest_checkpoint *snapshot, const ze
     zest_safetensors_close(file);
     return good ? ZEST_OK
                 : zest_error_set(error, ZEST_ERROR_FORMAT, "%s/%s: does not hold the state of this method",
-                                 snapshot->path, state_file);
+                                 checkpoint->path, state_file);
 }
 
-zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *snapshot, zest_error *error) {
+zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *checkpoint, zest_error *error) {
     zest_status status = ZEST_OK;
-    if (strcmp(name, snapshot->path)) {
-        status = zest_file_remove_folder(name, error); /* older, or not whole */
-        if (!status) status = move(snapshot->path, name, 0, error);
+    if (strcmp(name, checkpoint->path)) {
+        status = zest_file_remove_folder(name, error); /* older, or incomplete */
+        if (!status) status = rename_to(checkpoint->path, name, 0, error);
         char *path = status ? NULL : strdup(name);
         if (!status && !path) status = zest_error_memory(error, name, strlen(name));
         if (path) {
-            free(snapshot->path);
-            snapshot->path = path;
+            free(checkpoint->path);
+            checkpoint->path = path;
         }
     }
-    for (int i = 1; i < PLACES && !status; i++) {
+    for (int i = 1; i < VERSIONS && !status; i++) {
         char *path = with_ending(name, i);
         status = path ? zest_file_remove_folder(path, error) : zest_error_memory(error, name, strlen(name));
         free(path);

@@ -1,8 +1,7 @@
-/* Weights of a run on disk: a Hugging Face folder, with a note of the step it is from.
+/* Checkpoints: the weights of a run in a Hugging Face folder, with the step in zest.json.
  *
- * The note (zest.json) holds the step and the fingerprint of the trained weights and is written last; a kill
- * in between leaves a note that does not fit, which is found out and only costs time, since the journal can
- * make the weights again. */
+ * zest.json has the step and the fingerprint of the trained weights, and is written last. A kill in between leaves a
+ * fingerprint that does not match: the checkpoint is then ignored, and the journal gives the weights. */
 #ifndef ZEST_TRAIN_CHECKPOINT_H
 #define ZEST_TRAIN_CHECKPOINT_H
 
@@ -10,15 +9,14 @@
 
 zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
                                   zest_error *error);
-/* What the note says; 0 when there is none that can be read. */
+/* Reads zest.json; 0: there is none, or it is damaged. */
 int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint);
 
-/* Weights and a method's state at one step, for runs that no journal can rebuild.
+/* Weights and optimizer state of one step, for first-order runs, which no journal can rebuild.
  *
- * A snapshot is a Hugging Face folder with state.safetensors (where the method has a state) and a note,
- * zest.json: the step, the fingerprint of the weights and that of the state. The folder is replaced as a
- * whole: it is written as NAME.new, then NAME becomes NAME.old, NAME.new becomes NAME, and NAME.old goes.
- * Whatever happens in between, one of the three is whole, and its note tells which. */
+ * The folder also has state.safetensors (where the optimizer has a state), whose fingerprint is in zest.json too. It is
+ * replaced atomically: it is written as NAME.new, then NAME becomes NAME.old, NAME.new becomes NAME, and NAME.old is
+ * removed. After a kill at any moment one of the three is complete, and the fingerprints tell which. */
 
 /* state: arrays as tensors; NULL or none: there is no state. */
 zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loaded, const zest_params *state,
@@ -29,18 +27,18 @@ typedef struct {
     uint64_t step;
 } zest_checkpoint;
 
-void zest_checkpoint_free(zest_checkpoint *snapshot);
+void zest_checkpoint_free(zest_checkpoint *checkpoint);
 
-/* Loads the newest under this name that is whole: weights and state are what the note says. 0: there is none.
- * options: of the run. Free both whatever this says. */
+/* Loads the newest of the three whose weights and state match their fingerprints. 0: there is none.
+ * options: of the run. Free both whatever this returns. */
 int zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
-                         zest_checkpoint *snapshot);
-/* Fills the arrays of a state. */
-zest_status zest_checkpoint_read_state(const zest_checkpoint *snapshot, const zest_params *state,
+                         zest_checkpoint *checkpoint);
+/* Reads the state into its arrays. */
+zest_status zest_checkpoint_read_state(const zest_checkpoint *checkpoint, const zest_params *state,
                                        zest_error *error);
-/* For the run that goes on: the snapshot gets the name, and what else a kill left there goes. */
-zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *snapshot, zest_error *error);
-/* What the newest note says, without looking at the weights; 0: there is none. */
+/* Before a run is resumed: renames the checkpoint to `name` and removes what a kill left of the other two. */
+zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *checkpoint, zest_error *error);
+/* The newest step, without reading the weights; 0: there is none. */
 int zest_checkpoint_step(const char *name, uint64_t *step);
 
 #endif

@@ -1,3 +1,4 @@
+/* Models, tasks and examples from options, and defaults that depend on the model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,22 +64,22 @@ static zest_status make_model(zest_loaded *loaded, const char *folder, const zes
     return status;
 }
 
-static zest_status open_model(zest_loaded *loaded, const char *weights, int invented,
+static zest_status open_model(zest_loaded *loaded, const char *weights, int random_weights,
                               const zest_options *options, zest_error *error) {
     zest_model_options load = zest_load_model_options(options);
     zest_model_runner_options run = zest_load_runner_options(options);
-    zest_status status = invented ? make_model(loaded, weights, options, error)
-                                  : zest_model_load(weights, &load, &loaded->model, error);
+    zest_status status = random_weights ? make_model(loaded, weights, options, error)
+                                        : zest_model_load(weights, &load, &loaded->model, error);
     if (!status)
         status = zest_trainable_select(loaded->model, zest_options_text(options, ZEST_OPTION_TRAIN_ONLY),
                                        zest_options_text(options, ZEST_OPTION_FREEZE), error);
     return status ? status : zest_model_open_runner(loaded->model, &run, &loaded->runner, error);
 }
 
-static zest_status load(zest_loaded *loaded, const char *weights, const char *home, int invented,
+static zest_status load(zest_loaded *loaded, const char *weights, const char *home, int random_weights,
                         const zest_options *options, zest_error *error) {
     *loaded = (zest_loaded){0};
-    zest_status status = open_model(loaded, weights, invented, options, error);
+    zest_status status = open_model(loaded, weights, random_weights, options, error);
     if (status) return status;
     int here = !home || !loaded->model->folder || has_tokenizer(weights);
     loaded->home_tokenizer = !here;
@@ -172,7 +173,7 @@ static const setting pretraining[SETTINGS] = {
     {ZEST_OPTION_EPOCHS, "0", "0"},
 };
 
-/* --epochs decides the steps, so a value of --steps beside it would be given in vain. */
+/* --epochs decides the steps, so --steps beside it would have no effect. */
 zest_status zest_load_check_length(const zest_options *given, zest_error *error) {
     static const zest_option_id both[] = {ZEST_OPTION_STEPS, ZEST_OPTION_EPOCHS};
     for (int i = 0; i < 2; i++)
@@ -212,12 +213,12 @@ zest_status zest_load_resolve_steps(zest_options *options, size_t examples, zest
                               (unsigned long long)epochs, (unsigned long long)steps_an_epoch, UINT32_MAX);
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)(epochs * steps_an_epoch));
-    /* what is written down of the run has one length, so that it can be given again */
+    /* the options that are saved have one length, so that they can be given again */
     zest_status status = zest_options_set_id(options, ZEST_OPTION_EPOCHS, "0", error);
     return status ? status : zest_options_set_id(options, ZEST_OPTION_STEPS, text, error);
 }
 
-/* Tasks and examples, from the options. */
+/* ---- Tasks and examples ---- */
 
 static zest_split_options split_options(const zest_options *options) {
     uint64_t seed = zest_options_whole(options, ZEST_OPTION_SEED);

@@ -1,4 +1,4 @@
-/* What commands load: a model with its tokenizer and the memory to run it; a task with its examples. */
+/* Loading from options: a model with its tokenizer and a runner; a task with its examples. */
 #ifndef ZEST_TRAIN_LOAD_H
 #define ZEST_TRAIN_LOAD_H
 
@@ -18,10 +18,10 @@ typedef struct {
 
 /* weights: a Hugging Face folder or a GGUF file; the tokenizer is found there too, or else at `home`, the
  * model it was made from (NULL: there is none). Types, threads, live pairs and frozen tensors come from the
- * options. Free it whatever this says. */
+ * options. Free it whatever this returns. */
 zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char *home,
                             const zest_options *options, zest_error *error);
-/* A checkpoint of a run, which keeps its types: what the run's options say was done when the run began. */
+/* A checkpoint of a run, as stored: the run's options about types were applied when the run started. */
 zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const zest_options *options,
                                  zest_error *error);
 /* The model that a run starts from. With --text, one without weights gets random ones, from its config.json
@@ -43,8 +43,7 @@ zest_model_runner_options zest_load_runner_options(const zest_options *options);
 /* Refuses --steps and --epochs that were given together. */
 zest_status zest_load_check_length(const zest_options *given, zest_error *error);
 /* Fills in what the options leave to the method and the kind of model: shots, batch, lr, steps or epochs,
- * eval-every. settle_steps turns epochs into steps and leaves 0 epochs; examples: how many there are to train
- * on. */
+ * eval-every. resolve_steps turns epochs into steps and leaves 0 epochs; examples: the number to train on. */
 zest_status zest_load_resolve_defaults(zest_options *options, int causal, zest_error *error);
 zest_status zest_load_resolve_steps(zest_options *options, size_t examples, zest_error *error);
 
@@ -58,7 +57,7 @@ typedef struct {
 typedef struct {
     const zest_inputs *recorded; /* or NULL */
     zest_task task;
-    zest_examples parts[3];    /* by zest_task_part; those that were asked for */
+    zest_examples parts[3];    /* by zest_task_part; those that were requested */
     zest_loaded_file files[3]; /* that the rows came from */
 } zest_loaded_data;
 
@@ -71,7 +70,7 @@ zest_status zest_load_data(zest_loaded_data *data, const zest_options *options, 
 /* The task alone, without data. */
 zest_status zest_load_task(zest_loaded_data *data, const zest_options *options, const zest_loaded *loaded,
                            zest_error *error);
-/* All of the caller's rows as examples, to be answered: they need no label. */
+/* All of the caller's rows as examples to predict: they need no label. */
 zest_status zest_load_examples(const zest_loaded_data *data, const zest_options *options,
                                const zest_loaded *loaded, const zest_rows *rows, zest_examples *examples,
                                zest_error *error);

@@ -1,3 +1,4 @@
+/* log.jsonl: reading, continuing after a resume, writing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,7 +14,7 @@
 #include "base/clock.h"
 #include "tokenizer/unicode.h"
 
-enum { LINE_MOST = 1 << 20, BLOCK = 1 << 16 };
+enum { MAX_LINE = 1 << 20, BLOCK = 1 << 16 };
 
 zest_log_eval zest_log_eval_none(void) {
     zest_log_eval e = {0};
@@ -21,31 +22,31 @@ zest_log_eval zest_log_eval_none(void) {
     return e;
 }
 
-/* ---- Lines of a file ---- */
+/* ---- Reading: lines ---- */
 
 /* line is NULL for one that is too long to be ours; whole: a line break ends it. Non-zero ends the reading.
  */
-typedef int (*take_line)(const char *line, size_t size, int whole, void *user);
+typedef int (*line_callback)(const char *line, size_t size, int whole, void *user);
 
 typedef struct {
     zest_buffer text;
     int too_long;
-    take_line take;
+    line_callback callback;
     void *user;
 } line_reader;
 
 static int finish_line(line_reader *r, int whole) {
-    int const stop = r->take(r->too_long ? NULL : r->text.data, r->text.size, whole, r->user);
+    int const stop = r->callback(r->too_long ? NULL : r->text.data, r->text.size, whole, r->user);
     r->text.size = 0;
     r->too_long = 0;
     return stop;
 }
 
-static int take_block(line_reader *r, const char *block, size_t size) {
+static int read_block(line_reader *r, const char *block, size_t size) {
     while (size) {
         const char *end = memchr(block, '\n', size);
         size_t const length = end ? (size_t)(end - block) : size;
-        if (r->text.size + length > LINE_MOST)
+        if (r->text.size + length > MAX_LINE)
             r->too_long = 1;
         else
             zest_buffer_add(&r->text, block, length);
@@ -57,14 +58,14 @@ static int take_block(line_reader *r, const char *block, size_t size) {
     return 0;
 }
 
-static zest_status each_line(const char *path, take_line take, void *user, zest_error *error) {
-    line_reader r = {.take = take, .user = user};
+static zest_status each_line(const char *path, line_callback callback, void *user, zest_error *error) {
+    line_reader r = {.callback = callback, .user = user};
     FILE *file = fopen(path, "re");
     if (!file) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
     char *block = malloc(BLOCK);
     size_t got = 0;
     int stop = !block;
-    while (!stop && (got = fread(block, 1, BLOCK, file))) stop = take_block(&r, block, got);
+    while (!stop && (got = fread(block, 1, BLOCK, file))) stop = read_block(&r, block, got);
     if (!stop && (r.text.size || r.too_long)) stop = finish_line(&r, 0);
     zest_status status = ZEST_OK;
     if (ferror(file))
@@ -77,7 +78,7 @@ static zest_status each_line(const char *path, take_line take, void *user, zest_
     return status;
 }
 
-/* ---- JSON read ---- */
+/* ---- Reading: records ---- */
 
 static const char *text_of(const json_t *object, const char *name) {
     return json_string_value(json_object_get(object, name));
@@ -99,7 +100,7 @@ static int whole_of(const json_t *object, const char *name, uint64_t *out) {
     return *out = (uint64_t)real, 1;
 }
 
-/* NULL: the line is no record, or memory ran out and nobody knows. */
+/* NULL: the line is no record, or *short_of_memory. */
 static json_t *parse(const char *line, size_t size, int *short_of_memory) {
     json_error_t problem;
     json_t *root = line ? zest_json_load(line, size, ZEST_JSON_BIG_AS_REAL, &problem) : NULL;
@@ -109,9 +110,9 @@ static json_t *parse(const char *line, size_t size, int *short_of_memory) {
     return NULL;
 }
 
-/* Room for one more of an array whose capacity is the next power of two; NULL when memory is short. */
+/* Grows an array, whose capacity is the next power of two, by one element; NULL when memory is short. */
 static void *grow(void *array, size_t count, size_t size) {
-    if (count & (count - 1)) return array; /* between powers of two there is room */
+    if (count & (count - 1)) return array; /* below a power of two */
     if (count > SIZE_MAX / 2 / size) return NULL;
     return realloc(array, (count ? 2 * count : 1) * size);
 }
@@ -278,7 +279,7 @@ const char *zest_log_find_option(const zest_log *log, const char *name) {
     return NULL;
 }
 
-/* ---- Going on ---- */
+/* ---- Continuing after a resume ---- */
 
 typedef struct {
     uint64_t step;
@@ -317,10 +318,10 @@ zest_status zest_log_continue(const char *path, uint64_t step, double *seconds, 
     return status;
 }
 
-/* The writing half of the log. */
+/* ---- Writing: JSON as text. Every member has its comma before it; the first is "kind". ---- */
 
-enum { PENDING_MOST = 1 << 16 };
-static const double PENDING_SECONDS = 1;
+enum { MAX_PENDING = 1 << 16 };
+static const double MAX_PENDING_SECONDS = 1;
 
 struct zest_log_writer {
     int descriptor;
@@ -328,8 +329,6 @@ struct zest_log_writer {
     zest_buffer pending;
     double flushed; /* when, by zest_clock_now */
 };
-
-/* ---- JSON as text. Every member is written with the comma before it; the first is "kind". ---- */
 
 static void add_number(zest_buffer *out, double value) {
     if (isfinite(value))
@@ -451,9 +450,9 @@ static void add_end(zest_buffer *out, const zest_log_end *e) {
     zest_buffer_text(out, "}\n");
 }
 
-/* ---- The writer ---- */
+/* ---- Writing: the file ---- */
 
-/* Behind a torn line a new one starts: the torn one is then a bad line, not the ruin of two. */
+/* A torn last line is ended first: it is then one bad line, and the next is good. */
 static int ends_in_line(int descriptor) {
     char last = '\n';
     off_t const size = lseek(descriptor, 0, SEEK_END);
@@ -508,8 +507,8 @@ zest_status zest_log_write_start(zest_log_writer *w, const zest_log_start *start
 
 zest_status zest_log_write_step(zest_log_writer *w, const zest_log_step *step, zest_error *error) {
     add_step(&w->pending, step);
-    if (!w->pending.failed && w->pending.size < PENDING_MOST &&
-        zest_clock_now() - w->flushed < PENDING_SECONDS)
+    if (!w->pending.failed && w->pending.size < MAX_PENDING &&
+        zest_clock_now() - w->flushed < MAX_PENDING_SECONDS)
         return ZEST_OK;
     return zest_log_flush(w, error);
 }

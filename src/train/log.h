@@ -1,4 +1,4 @@
-/* log.jsonl: what a training run tells, one JSON object a line.
+/* log.jsonl: the log of a training run, one JSON object a line.
  *
  *   {"kind":"start","time":..,"zest":"..","options":{..},"model":{..},"task":{..},"train":n,"dev":n,"test":n,
  *    "resumed_at":step}                                                     each session begins with one
@@ -39,7 +39,7 @@ typedef struct {
     } task;
     uint64_t train, dev, test; /* examples */
     int resumed;
-    uint64_t resumed_at; /* the step behind which a resumed session goes on */
+    uint64_t resumed_at; /* the step after which a resumed session goes on */
 } zest_log_start;
 
 typedef struct {
@@ -75,7 +75,7 @@ typedef struct {
     uint64_t device_peak_bytes; /* of a device's memory; 0: none */
 } zest_log_end;
 
-/* An evaluation of which nothing is known yet. */
+/* An evaluation with all numbers unknown. */
 zest_log_eval zest_log_eval_none(void);
 
 /* ---- Writing ---- */
@@ -121,7 +121,9 @@ void zest_log_free(zest_log *log); /* accepts one that is {0} */
 /* The value of an option in the last session, or NULL. */
 const char *zest_log_find_option(const zest_log *log, const char *name);
 
-/* TensorBoard's event files, written without TensorFlow: `tensorboard --logdir RUN` shows the run.
+/* ---- tensorboard.c ----
+ *
+ * TensorBoard's event files, written without TensorFlow: `tensorboard --logdir RUN` shows the run.
  *
  * A file is a row of records: u64 length, u32 check of the length, the bytes, u32 check of the bytes, all
  * little-endian. A check is the CRC-32C, rotated and shifted so that a check over checks stays sound. The
@@ -142,7 +144,7 @@ zest_status zest_tensorboard_flush(zest_tensorboard *events, zest_error *error);
 zest_status zest_tensorboard_close(zest_tensorboard *events, zest_error *error);
 const char *zest_tensorboard_path(const zest_tensorboard *events);
 
-/* ---- The parts, for tests and for those who write elsewhere ---- */
+/* The parts, for tests. */
 
 uint32_t zest_tensorboard_crc32c(const void *bytes, size_t size);
 /* Append one record. */

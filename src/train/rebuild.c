@@ -1,3 +1,4 @@
+/* The weights of a run at any step: from a checkpoint or the start, by replaying the journal. */
 #include "train/rebuild.h"
 
 #include <ctype.h>
@@ -10,7 +11,7 @@
 #include "model/forward_pass.h"
 #include "train/checkpoint.h"
 
-/* The latest of the run's checkpoints that is not behind the step and fits its note; 0: none. */
+/* Loads the latest checkpoint at or before the step whose weights match their fingerprint; 0: none. */
 static int start_from_checkpoint(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded,
                                  uint64_t *at) {
     const char *folders[] = {job->folder->last, job->folder->best};
@@ -43,7 +44,7 @@ static zest_status read_inputs(const zest_run_folder *folder, const zest_options
     return status;
 }
 
-/* The model that the run started from, if it is still what it was. */
+/* Loads the model that the run started from, if it is unchanged. */
 static zest_status open_start(const zest_run_folder *folder, const zest_options *options,
                               const zest_journal *journal, zest_loaded *loaded, zest_error *error) {
     const char *path = zest_options_text(options, ZEST_OPTION_MODEL);
@@ -71,7 +72,7 @@ static zest_status check_tokenizer(const zest_run_folder *folder, const zest_opt
 
 /* ---- Steps ---- */
 
-/* The steps behind `at`, up to `step`, from the journal. */
+/* Replays the steps after `at`, up to `step`. */
 static zest_status replay(const zest_rebuild_job *job, uint64_t at, uint64_t step, const zest_loaded *loaded,
                           zest_error *error) {
     zest_step_storage storage = zest_load_storage(loaded);
@@ -134,7 +135,7 @@ zest_status zest_rebuild_step(const zest_run_folder *folder, const zest_journal 
     return ZEST_OK;
 }
 
-/* ---- First-order runs: the start, and what is kept ---- */
+/* ---- First-order runs ---- */
 
 static zest_status not_kept(const zest_run_folder *folder, const char *text, zest_error *error) {
     uint64_t best, last;
@@ -144,11 +145,11 @@ static zest_status not_kept(const zest_run_folder *folder, const char *text, zes
         used = snprintf(kept, sizeof kept, ", best (%llu)", (unsigned long long)best);
     if (zest_checkpoint_step(folder->last, &last))
         snprintf(kept + used, sizeof kept - (size_t)used, ", last (%llu)", (unsigned long long)last);
-    return zest_error_set(
-        error, ZEST_ERROR_STATE,
-        "%s: step %s is not kept. The steps of a method with gradients are not on record, so a run "
-        "has the weights of some steps alone: 0%s",
-        folder->path, text, kept);
+    return zest_error_set(error, ZEST_ERROR_STATE,
+                          "%s: there are no weights of step %s. A run with gradients records no steps, so it "
+                          "has the weights of its "
+                          "checkpoints only: 0%s",
+                          folder->path, text, kept);
 }
 
 zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_options *options,
@@ -160,14 +161,14 @@ zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_op
     int by_number = isdigit((unsigned char)*text) && !*end;
     *loaded = (zest_loaded){0};
     for (int i = 0; i < 2; i++) {
-        zest_checkpoint snapshot;
+        zest_checkpoint checkpoint;
         uint64_t at;
         if (by_number ? !zest_checkpoint_step(names[i], &at) || at != number
                       : strcmp(text, i ? "best" : "last"))
             continue;
-        int found = zest_checkpoint_load(names[i], options, loaded, &snapshot);
-        *step = snapshot.step;
-        zest_checkpoint_free(&snapshot);
+        int found = zest_checkpoint_load(names[i], options, loaded, &checkpoint);
+        *step = checkpoint.step;
+        zest_checkpoint_free(&checkpoint);
         if (found && loaded->model->params.dimension == journal->dimension && (!by_number || *step == number))
             return check_tokenizer(folder, options, loaded, error);
         zest_load_free(loaded);
@@ -184,14 +185,8 @@ static zest_status rebuild_recorded(const zest_rebuild_job *job, const char *ste
 }
 
 zest_status zest_rebuild_run(zest_ctx *ctx, const zest_run_folder *folder, const zest_options *options,
-                             const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error) {
-    return zest_rebuild_run_watched(ctx, folder, options, step_text, NULL, step, loaded, error);
-}
-
-zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_run_folder *folder,
-                                     const zest_options *options, const char *step_text,
-                                     const zest_progress_callback *progress, uint64_t *step,
-                                     zest_loaded *loaded, zest_error *error) {
+                             const char *step_text, const zest_progress_callback *progress, uint64_t *step,
+                             zest_loaded *loaded, zest_error *error) {
     *loaded = (zest_loaded){0};
     zest_journal *journal = zest_journal_open(ctx, folder->journal);
     if (!journal) return zest_error_set(error, ctx->error.status, "%s", ctx->error.message);

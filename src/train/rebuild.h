@@ -1,6 +1,5 @@
-/* The model of a run at any of its steps: from a checkpoint before it, or from the start, by taking the steps
- * on record again. The same bits on every machine. First-order runs have no such record: of them there are
- * the start and the snapshots. */
+/* The model of a run at any of its steps: from an earlier checkpoint or from the start, by replaying the recorded
+ * steps. The same bits on every machine. First-order runs record no steps: they have the start and the checkpoints. */
 #ifndef ZEST_TRAIN_REBUILD_H
 #define ZEST_TRAIN_REBUILD_H
 
@@ -25,19 +24,14 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
 zest_status zest_rebuild_step(const zest_run_folder *folder, const zest_journal *journal, const char *text,
                               uint64_t *step, zest_error *error);
 
-/* The same for a first-order run: its start and its snapshots are all there is. ZEST_ERROR_STATE: the step is
- * not kept. */
+/* The same for a first-order run, from its start and its checkpoints. ZEST_ERROR_STATE: there is none of this step. */
 zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_options *options,
                                     const zest_journal *journal, const char *text, uint64_t *step,
                                     zest_loaded *loaded, zest_error *error);
 
 /* The model of the run in a folder, for commands that only read it: opens the journal by itself.
  * ctx is where the journal reports. progress: NULL is fine. */
-zest_status zest_rebuild_run_watched(zest_ctx *ctx, const zest_run_folder *folder,
-                                     const zest_options *options, const char *step_text,
-                                     const zest_progress_callback *progress, uint64_t *step,
-                                     zest_loaded *loaded, zest_error *error);
 zest_status zest_rebuild_run(zest_ctx *ctx, const zest_run_folder *folder, const zest_options *options,
-                             const char *step_text, uint64_t *step, zest_loaded *loaded, zest_error *error);
-
+                             const char *step_text, const zest_progress_callback *progress, uint64_t *step,
+                             zest_loaded *loaded, zest_error *error);
 #endif

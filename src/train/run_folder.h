@@ -26,8 +26,9 @@ zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned
 zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
                                           const zest_options *options, zest_error *error);
 
-/* What a run was made from, so that its folder stands on its own: RUN/task is a copy of the task file, and
- * RUN/inputs.json has the fingerprints of the files that stay outside.
+/* ---- inputs.c: files that a run was made from ----
+ *
+ * RUN/task is a copy of the task file, and RUN/inputs.json has the fingerprints of the files that stay outside.
  *
  *   {"zest": "0.2.0",
  *    "task":  {"name": "reviews", "file": "/home/me/reviews.task"},         file: of a task file only
@@ -60,11 +61,11 @@ typedef struct {
     zest_input_list data, model;
     int has_frozen;
     uint64_t frozen;
-    int other_task;    /* the user asked for another task than the run's: its data are not on record */
+    int other_task;    /* the user gave another task than the run's: its data are not recorded */
     int allow_changed; /* --allow-changed-files */
 } zest_inputs;
 
-/* ---- A new run ---- */
+/* Of a new run: */
 
 zest_status zest_inputs_add_data(zest_inputs *inputs, const char *part, const char *path,
                                  zest_fingerprint print, zest_error *error);
@@ -75,25 +76,25 @@ zest_status zest_inputs_add_model(zest_inputs *inputs, const char *path, const z
 zest_status zest_inputs_write(const zest_inputs *inputs, const zest_run_folder *folder, const char *task_text,
                               zest_error *error);
 
-/* ---- A run that is there ---- */
+/* Of an existing run: */
 
 /* Without inputs.json *inputs is empty (recorded = 0) and the status OK. Free it whatever this says. */
 zest_status zest_inputs_read(zest_inputs *inputs, const zest_run_folder *folder, zest_error *error);
 void zest_inputs_free(zest_inputs *inputs);
 
-/* Refuse a file that is not as it was when the run began, unless --allow-changed-files was given. What is not
- * on record passes; inputs NULL: nothing is. */
+/* Refuse a file that has changed since the run began, unless --allow-changed-files was given. Files that are not
+ * recorded pass; inputs NULL: none is. */
 zest_status zest_inputs_check_data(const zest_inputs *inputs, const char *part, const char *path,
                                    zest_fingerprint print, zest_error *error);
 /* path: where the model is now. */
 zest_status zest_inputs_check_model(const zest_inputs *inputs, const char *path, zest_error *error);
 zest_status zest_inputs_check_frozen(const zest_inputs *inputs, const char *path, const zest_model *model,
                                      zest_error *error);
-/* A task file given for a run that goes on must say what the run's own copy says. */
+/* A task file given for a resumed run must have the bytes of the run's own copy. */
 zest_status zest_inputs_check_task(const zest_inputs *inputs, const char *path, zest_error *error);
 
-/* What a user should know: that the task file outside has changed, or that nothing is on record. Sentences,
- * one a line; nothing when all is well. task: where the task file is now. */
+/* Notes for the user: that the task file outside has changed, or that the run has no inputs.json. One sentence a line;
+ * empty when all is well. task: where the task file is now. */
 void zest_inputs_notes(const zest_inputs *inputs, const zest_run_folder *folder, const char *task,
                        zest_buffer *out);
 

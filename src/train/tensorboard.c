@@ -1,3 +1,4 @@
+/* TensorBoard event files: see log.h. */
 #include "train/log.h"
 
 #include <errno.h>

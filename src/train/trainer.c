@@ -1,3 +1,4 @@
+/* A run from start to end: load, prepare, make the folder, the loop of steps, the result with the best weights. */
 #include "train/trainer.h"
 
 #include <inttypes.h>
@@ -20,9 +21,9 @@ const char *zest_trainer_reason(zest_trained_reason reason) {
     return names[reason];
 }
 
-double zest_trainer_seconds(const zest_trainer *t) { return t->before + zest_clock_now() - t->began; }
+double zest_trainer_seconds(const zest_trainer *t) { return t->earlier + zest_clock_now() - t->began; }
 
-/* ---- Getting ready ---- */
+/* ---- Starting ---- */
 
 void zest_trainer_select_ops(zest_trainer *t) {
     int text = *zest_options_text(t->options, ZEST_OPTION_CORPUS) != '\0';
@@ -48,7 +49,7 @@ zest_status zest_trainer_open_logs(zest_trainer *t) {
     return status ? status : zest_tensorboard_open(t->folder.path, &t->events, t->error);
 }
 
-/* Paths that still mean the same from another folder. */
+/* A path that means the same from another working directory. */
 static zest_status make_absolute(zest_options *options, zest_option_id id, zest_error *error) {
     const char *path = zest_options_text(options, id);
     if (*path == '/') return ZEST_OK; /* a link keeps its name: a pulled model's is a hash behind it */
@@ -59,7 +60,7 @@ static zest_status make_absolute(zest_options *options, zest_option_id id, zest_
     return status;
 }
 
-/* What the run is made from: the task and the fingerprints of the files outside. */
+/* The run's inputs: its task, and the fingerprints of data and model files. */
 static zest_status record_inputs(zest_trainer *t) {
     const char *model = zest_options_text(t->options, ZEST_OPTION_MODEL),
                *corpus = zest_options_text(t->options, ZEST_OPTION_CORPUS);
@@ -77,9 +78,9 @@ static zest_status record_inputs(zest_trainer *t) {
     return status ? status : zest_inputs_write(in, &t->folder, t->data.task.text, t->error);
 }
 
-/* A new folder: everything is on disk before the first step. The journal comes last and says that the run has
- * begun: a kill before that leaves a folder in which it can be started again, a kill after it a run that can
- * be resumed. The journal's lock is taken first, so that of two processes one gives up. */
+/* A new folder: everything is on disk before the first step. The journal is written last and marks the start of the
+ * run: a kill before that leaves a folder in which the run can be started again, a kill after it a run that can be
+ * resumed. The journal's lock is taken first, so that of two processes one gives up. */
 static zest_status make_folder(zest_trainer *t) {
     static const zest_option_id paths[] = {ZEST_OPTION_MODEL, ZEST_OPTION_DATA, ZEST_OPTION_TASK,
                                            ZEST_OPTION_CORPUS};
@@ -100,7 +101,7 @@ static zest_status make_folder(zest_trainer *t) {
     return status;
 }
 
-static zest_status begin(zest_trainer *t) {
+static zest_status start(zest_trainer *t) {
     zest_status status = ZEST_OK;
     if (*zest_options_text(t->options, ZEST_OPTION_CORPUS))
         status = zest_options_set_id(t->options, ZEST_OPTION_METHOD, "adamw", t->error);
@@ -117,9 +118,9 @@ static zest_status begin(zest_trainer *t) {
     if (!status) status = zest_trainer_load(t);
     if (!status) status = t->ops->prepare(t);
     if (!status && t->has_output_dir) status = make_folder(t);
-    if (!status && !t->has_output_dir) zest_trainer_memory_begin(t);
-    if (!status && !t->trying) zest_trainer_announce(t);
-    return status || t->trying ? status : zest_trainer_log_start(t, 0);
+    if (!status && !t->has_output_dir) zest_trainer_start_history(t);
+    if (!status && !t->dry_run) zest_trainer_report_start(t);
+    return status || t->dry_run ? status : zest_trainer_log_start(t, 0);
 }
 
 /* ---- Running ---- */
@@ -132,53 +133,52 @@ static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
     if (t->hooks->stop && *t->hooks->stop) return *reason = ZEST_TRAINED_INTERRUPTED, 1;
     if (guarded && zest_divergence_found(&t->divergence)) return *reason = ZEST_TRAINED_DIVERGED, 1;
     if (t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS)) return *reason = ZEST_TRAINED_STEPS, 1;
-    if (patience && t->any_dev && t->dev_step >= t->best_step + patience)
+    if (patience && t->has_dev && t->dev_step >= t->best_step + patience)
         return *reason = ZEST_TRAINED_PATIENCE, 1;
     if (limit > 0 && zest_clock_now() - t->began >= limit) return *reason = ZEST_TRAINED_TIME, 1;
     return 0;
 }
 
 static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
-    zest_status status = zest_trainer_dev_due(t) ? zest_trainer_evaluate_dev(t) : ZEST_OK;
+    zest_status status = zest_trainer_eval_due(t) ? zest_trainer_evaluate_dev(t) : ZEST_OK;
     while (!status && !why_stop(t, reason)) {
         zest_step_stats stats;
         status = t->ops->step(t, &stats);
         if (!status) zest_divergence_note(&t->divergence, stats.loss);
         if (!status) status = zest_trainer_log_step(t, &stats);
         if (!status && t->has_output_dir) status = t->ops->save(t, ZEST_SAVE_STEP);
-        if (!status && zest_trainer_dev_due(t)) status = zest_trainer_evaluate_dev(t);
+        if (!status && zest_trainer_eval_due(t)) status = zest_trainer_evaluate_dev(t);
     }
     return status;
 }
 
-/* A device's peak goes with it: to be asked before its model is let go of. */
-static void note_device(const zest_loaded *loaded, zest_trainer_result *r) {
+/* The peak of a device's memory is lost with its model: call this before the model is freed. */
+static void update_device_peak(const zest_loaded *loaded, zest_trainer_result *r) {
     const zest_device *device = loaded->runner ? zest_model_runner_device(loaded->runner) : NULL;
     size_t peak = 0;
     if (device) (void)device->operations->device->bytes_allocated(device, &peak);
     if (peak > r->device_peak_bytes) r->device_peak_bytes = peak;
 }
 
-/* The best weights, evaluated on what was never looked at. The model in memory is let go of first: there is
- * never a second one. */
-static zest_status judge_best(zest_trainer *t, zest_trainer_result *r) {
+/* Evaluates the best weights on dev and test. The model in memory is freed first: there is never a second one. */
+static zest_status evaluate_best(zest_trainer *t, zest_trainer_result *r) {
     zest_loaded best = {0};
-    const zest_loaded *judged = &t->loaded;
-    int other = t->any_dev && t->best_step != t->step;
+    const zest_loaded *evaluated = &t->loaded;
+    int other = t->has_dev && t->best_step != t->step;
     zest_status status = ZEST_OK;
-    note_device(&t->loaded, r);
-    if (other && !t->has_output_dir) status = zest_trainer_memory_return(t);
+    update_device_peak(&t->loaded, r);
+    if (other && !t->has_output_dir) status = zest_trainer_restore_best(t);
     t->ops->release(t);
     if (other && t->has_output_dir) {
         zest_load_free(&t->loaded);
-        zest_progress_callback watch = {t->hooks->on_rebuild, t->hooks->user};
-        status = zest_rebuild_run_watched(t->ctx, &t->folder, t->options, "best", &watch, &r->best_step,
-                                          &best, t->error);
-        judged = &best;
+        zest_progress_callback progress = {t->hooks->on_rebuild, t->hooks->user};
+        status = zest_rebuild_run(t->ctx, &t->folder, t->options, "best", &progress, &r->best_step, &best,
+                                  t->error);
+        evaluated = &best;
     }
-    if (!status) status = t->source->evaluate(t, judged, ZEST_PART_DEV, 1, &r->dev);
-    if (!status) status = t->source->evaluate(t, judged, ZEST_PART_TEST, 1, &r->test);
-    note_device(judged, r);
+    if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_DEV, 1, &r->dev);
+    if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_TEST, 1, &r->test);
+    update_device_peak(evaluated, r);
     zest_load_free(&best);
     return status;
 }
@@ -217,7 +217,7 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
 static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     struct rusage usage;
     r->step = t->step;
-    r->best_step = t->any_dev ? t->best_step : t->step;
+    r->best_step = t->has_dev ? t->best_step : t->step;
     r->start = t->start;
     r->dropped_pairs = t->dropped;
     r->divergence = t->divergence;
@@ -227,8 +227,8 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     r->cut = t->cut;
     strncpy(r->metric, zest_metric_name(t->metric), sizeof r->metric - 1);
     zest_status status = t->has_output_dir ? t->ops->save(t, ZEST_SAVE_END) : ZEST_OK;
-    if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = judge_best(t, r);
-    note_device(&t->loaded, r);
+    if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = evaluate_best(t, r);
+    update_device_peak(&t->loaded, r);
     r->seconds = zest_trainer_seconds(t);
     r->peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
     if (!status) status = zest_trainer_log_end(t, r);
@@ -246,15 +246,15 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     zest_load_free(&t->loaded);
     zest_run_folder_free(&t->folder);
     zest_inputs_free(&t->inputs);
-    zest_checkpoint_free(&t->from);
-    zest_trainer_memory_free(t);
+    zest_checkpoint_free(&t->resumed_from);
+    zest_trainer_free_history(t);
     free(t->order);
     if (!closing) closing = events;
     if (!status && closing) return zest_error_set(t->error, closing, "%s", late.message);
     return status;
 }
 
-static zest_status go(zest_trainer *t, zest_status status, zest_trainer_result *result) {
+static zest_status run(zest_trainer *t, zest_status status, zest_trainer_result *result) {
     *result = (zest_trainer_result){0};
     if (!status) status = loop(t, &result->reason);
     if (!status) status = finish(t, result);
@@ -281,15 +281,15 @@ zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_tr
                              zest_trainer_result *result, zest_error *error) {
     zest_trainer t = new_trainer(ctx, options, hooks, error);
     t.has_output_dir = *zest_options_text(options, ZEST_OPTION_OUT) != '\0';
-    return go(&t, begin(&t), result);
+    return run(&t, start(&t), result);
 }
 
 zest_status zest_trainer_dry_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                                  zest_error *error) {
     zest_trainer t = new_trainer(ctx, options, hooks, error);
-    t.trying = 1;
-    zest_status status = begin(&t);
-    if (!status) status = zest_trainer_try(&t);
+    t.dry_run = 1;
+    zest_status status = start(&t);
+    if (!status) status = zest_trainer_time_steps(&t);
     return close_all(&t, status);
 }
 
@@ -312,7 +312,7 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
         zest_run_folder_free(&t.folder);
         return status;
     }
-    status = go(&t, zest_trainer_restore(&t, given), result);
+    status = run(&t, zest_trainer_restore(&t, given), result);
     zest_options_free(&options);
     return status;
 }

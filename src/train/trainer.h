@@ -1,12 +1,12 @@
-/* Training: the loop around steps, evaluations, the best weights, and what is written down on the way.
+/* Training: the loop of steps and evaluations, the best weights, log and checkpoints.
  *
- *     zeroth order   batch -> losses of 2k lanes -> tilt -> journal -> move -> log
- *     first order    batch -> gradients -> move -> log, and now and then a snapshot
+ *     zeroth order   ask for lanes -> batch -> losses of 2k lanes -> tell: tilt, journal, update -> log
+ *     first order    batch -> gradients -> update -> log, and a checkpoint from time to time
  *
  * Everything that decides the run is a function of its options and of the step's number (batches, directions,
- * dropout) or is on record (losses in the journal, weights and state in snapshots, evaluations in the log).
- * So a run that is killed and resumed makes the same steps, finds the same best weights and stops at the same
- * place as one that was not: zeroth-order ones anywhere, first-order ones on the same kind of machine.
+ * dropout) or is recorded (losses in the journal, weights and state in checkpoints, evaluations in the log). So a
+ * run that is killed and resumed takes the same steps, finds the same best weights and stops at the same step as one
+ * that was not: zeroth-order runs on any machine, first-order runs on the same kind of machine.
  *
  * With --text the run is one of zest pretrain: language modelling, by AdamW. */
 #ifndef ZEST_TRAIN_TRAINER_H
@@ -24,24 +24,24 @@ typedef enum {
     ZEST_TRAINED_PATIENCE,    /* the dev examples got no better */
     ZEST_TRAINED_TIME,        /* --seconds are over */
     ZEST_TRAINED_INTERRUPTED, /* *stop was set */
-    ZEST_TRAINED_DIVERGED,    /* the loss has exploded; the best weights are kept and judged */
+    ZEST_TRAINED_DIVERGED,    /* the loss has exploded; the best weights are kept and evaluated */
 } zest_trained_reason;
 
 const char *zest_trainer_reason(zest_trained_reason reason);
 
-/* Where a run stands, told after every step (dev is the latest evaluation) and every evaluation. */
+/* Where a run stands: reported after every step (dev is the latest evaluation) and every evaluation. */
 typedef struct {
     uint64_t step, steps;
     double loss, lr, effective, spread, norm, tokens_per_second, seconds; /* NaN: the method has none */
     zest_metrics dev;
     uint64_t dev_step;
     double dev_seconds;             /* that the latest evaluation took; NaN: none yet in this session */
-    int evaluated;                  /* told for an evaluation */
+    int evaluated;                  /* reported for an evaluation */
     int best;                       /* which is the best so far */
-    const zest_tilt_advice *advice; /* on t, with a session's first evaluation behind a step; else NULL */
+    const zest_tilt_advice *advice; /* on t, with a session's first evaluation after a step; else NULL */
 } zest_trainer_progress;
 
-/* What a run is going to be. The texts last for the call. */
+/* The plan of a run. The texts last for the call. */
 typedef struct {
     const zest_options *options; /* with every default filled in */
     const char *family, *weights;
@@ -49,7 +49,7 @@ typedef struct {
     const char *task, *select;   /* select: what is best on the dev examples */
     size_t train, dev, test;     /* examples */
     size_t cut;                  /* texts that are too long and are shortened */
-    uint64_t step;               /* behind which a resumed run goes on */
+    uint64_t step;               /* after which a resumed run goes on */
     double epochs, batch_tokens; /* tokens of a batch, on the average */
     uint64_t evaluations;        /* of the dev examples, from the start to the end */
     uint64_t memory;             /* bytes of a step, estimated: of the device's memory if on_device */
@@ -61,11 +61,12 @@ typedef struct {
 } zest_trainer_summary;
 
 typedef struct {
-    void (*start)(const zest_trainer_summary *summary, void *user);     /* before the first step; or NULL */
-    void (*on_progress)(const zest_trainer_progress *news, void *user); /* or NULL */
-    void (*on_rebuild)(uint64_t step, uint64_t wanted, void *user);     /* steps are taken again; or NULL */
-    void (*evaluate)(uint64_t done, uint64_t all, void *user);          /* examples are answered; or NULL */
-    void (*note)(const char *sentence, void *user); /* what a user should know about a resumed run; or NULL */
+    void (*on_start)(const zest_trainer_summary *summary, void *user); /* before the first step; or NULL */
+    void (*on_progress)(const zest_trainer_progress *progress, void *user); /* or NULL */
+    void (*on_rebuild)(uint64_t step, uint64_t wanted, void *user);         /* steps are replayed; or NULL */
+    void (*on_evaluate)(uint64_t done, uint64_t all, void *user); /* examples are evaluated; or NULL */
+    void (*on_note)(const char *sentence,
+                    void *user); /* what a user should know about a resumed run; or NULL */
     void *user;
     volatile sig_atomic_t *stop; /* set by a signal handler; or NULL */
 } zest_trainer_hooks;
@@ -84,16 +85,15 @@ typedef struct {
     zest_divergence divergence;          /* of the training loss */
 } zest_trainer_result;
 
-/* A new run in options' --out, or in no folder: then nothing is kept, but the result is that of the best
- * weights all the same. */
+/* A new run in the folder --out. Without it nothing is saved, and the result is still that of the best weights. */
 zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                              zest_trainer_result *result, zest_error *error);
-/* Everything up to the first step, and one or two steps to see how long they take: hooks->start is told.
- * Nothing is written. */
+/* Everything up to the first step, and one or two steps to time them: hooks->on_start gets the plan. Nothing is
+ * written. */
 zest_status zest_trainer_dry_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                                  zest_error *error);
-/* Goes on with a run; of `given` only what was given counts, and only what may change: how long to go on, and
- * where model and data are now. */
+/* Resumes a run. Of `given` only the options that were given count, and only those that may change: how long to
+ * train, and where model and data are now (column `changes` of base/option_table.h). */
 zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_options *given,
                                 const zest_trainer_hooks *hooks, zest_trainer_result *result,
                                 zest_error *error);

@@ -1,4 +1,4 @@
-/* Evaluations, and the weights that did best. */
+/* Evaluations on the dev examples, and the best weights: on disk with --out, else from the run's history in memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "train/trainer_internal.h"
 #include "model/forward_pass.h"
 
-/* ---- What is best ---- */
+/* ---- Selection ---- */
 
 zest_metric zest_trainer_selection(const zest_trainer *t) {
     uint64_t choice = zest_options_whole(t->options, ZEST_OPTION_SELECT);
@@ -15,7 +15,7 @@ zest_metric zest_trainer_selection(const zest_trainer *t) {
 }
 
 /* The number to be maximised. A metric that the task does not have falls back on the loss. */
-static double worth(const zest_trainer *t, const zest_metrics *m) {
+static double selection_value(const zest_trainer *t, const zest_metrics *m) {
     zest_metric by = zest_trainer_selection(t);
     double value = by == ZEST_METRIC_LOSS ? NAN : zest_metric_value(m, by);
     return isnan(value) ? -m->loss : value;
@@ -28,10 +28,10 @@ static int is_better(const zest_trainer *t, double value, double loss) {
     return loss < t->best_loss || (isnan(t->best_loss) && !isnan(loss));
 }
 
-static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
-    double value = worth(t, m);
-    if (!t->any_dev && step == 0) t->start = *m;
-    t->any_dev = 1;
+static int update_best(zest_trainer *t, uint64_t step, const zest_metrics *m) {
+    double value = selection_value(t, m);
+    if (!t->has_dev && step == 0) t->start = *m;
+    t->has_dev = 1;
     t->dev = *m;
     t->dev_step = step;
     if (!is_better(t, value, m->loss)) return 0;
@@ -41,11 +41,11 @@ static int note(zest_trainer *t, uint64_t step, const zest_metrics *m) {
     return 1;
 }
 
-/* ---- Evaluating on the way ---- */
+/* ---- Evaluation ---- */
 
-int zest_trainer_dev_due(const zest_trainer *t) {
+int zest_trainer_eval_due(const zest_trainer *t) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
-    if (!t->counts[ZEST_PART_DEV] || (t->any_dev && t->dev_step == t->step)) return 0;
+    if (!t->counts[ZEST_PART_DEV] || (t->has_dev && t->dev_step == t->step)) return 0;
     return t->step == 0 || (every && t->step % every == 0) ||
            t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS);
 }
@@ -57,12 +57,12 @@ zest_status zest_trainer_evaluate_dev(zest_trainer *t) {
     zest_status status = t->source->evaluate(t, &t->loaded, ZEST_PART_DEV, generate, &metrics);
     if (status) return status;
     t->dev_seconds = zest_clock_now() - began;
-    int best = note(t, t->step, &metrics);
+    int best = update_best(t, t->step, &metrics);
     /* the weights first: an evaluation that is in the log has its weights on disk */
     if (t->has_output_dir)
         status = t->ops->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
     else if (best)
-        status = zest_trainer_memory_best(t);
+        status = zest_trainer_copy_best(t);
     return status ? status : zest_trainer_log_eval(t, &metrics, best);
 }
 
@@ -85,9 +85,9 @@ static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
     return NULL;
 }
 
-/* An evaluation that should be in the log and is not (it was lost with the end of the file): made again, with
- * the weights of its step. Where these are not kept, the log does without. */
-static zest_status make_again(zest_trainer *t, uint64_t step) {
+/* Repeats an evaluation that the log has lost with the end of the file, with the weights of its step. Where there are
+ * none of that step, the log does without. */
+static zest_status repeat_eval(zest_trainer *t, uint64_t step) {
     uint64_t now = t->step;
     zest_status status = t->ops->weights(t, step);
     if (status == ZEST_ERROR_STATE) return ZEST_OK;
@@ -100,44 +100,43 @@ static zest_status make_again(zest_trainer *t, uint64_t step) {
 zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
     zest_status status = ZEST_OK;
-    int missed = 0;
+    int reloaded = 0;
     if (!t->counts[ZEST_PART_DEV]) return ZEST_OK;
     for (uint64_t step = 0; step <= t->step && !status; step++) {
         const zest_log_eval *e = find_eval(log, step);
         if (e) {
             zest_metrics m = from_log(e);
-            note(t, step, &m);
+            update_best(t, step, &m);
         } else if (step < t->step && (step == 0 || (every && step % every == 0))) {
-            missed = 1;
-            status = make_again(t, step);
+            reloaded = 1;
+            status = repeat_eval(t, step);
         }
     }
-    return missed && !status ? t->ops->weights(t, t->step) : status;
+    return reloaded && !status ? t->ops->weights(t, t->step) : status;
 }
 
-/* The best weights of a run that has no folder. A zeroth-order run keeps the losses of its steps, some bytes
- * each, and takes the steps up to the best one again from the start: memory stays that of inference. A run with
- * gradients cannot, and keeps a copy of the weights. */
+/* ---- The best weights of a run without --out ----
+ *
+ * A zeroth-order run keeps the losses of its steps, some bytes each, and replays the steps up to the best one from the
+ * start: memory stays that of inference. A first-order run cannot, and keeps a copy of the weights. */
 
-void zest_trainer_memory_begin(zest_trainer *t) {
+void zest_trainer_start_history(zest_trainer *t) {
     if (!zest_options_first_order(t->options))
-        t->memory.start = zest_params_fingerprint(&t->loaded.model->params);
+        t->history.start = zest_params_fingerprint(&t->loaded.model->params);
 }
 
-zest_status zest_trainer_memory_step(zest_trainer *t, const zest_record *record) {
-    zest_buffer *steps = &t->memory.steps;
+zest_status zest_trainer_add_history(zest_trainer *t, const zest_record *record) {
+    zest_buffer *steps = &t->history.steps;
     zest_buffer_add(steps, &record->lr, sizeof record->lr);
     zest_buffer_add(steps, record->losses, record->count * sizeof *record->losses);
     return steps->failed ? zest_error_memory(t->error, "the losses of the run", steps->size) : ZEST_OK;
 }
 
-/* ---- Copies ---- */
-
 static size_t bytes_of(const zest_tensor *tensor) {
     return (size_t)tensor->count * zest_dtype_size(tensor->dtype);
 }
 
-/* Between the trained tensors and the copy, which lie behind each other there. */
+/* Between the trained tensors and the copy, which holds them one after the other. */
 static void copy(const zest_params *params, char *bytes, int back) {
     for (size_t i = 0; i < params->count; i++) {
         size_t size = bytes_of(&params->tensors[i]);
@@ -153,31 +152,29 @@ static zest_status copy_best(zest_trainer *t) {
     const zest_params *params = &t->loaded.model->params;
     size_t size = 0;
     for (size_t i = 0; i < params->count; i++) size += bytes_of(&params->tensors[i]);
-    if (!t->memory.weights) t->memory.weights = malloc(size + 1);
-    if (!t->memory.weights)
+    if (!t->history.best) t->history.best = malloc(size + 1);
+    if (!t->history.best)
         return zest_error_set(t->error, ZEST_ERROR_MEMORY,
                               "not enough memory for a copy of the best weights (%zu bytes); with --out RUN "
                               "they are kept on disk",
                               size);
     zest_status status = zest_model_download(t->loaded.runner, t->error);
-    if (!status) copy(params, t->memory.weights, 0);
+    if (!status) copy(params, t->history.best, 0);
     return status;
 }
 
-zest_status zest_trainer_memory_best(zest_trainer *t) {
+zest_status zest_trainer_copy_best(zest_trainer *t) {
     return zest_options_first_order(t->options) ? copy_best(t) : ZEST_OK;
 }
 
-/* ---- Going back ---- */
-
 static zest_status replay(zest_trainer *t) {
-    zest_progress_callback watch = {t->hooks->on_rebuild, t->hooks->user};
+    zest_progress_callback progress = {t->hooks->on_rebuild, t->hooks->user};
     zest_step *taken = &t->tuner->step;
     zest_record record = {.count = 2 * (taken->tilt.k + taken->tilt.ball_pairs)};
     zest_tilt_report report;
     zest_load_free(&t->loaded);
     zest_status status = zest_load_start(&t->loaded, t->options, t->error);
-    if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->memory.start)
+    if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->history.start)
         status = zest_error_set(t->error, ZEST_ERROR_FILE,
                                 "%s: the model changed while the run went on, so the best weights, of step "
                                 "%llu, cannot be made again; with --out RUN they are kept",
@@ -185,25 +182,25 @@ static zest_status replay(zest_trainer *t) {
                                 (unsigned long long)t->best_step);
     if (status) return status;
     zest_step_storage storage = zest_load_storage(&t->loaded);
-    const double *next = (const double *)(const void *)t->memory.steps.data;
+    const double *next = (const double *)(const void *)t->history.steps.data;
     for (record.step = 1; record.step <= t->best_step && !status; record.step++) {
         record.lr = next[0];
         record.losses = next + 1;
         next += 1 + record.count;
         status = zest_step_replay(taken, &record, &storage, &report, t->error);
-        zest_progress_call(&watch, record.step, t->best_step);
+        zest_progress_call(&progress, record.step, t->best_step);
     }
     return status;
 }
 
-zest_status zest_trainer_memory_return(zest_trainer *t) {
+zest_status zest_trainer_restore_best(zest_trainer *t) {
     if (!zest_options_first_order(t->options)) return replay(t);
-    copy(&t->loaded.model->params, t->memory.weights, 1);
+    copy(&t->loaded.model->params, t->history.best, 1);
     return zest_model_upload(t->loaded.runner, t->error);
 }
 
-void zest_trainer_memory_free(zest_trainer *t) {
-    zest_buffer_free(&t->memory.steps);
-    free(t->memory.weights);
-    t->memory.weights = NULL;
+void zest_trainer_free_history(zest_trainer *t) {
+    zest_buffer_free(&t->history.steps);
+    free(t->history.best);
+    t->history.best = NULL;
 }

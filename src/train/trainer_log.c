@@ -1,10 +1,156 @@
-/* What a run writes down for people: log.jsonl and TensorBoard's events; and what it tells its caller. */
+/* What a run reports: the summary of its plan, for the start and for --dry-run; log.jsonl and TensorBoard's events;
+ * progress for its caller. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "task/batch.h"
 #include "train/trainer_internal.h"
+
+/* ---- The summary ---- */
+
+typedef struct {
+    double mean;    /* tokens of an example */
+    size_t longest; /* of all */
+    double all;
+} token_count;
+
+static token_count count_tokens(const zest_examples *examples, zest_batch_purpose purpose) {
+    token_count c = {0};
+    for (size_t i = 0; i < examples->count; i++) {
+        size_t tokens = zest_batch_tokens(examples, (uint32_t)i, purpose);
+        c.all += (double)tokens;
+        if (tokens > c.longest) c.longest = tokens;
+    }
+    c.mean = examples->count ? c.all / (double)examples->count : 0;
+    return c;
+}
+
+/* Of text all sequences have the same length. */
+static token_count count_part(const zest_trainer *t, zest_task_part part) {
+    if (t->source == &zest_trainer_text) {
+        size_t length = (size_t)zest_options_whole(t->options, ZEST_OPTION_LENGTH);
+        return (token_count){(double)length, length, (double)length * (double)t->counts[part]};
+    }
+    int scored = part != ZEST_PART_TRAIN || zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE);
+    return count_tokens(&t->data.parts[part], scored ? ZEST_BATCH_SCORE : ZEST_BATCH_TRAIN);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* A batch of an evaluation, in one lane. */
+static uint64_t evaluation_bytes(const zest_trainer *t, double tokens) {
+    const zest_model_config *config = &t->loaded.model->config;
+    size_t most = tokens < ZEST_TRAINER_EVAL_TOKENS ? (size_t)tokens : ZEST_TRAINER_EVAL_TOKENS;
+    if (zest_model_runner_device(t->loaded.runner))
+        return zest_model_runner_budget(t->loaded.runner, most, 1).bytes;
+    zest_model_plan plan = zest_model_plan_memory(config, most, 1);
+    return t->loaded.model->arena_size + (plan.hidden + plan.work) / 2 + plan.operands;
+}
+
+static uint64_t evaluations(const zest_trainer *t) {
+    uint64_t steps = zest_options_whole(t->options, ZEST_OPTION_STEPS),
+             every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
+    if (!t->counts[ZEST_PART_DEV]) return 0;
+    return 1 + (every ? steps / every + (steps % every != 0) : steps > 0);
+}
+
+/* From one step that was taken: evaluations are forward passes, a pass with a gradient takes about three
+ * times as long. At the end dev and test are answered once more. */
+static void estimate_time(const zest_trainer *t, const zest_step_stats *stats, zest_trainer_summary *s) {
+    const zest_model_batch *batch = t->objective->batch;
+    double tokens = (double)batch->starts[batch->sequences] * (double)stats->passes,
+           speed = tokens / stats->seconds * (zest_options_first_order(t->options) ? 3 : 1),
+           dev = count_part(t, ZEST_PART_DEV).all / speed, test = count_part(t, ZEST_PART_TEST).all / speed;
+    s->step_seconds = stats->seconds;
+    s->total_seconds = (double)zest_options_whole(t->options, ZEST_OPTION_STEPS) * stats->seconds +
+                       (double)(s->evaluations + 1) * dev + test;
+}
+
+static uint64_t parameters_of(const zest_model *model) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < model->tensor_count; i++) count += model->tensors[i].count;
+    return count;
+}
+
+zest_trainer_summary zest_trainer_summarize(zest_trainer *t) {
+    const zest_options *o = t->options;
+    const zest_model *model = t->loaded.model;
+    double batch = (double)zest_options_whole(o, ZEST_OPTION_BATCH),
+           train = (double)t->counts[ZEST_PART_TRAIN];
+    token_count tokens = count_part(t, ZEST_PART_TRAIN), dev = count_part(t, ZEST_PART_DEV);
+    if (batch > train) batch = train;
+    zest_trainer_summary s = {.options = o,
+                              .family = model->config.family,
+                              .weights = zest_dtype_name(model->tensors[0].dtype),
+                              .parameters = parameters_of(model),
+                              .trained = model->params.dimension,
+                              .task = t->task,
+                              .select = zest_metric_name(zest_trainer_selection(t)),
+                              .train = t->counts[ZEST_PART_TRAIN],
+                              .dev = t->counts[ZEST_PART_DEV],
+                              .test = t->counts[ZEST_PART_TEST],
+                              .cut = t->cut,
+                              .step = t->step,
+                              .evaluations = evaluations(t),
+                              .batch_tokens = batch * tokens.mean,
+                              .step_seconds = NAN,
+                              .total_seconds = NAN};
+    s.epochs = (double)zest_options_whole(o, ZEST_OPTION_STEPS) / ceil(train / batch);
+    size_t most = (size_t)fmin(batch * (double)tokens.longest, tokens.all);
+    s.memory = t->ops->memory(t, most ? most : 1, &s.live);
+    if (dev.all > 0) s.memory = larger(s.memory, evaluation_bytes(t, dev.all));
+    s.on_device = zest_model_runner_device(t->loaded.runner) != NULL;
+    return s;
+}
+
+void zest_trainer_report_start(zest_trainer *t) {
+    if (!t->hooks->on_start) return;
+    zest_trainer_summary s = zest_trainer_summarize(t);
+    t->hooks->on_start(&s, t->hooks->user);
+}
+
+/* ---- --dry-run ---- */
+
+/* A folder that cannot be used is an error of the dry run too. */
+static zest_status check_folder(const zest_trainer *t) {
+    const char *out = zest_options_text(t->options, ZEST_OPTION_OUT);
+    if (!*out) return ZEST_OK;
+    char *journal = zest_file_join(out, "journal");
+    zest_status status = journal ? ZEST_OK : zest_error_memory(t->error, out, strlen(out));
+    if (!status && !access(journal, F_OK))
+        status =
+            zest_error_set(t->error, ZEST_ERROR_FILE,
+                           "%s: there is a journal already; resume it, or choose another place", journal);
+    free(journal);
+    return status;
+}
+
+zest_status zest_trainer_time_steps(zest_trainer *t) {
+    zest_step_stats stats;
+    struct rusage usage;
+    zest_status status = check_folder(t);
+    if (status) return status;
+    zest_trainer_summary s = zest_trainer_summarize(t);
+    status = t->ops->step(t, &stats);
+    /* the first step also allocates and warms up: time a second one where it costs little */
+    if (!status && stats.seconds < 5) status = t->ops->step(t, &stats);
+    if (status) return status;
+    estimate_time(t, &stats, &s);
+    s.peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+    const zest_device *device = zest_model_runner_device(t->loaded.runner);
+    size_t peak = 0;
+    if (device) (void)device->operations->device->bytes_allocated(device, &peak);
+    s.device_peak_bytes = peak;
+    if (t->hooks->on_start) t->hooks->on_start(&s, t->hooks->user);
+    return ZEST_OK;
+}
+
+/* ---- log.jsonl and TensorBoard: the start ---- */
 
 static double wall_time(void) {
     struct timespec now;
@@ -16,8 +162,6 @@ static zest_status scalar(zest_trainer *t, const char *tag, double value) {
     if (isnan(value)) return ZEST_OK;
     return zest_tensorboard_scalar(t->events, tag, t->step, wall_time(), value, t->error);
 }
-
-/* ---- Start ---- */
 
 zest_status zest_trainer_log_start(zest_trainer *t, int resumed) {
     zest_log_option options[ZEST_OPTION_COUNT];
@@ -52,11 +196,11 @@ zest_status zest_trainer_log_start(zest_trainer *t, int resumed) {
 
 /* ---- Steps and evaluations ---- */
 
-static void tell(zest_trainer *t, const zest_trainer_progress *news) {
-    if (t->hooks->on_progress) t->hooks->on_progress(news, t->hooks->user);
+static void report(zest_trainer *t, const zest_trainer_progress *progress) {
+    if (t->hooks->on_progress) t->hooks->on_progress(progress, t->hooks->user);
 }
 
-static zest_trainer_progress news_of(const zest_trainer *t) {
+static zest_trainer_progress progress_of(const zest_trainer *t) {
     return (zest_trainer_progress){.step = t->step,
                                    .steps = zest_options_whole(t->options, ZEST_OPTION_STEPS),
                                    .seconds = zest_trainer_seconds(t),
@@ -84,13 +228,13 @@ static zest_status step_scalars(zest_trainer *t, const zest_step_stats *stats, d
 zest_status zest_trainer_log_step(zest_trainer *t, const zest_step_stats *stats) {
     const zest_model_batch *batch = t->objective->batch;
     uint32_t tokens = batch->starts[batch->sequences];
-    zest_trainer_progress news = news_of(t);
-    news.loss = stats->loss;
-    news.lr = stats->lr;
-    news.effective = stats->effective;
-    news.spread = stats->spread;
-    news.norm = stats->norm;
-    news.tokens_per_second = (double)tokens * (double)stats->passes / stats->seconds;
+    zest_trainer_progress progress = progress_of(t);
+    progress.loss = stats->loss;
+    progress.lr = stats->lr;
+    progress.effective = stats->effective;
+    progress.spread = stats->spread;
+    progress.norm = stats->norm;
+    progress.tokens_per_second = (double)tokens * (double)stats->passes / stats->seconds;
     zest_status status = ZEST_OK;
     if (t->has_output_dir) {
         zest_log_step line = {.step = t->step,
@@ -104,9 +248,9 @@ zest_status zest_trainer_log_step(zest_trainer *t, const zest_step_stats *stats)
                               .tokens = tokens,
                               .passes = stats->passes};
         status = zest_log_write_step(t->log, &line, t->error);
-        if (!status) status = step_scalars(t, stats, news.tokens_per_second);
+        if (!status) status = step_scalars(t, stats, progress.tokens_per_second);
     }
-    tell(t, &news);
+    report(t, &progress);
     return status;
 }
 
@@ -130,23 +274,23 @@ static zest_log_eval eval_line(const zest_trainer *t, const char *part, uint64_t
 }
 
 /* What the losses so far say about t; once a session. */
-static zest_status advise(zest_trainer *t, zest_tilt_advice *advice, zest_trainer_progress *news) {
+static zest_status advise(zest_trainer *t, zest_tilt_advice *advice, zest_trainer_progress *progress) {
     size_t steps = t->recent_count < ZEST_TILT_ADVICE_STEPS ? t->recent_count : ZEST_TILT_ADVICE_STEPS;
     if (t->advised || !steps) return ZEST_OK;
     const zest_tilt_options *tilt = &t->tuner->step.tilt;
     t->advised = 1;
-    news->advice = advice;
+    progress->advice = advice;
     return zest_choose_t(tilt, t->recent, steps, 2 * (tilt->k + tilt->ball_pairs), advice, t->error);
 }
 
 zest_status zest_trainer_log_eval(zest_trainer *t, const zest_metrics *metrics, int best) {
-    zest_trainer_progress news = news_of(t);
+    zest_trainer_progress progress = progress_of(t);
     zest_tilt_advice advice;
-    zest_status status = advise(t, &advice, &news);
+    zest_status status = advise(t, &advice, &progress);
     if (status) return status;
-    news.evaluated = 1;
-    news.best = best;
-    news.loss = NAN;
+    progress.evaluated = 1;
+    progress.best = best;
+    progress.loss = NAN;
     if (t->has_output_dir) {
         zest_log_eval line = eval_line(t, "dev", t->step, metrics);
         line.best = best;
@@ -157,7 +301,7 @@ zest_status zest_trainer_log_eval(zest_trainer *t, const zest_metrics *metrics, 
         if (!status) status = scalar(t, "dev/em", metrics->em);
         if (!status) status = zest_tensorboard_flush(t->events, t->error);
     }
-    tell(t, &news);
+    report(t, &progress);
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* First-order runs: gradients of the batch, a move by the method, and snapshots of weights and state. A step
- * is a function of weights, state, seed and its number, so a resumed run takes the steps behind the last
- * snapshot again and comes out the same. */
+/* First-order runs: gradients of the batch, an update by the optimizer, and checkpoints of weights and state. A step
+ * is a function of weights, state, seed and its number, so a resumed run repeats the steps after the last checkpoint
+ * and gives the same bits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct zest_trainer_gradients {
     zest_tensor arrays[ZEST_METHOD_ARRAYS]; /* for describe_state */
 };
 
-/* ---- Getting ready ---- */
+/* ---- Preparing ---- */
 
 /* Where the family's own training has dropout: see grad/backward.h. */
 static zest_dropout dropout_of(const zest_trainer *t) {
@@ -64,7 +64,7 @@ static zest_method_options method_options(const zest_options *o) {
                                  .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
 }
 
-static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
+static zest_status open_grad(zest_trainer *t, zest_trainer_gradients *g) {
     zest_cpu cpu;
     zest_grad_options passes = {.compute = (zest_compute)zest_options_whole(t->options, ZEST_OPTION_COMPUTE),
                                 .threads = (int)zest_options_whole(t->options, ZEST_OPTION_THREADS),
@@ -78,15 +78,15 @@ static zest_status open_passes(zest_trainer *t, zest_trainer_gradients *g) {
     return status;
 }
 
-/* The weights that move are those that the passes read: of a run on a device, in its memory. */
-static zest_status open_method(zest_trainer *t, zest_trainer_gradients *g) {
+/* The optimizer updates the weights that the passes read: of a run on a device, in its memory. */
+static zest_status open_optimizer(zest_trainer *t, zest_trainer_gradients *g) {
     const zest_model_runner *runner = t->loaded.runner;
     zest_method_options options = method_options(t->options);
     options.device = zest_model_runner_device(runner);
     return zest_optimizer_new(zest_model_runner_params(runner), t->ctx->ops, &options, &g->method, t->error);
 }
 
-/* The method's state as parameters, in the host's memory; drop it with zest_optimizer_drop. */
+/* The optimizer's state as parameters, in host memory; free it with zest_optimizer_drop. */
 static zest_status describe_state(zest_trainer_gradients *g, zest_params *state, zest_error *error) {
     zest_method_array arrays[ZEST_METHOD_ARRAYS];
     zest_status status = zest_optimizer_download(g->method, error);
@@ -102,18 +102,18 @@ static zest_status describe_state(zest_trainer_gradients *g, zest_params *state,
 static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
     zest_params state;
     zest_status status = describe_state(g, &state, t->error);
-    if (!status) status = zest_checkpoint_read_state(&t->from, &state, t->error);
+    if (!status) status = zest_checkpoint_read_state(&t->resumed_from, &state, t->error);
     if (!status) status = zest_optimizer_upload(g->method, t->error);
     zest_optimizer_drop(g->method);
     return status;
 }
 
-static zest_status arm(zest_trainer *t) {
+static zest_status prepare(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
     if (!g) return zest_error_memory(t->error, "a method", sizeof *g);
-    zest_status status = open_method(t, g);
-    if (!status) status = open_passes(t, g);
-    return !status && t->from.path ? restore_state(t, g) : status;
+    zest_status status = open_optimizer(t, g);
+    if (!status) status = open_grad(t, g);
+    return !status && t->resumed_from.path ? restore_state(t, g) : status;
 }
 
 static void release(zest_trainer *t) {
@@ -125,7 +125,7 @@ static void release(zest_trainer *t) {
     free(g);
 }
 
-/* ---- Keeping and coming back ---- */
+/* ---- Checkpoints ---- */
 
 static zest_status save_last(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients;
@@ -138,14 +138,14 @@ static zest_status save_last(zest_trainer *t) {
     return status;
 }
 
-/* The last snapshot before the best: weights that are the best are then never of a step that is still to
- * come. And the log before both: an evaluation that a snapshot knows of is on disk. */
-static zest_status save(zest_trainer *t, zest_save_reason moment) {
+/* `last` is written before `best`, so `best` is never of a step after `last`; and the log before both, so every
+ * evaluation up to a checkpoint is on disk. */
+static zest_status save(zest_trainer *t, zest_save_reason reason) {
     uint64_t every = zest_options_whole(t->options, ZEST_OPTION_SAVE_EVERY);
-    if (moment == ZEST_SAVE_STEP && (!every || t->step % every)) return ZEST_OK;
+    if (reason == ZEST_SAVE_STEP && (!every || t->step % every)) return ZEST_OK;
     zest_status status = zest_model_download(t->loaded.runner, t->error);
     if (!status && t->gradients && t->saved_step != t->step) status = save_last(t);
-    if (!status && moment == ZEST_SAVE_BEST)
+    if (!status && reason == ZEST_SAVE_BEST)
         status = zest_checkpoint_write_state(t->folder.best, &t->loaded, NULL, t->step, t->error);
     return status;
 }
@@ -158,17 +158,17 @@ static zest_status weights(zest_trainer *t, uint64_t step) {
     return zest_rebuild_checkpoint(&t->folder, t->options, t->record, text, &at, &t->loaded, t->error);
 }
 
-/* From the last snapshot; where none is whole, all over again from the start. */
+/* From the last checkpoint; where none is complete, from the start. */
 static zest_status restore(zest_trainer *t) {
-    if (!zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->from)) {
+    if (!zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->resumed_from)) {
         t->step = 0;
         return weights(t, 0);
     }
-    t->step = t->saved_step = t->from.step;
+    t->step = t->saved_step = t->resumed_from.step;
     if (t->loaded.model->params.dimension != t->record->dimension)
         return zest_error_set(t->error, ZEST_ERROR_FORMAT, "%s: holds another model than the run's",
-                              t->from.path);
-    return zest_checkpoint_recover(t->folder.last, &t->from, t->error);
+                              t->resumed_from.path);
+    return zest_checkpoint_recover(t->folder.last, &t->resumed_from, t->error);
 }
 
 /* ---- Memory ---- */
@@ -236,10 +236,10 @@ static zest_status refuse_backward(zest_error *error) {
 static zest_status none(zest_trainer *t) { return refuse_backward(t->error); }
 
 static zest_status restore(zest_trainer *t) { return none(t); }
-static zest_status arm(zest_trainer *t) { return none(t); }
+static zest_status prepare(zest_trainer *t) { return none(t); }
 static zest_status weights(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
 static zest_status step(zest_trainer *t, zest_step_stats *stats) { return (void)stats, none(t); }
-static zest_status save(zest_trainer *t, zest_save_reason moment) { return (void)moment, none(t); }
+static zest_status save(zest_trainer *t, zest_save_reason reason) { return (void)reason, none(t); }
 static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     return (void)t, (void)tokens, *live = 0;
 }
@@ -255,4 +255,5 @@ static zest_status check(const zest_options *options, zest_error *error) {
     return status;
 }
 
-const zest_trainer_ops zest_trainer_first_order = {check, restore, weights, arm, step, save, memory, release};
+const zest_trainer_ops zest_trainer_first_order = {check, restore, weights, prepare,
+                                                   step,  save,    memory,  release};

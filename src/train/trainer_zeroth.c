@@ -16,7 +16,7 @@ enum { OBJECTIVE_LOSS, OBJECTIVE_ACCURACY, OBJECTIVE_F1 }; /* as the option tabl
 /* At least this long between checkpoints of the last weights: they only save time on resume. */
 static const double seconds_between_saves = 60;
 
-/* ---- Getting ready ---- */
+/* ---- Preparing and saving ---- */
 
 static zest_status check(const zest_options *options, zest_error *error) {
     (void)options, (void)error;
@@ -30,7 +30,7 @@ static size_t pairs_of(const zest_trainer *t) {
 /* A step goes to the journal, or, without a folder, to memory. */
 static zest_status record_step(void *user, const zest_record *record, zest_error *error) {
     zest_trainer *t = user;
-    if (!t->has_output_dir) return zest_trainer_memory_step(t, record);
+    if (!t->has_output_dir) return zest_trainer_add_history(t, record);
     return zest_journal_append(&t->journal, record->step, record->lr, record->losses, record->count,
                                record->has_center, error);
 }
@@ -83,12 +83,12 @@ static zest_status restore(zest_trainer *t) {
     return weights(t, t->step);
 }
 
-static zest_status save(zest_trainer *t, zest_save_reason moment) {
+static zest_status save(zest_trainer *t, zest_save_reason reason) {
     int due = zest_clock_now() - t->saved > seconds_between_saves;
-    if (moment == ZEST_SAVE_STEP || (moment == ZEST_SAVE_EVAL && !due)) return ZEST_OK;
+    if (reason == ZEST_SAVE_STEP || (reason == ZEST_SAVE_EVAL && !due)) return ZEST_OK;
     zest_status status = zest_model_download(t->loaded.runner, t->error);
     if (!status)
-        status = zest_checkpoint_write(moment == ZEST_SAVE_BEST ? t->folder.best : t->folder.last, &t->loaded,
+        status = zest_checkpoint_write(reason == ZEST_SAVE_BEST ? t->folder.best : t->folder.last, &t->loaded,
                                        t->step, t->error);
     t->saved = zest_clock_now();
     return status;
@@ -96,13 +96,13 @@ static zest_status save(zest_trainer *t, zest_save_reason moment) {
 
 /* ---- Losses ---- */
 
-static zest_status room_for(double **numbers, size_t *room, size_t count, zest_error *error) {
-    if (count <= *room) return ZEST_OK;
+static zest_status reserve(double **numbers, size_t *capacity, size_t count, zest_error *error) {
+    if (count <= *capacity) return ZEST_OK;
     free(*numbers);
-    *room = 0;
+    *capacity = 0;
     *numbers = malloc(count * sizeof **numbers);
     if (!*numbers) return zest_error_memory(error, "the losses of a step", count * sizeof **numbers);
-    *room = count;
+    *capacity = count;
     return ZEST_OK;
 }
 
@@ -112,8 +112,8 @@ static zest_status lanes_losses(zest_trainer *t, size_t lanes) {
     size_t examples = objective->kind == ZEST_LOSS_CHOICES ? objective->examples : objective->items;
     size_t width = objective->items * (objective->kind == ZEST_LOSS_LABEL_WORDS ? objective->word_count : 1);
     int scored = kind != OBJECTIVE_LOSS;
-    zest_status status = room_for(&t->losses, &t->losses_capacity, lanes * examples, t->error);
-    if (!status && scored) status = room_for(&t->scores, &t->scores_capacity, lanes * width, t->error);
+    zest_status status = reserve(&t->losses, &t->losses_capacity, lanes * examples, t->error);
+    if (!status && scored) status = reserve(&t->scores, &t->scores_capacity, lanes * width, t->error);
     if (!status)
         status = zest_model_losses(t->loaded.runner, t->lanes, lanes, objective, t->losses, t->means,
                                    scored ? t->scores : NULL, t->error);
