@@ -4,7 +4,6 @@ tools/package_test.sh runs it in a clean system and in the repository and compar
 """
 
 import hashlib
-import sys
 from pathlib import Path
 
 import numpy as np

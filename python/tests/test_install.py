@@ -24,7 +24,9 @@ class Install(Case):
         shutil.copytree(ROOT / "include", tree / "include", dirs_exist_ok=True)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("ZEST_", "PYTHONPATH"))}
         command = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(self.folder / "lib")]
-        done = subprocess.run(command, cwd=tree / "python", env={**clean, **environment}, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=tree / "python", env={**clean, **environment}, capture_output=True, text=True
+        )
         return tree, done
 
     def test_takes_the_library(self):

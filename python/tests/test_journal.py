@@ -72,9 +72,7 @@ class Journals(Case):
         if not program.exists():
             self.skipTest("make check builds the objective")
         run = self.folder / "run"
-        told = self.zest(
-            *("minimize", "--exec", f"{program} text 3", "--dim", 3, "--steps", 9, "--out", run, "--json")
-        )
+        told = self.zest(*("minimize", "--exec", f"{program} text 3", "--dim", 3, "--steps", 9, "--out", run, "--json"))
         with zest.Journal(run / "journal") as journal:
             self.assertEqual(journal.replay(np.zeros(3)).tolist(), told["x"])
 

@@ -261,7 +261,9 @@ class Transformers(LMCase):
                 ids = torch.tensor(lm.encode("A good day").astype(np.int64)[None])
                 new = theirs.generate(ids, max_new_tokens=8, do_sample=False)[0, ids.shape[1] :]
                 self.assertEqual(lm.generate_ids(["A good day"], 8)[0].tolist(), new.tolist())
-        print("largest difference from transformers, of the largest logit:", {k: float(v) for k, v in differences.items()})
+        print(
+            "largest difference from transformers, of the largest logit:", {k: float(v) for k, v in differences.items()}
+        )
         self.assertLess(max(differences.values()), 1e-5)
 
 

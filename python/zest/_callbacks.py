@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Optional
 
-from ._library import StateError
+from ._library import Progress, StateError
 
 
 class Callbacks:
@@ -43,6 +44,16 @@ class Callbacks:
                 return failed
 
         return guarded
+
+    def progress(self, function: Optional[Callable[[int, int], Any]]) -> Any:
+        """A zest_lm_progress that tells function(done, total)."""
+
+        def told(done: int, total: int, _: Any) -> int:
+            if function:
+                function(done, total)
+            return 0
+
+        return Progress(self.wrap(told, 0) if function else 0)
 
     def _on_signal(self, number: int, frame: Any) -> None:
         if self._inside:

@@ -24,7 +24,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple, Type
+from typing import Any, Callable
 
 VERSION = "0.2"  # major.minor of the headers that this file mirrors
 
@@ -82,7 +82,7 @@ class DeviceError(Error, RuntimeError):
     status = 7
 
 
-ERRORS: Dict[int, Type[Error]] = {
+ERRORS: dict[int, type[Error]] = {
     e.status: e
     for e in (ArgumentError, OutOfMemoryError, FileError, FormatError, StateError, ObjectiveError, DeviceError)
 }
@@ -213,7 +213,7 @@ class GenerateOptions(Structure):
 # ---- What the tests compare with the headers ------------------------------------------------------------------
 
 # C's names of the structs, for the test of their layout.
-STRUCTS: Dict[str, Type[Structure]] = {
+STRUCTS: dict[str, type[Structure]] = {
     "zest_direction": Direction_,
     "zest_tilt_options": TiltOptions,
     "zest_tilt_report": TiltReport_,
@@ -232,7 +232,7 @@ ROLES = ("bos", "eos", "pad", "unk", "mask", "cls", "sep")
 ADD_SPECIAL, LITERAL, SKIP_SPECIAL = 1, 2, 4
 
 # Values of C's enumerators that the package relies on.
-ENUMS: Dict[str, int] = {
+ENUMS: dict[str, int] = {
     "ZEST_OK": 0,
     "ZEST_ERROR_ARGUMENT": ArgumentError.status,
     "ZEST_ERROR_MEMORY": OutOfMemoryError.status,
@@ -251,7 +251,7 @@ ENUMS: Dict[str, int] = {
 }
 
 # Result and arguments. Arrays and opaque handles are c_void_p.
-FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "zest_version": (c_char_p, []),
     "zest_status_name": (c_char_p, [c_int]),
     "zest_ctx_new": (c_void_p, []),
@@ -337,7 +337,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
 # ---- Loading --------------------------------------------------------------------------------------------------
 
 
-def _candidates() -> List[str]:
+def _candidates() -> list[str]:
     """Where the library may be, the most specific first."""
     if os.environ.get("ZEST_LIBRARY"):
         return [os.environ["ZEST_LIBRARY"]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class Journal:
         return None if value is None else value.decode()
 
     @property
-    def options(self) -> Dict[str, str]:
+    def options(self) -> dict[str, str]:
         """The options of the run that a tuner knows."""
         values = {option.name: self.option(option.name) for option in options()}
         return {name: value for name, value in values.items() if value is not None}
@@ -99,7 +100,5 @@ class Journal:
             raise c.ArgumentError(f"the journal's run worked on {self.dtype.name}, x0 has {x.dtype.name}")
         flat = as_vector(x)
         replay = lib.zest_journal_replay_f64 if self.dtype == np.float64 else lib.zest_journal_replay_f32
-        self._ctx.check(
-            replay(self._alive(), len(self) if step is None else step, flat.ctypes.data, flat.size)
-        )
+        self._ctx.check(replay(self._alive(), len(self) if step is None else step, flat.ctypes.data, flat.size))
         return x

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -19,12 +19,12 @@ Text = Union[str, bytes]
 TextOrIds = Union[str, bytes, Sequence[int], np.ndarray]
 
 
-def lm_options() -> List[Option]:
+def lm_options() -> list[Option]:
     """The options of LM(): name, kind, default, range, help."""
     return read_options(lib.zest_lm_option)
 
 
-def option_lines(options: Dict[str, Any]) -> bytes:
+def option_lines(options: dict[str, Any]) -> bytes:
     """Options as the library reads them: a line `name = value` for each that is not None."""
     lines = []
     for name, value in options.items():
@@ -103,7 +103,7 @@ class LM:
         steps that are replayed.
         """
         made, ctx, callbacks = cls.__new__(cls), Context(), Callbacks()
-        told = c.Progress(callbacks.wrap(lambda done, total, _: progress(done, total) and None, 0) if progress else 0)
+        told = callbacks.progress(progress)
         handle = None
         try:
             with callbacks.calling():
@@ -129,9 +129,7 @@ class LM:
         self._check(lib.zest_lm_get_info(handle, ctypes.byref(row)))
         values = {field.name: getattr(row, field.name) for field in fields(LMInfo)}
         texts = {name: (value or b"").decode() for name, value in values.items() if name in _TEXTS}
-        self.info = LMInfo(
-            **{**values, **texts, "causal": bool(row.causal), "has_weights": bool(row.has_weights)}
-        )
+        self.info = LMInfo(**{**values, **texts, "causal": bool(row.causal), "has_weights": bool(row.has_weights)})
 
     def _alive(self) -> int:
         if not self._handle:
@@ -210,7 +208,7 @@ class LM:
         spelling = lib.zest_lm_token(self._alive(), id, None)
         if spelling is None:
             raise IndexError(f"there is no token {id}")
-        return spelling.decode("utf-8", "replace")
+        return str(spelling.decode("utf-8", "replace"))
 
     def token_id(self, spelling: str) -> Optional[int]:
         """The token with this spelling, as token() gives it; None if there is none."""
@@ -253,7 +251,7 @@ class LM:
 
         Instead of a batch, texts: minus their log-likelihood under a causal model.
         """
-        return self._losses(batch, lanes, False)
+        return np.asarray(self._losses(batch, lanes, False))
 
     def mean_loss(self, batch: Union["Batch", Iterable[TextOrIds]], lanes: Optional[Lanes] = None) -> Any:
         """The mean loss of a batch (of texts: per token): a number, or with lanes an array (lanes,)."""
@@ -321,7 +319,7 @@ class LM:
 
     def generate(
         self,
-        prompt: Union[TextOrIds, List[str]],
+        prompt: Union[TextOrIds, list[str]],
         max_tokens: int = 64,
         stops: Sequence[int] = (),
         ignore_eos: bool = False,
@@ -348,7 +346,7 @@ class LM:
         stops: Sequence[int] = (),
         ignore_eos: bool = False,
         on_token: Optional[Callable[[int, int], Any]] = None,
-    ) -> List[np.ndarray]:
+    ) -> list[np.ndarray]:
         """The new tokens of every prompt."""
         each, handle = [self._ids(prompt) for prompt in prompts], self._alive()
         if max_tokens < 1:
@@ -438,7 +436,7 @@ class Batch:
         ids = self._ids(text)
         self._add(lib.zest_lm_batch_add_text, ids.ctypes.data, ids.size, first)
 
-    def add_mlm(self, text: TextOrIds, targets: Dict[int, int]) -> None:
+    def add_mlm(self, text: TextOrIds, targets: dict[int, int]) -> None:
         """Language modelling, masked models: targets says which token is right at which position."""
         ids = self._ids(text)
         places, right = as_places(targets.keys()), as_ids(list(targets.values()))
@@ -511,7 +509,7 @@ def as_places(places: Iterable[int]) -> np.ndarray:
     return np.array([as_index(place) for place in places], np.uintp)
 
 
-def packed(each: Sequence[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
+def packed(each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Sequences behind each other, and where each starts; one more start ends the last."""
     starts = np.zeros(len(each) + 1, np.uintp)
     starts[1:] = np.cumsum([ids.size for ids in each])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -33,13 +33,13 @@ class Run:
             raise FileError(f"{self.folder / name}: {error.strerror}") from error
 
     @property
-    def options(self) -> Dict[str, str]:
+    def options(self) -> dict[str, str]:
         """The options that the run was started with, as text."""
         pairs = (line.split("=", 1) for line in self._read("options").splitlines() if "=" in line)
         return {name.strip().replace("-", "_"): value.strip() for name, value in pairs}
 
     @property
-    def log(self) -> List[Dict[str, Any]]:
+    def log(self) -> list[dict[str, Any]]:
         """All entries of log.jsonl: dicts whose "kind" is start, step, eval, ... or end. A torn last line is left out."""
         entries, lines = [], self._read("log.jsonl").split("\n")
         for number, line in enumerate(lines, 1):
@@ -57,7 +57,7 @@ class Run:
         A number that an entry lacks is NaN. Texts are columns, too.
         """
         entries = [entry for entry in self.log if entry.get("kind") == kind]
-        columns: Dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for entry in entries:
             for name, value in entry.items():
                 if name == "kind" or isinstance(value, (dict, list)):
@@ -78,11 +78,11 @@ class Run:
         return rows
 
     @property
-    def result(self) -> Optional[Dict[str, Any]]:
+    def result(self) -> Optional[dict[str, Any]]:
         """result.json, the end of the run; None while it is not there."""
         if not (self.folder / "result.json").exists():
             return None
-        return json.loads(self._read("result.json"))
+        return dict(json.loads(self._read("result.json")))
 
     def journal(self) -> Journal:
         """The journal, open for reading."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 import numpy as np
 
@@ -32,16 +33,17 @@ class Option(NamedTuple):
     help: str
 
 
-def read_options(read: Callable[..., int]) -> List[Option]:
+def read_options(read: Callable[..., int]) -> list[Option]:
     """All rows of an option table of the library."""
-    rows, row = [], c.Option_()
+    rows: list[Option] = []
+    row = c.Option_()
     while read(len(rows), ctypes.byref(row)):
         texts = [(text or b"").decode() for text in (row.name, row.kind, row.fallback, row.values, row.help)]
         rows.append(Option(texts[0].replace("-", "_"), *texts[1:]))
     return rows
 
 
-def options() -> List[Option]:
+def options() -> list[Option]:
     """The options of minimize() and Tuner: name, kind, default, range, help."""
     return read_options(lib.zest_tuner_option)
 
@@ -119,9 +121,7 @@ class Direction:
         self._ctx = Context()
         self._row = c.Direction_()
         number = choice(distribution, c.DISTRIBUTIONS, "distribution")
-        self._ctx.check(
-            lib.zest_direction_init(self._ctx.handle, ctypes.byref(self._row), number, seed, dimension)
-        )
+        self._ctx.check(lib.zest_direction_init(self._ctx.handle, ctypes.byref(self._row), number, seed, dimension))
 
     @classmethod
     def _of(cls, row: c.Direction_) -> "Direction":
@@ -147,7 +147,7 @@ class Direction:
 
 def tilt(
     losses: Any, t: float = 1.0, rho: float = 1e-3, estimator: str = "naive", ball_pairs: int = 0
-) -> Tuple[np.ndarray, TiltReport]:
+) -> tuple[np.ndarray, TiltReport]:
     """Losses f(x+rho v_0), f(x-rho v_0), f(x+rho v_1), ... -> coefficients c_i of the gradient estimate sum c_i v_i."""
     numbers = np.ascontiguousarray(losses, dtype=np.float64).reshape(-1)
     k = numbers.size // 2 - ball_pairs
@@ -199,13 +199,11 @@ class Lanes:
     def __len__(self) -> int:
         return self._count
 
-    def describe(self, lane: int) -> Tuple[Direction, float]:
+    def describe(self, lane: int) -> tuple[Direction, float]:
         """(direction, scale): the lane is x + scale·direction. Scale 0 is x itself."""
         row, scale = c.Direction_(), ctypes.c_double()
         lane = self._valid(lane)
-        self._tuner._ctx.check(
-            lib.zest_lanes_describe(self._handle, lane, ctypes.byref(row), ctypes.byref(scale))
-        )
+        self._tuner._ctx.check(lib.zest_lanes_describe(self._handle, lane, ctypes.byref(row), ctypes.byref(scale)))
         return Direction._of(row), scale.value
 
 
@@ -321,10 +319,10 @@ class Stepper:
         value = lib.zest_tuner_get(self._alive(), option_name(name))
         if value is None:
             raise KeyError(name)
-        return value.decode()
+        return str(value.decode())
 
     @property
-    def options(self) -> Dict[str, str]:
+    def options(self) -> dict[str, str]:
         """All options and their values."""
         return {option.name: self.get(option.name) for option in options()}
 
@@ -502,7 +500,7 @@ def minimize(
     """
     kept = isinstance(x0, np.ndarray) and x0.dtype in (np.float32, np.float64)
     x = x0 if overwrite_x0 and kept else np.array(x0, dtype=x0.dtype if kept else np.float64, order="C")
-    objective: Dict[str, Any] = {"f_lanes": lambda lanes: f(lanes.array())} if vectorized else {"f": f}
+    objective: dict[str, Any] = {"f_lanes": lambda lanes: f(lanes.array())} if vectorized else {"f": f}
     with Tuner(x, method=method, steps=steps, **objective, **options) as tuner:
         if journal is not None:
             (tuner.resume_journal if Path(journal).exists() else tuner.start_journal)(journal)
