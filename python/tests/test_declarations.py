@@ -49,6 +49,7 @@ def functions():
         declaration = " ".join(declaration.split())
         match = re.match(r"(.*?[ *])(\w+)\((.*)\)$", declaration)
         arguments = split_arguments(match.group(3))
+        assert match, declaration
         found[match.group(2)] = (match.group(1).strip(), [] if arguments == ["void"] else arguments)
     return found
 

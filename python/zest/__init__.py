@@ -4,6 +4,7 @@
     Tuner             the same step by step: ask and tell, journal, resume
     Journal           read a journal, rebuild x after any step, bit for bit
     LM                a language model: tokenize, score, losses, logits, generate, save
+    train, resume     fine-tune a model on a task; evaluate: measure a model or a run
     Run               read the folder of a run: options, log, journal, model after any step
 
 An object belongs to one thread at a time; different objects are independent.
@@ -23,6 +24,20 @@ from ._library import (
 from .journal import Journal, Record
 from .lm import LM, Batch, LMInfo, Score, lm_options
 from .run import Run
+from .train import (
+    Evaluation,
+    Metrics,
+    Task,
+    TrainProgress,
+    TrainResult,
+    TrainSummary,
+    dry_run,
+    evaluate,
+    resume,
+    tasks,
+    train,
+    train_options,
+)
 from .tuner import (
     Direction,
     Lanes,
@@ -44,12 +59,14 @@ __all__ = [
     "DeviceError",
     "Direction",
     "Error",
+    "Evaluation",
     "FileError",
     "FormatError",
     "Journal",
     "LM",
     "LMInfo",
     "Lanes",
+    "Metrics",
     "ObjectiveError",
     "Option",
     "OutOfMemoryError",
@@ -59,13 +76,23 @@ __all__ = [
     "Score",
     "StateError",
     "StepReport",
+    "Task",
     "TiltReport",
+    "TrainProgress",
+    "TrainResult",
+    "TrainSummary",
     "Tuner",
     "VectorLanes",
     "__version__",
+    "dry_run",
+    "evaluate",
     "lm_options",
     "minimize",
     "options",
+    "resume",
     "seed",
+    "tasks",
     "tilt",
+    "train",
+    "train_options",
 ]

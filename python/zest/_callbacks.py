@@ -19,7 +19,9 @@ class Callbacks:
     during a run SIGINT is therefore kept until a callback is inside its `try`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_failure: Optional[Callable[[], None]] = None) -> None:
+        """on_failure is called after an exception, for callbacks whose result C does not look at."""
+        self._on_failure = on_failure
         self._exception: Optional[BaseException] = None
         self._inside = False
         self._pending = False
@@ -41,6 +43,8 @@ class Callbacks:
             except BaseException as exception:
                 self._inside = False
                 self._exception = self._exception or exception
+                if self._on_failure:
+                    self._on_failure()
                 return failed
 
         return guarded

@@ -210,6 +210,126 @@ class GenerateOptions(Structure):
     ]
 
 
+class Metrics_(Structure):
+    _fields_ = [
+        ("n", c_size_t),
+        ("bad", c_size_t),
+        ("loss", c_double),
+        ("accuracy", c_double),
+        ("f1", c_double),
+        ("em", c_double),
+        ("perplexity", c_double),
+        ("value", c_double),
+        ("low", c_double),
+        ("high", c_double),
+    ]
+
+
+class TrainSummary_(Structure):
+    _fields_ = [
+        ("options", c_void_p),
+        ("family", c_char_p),
+        ("weights", c_char_p),
+        ("task", c_char_p),
+        ("select", c_char_p),
+        ("parameters", c_uint64),
+        ("trained", c_uint64),
+        ("train", c_size_t),
+        ("dev", c_size_t),
+        ("test", c_size_t),
+        ("cut", c_size_t),
+        ("live", c_size_t),
+        ("steps", c_uint64),
+        ("eval_every", c_uint64),
+        ("step", c_uint64),
+        ("evaluations", c_uint64),
+        ("memory", c_uint64),
+        ("epochs", c_double),
+        ("batch_tokens", c_double),
+        ("step_seconds", c_double),
+        ("total_seconds", c_double),
+        ("peak_bytes", c_uint64),
+        ("device_peak_bytes", c_uint64),
+        ("on_device", c_int),
+    ]
+
+
+class TrainProgress_(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("steps", c_uint64),
+        ("loss", c_double),
+        ("lr", c_double),
+        ("effective", c_double),
+        ("spread", c_double),
+        ("norm", c_double),
+        ("tokens_per_second", c_double),
+        ("seconds", c_double),
+        ("dev", Metrics_),
+        ("dev_step", c_uint64),
+        ("dev_seconds", c_double),
+        ("evaluated", c_int),
+        ("best", c_int),
+        ("advice", c_char_p),
+    ]
+
+
+OnStart = CFUNCTYPE(None, POINTER(TrainSummary_), c_void_p)
+OnProgress = CFUNCTYPE(c_int, POINTER(TrainProgress_), c_void_p)
+OnNote = CFUNCTYPE(None, c_char_p, c_void_p)
+
+
+class LMCallbacks(Structure):
+    _fields_ = [
+        ("on_start", OnStart),
+        ("on_progress", OnProgress),
+        ("on_rebuild", Progress),
+        ("on_evaluate", Progress),
+        ("on_note", OnNote),
+        ("user", c_void_p),
+        ("stop", POINTER(c_int)),
+    ]
+
+
+class TrainResult_(Structure):
+    _fields_ = [
+        ("reason", c_int),
+        ("step", c_uint64),
+        ("best_step", c_uint64),
+        ("start", Metrics_),
+        ("dev", Metrics_),
+        ("test", Metrics_),
+        ("seconds", c_double),
+        ("peak_bytes", c_uint64),
+        ("device_peak_bytes", c_uint64),
+        ("dropped_pairs", c_uint64),
+        ("train", c_size_t),
+        ("dev_count", c_size_t),
+        ("test_count", c_size_t),
+        ("cut", c_size_t),
+        ("metric", c_char * 16),
+        ("first_loss", c_double),
+        ("latest_loss", c_double),
+        ("divergence_limit", c_double),
+        ("divergence_steps", c_uint64),
+    ]
+
+
+class Evaluation_(Structure):
+    _fields_ = [
+        ("metrics", Metrics_),
+        ("step", c_uint64),
+        ("is_run", c_int),
+        ("seconds", c_double),
+        ("metric", c_char * 16),
+        ("task", c_char * 256),
+    ]
+
+
+class TaskInfo_(Structure):
+    _fields_ = [("name", c_char_p), ("models", c_char_p), ("about", c_char_p)]
+
+
 # ---- What the tests compare with the headers ------------------------------------------------------------------
 
 # C's names of the structs, for the test of their layout.
@@ -223,12 +343,20 @@ STRUCTS: dict[str, type[Structure]] = {
     "zest_record": Record_,
     "zest_lm_info": LMInfo_,
     "zest_lm_generate_options": GenerateOptions,
+    "zest_lm_metrics": Metrics_,
+    "zest_lm_train_summary": TrainSummary_,
+    "zest_lm_train_progress": TrainProgress_,
+    "zest_lm_callbacks": LMCallbacks,
+    "zest_lm_train_result": TrainResult_,
+    "zest_lm_evaluation": Evaluation_,
+    "zest_lm_task_info": TaskInfo_,
 }
 
 DISTRIBUTIONS = ("gaussian", "sphere", "ball", "rademacher")
 ESTIMATORS = ("naive", "bias-corrected")
 STOPS = ("none", "steps", "evaluations", "time", "target", "stagnation", "callback")
 ROLES = ("bos", "eos", "pad", "unk", "mask", "cls", "sep")
+STOP_REASONS = ("done", "patience", "time", "interrupted", "diverged")
 ADD_SPECIAL, LITERAL, SKIP_SPECIAL = 1, 2, 4
 
 # Values of C's enumerators that the package relies on.
@@ -245,6 +373,7 @@ ENUMS: dict[str, int] = {
     **{"ZEST_" + name.upper().replace("-", "_"): i for i, name in enumerate(ESTIMATORS)},
     **{"ZEST_STOP_" + name.upper(): i for i, name in enumerate(STOPS)},
     **{"ZEST_LM_" + name.upper(): i for i, name in enumerate(ROLES)},
+    **{"ZEST_LM_" + name.upper(): i for i, name in enumerate(STOP_REASONS)},
     "ZEST_LM_ADD_SPECIAL": ADD_SPECIAL,
     "ZEST_LM_LITERAL": LITERAL,
     "ZEST_LM_SKIP_SPECIAL": SKIP_SPECIAL,
@@ -332,6 +461,17 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [c_void_p, c_void_p, c_void_p, c_size_t, POINTER(GenerateOptions), c_void_p, c_void_p],
     ),
+    "zest_lm_options_new": (c_void_p, [c_void_p, c_char_p]),
+    "zest_lm_options_free": (None, [c_void_p]),
+    "zest_lm_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "zest_lm_options_get": (c_char_p, [c_void_p, c_char_p]),
+    "zest_lm_options_list": (c_int, [c_void_p, c_size_t, POINTER(Option_)]),
+    "zest_lm_stop_reason_name": (c_char_p, [c_int]),
+    "zest_lm_train": (c_int, [c_void_p, c_void_p, POINTER(LMCallbacks), POINTER(TrainResult_)]),
+    "zest_lm_resume": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(LMCallbacks), POINTER(TrainResult_)]),
+    "zest_lm_dry_run": (c_int, [c_void_p, c_void_p, POINTER(LMCallbacks)]),
+    "zest_lm_evaluate": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(LMCallbacks), POINTER(Evaluation_)]),
+    "zest_lm_task": (c_int, [c_size_t, POINTER(TaskInfo_)]),
 }
 
 # ---- Loading --------------------------------------------------------------------------------------------------
