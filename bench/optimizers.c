@@ -31,10 +31,10 @@ static void wait_for(zest_device *device, const void *data) {
     if (device && device->operations->device->download(device, &byte, data, 1)) stop(device->error.message);
 }
 
-static void time_method(const zest_params *params, zest_method_options options, const char *name) {
+static void time_method(const zest_params *params, zest_optimizer_options options, const char *name) {
     zest_error error = {0};
     zest_optimizer *method;
-    zest_method_oracle oracle = {free_of_charge, NULL};
+    zest_optimizer_closure closure = {free_of_charge, NULL};
     zest_cpu cpu;
     if (zest_cpu_detect(&cpu, &error) ||
         zest_optimizer_new(params, zest_vector_ops_for(cpu), &options, &method, &error))
@@ -42,7 +42,7 @@ static void time_method(const zest_params *params, zest_method_options options, 
     double best = 1e9;
     for (uint64_t step = 0; step < STEPS; step++) {
         double began = zest_clock_now();
-        if (zest_optimizer_step(method, &oracle, step, 1e-3, NULL, &error)) stop(error.message);
+        if (zest_optimizer_step(method, &closure, step, 1e-3, NULL, &error)) stop(error.message);
         wait_for(options.device, params->tensors[0].data);
         double seconds = zest_clock_now() - began;
         if (seconds < best) best = seconds;
@@ -52,17 +52,17 @@ static void time_method(const zest_params *params, zest_method_options options, 
 }
 
 static void time_methods(const zest_params *params, int threads, zest_device *device) {
-    for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++)
+    for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++)
         for (int more = 0; more < 2; more++) {
-            zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
+            zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
             char name[64];
             options.threads = threads, options.device = device;
             if (more) options.momentum = 0.9, options.ascent = 0.01;
-            if (more && kind != ZEST_METHOD_SGD && kind != ZEST_METHOD_TSAM) continue;
+            if (more && kind != ZEST_OPTIMIZER_SGD && kind != ZEST_OPTIMIZER_TSAM) continue;
             snprintf(name, sizeof name, "%s%s", zest_optimizer_name(options.kind),
-                     !more                     ? ""
-                     : kind == ZEST_METHOD_SGD ? ", momentum"
-                                               : ", momentum, ascent");
+                     !more                        ? ""
+                     : kind == ZEST_OPTIMIZER_SGD ? ", momentum"
+                                                  : ", momentum, ascent");
             time_method(params, options, name);
         }
 }

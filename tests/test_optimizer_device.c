@@ -31,7 +31,7 @@ typedef struct {
     zest_tensor on_host[TENSORS], on_device[TENSORS];
     zest_params host, params; /* params: where the method moves them */
     char *arena, *there;
-    float *a, *b, *x, *point, *gradient; /* f = 1/2 sum a (x - b)^2; the rest are the oracle's */
+    float *a, *b, *x, *point, *gradient; /* f = 1/2 sum a (x - b)^2; the rest are the closure's */
     size_t calls, bad;                   /* a bit set: that call's loss is NaN */
     int bad_slope;                       /* one element of the gradient is NaN */
 } bowl;
@@ -119,14 +119,14 @@ static zest_status evaluate(void *user, const zest_eval_point *at, size_t number
 
 /* ---- Whole methods ---- */
 
-static zest_optimizer *new_method(bowl *w, zest_method_options options) {
+static zest_optimizer *new_method(bowl *w, zest_optimizer_options options) {
     zest_optimizer *method;
     options.device = w->device;
     assert_done(zest_optimizer_new(&w->params, best_ops(), &options, &method, error));
     return method;
 }
 
-static void same_reports(const zest_method_report *a, const zest_method_report *b, const char *what) {
+static void same_reports(const zest_optimizer_report *a, const zest_optimizer_report *b, const char *what) {
     const double x[3] = {a->loss, a->objective, a->norm}, y[3] = {b->loss, b->objective, b->norm};
     for (int i = 0; i < 3; i++)
         if (x[i] != y[i] && !(isnan(x[i]) && isnan(y[i]))) {
@@ -152,7 +152,7 @@ static void same_weights(bowl *a, bowl *b, const char *what) {
 }
 
 static void same_arrays(zest_optimizer *a, zest_optimizer *b, const char *what) {
-    zest_method_array x[ZEST_METHOD_ARRAYS], y[ZEST_METHOD_ARRAYS];
+    zest_optimizer_array x[ZEST_OPTIMIZER_ARRAYS], y[ZEST_OPTIMIZER_ARRAYS];
     assert_done(zest_optimizer_download(b, error));
     size_t count = zest_optimizer_arrays(a, x);
     assert_int_equal(count, zest_optimizer_arrays(b, y));
@@ -166,16 +166,16 @@ static void same_arrays(zest_optimizer *a, zest_optimizer *b, const char *what) 
 }
 
 /* Some steps in both memories; `bad` and `slope` are the bowl's. */
-static void compare(zest_device *device, zest_method_options options, zest_dtype dtype, size_t bad, int slope,
-                    const char *what) {
+static void compare(zest_device *device, zest_optimizer_options options, zest_dtype dtype, size_t bad,
+                    int slope, const char *what) {
     bowl p, q;
     make_bowl(&p, dtype, NULL);
     make_bowl(&q, dtype, device);
     p.bad = q.bad = bad, p.bad_slope = q.bad_slope = slope;
     zest_optimizer *host = new_method(&p, options), *there = new_method(&q, options);
-    zest_method_oracle ask_host = {evaluate, &p}, ask_there = {evaluate, &q};
+    zest_optimizer_closure ask_host = {evaluate, &p}, ask_there = {evaluate, &q};
     for (uint64_t step = 0; step < 3; step++) {
-        zest_method_report a, b;
+        zest_optimizer_report a, b;
         assert_done(zest_optimizer_step(host, &ask_host, step, 0.3, &a, error));
         assert_done(zest_optimizer_step(there, &ask_there, step, 0.3, &b, error));
         same_reports(&a, &b, what);
@@ -197,15 +197,15 @@ static void test_optimizer(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
     size_t held = device->operations->device->bytes_allocated(device, NULL);
-    for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++)
+    for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++)
         for (int d = 0; d < 4; d++)
-            for (int more = 0; more < (kind == ZEST_METHOD_SAM ? 3 : 2); more++) {
+            for (int more = 0; more < (kind == ZEST_OPTIMIZER_SAM ? 3 : 2); more++) {
                 char what[64];
-                zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
+                zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
                 options.k = 3, options.radius = 0.5, options.tilt = 5, options.seed = 7;
                 options.random = more == 2;
                 if (more) {
-                    options.momentum = kind == ZEST_METHOD_ADAMW ? 0 : 0.9;
+                    options.momentum = kind == ZEST_OPTIMIZER_ADAMW ? 0 : 0.9;
                     options.decay = 0.1, options.clip = 0.5, options.ascent = 0.2;
                     options.nearest = d == 2;
                 }
@@ -222,8 +222,8 @@ static void test_optimizer(void **state) {
 static void test_bad_numbers(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
-    for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
+    for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++) {
+        zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
         compare(device, options, ZEST_DTYPE_BF16, 5, 0, "some losses are NaN");
         compare(device, options, ZEST_DTYPE_F32, (size_t)-1, 0, "all losses are NaN");
         compare(device, options, ZEST_DTYPE_F32, 0, 1, "a NaN in the gradient");
@@ -236,15 +236,15 @@ static void test_bad_numbers(void **state) {
 static void test_resume(void **state) {
     (void)state;
     zest_device *device = device_open(ZEST_COMPUTE_F32);
-    for (int kind = 0; kind < ZEST_METHOD_COUNT; kind++) {
-        zest_method_options options = zest_optimizer_defaults((zest_method_kind)kind);
-        options.momentum = kind == ZEST_METHOD_ADAMW ? 0 : 0.9, options.k = 2;
+    for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++) {
+        zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
+        options.momentum = kind == ZEST_OPTIMIZER_ADAMW ? 0 : 0.9, options.k = 2;
         bowl p, q;
         make_bowl(&p, ZEST_DTYPE_BF16, device);
         make_bowl(&q, ZEST_DTYPE_BF16, device);
-        zest_method_oracle ask[2] = {{evaluate, &p}, {evaluate, &q}};
+        zest_optimizer_closure ask[2] = {{evaluate, &p}, {evaluate, &q}};
         zest_optimizer *whole = new_method(&p, options), *part = new_method(&q, options);
-        zest_method_array a[ZEST_METHOD_ARRAYS], b[ZEST_METHOD_ARRAYS];
+        zest_optimizer_array a[ZEST_OPTIMIZER_ARRAYS], b[ZEST_OPTIMIZER_ARRAYS];
         for (uint64_t step = 0; step < 4; step++) {
             assert_done(zest_optimizer_step(whole, &ask[0], step, 0.1, NULL, error));
             assert_done(zest_optimizer_step(part, &ask[1], step, 0.1, NULL, error));
@@ -297,7 +297,7 @@ static void same_floats(zest_device *device, const float *expected, const float 
 static void check_arrays(zest_device *device, size_t count) {
     zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, count, NULL};
     zest_params params = {&tensor, 1, count};
-    size_t blocks = (count + ZEST_SWEEPS_BLOCK - 1) / ZEST_SWEEPS_BLOCK;
+    size_t blocks = (count + ZEST_OPTIM_BLOCK - 1) / ZEST_OPTIM_BLOCK;
     double *sums = calloc(2 * blocks, sizeof *sums);
     float *x = new_floats(count), *there;
     zest_optim_vectors host, gpu;
@@ -307,21 +307,21 @@ static void check_arrays(zest_device *device, size_t count) {
     assert_done(zest_optim_vectors_open(&gpu, &params, best_ops(), 2, device, error));
     draw_wild(x, count, 3, 80);
     there = device_put(device, x, count * sizeof *x);
-    assert_int_equal(host.table->squares(&host, x, sums), 0);
-    device_fine(device, gpu.table->squares(&gpu, there, sums + blocks));
+    assert_int_equal(host.functions->square_sums(&host, x, sums), 0);
+    device_fine(device, gpu.functions->square_sums(&gpu, there, sums + blocks));
     for (size_t b = 0; b < blocks; b++)
         if (sums[b] != sums[blocks + b]) {
             printf("squares of %zu: block %zu is %.17g, not %.17g\n", count, b, sums[blocks + b], sums[b]);
             device_complaints++;
         }
-    assert_int_equal(host.table->scale(&host, x, 0x1.8p-60f), 0);
-    device_fine(device, gpu.table->scale(&gpu, there, 0x1.8p-60f));
+    assert_int_equal(host.functions->scale(&host, x, 0x1.8p-60f), 0);
+    device_fine(device, gpu.functions->scale(&gpu, there, 0x1.8p-60f));
     same_floats(device, x, there, count, "scale");
-    device_fine(device, gpu.table->clear(&gpu, there));
+    device_fine(device, gpu.functions->zero(&gpu, there));
     memset(x, 0, count * sizeof *x);
     same_floats(device, x, there, count, "clear");
-    assert_int_equal(host.table->sphere(&host, 99, &one), 0);
-    device_fine(device, gpu.table->sphere(&gpu, 99, &other));
+    assert_int_equal(host.functions->draw_sphere(&host, 99, &one), 0);
+    device_fine(device, gpu.functions->draw_sphere(&gpu, 99, &other));
     if (one.gain != other.gain || one.seed != other.seed || one.dimension != other.dimension ||
         one.distribution != other.distribution) {
         printf("sphere of %zu: gain %.17g, not %.17g\n", count, other.gain, one.gain);
@@ -362,15 +362,15 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         const zest_optim_vectors *s = side ? &gpu : &host;
         float **x = arrays[side];
         int moves = kind != 0;
-        zest_sweeps_move move = {x[0], moves ? x[1] : NULL, kind == 3 ? x[2] : NULL, 55, kind == 2};
-        zest_sgd_numbers sgd = {.keep = 0.999f, .slope = -0.1f, .momentum = 0.9f, .factor = 0.7f};
+        zest_optim_update move = {x[0], moves ? x[1] : NULL, kind == 3 ? x[2] : NULL, 55, kind == 2};
+        zest_sgd_coefficients sgd = {.keep = 0.999f, .slope = -0.1f, .momentum = 0.9f, .factor = 0.7f};
         sgd.decay = kind == 1 ? 0 : 0.01f, sgd.back = -0.13f;
-        zest_adamw_numbers adamw = {0.7f, 0.9f, 0.999f, 0.1f, 0.001f, 0.99f, 0.02f, 1.5f, 1e-8f};
+        zest_adamw_coefficients adamw = {0.7f, 0.9f, 0.999f, 0.1f, 0.001f, 0.99f, 0.02f, 1.5f, 1e-8f};
         zest_direction direction = {12, ALL, 1.01, kind == 5 ? ZEST_RADEMACHER : ZEST_SPHERE};
         zest_eval_point here = {0}, near = {.direction = &direction, .scale = 0.003};
-        int failed = kind < 3   ? s->table->sgd(s, &move, &sgd)
-                     : kind < 4 ? s->table->adamw(s, &move, &adamw)
-                                : s->table->uphill(s, kind == 4 ? &here : &near, 0.37f, x[1]);
+        int failed = kind < 3   ? s->functions->sgd(s, &move, &sgd)
+                     : kind < 4 ? s->functions->adamw(s, &move, &adamw)
+                                : s->functions->ascend(s, kind == 4 ? &here : &near, 0.37f, x[1]);
         device_fine(device, failed);
     }
     same_weights(&p, &q, what);

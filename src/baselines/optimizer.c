@@ -1,3 +1,4 @@
+/* First-order optimizers: the shared step, then each optimizer with its source. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,70 +10,72 @@
 #include "zest.h"
 #include "base/exp.h"
 
-static const char *const names[ZEST_METHOD_COUNT] = {"sgd", "adamw", "sam", "esam", "tsam"};
+static const char *const names[ZEST_OPTIMIZER_COUNT] = {"sgd", "adamw", "sam", "esam", "tsam"};
 
-const char *zest_optimizer_name(zest_method_kind kind) {
-    return (unsigned)kind < ZEST_METHOD_COUNT ? names[kind] : "?";
+const char *zest_optimizer_name(zest_optimizer_kind kind) {
+    return (unsigned)kind < ZEST_OPTIMIZER_COUNT ? names[kind] : "?";
 }
 
-int zest_optimizer_find(const char *name, zest_method_kind *kind) {
-    for (int i = 0; i < ZEST_METHOD_COUNT; i++)
+int zest_optimizer_find(const char *name, zest_optimizer_kind *kind) {
+    for (int i = 0; i < ZEST_OPTIMIZER_COUNT; i++)
         if (!strcmp(name, names[i])) {
-            *kind = (zest_method_kind)i;
+            *kind = (zest_optimizer_kind)i;
             return 1;
         }
     return 0;
 }
 
-zest_method_options zest_optimizer_defaults(zest_method_kind kind) {
-    return (zest_method_options){
+zest_optimizer_options zest_optimizer_defaults(zest_optimizer_kind kind) {
+    return (zest_optimizer_options){
         .kind = kind, .radius = 0.01, .k = 5, .tilt = 1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 }
 
-/* ---- New ---- */
+/* ---- Options and memory ---- */
 
-static const char *wrong(const zest_params *params, const zest_method_options *is) {
-    if ((unsigned)is->kind >= ZEST_METHOD_COUNT) return "has a kind that there is not";
+static const char *wrong(const zest_params *params, const zest_optimizer_options *options) {
+    if ((unsigned)options->kind >= ZEST_OPTIMIZER_COUNT) return "has an unknown kind";
     if (!params->dimension) return "needs parameters";
     for (size_t t = 0; t < params->count; t++) {
         zest_dtype dtype = params->tensors[t].dtype;
         if (dtype != ZEST_DTYPE_F32 && dtype != ZEST_DTYPE_BF16 && dtype != ZEST_DTYPE_F16)
             return "takes weights of F32, BF16 or F16";
     }
-    if (!(is->momentum >= 0 && is->momentum < 1)) return "needs a momentum from 0 to 1";
-    if (!(is->decay >= 0) || !(is->clip >= 0)) return "needs a decay and a clip of 0 or more";
-    if (!(is->radius >= 0) || !(is->tilt >= 0) || !(is->ascent >= 0) || !isfinite(is->radius + is->tilt))
+    if (!(options->momentum >= 0 && options->momentum < 1)) return "needs a momentum from 0 to 1";
+    if (!(options->decay >= 0) || !(options->clip >= 0)) return "needs a decay and a clip of 0 or more";
+    if (!(options->radius >= 0) || !(options->tilt >= 0) || !(options->ascent >= 0) ||
+        !isfinite(options->radius + options->tilt))
         return "needs a radius, a tilt and an ascent of 0 or more";
-    if (!is->k || is->k >= ((size_t)1 << ZEST_SEED_INDEX_BITS) - 1) return "needs a k from 1 on";
-    if (!(is->beta1 >= 0 && is->beta1 < 1 && is->beta2 >= 0 && is->beta2 < 1 && is->epsilon > 0))
+    if (!options->k || options->k >= ((size_t)1 << ZEST_SEED_INDEX_BITS) - 1) return "needs a k from 1 on";
+    if (!(options->beta1 >= 0 && options->beta1 < 1 && options->beta2 >= 0 && options->beta2 < 1 &&
+          options->epsilon > 0))
         return "needs betas from 0 to 1 and a positive epsilon";
     return NULL;
 }
 
 /* d floats, zero. */
-static zest_status make(const zest_optimizer *method, float **out, zest_error *error) {
-    size_t count = (size_t)method->sweeps.params.dimension;
-    *out = zest_optim_vectors_new(&method->sweeps, count);
-    if (*out) return zest_optimizer_zero_grad(method, *out, error);
-    return method->sweeps.device
-               ? zest_optim_vectors_done(&method->sweeps, 1, error)
-               : zest_error_memory(error, "a method's gradient or state", count * sizeof **out);
+static zest_status make(const zest_optimizer *optimizer, float **out, zest_error *error) {
+    size_t count = (size_t)optimizer->vectors.params.dimension;
+    *out = zest_optim_vectors_new(&optimizer->vectors, count);
+    if (*out) return zest_optimizer_zero_grad(optimizer, *out, error);
+    return optimizer->vectors.device
+               ? zest_optim_vectors_done(&optimizer->vectors, 1, error)
+               : zest_error_memory(error, "the gradient or state of an optimizer", count * sizeof **out);
 }
 
 zest_status zest_optimizer_new(const zest_params *params, const zest_vector_ops *ops,
-                               const zest_method_options *options, zest_optimizer **method,
+                               const zest_optimizer_options *options, zest_optimizer **optimizer,
                                zest_error *error) {
     const char *why = wrong(params, options);
-    *method = NULL;
-    if (why) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a method %s", why);
+    *optimizer = NULL;
+    if (why) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "an optimizer %s", why);
     zest_optimizer *m = calloc(1, sizeof *m);
-    if (!m) return zest_error_memory(error, "a method", sizeof *m);
-    m->is = *options;
-    int adam = options->kind == ZEST_METHOD_ADAMW;
-    int point = (options->kind == ZEST_METHOD_SAM && !options->random) ||
-                (options->kind == ZEST_METHOD_TSAM && options->ascent > 0);
+    if (!m) return zest_error_memory(error, "an optimizer", sizeof *m);
+    m->options = *options;
+    int adam = options->kind == ZEST_OPTIMIZER_ADAMW;
+    int point = (options->kind == ZEST_OPTIMIZER_SAM && !options->random) ||
+                (options->kind == ZEST_OPTIMIZER_TSAM && options->ascent > 0);
     zest_status status =
-        zest_optim_vectors_open(&m->sweeps, params, ops, options->threads, options->device, error);
+        zest_optim_vectors_open(&m->vectors, params, ops, options->threads, options->device, error);
     if (!status) status = make(m, &m->gradient, error);
     if (!status && point) status = make(m, &m->point, error);
     if (!status && (adam || options->momentum > 0)) status = make(m, &m->arrays[0], error);
@@ -81,215 +84,228 @@ zest_status zest_optimizer_new(const zest_params *params, const zest_vector_ops 
         zest_optimizer_free(m);
         return status;
     }
-    *method = m;
+    *optimizer = m;
     return ZEST_OK;
 }
 
-void zest_optimizer_free(zest_optimizer *method) {
-    if (!method) return;
-    zest_optimizer_drop(method);
-    zest_optim_vectors_free(&method->sweeps, method->gradient);
-    zest_optim_vectors_free(&method->sweeps, method->point);
-    for (size_t i = 0; i < ZEST_METHOD_ARRAYS; i++)
-        zest_optim_vectors_free(&method->sweeps, method->arrays[i]);
-    zest_optim_vectors_close(&method->sweeps);
-    free(method);
+void zest_optimizer_free(zest_optimizer *optimizer) {
+    if (!optimizer) return;
+    zest_optimizer_drop(optimizer);
+    zest_optim_vectors_free(&optimizer->vectors, optimizer->gradient);
+    zest_optim_vectors_free(&optimizer->vectors, optimizer->point);
+    for (size_t i = 0; i < ZEST_OPTIMIZER_ARRAYS; i++)
+        zest_optim_vectors_free(&optimizer->vectors, optimizer->arrays[i]);
+    zest_optim_vectors_close(&optimizer->vectors);
+    free(optimizer);
 }
 
-/* ---- What a run keeps ---- */
+/* ---- State ---- */
 
-static float *on_host(const zest_optimizer *method, size_t i) {
-    return method->sweeps.device ? method->copies[i] : method->arrays[i];
+static float *on_host(const zest_optimizer *optimizer, size_t i) {
+    return optimizer->vectors.device ? optimizer->copies[i] : optimizer->arrays[i];
 }
 
-size_t zest_optimizer_arrays(zest_optimizer *method, zest_method_array out[ZEST_METHOD_ARRAYS]) {
+size_t zest_optimizer_arrays(zest_optimizer *optimizer, zest_optimizer_array out[ZEST_OPTIMIZER_ARRAYS]) {
     static const char *const adam[2] = {"adamw.first", "adamw.second"}, *const sgd[2] = {"sgd.momentum", ""};
     size_t count = 0;
-    for (; count < ZEST_METHOD_ARRAYS && method->arrays[count]; count++)
-        out[count] = (zest_method_array){(method->is.kind == ZEST_METHOD_ADAMW ? adam : sgd)[count],
-                                         on_host(method, count), (size_t)method->sweeps.params.dimension};
+    for (; count < ZEST_OPTIMIZER_ARRAYS && optimizer->arrays[count]; count++)
+        out[count] =
+            (zest_optimizer_array){(optimizer->options.kind == ZEST_OPTIMIZER_ADAMW ? adam : sgd)[count],
+                                   on_host(optimizer, count), (size_t)optimizer->vectors.params.dimension};
     return count;
 }
 
-zest_status zest_optimizer_download(zest_optimizer *method, zest_error *error) {
-    zest_device *device = method->sweeps.device;
-    size_t bytes = (size_t)method->sweeps.params.dimension * sizeof(float);
+zest_status zest_optimizer_download(zest_optimizer *optimizer, zest_error *error) {
+    zest_device *device = optimizer->vectors.device;
+    size_t bytes = (size_t)optimizer->vectors.params.dimension * sizeof(float);
     int failed = 0;
-    for (size_t i = 0; device && i < ZEST_METHOD_ARRAYS && method->arrays[i] && !failed; i++) {
-        if (!method->copies[i]) method->copies[i] = zest_memory_new(bytes);
-        if (!method->copies[i]) return zest_error_memory(error, "a copy of a method's state", bytes);
-        failed = device->operations->device->download(device, method->copies[i], method->arrays[i], bytes);
+    for (size_t i = 0; device && i < ZEST_OPTIMIZER_ARRAYS && optimizer->arrays[i] && !failed; i++) {
+        if (!optimizer->copies[i]) optimizer->copies[i] = zest_memory_new(bytes);
+        if (!optimizer->copies[i]) return zest_error_memory(error, "a copy of the optimizer's state", bytes);
+        failed =
+            device->operations->device->download(device, optimizer->copies[i], optimizer->arrays[i], bytes);
     }
-    return zest_optim_vectors_done(&method->sweeps, failed, error);
+    return zest_optim_vectors_done(&optimizer->vectors, failed, error);
 }
 
-zest_status zest_optimizer_upload(zest_optimizer *method, zest_error *error) {
-    zest_device *device = method->sweeps.device;
-    size_t bytes = (size_t)method->sweeps.params.dimension * sizeof(float);
+zest_status zest_optimizer_upload(zest_optimizer *optimizer, zest_error *error) {
+    zest_device *device = optimizer->vectors.device;
+    size_t bytes = (size_t)optimizer->vectors.params.dimension * sizeof(float);
     int failed = 0;
-    for (size_t i = 0; device && i < ZEST_METHOD_ARRAYS && method->copies[i] && !failed; i++)
-        failed = device->operations->device->upload(device, method->arrays[i], method->copies[i], bytes);
-    return zest_optim_vectors_done(&method->sweeps, failed, error);
+    for (size_t i = 0; device && i < ZEST_OPTIMIZER_ARRAYS && optimizer->copies[i] && !failed; i++)
+        failed =
+            device->operations->device->upload(device, optimizer->arrays[i], optimizer->copies[i], bytes);
+    return zest_optim_vectors_done(&optimizer->vectors, failed, error);
 }
 
-void zest_optimizer_drop(zest_optimizer *method) {
-    for (size_t i = 0; i < ZEST_METHOD_ARRAYS; i++) {
-        free(method->copies[i]);
-        method->copies[i] = NULL;
+void zest_optimizer_drop(zest_optimizer *optimizer) {
+    for (size_t i = 0; i < ZEST_OPTIMIZER_ARRAYS; i++) {
+        free(optimizer->copies[i]);
+        optimizer->copies[i] = NULL;
     }
 }
 
-size_t zest_optimizer_memory(const zest_optimizer *method) {
-    size_t arrays = 1u + (method->point != NULL) + (method->arrays[0] != NULL) + (method->arrays[1] != NULL);
-    return sizeof *method + arrays * (size_t)method->sweeps.params.dimension * sizeof(float);
+size_t zest_optimizer_memory(const zest_optimizer *optimizer) {
+    size_t arrays =
+        1u + (optimizer->point != NULL) + (optimizer->arrays[0] != NULL) + (optimizer->arrays[1] != NULL);
+    return sizeof *optimizer + arrays * (size_t)optimizer->vectors.params.dimension * sizeof(float);
 }
 
-/* ---- A step ---- */
+/* ---- The step ---- */
 
-static zest_status gather(zest_method_pass *pass) {
-    switch (pass->method->is.kind) {
-    case ZEST_METHOD_SAM: return zest_sam_compute_grad(pass);
-    case ZEST_METHOD_ESAM: return zest_esam_compute_grad(pass);
-    case ZEST_METHOD_TSAM: return zest_tsam_compute_grad(pass);
+static zest_status compute_grad(zest_optimizer_pass *pass) {
+    switch (pass->optimizer->options.kind) {
+    case ZEST_OPTIMIZER_SAM: return zest_sam_compute_grad(pass);
+    case ZEST_OPTIMIZER_ESAM: return zest_esam_compute_grad(pass);
+    case ZEST_OPTIMIZER_TSAM: return zest_tsam_compute_grad(pass);
     default: return zest_sgd_compute_grad(pass);
     }
 }
 
-zest_status zest_optimizer_step(zest_optimizer *method, const zest_method_oracle *oracle, uint64_t step,
-                                double lr, zest_method_report *report, zest_error *error) {
-    zest_method_report unseen;
-    zest_method_pass pass = {.method = method, .oracle = oracle, .step = step, .lr = lr, .error = error};
+zest_status zest_optimizer_step(zest_optimizer *optimizer, const zest_optimizer_closure *closure,
+                                uint64_t step, double lr, zest_optimizer_report *report, zest_error *error) {
+    zest_optimizer_report unseen;
+    zest_optimizer_pass pass = {
+        .optimizer = optimizer, .closure = closure, .step = step, .lr = lr, .error = error};
     pass.report = report ? report : &unseen;
-    *pass.report = (zest_method_report){0};
+    *pass.report = (zest_optimizer_report){0};
     pass.factor = 1;
-    zest_status status = zest_optimizer_zero_grad(method, method->gradient, error);
-    if (!status) status = gather(&pass);
+    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->gradient, error);
+    if (!status) status = compute_grad(&pass);
     double norm;
-    if (!status) status = zest_optimizer_grad_norm(method, method->gradient, &norm, error);
+    if (!status) status = zest_optimizer_grad_norm(optimizer, optimizer->gradient, &norm, error);
     if (status) return status;
     norm *= pass.factor;
     pass.report->norm = norm;
     if (!isfinite(norm) || !isfinite(pass.report->objective) || pass.factor == 0) return ZEST_OK;
     double factor = pass.factor;
-    if (method->is.clip > 0 && norm > method->is.clip) factor *= method->is.clip / (norm + 1e-6);
-    status = (method->is.kind == ZEST_METHOD_ADAMW ? zest_adamw_apply : zest_sgd_apply)(&pass, factor);
+    if (optimizer->options.clip > 0 && norm > optimizer->options.clip)
+        factor *= optimizer->options.clip / (norm + 1e-6);
+    status =
+        (optimizer->options.kind == ZEST_OPTIMIZER_ADAMW ? zest_adamw_apply : zest_sgd_apply)(&pass, factor);
     pass.report->moved = !status;
     return status;
 }
 
-/* What the methods ask for: losses at places, and sweeps over all numbers. */
+/* ---- Evaluations, and loops over all weights ---- */
 
 enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
 
-zest_status zest_optimizer_evaluate(zest_method_pass *pass, const zest_eval_point *at, float *gradient,
+zest_status zest_optimizer_evaluate(zest_optimizer_pass *pass, const zest_eval_point *at, float *gradient,
                                     zest_grad_weigh *weigh, void *weigher, double *loss) {
-    return pass->oracle->evaluate(pass->oracle->user, at, pass->report->evaluations++, gradient, weigh,
-                                  weigher, loss, pass->error);
+    return pass->closure->evaluate(pass->closure->user, at, pass->report->evaluations++, gradient, weigh,
+                                   weigher, loss, pass->error);
 }
 
 /* v of a direction on the sphere has norm sqrt(d). */
-zest_status zest_optimizer_neighbour(zest_method_pass *pass, size_t i, zest_direction *direction,
-                                     zest_eval_point *place) {
-    const zest_optim_vectors *s = &pass->method->sweeps;
-    *place = (zest_eval_point){.direction = direction,
-                               .scale = pass->method->is.radius / sqrt((double)s->params.dimension)};
-    int failed = s->table->sphere(s, zest_seed(pass->method->is.seed, pass->step, i), direction);
+zest_status zest_optimizer_neighbour(zest_optimizer_pass *pass, size_t i, zest_direction *direction,
+                                     zest_eval_point *point) {
+    const zest_optim_vectors *s = &pass->optimizer->vectors;
+    *point = (zest_eval_point){.direction = direction,
+                               .scale = pass->optimizer->options.radius / sqrt((double)s->params.dimension)};
+    int failed =
+        s->functions->draw_sphere(s, zest_seed(pass->optimizer->options.seed, pass->step, i), direction);
     return zest_optim_vectors_done(s, failed, pass->error);
 }
 
-zest_status zest_optimizer_zero_grad(const zest_optimizer *method, float *x, zest_error *error) {
-    const zest_optim_vectors *s = &method->sweeps;
-    return zest_optim_vectors_done(s, s->table->clear(s, x), error);
+zest_status zest_optimizer_zero_grad(const zest_optimizer *optimizer, float *x, zest_error *error) {
+    const zest_optim_vectors *s = &optimizer->vectors;
+    return zest_optim_vectors_done(s, s->functions->zero(s, x), error);
 }
 
-zest_status zest_optimizer_scale_grad(const zest_optimizer *method, float *x, double c, zest_error *error) {
-    const zest_optim_vectors *s = &method->sweeps;
-    return zest_optim_vectors_done(s, s->table->scale(s, x, (float)c), error);
+zest_status zest_optimizer_scale_grad(const zest_optimizer *optimizer, float *x, double c,
+                                      zest_error *error) {
+    const zest_optim_vectors *s = &optimizer->vectors;
+    return zest_optim_vectors_done(s, s->functions->scale(s, x, (float)c), error);
 }
 
-zest_status zest_optimizer_grad_norm(const zest_optimizer *method, const float *x, double *norm,
+zest_status zest_optimizer_grad_norm(const zest_optimizer *optimizer, const float *x, double *norm,
                                      zest_error *error) {
-    const zest_optim_vectors *s = &method->sweeps;
-    size_t blocks = (size_t)((s->params.dimension + ZEST_SWEEPS_BLOCK - 1) / ZEST_SWEEPS_BLOCK);
+    const zest_optim_vectors *s = &optimizer->vectors;
+    size_t blocks = (size_t)((s->params.dimension + ZEST_OPTIM_BLOCK - 1) / ZEST_OPTIM_BLOCK);
     double *sums = malloc(blocks * sizeof *sums), sum = 0;
     if (!sums) return zest_error_memory(error, "the norm of a gradient", blocks * sizeof *sums);
-    zest_status status = zest_optim_vectors_done(s, s->table->squares(s, x, sums), error);
+    zest_status status = zest_optim_vectors_done(s, s->functions->square_sums(s, x, sums), error);
     for (size_t b = 0; b < blocks && !status; b++) sum += sums[b];
     *norm = sqrt(sum);
     free(sums);
     return status;
 }
 
-zest_status zest_optimizer_ascend(zest_method_pass *pass, const zest_eval_point *from, double length,
+zest_status zest_optimizer_ascend(zest_optimizer_pass *pass, const zest_eval_point *from, double length,
                                   int *finite) {
-    const zest_optimizer *method = pass->method;
-    const zest_optim_vectors *s = &method->sweeps;
+    const zest_optimizer *optimizer = pass->optimizer;
+    const zest_optim_vectors *s = &optimizer->vectors;
     double norm = 0;
-    zest_status status = zest_optimizer_grad_norm(method, method->point, &norm, pass->error);
+    zest_status status = zest_optimizer_grad_norm(optimizer, optimizer->point, &norm, pass->error);
     *finite = isfinite(norm);
     if (status || !*finite) return status;
-    int failed = s->table->uphill(s, from, (float)(length / (norm + 1e-12)), method->point);
+    int failed = s->functions->ascend(s, from, (float)(length / (norm + 1e-12)), optimizer->point);
     return zest_optim_vectors_done(s, failed, pass->error);
 }
 
-zest_sweeps_move zest_optimizer_updating(const zest_method_pass *pass) {
-    const zest_optimizer *method = pass->method;
-    return (zest_sweeps_move){.gradient = method->gradient,
-                              .first = method->arrays[0],
-                              .second = method->arrays[1],
-                              .rounding = zest_seed(method->is.seed, pass->step, ROUNDING_INDEX),
-                              .nearest = method->is.nearest};
+zest_optim_update zest_optimizer_update_of(const zest_optimizer_pass *pass) {
+    const zest_optimizer *optimizer = pass->optimizer;
+    return (zest_optim_update){.gradient = optimizer->gradient,
+                               .first = optimizer->arrays[0],
+                               .second = optimizer->arrays[1],
+                               .rounding = zest_seed(optimizer->options.seed, pass->step, ROUNDING_INDEX),
+                               .nearest = optimizer->options.nearest};
 }
 
-zest_status zest_loss_and_grad_evaluate(void *user, const zest_eval_point *at, size_t number, float *gradient,
-                                        zest_grad_weigh *weigh, void *weigher, double *loss,
-                                        zest_error *error) {
-    const zest_oracle *oracle = user;
+zest_status zest_optimizer_evaluate_batch(void *user, const zest_eval_point *at, size_t number,
+                                          float *gradient, zest_grad_weigh *weigh, void *weigher,
+                                          double *loss, zest_error *error) {
+    const zest_optimizer_batch *closure = user;
     zest_dropout dropout;
-    zest_grad_job job = {.objective = oracle->objective,
+    zest_grad_job job = {.objective = closure->objective,
                          .at = *at,
                          .gradient = gradient,
                          .factor = 1,
                          .weigh = weigh,
                          .user = weigher};
-    if (oracle->dropout) {
-        dropout = *oracle->dropout;
-        dropout.seed = zest_seed(dropout.seed, oracle->step, number);
+    if (closure->dropout) {
+        dropout = *closure->dropout;
+        dropout.seed = zest_seed(dropout.seed, closure->step, number);
         job.dropout = &dropout;
     }
-    return zest_grad_losses(oracle->grad, &job, NULL, loss, error);
+    return zest_grad_losses(closure->grad, &job, NULL, loss, error);
 }
 
-/* Stochastic gradient descent (Robbins and Monro 1951) with heavy-ball momentum (Polyak 1964):
+/* ---- sgd ----
+ *
+ * Stochastic gradient descent (Robbins and Monro 1951) with heavy-ball momentum (Polyak 1964):
  *
  *     g = G + decay x      m = momentum m + g      x = x - lr m
  *
- * which is also how the weights move under sam, esam and tsam. Clipping scales G down to a norm of at most
+ * which is also the update of sam, esam and tsam. Clipping scales G down to a norm of at most
  * `clip` before anything else. */
 
-zest_status zest_sgd_compute_grad(zest_method_pass *pass) {
+zest_status zest_sgd_compute_grad(zest_optimizer_pass *pass) {
     zest_eval_point here = {0};
     zest_status status =
-        zest_optimizer_evaluate(pass, &here, pass->method->gradient, NULL, NULL, &pass->report->loss);
+        zest_optimizer_evaluate(pass, &here, pass->optimizer->gradient, NULL, NULL, &pass->report->loss);
     pass->report->objective = pass->report->loss;
     return status;
 }
 
-zest_status zest_sgd_apply(const zest_method_pass *pass, double factor) {
-    const zest_method_options *is = &pass->method->is;
-    const zest_optim_vectors *s = &pass->method->sweeps;
+zest_status zest_sgd_apply(const zest_optimizer_pass *pass, double factor) {
+    const zest_optimizer_options *options = &pass->optimizer->options;
+    const zest_optim_vectors *s = &pass->optimizer->vectors;
     float back = (float)-pass->lr;
-    zest_sweeps_move move = zest_optimizer_updating(pass);
-    zest_sgd_numbers numbers = {.keep = (float)(1 - pass->lr * is->decay),
-                                .slope = back * (float)factor,
-                                .momentum = (float)is->momentum,
-                                .factor = (float)factor,
-                                .decay = (float)is->decay,
-                                .back = back};
-    return zest_optim_vectors_done(s, s->table->sgd(s, &move, &numbers), pass->error);
+    zest_optim_update update = zest_optimizer_update_of(pass);
+    zest_sgd_coefficients coefficients = {.keep = (float)(1 - pass->lr * options->decay),
+                                          .slope = back * (float)factor,
+                                          .momentum = (float)options->momentum,
+                                          .factor = (float)factor,
+                                          .decay = (float)options->decay,
+                                          .back = back};
+    return zest_optim_vectors_done(s, s->functions->sgd(s, &update, &coefficients), pass->error);
 }
 
-/* Adam with decoupled weight decay (Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019):
+/* ---- adamw ----
+ *
+ * Adam with decoupled weight decay (Kingma and Ba, ICLR 2015; Loshchilov and Hutter, ICLR 2019):
  *
  *     m = b1 m + (1 - b1) G      v = b2 v + (1 - b2) G^2
  *     x = (1 - lr decay) x - lr (m/(1 - b1^n)) / (sqrt(v/(1 - b2^n)) + epsilon),  n = step + 1 */
@@ -302,94 +318,100 @@ static double power(double base, uint64_t n) {
     return out;
 }
 
-zest_status zest_adamw_apply(const zest_method_pass *pass, double factor) {
-    const zest_method_options *is = &pass->method->is;
-    const zest_optim_vectors *s = &pass->method->sweeps;
-    zest_sweeps_move move = zest_optimizer_updating(pass);
-    zest_adamw_numbers numbers = {.factor = (float)factor,
-                                  .b1 = (float)is->beta1,
-                                  .b2 = (float)is->beta2,
-                                  .rest1 = (float)(1 - is->beta1),
-                                  .rest2 = (float)(1 - is->beta2),
-                                  .keep = (float)(1 - pass->lr * is->decay),
-                                  .rate = (float)(pass->lr / (1 - power(is->beta1, pass->step + 1))),
-                                  .root = (float)(1 / sqrt(1 - power(is->beta2, pass->step + 1))),
-                                  .epsilon = (float)is->epsilon};
-    return zest_optim_vectors_done(s, s->table->adamw(s, &move, &numbers), pass->error);
+zest_status zest_adamw_apply(const zest_optimizer_pass *pass, double factor) {
+    const zest_optimizer_options *options = &pass->optimizer->options;
+    const zest_optim_vectors *s = &pass->optimizer->vectors;
+    zest_optim_update update = zest_optimizer_update_of(pass);
+    zest_adamw_coefficients coefficients = {
+        .factor = (float)factor,
+        .b1 = (float)options->beta1,
+        .b2 = (float)options->beta2,
+        .rest1 = (float)(1 - options->beta1),
+        .rest2 = (float)(1 - options->beta2),
+        .keep = (float)(1 - pass->lr * options->decay),
+        .rate = (float)(pass->lr / (1 - power(options->beta1, pass->step + 1))),
+        .root = (float)(1 / sqrt(1 - power(options->beta2, pass->step + 1))),
+        .epsilon = (float)options->epsilon};
+    return zest_optim_vectors_done(s, s->functions->adamw(s, &update, &coefficients), pass->error);
 }
 
-/* Sharpness-aware minimisation (Foret, Kleiner, Mobahi, Neyshabur, ICLR 2021): the max-loss objective,
- * max f(x + e) over |e| <= r. Two ways to look for the maximum:
+/* ---- sam ----
+ *
+ * Sharpness-aware minimisation (Foret, Kleiner, Mobahi, Neyshabur, ICLR 2021): the max-loss objective,
+ * max f(x + e) over |e| <= r. Two searches for the maximum:
  *
  *     ascent   e = r g(x)/(|g(x)| + 1e-12)                                    G = g(x + e)
  *     random   e = the one of e_1 .. e_k ~ U(r S^(d-1)) with the largest f    G = g(x + e)
  *
- * The first is Foret's, one step uphill. The second is what the ZEST paper says of its SAM runs, "U(r
+ * The first is Foret's, one ascent step. The second is what the ZEST paper says of its SAM runs, "U(r
  * S^(d-1)) as the perturbation distribution" and "k = 5": with sampled perturbations the maximum is over
  * samples. It is tsam as t -> infinity.
  *
- * Uphill, x + e is made where g(x) was, in fp32 whatever the weights are; x itself is not touched. */
+ * In the ascent, x + e replaces g(x) in memory, in fp32 whatever the type of the weights; x is not written. */
 
-static zest_status gather_uphill(zest_method_pass *pass) {
-    zest_optimizer *method = pass->method;
-    zest_eval_point here = {0}, there = {.point = method->point};
+static zest_status sam_ascent_grad(zest_optimizer_pass *pass) {
+    zest_optimizer *optimizer = pass->optimizer;
+    zest_eval_point here = {0}, there = {.point = optimizer->point};
     int finite = 0;
-    zest_status status = zest_optimizer_zero_grad(method, method->point, pass->error);
+    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->point, pass->error);
     if (!status)
-        status = zest_optimizer_evaluate(pass, &here, method->point, NULL, NULL, &pass->report->loss);
-    if (!status) status = zest_optimizer_ascend(pass, &here, method->is.radius, &finite);
+        status = zest_optimizer_evaluate(pass, &here, optimizer->point, NULL, NULL, &pass->report->loss);
+    if (!status) status = zest_optimizer_ascend(pass, &here, optimizer->options.radius, &finite);
     pass->report->objective = pass->report->loss;
     if (status || !finite || !isfinite(pass->report->loss)) {
         pass->factor = 0;
         return status;
     }
-    return zest_optimizer_evaluate(pass, &there, method->gradient, NULL, NULL, &pass->report->objective);
+    return zest_optimizer_evaluate(pass, &there, optimizer->gradient, NULL, NULL, &pass->report->objective);
 }
 
 typedef struct {
-    const zest_method_pass *pass;
-    zest_status status; /* of the clearing */
-    double most, sum;   /* of the losses so far */
+    const zest_optimizer_pass *pass;
+    zest_status status;  /* of the clearing */
+    double largest, sum; /* of the losses so far */
     size_t count, dropped;
 } search;
 
-/* A new maximum takes the place of the gradient that is there; the gradients of the others are not computed.
- */
-static double take(void *user, double loss) {
+/* The weight of a gradient: 1 for a new maximum, which replaces the gradient so far; the others are not computed. */
+static double worst_weight(void *user, double loss) {
     search *s = user;
-    const zest_optimizer *method = s->pass->method;
+    const zest_optimizer *optimizer = s->pass->optimizer;
     s->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
     s->sum += loss;
-    if (s->count++ && !(loss > s->most)) return 0;
-    s->most = loss;
-    s->status = zest_optimizer_zero_grad(method, method->gradient, s->pass->error);
+    if (s->count++ && !(loss > s->largest)) return 0;
+    s->largest = loss;
+    s->status = zest_optimizer_zero_grad(optimizer, optimizer->gradient, s->pass->error);
     return s->status ? 0 : 1;
 }
 
-static zest_status gather_worst(zest_method_pass *pass) {
+static zest_status sam_worst_grad(zest_optimizer_pass *pass) {
     search s = {.pass = pass};
     zest_status status = ZEST_OK;
-    for (size_t i = 0; i < pass->method->is.k && !status; i++) {
+    for (size_t i = 0; i < pass->optimizer->options.k && !status; i++) {
         zest_direction direction;
-        zest_eval_point place;
+        zest_eval_point point;
         double loss;
-        status = zest_optimizer_neighbour(pass, i, &direction, &place);
-        if (!status) status = zest_optimizer_evaluate(pass, &place, pass->method->gradient, take, &s, &loss);
+        status = zest_optimizer_neighbour(pass, i, &direction, &point);
+        if (!status)
+            status =
+                zest_optimizer_evaluate(pass, &point, pass->optimizer->gradient, worst_weight, &s, &loss);
         if (!status) status = s.status;
     }
     pass->report->dropped = s.dropped;
     pass->report->loss = s.sum / (double)s.count;
-    pass->report->objective = s.count ? s.most : NAN;
+    pass->report->objective = s.count ? s.largest : NAN;
     pass->factor = s.count ? 1 : 0;
     return status;
 }
 
-zest_status zest_sam_compute_grad(zest_method_pass *pass) {
-    return pass->method->is.random ? gather_worst(pass) : gather_uphill(pass);
+zest_status zest_sam_compute_grad(zest_optimizer_pass *pass) {
+    return pass->optimizer->options.random ? sam_worst_grad(pass) : sam_ascent_grad(pass);
 }
 
-/* The average-loss objective E f(x + e), e ~ U(r S^(d-1)) (Wen, Ma, Li, "How does sharpness-aware
+/* ---- esam ----
+ *
+ * The average-loss objective E f(x + e), e ~ U(r S^(d-1)) (Wen, Ma, Li, "How does sharpness-aware
  * minimization minimize sharpness?", 2022, call it average-direction sharpness; the ZEST paper calls the
  * method ESAM, which is not "efficient SAM"):
  *
@@ -402,7 +424,7 @@ typedef struct {
     size_t count, dropped;
 } averaging;
 
-static double esam_take(void *user, double loss) {
+static double esam_weight(void *user, double loss) {
     averaging *a = user;
     a->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
@@ -411,16 +433,16 @@ static double esam_take(void *user, double loss) {
     return 1;
 }
 
-zest_status zest_esam_compute_grad(zest_method_pass *pass) {
+zest_status zest_esam_compute_grad(zest_optimizer_pass *pass) {
     averaging a = {0};
     zest_status status = ZEST_OK;
-    for (size_t i = 0; i < pass->method->is.k && !status; i++) {
+    for (size_t i = 0; i < pass->optimizer->options.k && !status; i++) {
         zest_direction direction;
-        zest_eval_point place;
+        zest_eval_point point;
         double loss;
-        status = zest_optimizer_neighbour(pass, i, &direction, &place);
+        status = zest_optimizer_neighbour(pass, i, &direction, &point);
         if (!status)
-            status = zest_optimizer_evaluate(pass, &place, pass->method->gradient, esam_take, &a, &loss);
+            status = zest_optimizer_evaluate(pass, &point, pass->optimizer->gradient, esam_weight, &a, &loss);
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = pass->report->objective = a.sum / (double)a.count;
@@ -428,78 +450,81 @@ zest_status zest_esam_compute_grad(zest_method_pass *pass) {
     return status;
 }
 
-/* Tilted SAM (Li, Zhou, Bilmes, "Reweighting local minima with tilted SAM", 2024): F_t(x) = 1/t log E
+/* ---- tsam ----
+ *
+ * Tilted SAM (Li, Zhou, Bilmes, "Reweighting local minima with tilted SAM", 2024): F_t(x) = 1/t log E
  * exp(t f(x + e)), e ~ U(r S^(d-1)). The gradient's estimate with k neighbours:
  *
  *     w_i = exp(t f_i)/sum_j exp(t f_j)      G = sum_i w_i g(x + e_i)
  *
- * gathered with a running maximum: before g_i is added, all that is there is scaled down if f_i is a new
- * maximum. So there is one gradient in memory, not k. At t = 0 every weight and every scale is 1, and the
+ * accumulated as an online softmax: before g_i is added, the sum so far is scaled down if f_i is a new maximum. So
+ * there is one gradient in memory, not k. At t = 0 every weight and every scale is 1, and the
  * result is esam's to the bit.
  *
  * With `ascent` each neighbour first takes one step of that length along its own gradient, and f_i and g_i
  * are taken there: the mode that the authors' code calls random1. */
 
 typedef struct {
-    const zest_method_pass *pass;
-    zest_status status; /* of the scaling */
-    double most, sum;   /* of the losses so far; of exp(t (f - most)) */
+    const zest_optimizer_pass *pass;
+    zest_status status;  /* of the scaling */
+    double largest, sum; /* of the losses so far; of exp(t (f - most)) */
     double losses;
     size_t count, dropped;
 } tilting;
 
-static double tsam_take(void *user, double loss) {
+static double tsam_weight(void *user, double loss) {
     tilting *a = user;
-    const zest_optimizer *method = a->pass->method;
-    double tilt = method->is.tilt;
+    const zest_optimizer *optimizer = a->pass->optimizer;
+    double tilt = optimizer->options.tilt;
     a->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
-    if (a->count && loss > a->most) {
-        double down = zest_exp(tilt * (a->most - loss));
-        if (down != 1) a->status = zest_optimizer_scale_grad(method, method->gradient, down, a->pass->error);
+    if (a->count && loss > a->largest) {
+        double down = zest_exp(tilt * (a->largest - loss));
+        if (down != 1)
+            a->status = zest_optimizer_scale_grad(optimizer, optimizer->gradient, down, a->pass->error);
         if (a->status) return 0;
         a->sum *= down;
     }
-    if (!a->count || loss > a->most) a->most = loss;
-    double weight = zest_exp(tilt * (loss - a->most));
+    if (!a->count || loss > a->largest) a->largest = loss;
+    double weight = zest_exp(tilt * (loss - a->largest));
     a->sum += weight;
     a->losses += loss;
     a->count++;
     return weight;
 }
 
-/* One step uphill from a neighbour; *place becomes the point. */
-static zest_status climb(zest_method_pass *pass, zest_eval_point *place, int *finite) {
-    zest_optimizer *method = pass->method;
+/* One ascent step from a neighbour; *point becomes its end. */
+static zest_status ascend_neighbour(zest_optimizer_pass *pass, zest_eval_point *point, int *finite) {
+    zest_optimizer *optimizer = pass->optimizer;
     double loss;
-    zest_status status = zest_optimizer_zero_grad(method, method->point, pass->error);
-    if (!status) status = zest_optimizer_evaluate(pass, place, method->point, NULL, NULL, &loss);
-    if (!status) status = zest_optimizer_ascend(pass, place, method->is.ascent, finite);
-    *place = (zest_eval_point){.point = method->point};
+    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->point, pass->error);
+    if (!status) status = zest_optimizer_evaluate(pass, point, optimizer->point, NULL, NULL, &loss);
+    if (!status) status = zest_optimizer_ascend(pass, point, optimizer->options.ascent, finite);
+    *point = (zest_eval_point){.point = optimizer->point};
     return status;
 }
 
-zest_status zest_tsam_compute_grad(zest_method_pass *pass) {
-    zest_optimizer *method = pass->method;
+zest_status zest_tsam_compute_grad(zest_optimizer_pass *pass) {
+    zest_optimizer *optimizer = pass->optimizer;
     tilting a = {.pass = pass};
     zest_status status = ZEST_OK;
-    for (size_t i = 0; i < method->is.k && !status; i++) {
+    for (size_t i = 0; i < optimizer->options.k && !status; i++) {
         zest_direction direction;
-        zest_eval_point place;
+        zest_eval_point point;
         double loss;
         int finite = 1;
-        status = zest_optimizer_neighbour(pass, i, &direction, &place);
-        if (!status && method->point) status = climb(pass, &place, &finite);
+        status = zest_optimizer_neighbour(pass, i, &direction, &point);
+        if (!status && optimizer->point) status = ascend_neighbour(pass, &point, &finite);
         a.dropped += !finite;
         if (!status && finite)
-            status = zest_optimizer_evaluate(pass, &place, method->gradient, tsam_take, &a, &loss);
+            status = zest_optimizer_evaluate(pass, &point, optimizer->gradient, tsam_weight, &a, &loss);
         if (!status) status = a.status;
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = a.losses / (double)a.count;
     pass->report->objective = pass->report->loss;
-    if (method->is.tilt > 0)
-        pass->report->objective = a.most + log(a.sum / (double)a.count) / method->is.tilt;
+    if (optimizer->options.tilt > 0)
+        pass->report->objective = a.largest + log(a.sum / (double)a.count) / optimizer->options.tilt;
     pass->factor = a.count ? 1 / a.sum : 0;
     return status;
 }

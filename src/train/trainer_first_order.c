@@ -26,10 +26,10 @@ static zest_status check_objective(const zest_options *options, zest_error *erro
 
 struct zest_trainer_gradients {
     zest_grad *grad;
-    zest_optimizer *method;
-    zest_oracle oracle;
+    zest_optimizer *optimizer;
+    zest_optimizer_batch batch;
     zest_dropout dropout;
-    zest_tensor arrays[ZEST_METHOD_ARRAYS]; /* for describe_state */
+    zest_tensor arrays[ZEST_OPTIMIZER_ARRAYS]; /* for describe_state */
 };
 
 /* ---- Preparing ---- */
@@ -45,23 +45,24 @@ static zest_dropout dropout_of(const zest_trainer *t) {
                           .seed = zest_options_whole(t->options, ZEST_OPTION_SEED)};
 }
 
-static zest_method_options method_options(const zest_options *o) {
-    zest_method_kind kind = (zest_method_kind)(zest_options_whole(o, ZEST_OPTION_METHOD) - ZEST_CHOICE_SGD);
-    return (zest_method_options){.kind = kind,
-                                 .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
-                                 .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
-                                 .clip = zest_options_number(o, ZEST_OPTION_CLIP),
-                                 .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
-                                 .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == 1,
-                                 .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
-                                 .tilt = zest_options_number(o, ZEST_OPTION_T),
-                                 .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
-                                 .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
-                                 .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
-                                 .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
-                                 .seed = zest_options_whole(o, ZEST_OPTION_SEED),
-                                 .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
-                                 .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
+static zest_optimizer_options method_options(const zest_options *o) {
+    zest_optimizer_kind kind =
+        (zest_optimizer_kind)(zest_options_whole(o, ZEST_OPTION_METHOD) - ZEST_CHOICE_SGD);
+    return (zest_optimizer_options){.kind = kind,
+                                    .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
+                                    .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
+                                    .clip = zest_options_number(o, ZEST_OPTION_CLIP),
+                                    .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
+                                    .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == 1,
+                                    .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
+                                    .tilt = zest_options_number(o, ZEST_OPTION_T),
+                                    .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
+                                    .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
+                                    .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
+                                    .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
+                                    .seed = zest_options_whole(o, ZEST_OPTION_SEED),
+                                    .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
+                                    .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
 }
 
 static zest_status open_grad(zest_trainer *t, zest_trainer_gradients *g) {
@@ -74,23 +75,24 @@ static zest_status open_grad(zest_trainer *t, zest_trainer_gradients *g) {
     if (status) return status;
     status = zest_grad_new(t->loaded.model, zest_ops_for(cpu), &passes, &g->grad, t->error);
     g->dropout = dropout_of(t);
-    g->oracle = (zest_oracle){.grad = g->grad, .dropout = g->dropout.added > 0 ? &g->dropout : NULL};
+    g->batch = (zest_optimizer_batch){.grad = g->grad, .dropout = g->dropout.added > 0 ? &g->dropout : NULL};
     return status;
 }
 
 /* The optimizer updates the weights that the passes read: of a run on a device, in its memory. */
 static zest_status open_optimizer(zest_trainer *t, zest_trainer_gradients *g) {
     const zest_model_runner *runner = t->loaded.runner;
-    zest_method_options options = method_options(t->options);
+    zest_optimizer_options options = method_options(t->options);
     options.device = zest_model_runner_device(runner);
-    return zest_optimizer_new(zest_model_runner_params(runner), t->ctx->ops, &options, &g->method, t->error);
+    return zest_optimizer_new(zest_model_runner_params(runner), t->ctx->ops, &options, &g->optimizer,
+                              t->error);
 }
 
 /* The optimizer's state as parameters, in host memory; free it with zest_optimizer_drop. */
 static zest_status describe_state(zest_trainer_gradients *g, zest_params *state, zest_error *error) {
-    zest_method_array arrays[ZEST_METHOD_ARRAYS];
-    zest_status status = zest_optimizer_download(g->method, error);
-    *state = (zest_params){g->arrays, zest_optimizer_arrays(g->method, arrays), 0};
+    zest_optimizer_array arrays[ZEST_OPTIMIZER_ARRAYS];
+    zest_status status = zest_optimizer_download(g->optimizer, error);
+    *state = (zest_params){g->arrays, zest_optimizer_arrays(g->optimizer, arrays), 0};
     for (size_t i = 0; i < state->count; i++) {
         g->arrays[i] =
             (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, state->dimension, arrays[i].count, arrays[i].data};
@@ -103,8 +105,8 @@ static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
     zest_params state;
     zest_status status = describe_state(g, &state, t->error);
     if (!status) status = zest_checkpoint_read_state(&t->resumed_from, &state, t->error);
-    if (!status) status = zest_optimizer_upload(g->method, t->error);
-    zest_optimizer_drop(g->method);
+    if (!status) status = zest_optimizer_upload(g->optimizer, t->error);
+    zest_optimizer_drop(g->optimizer);
     return status;
 }
 
@@ -120,7 +122,7 @@ static void release(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients;
     t->gradients = NULL;
     if (!g) return;
-    zest_optimizer_free(g->method);
+    zest_optimizer_free(g->optimizer);
     zest_grad_free(g->grad);
     free(g);
 }
@@ -133,7 +135,7 @@ static zest_status save_last(zest_trainer *t) {
     zest_status status = zest_log_sync(t->log, t->error);
     if (!status) status = describe_state(g, &state, t->error);
     if (!status) status = zest_checkpoint_write_state(t->folder.last, &t->loaded, &state, t->step, t->error);
-    zest_optimizer_drop(g->method);
+    zest_optimizer_drop(g->optimizer);
     if (!status) t->saved_step = t->step;
     return status;
 }
@@ -183,7 +185,7 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     uint64_t activations = zest_grad_plan_memory(g->grad, tokens, outputs);
     if (device) return device->operations->device->bytes_allocated(device, NULL) + activations;
     size_t operands = zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
-    return t->loaded.model->arena_size + zest_optimizer_memory(g->method) + activations + operands;
+    return t->loaded.model->arena_size + zest_optimizer_memory(g->optimizer) + activations + operands;
 }
 
 /* ---- The step ---- */
@@ -201,14 +203,14 @@ static zest_status count_bad(zest_trainer *t, int bad) {
 
 static zest_status step(zest_trainer *t, zest_step_stats *stats) {
     double began = zest_clock_now(), lr = zest_step_lr(t->options, t->step);
-    zest_oracle *oracle = &t->gradients->oracle;
-    zest_method_report report;
+    zest_optimizer_batch *batch = &t->gradients->batch;
+    zest_optimizer_report report;
     zest_status status = t->source->batch(t);
     if (status) return status;
-    oracle->objective = t->objective;
-    oracle->step = t->step;
-    zest_method_oracle ask = {zest_loss_and_grad_evaluate, oracle};
-    status = zest_optimizer_step(t->gradients->method, &ask, t->step, lr, &report, t->error);
+    batch->objective = t->objective;
+    batch->step = t->step;
+    zest_optimizer_closure closure = {zest_optimizer_evaluate_batch, batch};
+    status = zest_optimizer_step(t->gradients->optimizer, &closure, t->step, lr, &report, t->error);
     if (status) return status;
     t->step++;
     t->dropped += report.dropped;

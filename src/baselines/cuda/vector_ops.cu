@@ -10,8 +10,8 @@ extern "C" {
 #include "zest.h"
 }
 
-static_assert((int)ZEST_SWEEPS_BLOCK == (int)ZEST_DIRECTION_BLOCK, "one number of sums for both");
-enum { BLOCK = ZEST_SWEEPS_BLOCK, SLICE = ZEST_DIRECTION_SLICE, SLICES = BLOCK / SLICE };
+static_assert((int)ZEST_OPTIM_BLOCK == (int)ZEST_DIRECTION_BLOCK, "one number of sums for both");
+enum { BLOCK = ZEST_OPTIM_BLOCK, SLICE = ZEST_DIRECTION_SLICE, SLICES = BLOCK / SLICE };
 enum { THREADS = 256, SUMS = 8 }; /* SUMS: running ones, as in zest_vector_ops.square_sum */
 
 static size_t blocks_of(const zest_optim_vectors *s) { return (s->params.dimension + BLOCK - 1) / BLOCK; }
@@ -195,7 +195,7 @@ struct descend {
     static const bool writes = true;
     const float *gradient;
     float *moving; /* momentum, or NULL */
-    zest_sgd_numbers is;
+    zest_sgd_coefficients is;
 
     __device__ __forceinline__ void operator()(uint64_t number, int low, int high, float x[8]) const {
         float g[8], m[8];
@@ -223,7 +223,7 @@ struct adapt {
     static const bool writes = true;
     const float *gradient;
     float *first, *second;
-    zest_adamw_numbers is;
+    zest_adamw_coefficients is;
 
     __device__ __forceinline__ void operator()(uint64_t number, int low, int high, float x[8]) const {
         float g[8], m[8], v[8];
@@ -231,7 +231,7 @@ struct adapt {
         load_run(first + number, low, high, m);
         load_run(second + number, low, high, v);
 #pragma unroll
-        for (int j = 0; j < 8; j++) zest_adamw_one(&is, g[j], &m[j], &v[j], &x[j]);
+        for (int j = 0; j < 8; j++) zest_adamw_element(&is, g[j], &m[j], &v[j], &x[j]);
         store_run(first + number, low, high, m);
         store_run(second + number, low, high, v);
     }
@@ -239,7 +239,7 @@ struct adapt {
 
 /* The stream beside must not read weights or a point before they are as they should be. */
 template <class Each>
-static int sweep(const zest_optim_vectors *s, const zest_sweeps_move *move, const Each &each) {
+static int sweep(const zest_optim_vectors *s, const zest_optim_update *move, const Each &each) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     sweep_job job = {};
     job.tensors = (const zest_cuda_swept *)s->tensors;
@@ -265,7 +265,8 @@ static int uphill(const zest_optim_vectors *s, const zest_eval_point *from, floa
     return sweep(s, NULL, each);
 }
 
-static int sgd(const zest_optim_vectors *s, const zest_sweeps_move *move, const zest_sgd_numbers *numbers) {
+static int sgd(const zest_optim_vectors *s, const zest_optim_update *move,
+               const zest_sgd_coefficients *numbers) {
     descend each = {};
     each.gradient = move->gradient;
     each.moving = move->first;
@@ -273,8 +274,8 @@ static int sgd(const zest_optim_vectors *s, const zest_sweeps_move *move, const 
     return sweep(s, move, each);
 }
 
-static int adamw(const zest_optim_vectors *s, const zest_sweeps_move *move,
-                 const zest_adamw_numbers *numbers) {
+static int adamw(const zest_optim_vectors *s, const zest_optim_update *move,
+                 const zest_adamw_coefficients *numbers) {
     adapt each = {};
     each.gradient = move->gradient;
     each.first = move->first;
@@ -283,4 +284,5 @@ static int adamw(const zest_optim_vectors *s, const zest_sweeps_move *move,
     return sweep(s, move, each);
 }
 
-extern "C" const zest_sweeps_table zest_sweeps_cuda = {clear, scale, squares, sphere, uphill, sgd, adamw};
+extern "C" const zest_optim_vector_ops zest_optim_vector_ops_cuda = {clear,  scale, squares, sphere,
+                                                                     uphill, sgd,   adamw};
