@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import shutil
 import struct
@@ -223,6 +224,109 @@ class Forward(LMCase):
         batch = zest.LM(self.causal_folder).batch(["A good day."])  # the batch keeps its model alive
         gc.collect()
         self.assertEqual(len(batch), 1)
+
+
+class Tuning(LMCase):
+    def flat(self, lm):
+        """All weights, in the order of directions."""
+        return np.concatenate([lm.read_tensor(tensor.name).reshape(-1) for tensor in lm.tensors])
+
+    def put(self, lm, flat):
+        for tensor in lm.tensors:
+            size = math.prod(tensor.shape)
+            lm.write_tensor(tensor.name, flat[:size].reshape(tensor.shape))
+            flat = flat[size:]
+
+    def test_a_step_against_its_definition(self):
+        """Lanes are x + scale·v, written into a second model; the step is x - lr sum c_i v_i, from zest.tilt."""
+        lm, other, texts = self.causal, zest.LM(self.causal_folder), ["A good day.", "the film was not bad at all"]
+        before, batch = self.flat(lm), lm.batch(texts)
+        seen = {}
+
+        def objective(lanes):
+            losses = lm.mean_loss(batch, lanes)
+            np.testing.assert_allclose(lm.losses(batch, lanes).sum(axis=1) / self.tokens(texts), losses, rtol=1e-12)
+            seen["lanes"] = [lanes.describe(i) for i in range(len(lanes))]
+            seen["losses"] = losses.copy()
+            return losses
+
+        tuner = lm.tuner(objective, k=2, rho=0.01, lr=1e-3, t=2, seed=5)
+        report = tuner.step()
+        self.assertEqual((report.step, report.evaluations, len(seen["losses"])), (1, 4, 4))
+        for (direction, scale), loss in zip(seen["lanes"], seen["losses"]):
+            self.put(other, before + np.float32(scale) * direction.read())
+            self.assertAlmostEqual(other.mean_loss(texts), loss, places=5)
+        coefficients, _ = zest.tilt(seen["losses"], t=2, rho=0.01)
+        moved = sum(c * d.read().astype(float) for c, (d, _) in zip(coefficients, seen["lanes"][0::2]))
+        np.testing.assert_allclose(self.flat(lm) - before, -1e-3 * moved, atol=5e-7)  # float32 near 4
+        self.assertGreater(np.abs(moved * 1e-3).max(), 1e-4)
+
+    def tokens(self, texts):
+        return sum(self.causal.encode(text).size - 1 for text in texts)
+
+    def test_journal_replay_resume(self):
+        """An objective in Python that no gradient could have: the error rate, and a bit of the loss."""
+        words = [self.masked.token_id("Ġgood"), self.masked.token_id("Ġbad")]
+
+        def tune(lm, steps, journal, resume=False):
+            batch = lm.batch()
+            batch.set_label_words(words)
+            for answer, text in enumerate(["A lovely film. It was<mask>.", "Never again, it was<mask>!"]):
+                batch.add_masked(text, answer)
+            answers = np.array([0, 1])
+
+            def objective(lanes):
+                return (lm.choose(batch, lanes) != answers).mean(axis=1) + 0.1 * lm.mean_loss(batch, lanes)
+
+            with lm.tuner(objective, k=2, steps=steps) as tuner:
+                self.assertEqual(float(tuner.get("lr")), 1e-5)
+                (tuner.resume_journal if resume else tuner.start_journal)(journal)
+                tuner.set(steps=steps)
+                result = tuner.run()
+            batch.close()
+            return result
+
+        start = self.masked.fingerprint
+        result = tune(self.masked, 6, self.folder / "whole")
+        self.assertEqual((result.steps, result.x), (6, None))
+        self.assertNotEqual(self.masked.fingerprint, start)
+        again = zest.LM(MASKED)
+        again.replay(self.folder / "whole", 0)
+        self.assertEqual(again.fingerprint, start)
+        again.replay(self.folder / "whole")
+        self.assertEqual(again.fingerprint, self.masked.fingerprint)
+        with self.assertRaises(zest.FormatError):  # other weights than the journal began with
+            again.replay(self.folder / "whole")
+        tune(zest.LM(MASKED), 3, self.folder / "parts")
+        third = zest.LM(MASKED)
+        tune(third, 6, self.folder / "parts", resume=True)
+        self.assertEqual(third.fingerprint, self.masked.fingerprint)
+
+    def test_failures(self):
+        lm = self.causal
+        start = lm.fingerprint
+
+        def objective(lanes):
+            raise KeyError("mine")
+
+        tuner = lm.tuner(objective)
+        self.assertRaises(KeyError, tuner.step)
+        self.assertRaises(zest.Error, lm.tuner)  # one at a time
+        self.assertRaises(zest.StateError, lm.close)
+        lanes = tuner.ask()
+        lm.mean_loss(["A good day."], lanes)
+        with zest.Tuner([0.0]) as stranger:  # lanes of another tuner
+            self.assertRaises(zest.Error, lm.mean_loss, ["A good day."], stranger.ask())
+        tuner.tell([1.0] * len(lanes))
+        self.assertRaises(zest.StateError, lm.mean_loss, ["A good day."], lanes)
+        self.assertEqual(lm.fingerprint, start)  # equal losses move nothing
+        tuner.close()
+        name = lm.tensors[0].name
+        self.assertRaises(KeyError, lm.read_tensor, "no such tensor")
+        self.assertRaises(zest.ArgumentError, lm.write_tensor, name, [1.0])
+        lm.write_tensor(name, lm.read_tensor(name) + 1)
+        self.assertNotEqual(lm.fingerprint, start)
+        lm.close()
 
 
 class Transformers(LMCase):

@@ -3,7 +3,7 @@
     minimize(f, x0)   minimise a Python function of a NumPy array
     Tuner             the same step by step: ask and tell, journal, resume
     Journal           read a journal, rebuild x after any step, bit for bit
-    LM                a language model: tokenize, score, losses, logits, generate, save
+    LM                a language model: tokenize, score, losses, logits, generate, tune, save
     train, resume     fine-tune a model on a task; evaluate: measure a model or a run
     Run               read the folder of a run: options, log, journal, model after any step
 
@@ -22,7 +22,7 @@ from ._library import (
     __version__,
 )
 from .journal import Journal, Record
-from .lm import LM, Batch, LMInfo, Score, lm_options
+from .lm import LM, Batch, LMInfo, LMTuner, Score, Tensor, lm_options
 from .run import Run
 from .train import (
     Evaluation,
@@ -65,6 +65,7 @@ __all__ = [
     "Journal",
     "LM",
     "LMInfo",
+    "LMTuner",
     "Lanes",
     "Metrics",
     "ObjectiveError",
@@ -77,6 +78,7 @@ __all__ = [
     "StateError",
     "StepReport",
     "Task",
+    "Tensor",
     "TiltReport",
     "TrainProgress",
     "TrainResult",

@@ -210,6 +210,17 @@ class GenerateOptions(Structure):
     ]
 
 
+class Tensor_(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_char_p),
+        ("rank", c_size_t),
+        ("shape", c_size_t * 2),
+        ("count", c_size_t),
+        ("trained", c_int),
+    ]
+
+
 class Metrics_(Structure):
     _fields_ = [
         ("n", c_size_t),
@@ -343,6 +354,7 @@ STRUCTS: dict[str, type[Structure]] = {
     "zest_record": Record_,
     "zest_lm_info": LMInfo_,
     "zest_lm_generate_options": GenerateOptions,
+    "zest_lm_tensor": Tensor_,
     "zest_lm_metrics": Metrics_,
     "zest_lm_train_summary": TrainSummary_,
     "zest_lm_train_progress": TrainProgress_,
@@ -461,6 +473,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         c_int,
         [c_void_p, c_void_p, c_void_p, c_size_t, POINTER(GenerateOptions), c_void_p, c_void_p],
     ),
+    "zest_lm_tuner": (c_void_p, [c_void_p]),
+    "zest_lm_replay": (c_int, [c_void_p, c_void_p, c_uint64]),
+    "zest_lm_get_tensor": (c_int, [c_void_p, c_size_t, POINTER(Tensor_)]),
+    "zest_lm_read_tensor": (c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p]),
+    "zest_lm_write_tensor": (c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p]),
     "zest_lm_options_new": (c_void_p, [c_void_p, c_char_p]),
     "zest_lm_options_free": (None, [c_void_p]),
     "zest_lm_options_set": (c_int, [c_void_p, c_char_p, c_char_p]),

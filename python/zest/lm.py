@@ -13,7 +13,7 @@ import numpy as np
 from . import _library as c
 from ._callbacks import Callbacks
 from ._library import Context, StateError, lib
-from .tuner import Lanes, Option, StrPath, option_name, read_options
+from .tuner import Lanes, Option, Stepper, StrPath, as_losses, option_name, read_options
 
 Text = Union[str, bytes]
 TextOrIds = Union[str, bytes, Sequence[int], np.ndarray]
@@ -69,6 +69,15 @@ class Score(NamedTuple):
     log_probabilities: np.ndarray  #: of each; NaN for those that are not predicted
 
 
+class Tensor(NamedTuple):
+    """One tensor of a model."""
+
+    name: str  #: as the model's family spells it
+    dtype: str  #: in memory: F32, BF16 or F16
+    shape: tuple[int, ...]
+    trained: bool  #: does a tuner change it?
+
+
 class LM:
     """A language model with its tokenizer.
 
@@ -122,6 +131,7 @@ class LM:
         self._handle: Optional[int] = handle
         self._ctx = ctx
         self._callbacks = Callbacks()
+        self._has_tuner = False
         self._children = 0  # batches and tuners, which are freed first
         if not handle:
             raise ctx.error()
@@ -176,6 +186,58 @@ class LM:
         value = ctypes.c_uint64()
         self._check(lib.zest_lm_fingerprint(self._alive(), ctypes.byref(value)))
         return value.value
+
+    # -- weights --
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All tensors, in the order in which a direction runs through them. A tied head is one tensor."""
+        found: list[Tensor] = []
+        row = c.Tensor_()
+        while lib.zest_lm_get_tensor(self._alive(), len(found), ctypes.byref(row)):
+            shape = tuple(row.shape[i] for i in range(row.rank))
+            found.append(Tensor(row.name.decode(), row.dtype.decode(), shape, bool(row.trained)))
+        return found
+
+    def _tensor(self, name: str) -> tuple[int, Tensor]:
+        for index, tensor in enumerate(self.tensors):
+            if tensor.name == name:
+                return index, tensor
+        raise KeyError(name)
+
+    def read_tensor(self, name: str) -> np.ndarray:
+        """A copy of a tensor, as float32."""
+        index, tensor = self._tensor(name)
+        out = np.empty(tensor.shape, np.float32)
+        self._check(lib.zest_lm_read_tensor(self._alive(), index, 0, out.size, out.ctypes.data))
+        return out
+
+    def write_tensor(self, name: str, values: Any) -> None:
+        """Replaces a tensor. The values are rounded to its type."""
+        index, tensor = self._tensor(name)
+        numbers = np.ascontiguousarray(values, np.float32)
+        if numbers.shape != tensor.shape:
+            raise c.ArgumentError(f"{name} has the shape {tensor.shape}, the values have {numbers.shape}")
+        self._check(lib.zest_lm_write_tensor(self._alive(), index, 0, numbers.size, numbers.ctypes.data))
+
+    def tuner(self, f: Optional[Callable[[Lanes], Any]] = None, **options: Any) -> "LMTuner":
+        """A tuner over the trained weights, with an objective of your own; every step changes the model.
+
+        f(lanes) returns one loss for each lane; `lambda lanes: lm.mean_loss(batch, lanes)` is the loss of a batch.
+        Without f, use ask() and tell(). options: as in options(); lr starts from 1e-5, rho from 0.002.
+        """
+        return LMTuner(self, f, options)
+
+    def replay(self, journal: StrPath, step: Optional[int] = None) -> None:
+        """Takes the weights that a journal was started from to those after a step (default: all), bit for bit."""
+        handle = lib.zest_journal_open(self._ctx.handle, c.to_path(journal))
+        if not handle:
+            raise self._ctx.error()
+        try:
+            last = lib.zest_journal_steps(handle) if step is None else as_index(step)
+            self._check(lib.zest_lm_replay(self._alive(), handle, last))
+        finally:
+            lib.zest_journal_close(handle)
 
     # -- tokens --
 
@@ -380,6 +442,32 @@ class LM:
 
 
 _TEXTS = ("family", "weights", "compute", "device")
+
+
+class LMTuner(Stepper):
+    """Steps on the weights of a model: LM.tuner() makes it. One at a time for each model."""
+
+    def __init__(self, lm: LM, f: Optional[Callable[[Lanes], Any]], options: dict[str, Any]) -> None:
+        self._handle = None
+        self.lm: Optional[LM] = None
+        if lm._has_tuner:
+            raise StateError("the model has a tuner: close it first")
+        super().__init__(lm._ctx, lib.zest_lm_tuner(lm._alive()))
+        self.lm = lm
+        lm._children += 1
+        lm._has_tuner = True
+
+        def evaluate(lanes: Lanes, losses: np.ndarray) -> None:
+            losses[:] = as_losses(f(lanes), len(lanes))  # type: ignore[misc]
+
+        if f:
+            self._set_objective(evaluate)
+        self.set(**options)
+
+    def _freed(self) -> None:
+        if self.lm:
+            self.lm._children -= 1
+            self.lm._has_tuner = False
 
 
 class Batch:

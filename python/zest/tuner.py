@@ -294,6 +294,10 @@ class Stepper:
             handle = self._alive()
             self._handle = None
             lib.zest_tuner_free(handle)
+            self._freed()
+
+    def _freed(self) -> None:
+        """Told when the handle is gone."""
 
     def __enter__(self: Self) -> Self:
         return self
@@ -305,6 +309,7 @@ class Stepper:
         handle, self._handle = getattr(self, "_handle", None), None
         if handle:
             free(handle)
+            self._freed()
 
     # -- options --
 
