@@ -433,14 +433,14 @@ static inline void *zest_model_offset(const zest_model_runner *runner, const voi
 
 /* The first two lanes of a buffer, from element `offset` of each on. */
 static inline void zest_model_first_lanes(const zest_model_buffer *buffer, size_t offset, void *out[2]) {
-    char *data = buffer->data;
+    char *data = (char *)buffer->data;
     out[0] = data + offset * buffer->element_size;
     out[1] = data + (buffer->lane_stride + offset) * buffer->element_size;
 }
 
 /* The same for what is fp32 everywhere. */
 static inline void zest_model_first_lanes_f32(const zest_model_buffer *buffer, float *out[2]) {
-    out[0] = buffer->data;
+    out[0] = (float *)buffer->data;
     out[1] = out[0] + buffer->lane_stride;
 }
 
