@@ -64,10 +64,10 @@ const zest_command zest_command_eval = {
     .summary = "measure a run or a model on a task",
     .description = "Answers the examples of --split and prints accuracy, F1, exact match and loss, as far as "
                    "the task has them, with a 95 % interval (Wilson's for accuracy, a bootstrap for F1). "
-                   "When scores are equal, the first class or option counts as the answer.\n\nA run brings "
-                   "its own task, data and split. Its weights are those of --step: best, last, or any "
-                   "number, for which they are rebuilt from the journal. A model needs --task and --data; "
-                   "its splits are those that training with the same --seed and --shots uses.",
+                   "When scores are equal, the first class or option counts as the answer.\n\n"
+                   "A run brings its own task, data and split. Its weights are those of --step: best, last, "
+                   "or any number, for which they are rebuilt from the journal. A model needs --task and "
+                   "--data; its splits are those that training with the same --seed and --shots uses.",
     .examples = "zest eval run1\tthe best weights on the test examples\n"
                 "zest eval run1 --step 0 --split dev --json\twhere it started\n"
                 "zest eval FacebookAI/roberta-base --task SST-2 --data data\tzero-shot",

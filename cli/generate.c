@@ -134,8 +134,9 @@ const zest_command zest_command_generate = {
     .description =
         "Greedy generation of all prompts in one batch, until the end-of-text token or --max-tokens. MODEL "
         "is a Hugging Face folder (config.json, safetensors, tokenizer files) or a GGUF file of a causal "
-        "model: OPT, GPT-2, Llama, Qwen2.\n\nA prompt that is longer than the model reads is named on stderr "
-        "with its line; the others are continued, and the exit status is 1.",
+        "model: OPT, GPT-2, Llama, Qwen2.\n\n"
+        "A prompt that is longer than the model reads is named on stderr with its line; the others are "
+        "continued, and the exit status is 1.",
     .examples = "zest generate smollm2.gguf --prompt 'The capital of France is' --max-tokens 8\tone prompt\n"
                 "zest generate opt-125m < prompts.txt --json\ta prompt a line, results as JSON",
     .defaults = "",

@@ -275,8 +275,7 @@ static int print_model(const zest_options *options, const char *path, const zest
     zest_buffer_format(
         out,
         "a step with batch %zu, %zu tokens in all, k = %zu, %zu pairs live: weights %.1f + hidden states "
-        "%.1f + one layer %.1f + "
-        "operands about %.1f = %.1f MiB\n",
+        "%.1f + one layer %.1f + operands about %.1f = %.1f MiB\n",
         batch, tokens, k, live && live < k ? live : k, mebibytes(model->arena_size), mebibytes(plan.hidden),
         mebibytes(plan.work), mebibytes(operands), mebibytes(all));
     return zest_output_buffer(out);
@@ -305,12 +304,12 @@ const zest_command zest_command_info = {
     .summary = "show the state of a run, or the size and memory of a model",
     .description =
         "A run (a folder or its journal): checks every record and prints the number of steps, the losses, "
-        "the results so far, and the options that differ from the defaults.\n\nA model (a Hugging Face "
-        "folder or a GGUF file): prints its family and sizes, and the memory of a training step with --batch "
-        "sequences of --tokens tokens, --k directions, and --live pairs of lanes at once.",
+        "the results so far, and the options that differ from the defaults.\n\n"
+        "A model (a Hugging Face folder or a GGUF file): prints its family and sizes, and the memory of a "
+        "training step with --batch sequences of --tokens tokens, --k directions, and --live pairs of lanes "
+        "at once.",
     .examples = "zest info run1\thow far it is\nzest info FacebookAI/roberta-base --batch 64 --tokens 64 --k "
-                "5 --live "
-                "1\twhat a step would take",
+                "5 --live 1\twhat a step would take",
     .options = "batch\tsequences in a batch",
     .defaults = "",
     .users = ZEST_FOR_INFO,

@@ -192,7 +192,7 @@ enum { BATCH_TOKENS = 16384, CHUNK = 512, CHUNK_OF_TEXTS = 32, NAMED = 20 };
 
 typedef struct {
     const zest_options *options;
-    const zest_target *subject;
+    const zest_target *target;
     zest_loaded_data data;
     zest_records records;
     zest_progress progress;
@@ -286,13 +286,13 @@ static zest_status read_objects(job *j, size_t first, size_t count, json_t ***ob
 static zest_status answer(job *j, size_t first, size_t end, const zest_rows *rows,
                           const zest_examples *examples) {
     zest_predictions predictions = {0};
-    zest_progress_callback watch = {on_progress, j};
+    zest_progress_callback callback = {on_progress, j};
     json_t **objects = NULL;
     zest_status status = read_objects(j, first, end - first, &objects);
     if (!status)
-        status = zest_metric_predict_watched(j->subject->loaded.runner, NULL, examples,
-                                             j->subject->loaded.tokenizer, BATCH_TOKENS, &watch, &predictions,
-                                             j->error);
+        status =
+            zest_metric_predict_watched(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
+                                        BATCH_TOKENS, &callback, &predictions, j->error);
     zest_answers a = {.task = &j->data.task,
                       .rows = rows,
                       .examples = examples,
@@ -325,8 +325,8 @@ static zest_status answer_records(job *j, size_t first, size_t end) {
     zest_examples examples = {0};
     zest_status status = zest_records_parse(&j->records, first, end, &rows, j->error);
     if (!status)
-        status = zest_load_examples(&j->data, &j->subject->options, &j->subject->loaded, &rows, &examples,
-                                    j->error);
+        status =
+            zest_load_examples(&j->data, &j->target->options, &j->target->loaded, &rows, &examples, j->error);
     /* the columns of a table are the same for all its rows */
     int fatal = status == ZEST_ERROR_MEMORY || (status == ZEST_ERROR_ARGUMENT && j->records.header.size);
     if (!status) {
@@ -352,10 +352,10 @@ static zest_status answer_records(job *j, size_t first, size_t end) {
 
 static zest_status answer_input(job *j) {
     zest_task_columns columns = {0};
-    zest_status status = zest_load_task(&j->data, &j->subject->options, &j->subject->loaded, j->error);
+    zest_status status = zest_load_task(&j->data, &j->target->options, &j->target->loaded, j->error);
     if (!status)
-        status = zest_task_columns_find(&j->data.task, j->subject->loaded.model->config.causal, &columns,
-                                        j->error);
+        status =
+            zest_task_columns_find(&j->data.task, j->target->loaded.model->config.causal, &columns, j->error);
     if (!status) status = zest_records_read(&j->records, &j->data.task, &columns, j->options, j->error);
     size_t chunk = j->data.task.kind == ZEST_TASK_TEXT ? CHUNK_OF_TEXTS : CHUNK;
     for (size_t first = 0; first < j->records.count && !status && !ferror(stdout); first += chunk) {
@@ -371,22 +371,22 @@ static zest_status answer_input(job *j) {
 
 static zest_status answer_split(job *j) {
     zest_task_part part = (zest_task_part)zest_options_whole(j->options, ZEST_OPTION_SPLIT);
-    zest_progress_callback watch = zest_progress_sink(&j->progress);
+    zest_progress_callback callback = zest_progress_sink(&j->progress);
     zest_predictions predictions = {0};
     zest_rows rows = {0};
     const zest_examples *examples = &j->data.parts[part];
     zest_status status =
-        zest_load_data(&j->data, &j->subject->options, &j->subject->loaded, 1u << part, j->error);
+        zest_load_data(&j->data, &j->target->options, &j->target->loaded, 1u << part, j->error);
     if (!status && !examples->count)
         status = zest_error_set(j->error, ZEST_ERROR_ARGUMENT,
                                 "task %s has no such examples; choose another --split", j->data.task.name);
     if (!status)
         status =
-            zest_load_part_rows(&j->data, &j->subject->options, &j->subject->loaded, part, &rows, j->error);
+            zest_load_part_rows(&j->data, &j->target->options, &j->target->loaded, part, &rows, j->error);
     if (!status)
-        status = zest_metric_predict_watched(j->subject->loaded.runner, NULL, examples,
-                                             j->subject->loaded.tokenizer, BATCH_TOKENS, &watch, &predictions,
-                                             j->error);
+        status =
+            zest_metric_predict_watched(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
+                                        BATCH_TOKENS, &callback, &predictions, j->error);
     zest_answers a = {.task = &j->data.task,
                       .rows = &rows,
                       .examples = examples,
@@ -421,13 +421,13 @@ static int conclude(job *j, zest_status status) {
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_target subject;
+    zest_target target;
     int input = reads_input(options);
     if (input && zest_options_given(options, ZEST_OPTION_SPLIT))
         return zest_output_fail(ZEST_ERROR_ARGUMENT,
                                 "--split answers the task's own examples: give it, or an input");
-    zest_status status = zest_cli_target_open(&subject, words[0], options, &error);
-    job j = {.options = options, .subject = &subject, .data = {.recorded = &subject.inputs}, .error = &error};
+    zest_status status = zest_cli_target_open(&target, words[0], options, &error);
+    job j = {.options = options, .target = &target, .data = {.recorded = &target.inputs}, .error = &error};
     zest_progress_begin(&j.progress, "predict", "rows", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     if (!status) status = input ? answer_input(&j) : answer_split(&j);
     zest_progress_end(&j.progress);
@@ -436,7 +436,7 @@ static int run(const zest_options *options, char **words, int count) {
     json_decref(j.first);
     zest_buffer_free(&j.out);
     zest_load_free_data(&j.data);
-    zest_target_close(&subject);
+    zest_target_close(&target);
     return code;
 }
 
@@ -447,13 +447,13 @@ const zest_command zest_command_predict = {
     .most = 1,
     .summary = "label new rows with a run or a model",
     .description =
-        "Answers rows of your own, from --text, --input FILE or standard input; or, with --split, the task's "
-        "examples. Rows need no label. They are JSON lines, or a CSV or TSV table whose first line names the "
-        "columns, or files as the task has them; where the task reads one column, plain lines will do.\n\n"
-        "Every row gives one line of JSON: its number, its columns under their names, the label where it has "
-        "one, the prediction, and the probability of every class or option. \"truncated\" marks rows that "
-        "were "
-        "longer than the model reads. --format tsv prints a table instead.\n\n"
+        "Answers rows of your own, from --text, --input FILE or standard input; or, with --split, the "
+        "task's examples. Rows need no label. They are JSON lines, or a CSV or TSV table whose first line "
+        "names the columns, or files as the task has them; where the task reads one column, plain lines "
+        "will do.\n\n"
+        "Every row gives one line of JSON: its number, its columns under their names, the label where it "
+        "has one, the prediction, and the probability of every class or option. \"truncated\" marks rows "
+        "that were longer than the model reads. --format tsv prints a table instead.\n\n"
         "A row that cannot be answered (a column is missing, a line is no JSON) is named on stderr with its "
         "line. The others are answered, and the exit status is 1.\n\n"
         "Runs and models are found as by `zest eval`.",

@@ -127,8 +127,7 @@ const zest_command zest_command_replay = {
     .summary = "rebuild the weights of any step of a run, bit for bit",
     .description =
         "Takes the steps of a run again from its journal, without evaluating anything, from its start or "
-        "from a "
-        "checkpoint before the step. Works on any machine and gives the same bits.\n\n"
+        "from a checkpoint before the step. Works on any machine and gives the same bits.\n\n"
         "A run of `zest train` gives a model: --out DIR writes it as a Hugging Face folder; the fingerprint "
         "tells whether two machines have the same. If the model that the run started from is elsewhere now, "
         "--model says where. A run of `zest minimize` gives x, printed or written to --out.",

@@ -91,10 +91,11 @@ const zest_command zest_command_score = {
     .description =
         "Prints the natural logarithm of the probability of each text, its number of tokens and its "
         "perplexity. A causal model predicts every token from those before it (without a start token, the "
-        "first token is given). A masked model predicts every token from all others, one mask at a time: the "
-        "pseudo-log-likelihood.\n\nA line that cannot be scored, for example because it is longer than the "
-        "model reads, is named on stderr with its number (with --json also as an \"error\"). The others are "
-        "scored, and the exit status is 1.",
+        "first token is given). A masked model predicts every token from all others, one mask at a time: "
+        "the pseudo-log-likelihood.\n\n"
+        "A line that cannot be scored, for example because it is longer than the model reads, is named on "
+        "stderr with its number (with --json also as an \"error\"). The others are scored, and the exit "
+        "status is 1.",
     .examples = "zest score FacebookAI/roberta-base --text 'The cat sat on the mat.'\tone text\n"
                 "zest score smollm2.gguf --json < texts.txt\ta text a line",
     .defaults = "",

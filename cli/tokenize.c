@@ -161,18 +161,16 @@ const zest_command zest_command_tokenize = {
     .most = 1,
     .summary = "show how a model's tokenizer splits texts",
     .description =
-        "Prints every token of --text, or of each line of standard input, with its id: one token a line, and "
-        "an empty line between texts. Tokens are spelt as in the vocabulary (a leading blank is \\xC4\\xA0 "
-        "in "
-        "byte-level tokenizers and \\xE2\\x96\\x81 in SentencePiece's); newline, tab and backslash are "
-        "escaped.\n\n"
-        "--ids prints the ids alone, one text a line, and --decode turns such lines into text again. --count "
-        "prints the number of tokens of each text. Only the tokenizer's files are read, no weights.",
+        "Prints every token of --text, or of each line of standard input, with its id: one token a line, "
+        "and an empty line between texts. Tokens are spelt as in the vocabulary (a leading blank is "
+        "\\xC4\\xA0 in byte-level tokenizers and \\xE2\\x96\\x81 in SentencePiece's); newline, tab and "
+        "backslash are escaped.\n\n"
+        "--ids prints the ids alone, one text a line, and --decode turns such lines into text again. "
+        "--count prints the number of tokens of each text. Only the tokenizer's files are read, no weights.",
     .examples = "zest tokenize FacebookAI/roberta-base --text 'A lovely day.'\ttokens and ids\n"
                 "zest tokenize FacebookAI/roberta-base --count < reviews.txt\thow long are my texts?\n"
-                "zest tokenize FacebookAI/roberta-base --text 'A lovely day.' --ids --no-special\tids alone, "
-                "without <s> "
-                "and </s>\n"
+                "zest tokenize FacebookAI/roberta-base --text 'A lovely day.' --ids --no-special\tids "
+                "alone, without <s> and </s>\n"
                 "zest tokenize FacebookAI/roberta-base --decode --text '0 250 9869 183 4 2'\tback to text",
     .defaults = "",
     .users = ZEST_FOR_TOKENIZE,

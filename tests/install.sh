@@ -12,6 +12,8 @@ at="$root/opt/zest"
 export PKG_CONFIG_PATH="$at/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 $CC -std=c11 examples/minimise.c -o "$root/shared" $(pkg-config --cflags zest) $(pkg-config --libs zest) -lm
 LD_LIBRARY_PATH="$at/lib" "$root/shared"
+$CC -std=c11 examples/finetune.c -o "$root/finetune" $(pkg-config --cflags zest) $(pkg-config --libs zest)
+LD_LIBRARY_PATH="$at/lib" "$root/finetune"
 unset PKG_CONFIG_SYSROOT_DIR
 $CC -std=c11 examples/minimise.c -o "$root/static" -I"$at/include" "$at/lib/libzest.a" \
     $(pkg-config --static --libs zest | sed 's/-lzest//')

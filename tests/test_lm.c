@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lm/lm.h"
+#include "tests/device.h"
 #include "tests/temp_folder.h"
 
 #define MASKED "examples/roberta-tiny"
@@ -432,6 +433,51 @@ static void test_tuner(void **state) {
     zest_lm_free(other.lm);
 }
 
+/* A tuner over weights on a GPU: its journal replays on the CPU to the same bits; what is read back are the new
+ * weights. */
+static void test_device(void **state) {
+    (void)state;
+    need_device();
+    job j = {.lm = load(MASKED, "weights=bf16 device=cuda")};
+    zest_lm *cpu = load(MASKED, "weights=bf16");
+    zest_lm_batch *same = masked_batch(cpu);
+    zest_lm_info info;
+    double losses[2], expected[2];
+    float value, before;
+    j.batch = masked_batch(j.lm);
+    assert_ok(ctx, zest_lm_get_info(j.lm, &info));
+    assert_string_equal(info.device, "cuda");
+    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, losses, NULL));
+    assert_ok(ctx, zest_lm_losses(cpu, NULL, same, expected, NULL));
+    for (int i = 0; i < 2; i++) assert_close(losses[i], expected[i], 1e-3);
+    assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &before));
+    zest_tuner *tuner = tuner_of(&j, "10");
+    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    zest_tuner_free(tuner);
+    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
+    assert_ok(ctx, zest_lm_replay(cpu, journal, 10));
+    assert_true(fingerprint(cpu) == fingerprint(j.lm));
+    assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &value));
+    assert_true(value != before);
+    assert_ok(ctx, zest_lm_read_tensor(cpu, 0, 5, 1, &before));
+    assert_true(value == before);
+    /* a second tuner begins where the first ended, and replays on the GPU, too */
+    tuner = tuner_of(&j, "3");
+    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("second")));
+    assert_ok(ctx, zest_tuner_run(tuner, NULL));
+    zest_tuner_free(tuner);
+    zest_journal_close(journal);
+    journal = zest_journal_open(ctx, in_place("second"));
+    assert_ok(ctx, zest_lm_replay(cpu, journal, 3));
+    assert_true(fingerprint(cpu) == fingerprint(j.lm));
+    zest_journal_close(journal);
+    zest_lm_batch_free(j.batch);
+    zest_lm_batch_free(same);
+    zest_lm_free(j.lm);
+    zest_lm_free(cpu);
+}
+
 static double vector_objective(const float *x, size_t n, void *user) {
     (void)user;
     return n ? (double)x[0] : 0;
@@ -691,9 +737,16 @@ static void test_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),   cmocka_unit_test(test_info), cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_lanes),    IN_PLACE(test_tuner),        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_generate), IN_PLACE(test_save),         IN_PLACE(test_refused),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_lanes),
+        IN_PLACE(test_tuner),
+        IN_PLACE(test_device),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_generate),
+        IN_PLACE(test_save),
+        IN_PLACE(test_refused),
         cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, begin, end);
