@@ -358,9 +358,9 @@ static void test_refused(void **state) {
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 1, 2, 3}, 3, NULL, (uint32_t[]){none, 0, 1}},
             "prefix");
     tokens[3] = 0;
-    refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 33}, 1, NULL, NULL}, "room for 32");
+    refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 33}, 1, NULL, NULL}, "at most 32");
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0, 30, 33}, 2, NULL, (uint32_t[]){none, 0}},
-            "room for 32");
+            "at most 32");
     refused(opt, &(zest_model_batch){tokens, (uint32_t[]){0}, 0, NULL, NULL}, "needs a lane and a batch");
     zest_model_free(bert);
     zest_model_free(opt);
