@@ -1,5 +1,5 @@
 /* Slopes of the activations, by which a gradient is multiplied on its way back. One formula for every
- * instruction set: include a vector_*.h and activations.h first, and define v_step(x): 1 where x > 0, else 0.
+ * instruction set: include a simd_*.h and activations.h first, and define v_step(x): 1 where x > 0, else 0.
  *
  *     relu    1 where x > 0
  *     gelu    (x Phi(x))' = Phi(x) + x phi(x)

@@ -164,7 +164,7 @@ static void do_task(const zest_attention_backward *backward, size_t task, int fo
 static int do_all(const zest_attention_backward *backward, int forward, int threads,
                   zest_workspace *scratch) {
     const zest_attention *job = &backward->forward;
-    size_t longest = zest_scratch_keys(job), tasks = job->sequences * job->kv_heads;
+    size_t longest = zest_attention_max_keys(job), tasks = job->sequences * job->kv_heads;
     size_t room = zest_scratch_round(3 * longest * sizeof(float)) / sizeof(float);
     if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads + 1)) return -1;
     float *data = scratch->data;

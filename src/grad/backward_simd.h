@@ -1,5 +1,5 @@
 /* The operations on rows and single elements with vectors: the sums of backward_plain.c in its order. Include
- * a vector_*.h first, and define v_step. */
+ * a simd_*.h first, and define v_step. */
 #ifndef ZEST_GRAD_BACKWARD_SIMD_H
 #define ZEST_GRAD_BACKWARD_SIMD_H
 
@@ -183,7 +183,7 @@ static void drop(void *result, const void *input, const void *added, size_t coun
     }
 }
 
-/* The attention's gradients with vectors: the sums of backward_plain.c in its order. Include a vector_*.h
+/* The attention's gradients with vectors: the sums of backward_plain.c in its order. Include a simd_*.h
  * first, and define PRODUCT_ROWS.
  *
  * A task is one sequence and key head. Keys and values are turned into columns once; then QUERIES queries at
@@ -238,8 +238,8 @@ typedef struct {
 
 static attention_room measure(const zest_attention *job) {
     attention_room r = {0};
-    r.keys = whole(zest_scratch_keys(job), UNIT);
-    r.head = whole(job->head_dim, UNIT);
+    r.keys = round_up(zest_attention_max_keys(job), UNIT);
+    r.head = round_up(job->head_dim, UNIT);
     size_t by_keys = r.keys * r.head, by_queries = QUERIES * r.head, scores = QUERIES * r.keys, at = 0;
     size_t *const pieces[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,
                               &r.q,         &r.d_out,     &r.dq, &r.p, &r.m,  &r.ds};
@@ -247,7 +247,7 @@ static attention_room measure(const zest_attention *job) {
         *pieces[i] = at;
         at += i < 6 ? by_keys : i < 9 ? by_queries : scores;
     }
-    r.all = whole(at, ZEST_MEMORY_LINE / sizeof(float));
+    r.all = round_up(at, ZEST_MEMORY_LINE / sizeof(float));
     return r;
 }
 
@@ -261,7 +261,7 @@ static void copy_rows(const float *from, size_t stride, size_t rows, size_t size
 
 /* The same as columns: out[element][row], rows padded with zeros to `room`. */
 static void copy_columns(const float *rows, size_t count, size_t head, size_t size, size_t room, float *out) {
-    for (size_t j = 0; j < whole(count, WIDTH); j += WIDTH)
+    for (size_t j = 0; j < round_up(count, WIDTH); j += WIDTH)
         for (size_t d = 0; d < size; d += WIDTH) { /* rows have room for whole vectors */
             vec t[WIDTH];
             for (size_t r = 0; r < WIDTH; r++)
@@ -270,8 +270,8 @@ static void copy_columns(const float *rows, size_t count, size_t head, size_t si
             for (size_t i = 0; i < WIDTH && d + i < size; i++) v_store(out + (d + i) * room + j, t[i]);
         }
     for (size_t d = 0; d < size; d++)
-        memset(out + d * room + whole(count, WIDTH), 0,
-               (whole(count, UNIT) - whole(count, WIDTH)) * sizeof *out);
+        memset(out + d * room + round_up(count, WIDTH), 0,
+               (round_up(count, UNIT) - round_up(count, WIDTH)) * sizeof *out);
 }
 
 /* ---- Softmax ---- */
@@ -349,7 +349,7 @@ static void block_backward(const head_task *t, size_t rows, size_t seen, size_t 
     const zest_attention *job = &t->job->forward;
     const attention_room *r = t->r;
     float *room = t->room;
-    size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
+    size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
     copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
               room + r->q);
     copy_rows((const float *)t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim,
@@ -372,7 +372,7 @@ static void block_forward(const head_task *t, size_t rows, size_t seen, size_t r
     const zest_attention *job = &t->job->forward;
     const attention_room *r = t->r;
     float *room = t->room;
-    size_t last = job->causal ? seen + rows - 1 : seen, end = whole(last, UNIT), h = head * job->head_dim;
+    size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
     copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
               room + r->q);
     block_weights(t, rows, seen, end, row, head);

@@ -1,5 +1,5 @@
-/* A device with memory of its own: what a table of operations (forward.h) needs beside the operations to run
- * a model there. Everything is queued and runs in order; only download waits.
+/* A device with memory of its own: what a table of operations (ops.h) needs besides the operations to run a
+ * model there. Everything is queued and runs in order; only download waits.
  *
  * A function that fails returns non-zero (or NULL), and the device keeps the first error until
  * zest_device_take_error hands it over. */

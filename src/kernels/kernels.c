@@ -1,3 +1,4 @@
+/* Which table of operations a CPU gets, how a device is opened, and the peak throughput of the CPU. */
 #include <math.h>
 
 #include "kernels/ops.h"
@@ -60,7 +61,7 @@ zest_status zest_device_take_error(zest_device *device, zest_error *error) {
 
 enum { FLOATS = 1024, ROUNDS = 25, LOOPS = 1000000 };
 
-double zest_ceiling_plain(long loops, const float *data, float *sink) {
+double zest_peak_plain(long loops, const float *data, float *sink) {
     float sums[8] = {0};
     for (long i = 0; i < loops; i++)
         for (int j = 0; j < 8; j++) sums[j] += data[j] * data[8 + j];
@@ -70,13 +71,13 @@ double zest_ceiling_plain(long loops, const float *data, float *sink) {
 
 static zest_peak_round *round_for(zest_cpu cpu, zest_compute compute) {
 #if defined(__x86_64__)
-    if (compute == ZEST_COMPUTE_BF16 && cpu >= ZEST_CPU_AMX) return zest_ceiling_amx;
-    if (compute == ZEST_COMPUTE_BF16 && cpu >= ZEST_CPU_AVX512BF16) return zest_ceiling_avx512bf16;
-    if (cpu >= ZEST_CPU_AVX512) return zest_ceiling_avx512;
-    if (cpu >= ZEST_CPU_AVX2) return zest_ceiling_avx2;
+    if (compute == ZEST_COMPUTE_BF16 && cpu >= ZEST_CPU_AMX) return zest_peak_amx;
+    if (compute == ZEST_COMPUTE_BF16 && cpu >= ZEST_CPU_AVX512BF16) return zest_peak_avx512bf16;
+    if (cpu >= ZEST_CPU_AVX512) return zest_peak_avx512;
+    if (cpu >= ZEST_CPU_AVX2) return zest_peak_avx2;
 #endif
     (void)cpu, (void)compute;
-    return zest_ceiling_plain;
+    return zest_peak_plain;
 }
 
 double zest_peak_measure(zest_cpu cpu, zest_compute compute, int threads) {
@@ -86,12 +87,12 @@ double zest_peak_measure(zest_cpu cpu, zest_compute compute, int threads) {
     zest_noise_for(cpu)->normal(data, 1, 0, FLOATS);
     for (int i = 0; i < ROUNDS; i++) {
         double done = 0, began = zest_clock_now();
-        float kept = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : done, kept)
-        done += round(LOOPS, data, &kept);
+        float sink = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : done, sink)
+        done += round(LOOPS, data, &sink);
         double rate = done / (zest_clock_now() - began);
-        /* kept depends on every product; it is never NaN, but the compiler cannot know */
-        if (rate > best && !isnan(kept)) best = rate;
+        /* sink depends on every product; it is never NaN, but the compiler cannot know */
+        if (rate > best && !isnan(sink)) best = rate;
     }
     return best;
 }

@@ -1,17 +1,17 @@
-/* The operations of a forward pass over lanes. A backend fills the table; the plain C one
- * (cpu/ops_plain.c) is the definition that every other is tested against.
+/* The operations of a forward pass over lanes, as tables of functions. Each backend fills one; the plain C one
+ * (cpu/ops_plain.c) is the reference that every other is tested against.
  *
- * Tokens of all sequences of a batch stand behind each other in one packed run of T rows; there is no
- * padding. Activations are fp32, row-major, T rows of a given width. Every row of a result depends on its own
+ * The tokens of all sequences of a batch are packed one after the other, without padding: activations are
+ * (tokens, width), row-major. Every row of a result depends on its own
  * row (attention: its own sequence) alone and is summed in one fixed order, so a result does not depend on
- * the batch-mates, the number of threads or the other lanes, bit for bit.
+ * the other sequences, the number of threads or the other lanes, bit for bit.
  *
  * Weights are never perturbed in memory. An operation gets the weight as stored, the direction and the scale,
- * and makes w + c z (c = scale·gain, rounded to float; z from the element's number) on the way into the
- * arithmetic. A pair of lanes, +c and -c, shares one draw of noise.
+ * and computes w + c z (c = scale·gain, rounded to float; z from the element's number) as it reads the
+ * weights. A pair of lanes, +c and -c, shares one draw of noise.
  *
  * A table whose `device` is not NULL works in a device's memory (kernels/device.h): every pointer of a job is
- * one of the device's, operations are queued and run in order. Results there agree with the definition within
+ * one of the device's, operations are queued and run in order. Results there agree with the reference within
  * a tolerance, not bit for bit; noise and update stay bit-identical.
  *
  * Activations are void *, because their dtype is the table's: fp32 on the CPU and on a device that computes in
@@ -42,8 +42,8 @@ typedef struct zest_perturbation {
     int signs;      /* z are signs instead of normals */
     float scale[2]; /* gain included; a pair has scale[1] = -scale[0]; 0: the weights as they are */
     int lanes;      /* 1 or 2 */
-    /* Devices only: further pairs of the same call, of the same kind of z, no scale of which is 0. Lane l of
-     * the call, which belongs to pair l/2, then lies l times as far behind lane 0 as lane 1 does. */
+    /* Devices only: further pairs of the same call, with z of the same distribution and no scale of 0. Lane l of
+     * the call belongs to pair l/2; lanes are equally far apart. */
     const struct zest_perturbation *more;
     size_t more_count; /* at most ZEST_PAIRS_MORE */
 } zest_perturbation;
@@ -77,16 +77,16 @@ typedef struct {
     size_t rows, width;
 } zest_norm;
 
-/* Further matrices for the same inputs, whose outputs stand behind those of the first; with `transposed`
- * matrices for further inputs, which stand behind those of the first. Devices only. */
+/* Further matrices for the same inputs, whose outputs follow those of the first; with `transposed` matrices for
+ * further inputs, which follow those of the first. Devices only. */
 typedef struct {
     zest_weight weight, bias;
 } zest_linear_part;
 
 /* out[l] = act(a[l] W_l^T + b_l) (+ residual[l]) for every lane l; W is outputs × inputs, or inputs × outputs
  * when `transposed` (GPT-2). act is applied before the residual. residual may be NULL, or equal to out for
- * addition in place. `a_transposed`: a lies the other way round too, inputs × rows, a_stride from an input to
- * the next; so a product of two matrices that share their rows (a gradient) needs no copy. */
+ * addition in place. `a_transposed`: a is stored as (inputs, rows) with a_stride from an input to the next;
+ * so a product of two matrices that share their rows (a gradient) needs no copy. */
 typedef struct {
     zest_weight weight, bias;
     int transposed;
@@ -102,16 +102,15 @@ typedef struct {
     zest_compute compute;
     const zest_linear_part *more;
     size_t more_count; /* at most ZEST_LINEAR_MORE */
-    int fp32_output;   /* a device's results and residuals are floats whatever the compute */
-    int deterministic; /* a device chooses its way by the sizes alone, not by time: results repeat */
-    /* Devices only: the norm that the results' rows, which have no gaps then, go through where they are. Of
-     * it neither x, out and rows nor the perturbation are looked at. With a residual, without an activation.
-     */
+    int fp32_output;   /* a device's results and residuals are fp32 whatever the compute */
+    int deterministic; /* a device chooses kernels by the sizes alone, not by timing them: results repeat */
+    /* Devices only: a norm that is applied to the results in place; their rows have no gaps then. Its x, out, rows
+     * and perturbation are ignored. With a residual, without an activation. */
     const zest_norm *norm;
 } zest_linear;
 enum { ZEST_LINEAR_MORE = 2 };
 
-/* A table, and which of its rows the rows of a result take. */
+/* An embedding table, and which of its rows the result takes. */
 typedef struct {
     zest_weight table;
     const uint32_t *ids;
@@ -132,14 +131,14 @@ typedef struct {
 } zest_gather;
 enum { ZEST_GATHER_PARTS = 3 };
 
-/* Whether a device makes these rows of a further table once, as floats, instead of wherever they go. */
-static inline int zest_gather_makes(size_t row_count, size_t count) {
+/* Whether a device perturbs these rows of a further table once, as floats, instead of for every token. */
+static inline int zest_gather_perturbs_once(size_t row_count, size_t count) {
     return row_count && row_count <= count / 2;
 }
 
 /* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
- * past = keys - queries; where every query sees all keys there may be more queries than keys. Queries, keys
- * and values lie in rows of the given strides; heads side by side, group = heads/kv_heads queries share a key
+ * past = keys - queries; where every query sees all keys there may be more queries than keys. Rows of queries,
+ * keys and values have the given strides; heads side by side, group = heads/kv_heads queries share a key
  * head. */
 typedef struct {
     const void *q;     /* (rows, heads, head_dim) */
@@ -163,8 +162,8 @@ static inline size_t zest_attention_keys(const zest_attention *job, size_t seque
     return (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - job->kv_start[sequence];
 }
 
-/* Memory for one call: the caller owns it and hands it to every call; it grows to what an operation needs. A
- * device has its own. */
+/* Scratch memory: the caller owns it and passes it to every call; it grows to what an operation needs. A device
+ * has its own. */
 typedef struct zest_device zest_device;
 typedef struct {
     void *data;
@@ -174,7 +173,7 @@ typedef struct {
 
 typedef struct {
     zest_cpu cpu;
-    /* 0 on success; non-zero: scratch could not be had. threads: how many to use, at least 1. */
+    /* 0 on success; non-zero: out of memory, or the device failed. threads: how many to use, at least 1. */
     int (*linear)(const zest_linear *job, int threads, zest_workspace *scratch);
     int (*norm)(const zest_norm *job, int threads, zest_workspace *scratch);
     int (*attention)(const zest_attention *job, int threads, zest_workspace *scratch);
@@ -204,8 +203,8 @@ const zest_ops *zest_ops_for(zest_cpu cpu);
 
 extern const zest_ops zest_ops_plain, zest_ops_avx2, zest_ops_avx512;
 
-/* The table of operations. A backend fills it; the plain C one is the definition that every other is tested
- * against. All are element-wise or sum in a fixed order, so results do not depend on the backend. */
+/* Operations on vectors of weights, for updates. All are element-wise or sum in a fixed order, so results do not
+ * depend on the backend. */
 
 typedef struct {
     zest_cpu cpu;
@@ -231,18 +230,17 @@ const zest_vector_ops *zest_vector_ops_for(zest_cpu cpu);
 
 extern const zest_vector_ops zest_vector_ops_plain, zest_vector_ops_avx2, zest_vector_ops_avx512;
 
-/* The ceiling of a machine: how many multiply-adds a second its best instructions do when nothing has to be
- * fetched. What a benchmark reaches is set beside the ceiling of the same run, since clocks and neighbours
+/* The peak of a CPU (the roofline's flat part): multiply-adds a second of its best instructions when all operands
+ * are in registers. Benchmarks report a fraction of the peak of the same run, since clocks and other load
  * change. */
 
 /* Floating-point operations a second (a multiply-add counts as two) of so many threads at once, best of some
  * rounds of a few milliseconds each. Random operands: power, and so the clock, depends on the data. */
 double zest_peak_measure(zest_cpu cpu, zest_compute compute, int threads);
 
-/* One round for the levels: multiply-adds in registers, `loops` times; returns the operations done. `data`
- * holds 1024 random floats; `sink` takes what keeps the compiler from leaving the work out. */
+/* One round, for each instruction set: multiply-adds in registers, `loops` times; returns the operations done. `data`
+ * holds 1024 random floats; `sink` keeps the compiler from removing the work. */
 typedef double zest_peak_round(long loops, const float *data, float *sink);
-zest_peak_round zest_ceiling_plain, zest_ceiling_avx2, zest_ceiling_avx512, zest_ceiling_avx512bf16,
-    zest_ceiling_amx;
+zest_peak_round zest_peak_plain, zest_peak_avx2, zest_peak_avx512, zest_peak_avx512bf16, zest_peak_amx;
 
 #endif

@@ -122,8 +122,8 @@ size_t zest_model_choose_live(const zest_model_config *config, zest_compute comp
 /* Rows of the tables of types and positions that a device perturbs once for all tokens. */
 static size_t perturbed_rows(const zest_model_config *config, size_t positions, size_t tokens) {
     if (!config->position_rows) positions = 0;
-    return (zest_gather_makes(config->token_types, tokens) ? config->token_types : 0) +
-           (zest_gather_makes(positions, tokens) ? positions : 0);
+    return (zest_gather_perturbs_once(config->token_types, tokens) ? config->token_types : 0) +
+           (zest_gather_perturbs_once(positions, tokens) ? positions : 0);
 }
 
 /* Bytes of the largest perturbed matrix, or of those rows, for two lanes; twice, since a device prepares the

@@ -1,4 +1,4 @@
-/* exp and the activations. One formula for every instruction set: include a vector_*.h first. Only IEEE
+/* exp and the activations. One formula for every instruction set: include a simd_*.h first. Only IEEE
  * operations and explicit fused multiply-adds in a fixed order, so all of them give the same bits. A NaN
  * stays a NaN.
  *

@@ -17,25 +17,25 @@
 enum { TASK_QUERIES = 256, PANEL = TILE_VECTORS * WIDTH };
 _Static_assert(PANEL % LINE == 0, "a panel of keys is whole lines");
 
-/* Room of one thread, in floats. */
+/* Workspace of one thread: offsets and sizes in floats. */
 typedef struct {
     size_t keys; /* of the longest sequence, rounded up to whole panels and lines */
     size_t head, lines, sums;
     size_t k, v, q, scores, weights, out, all;
-} attention_room;
+} attention_workspace;
 
-static attention_room attention_measure(const zest_attention *job) {
-    attention_room r = {0};
-    r.keys = whole(zest_scratch_keys(job), PANEL);
-    r.head = whole(job->head_dim, WIDTH); /* steps of packed keys */
-    r.lines = whole(job->head_dim, LINE); /* steps of packed queries */
-    r.sums = whole(job->head_dim, PANEL); /* columns of the result */
+static attention_workspace attention_workspace_of(const zest_attention *job) {
+    attention_workspace r = {0};
+    r.keys = round_up(zest_attention_max_keys(job), PANEL);
+    r.head = round_up(job->head_dim, WIDTH); /* steps of packed keys */
+    r.lines = round_up(job->head_dim, LINE); /* steps of packed queries */
+    r.sums = round_up(job->head_dim, PANEL); /* columns of the result */
     r.v = r.k + r.keys * r.head;
     r.q = r.v + r.keys * r.sums;
     r.scores = r.q + TILE_ROWS * r.lines;
     r.weights = r.scores + TILE_ROWS * r.keys;
     r.out = r.weights + TILE_ROWS * r.keys;
-    r.all = whole(r.out + TILE_ROWS * r.sums, ZEST_MEMORY_LINE / sizeof(float));
+    r.all = round_up(r.out + TILE_ROWS * r.sums, ZEST_MEMORY_LINE / sizeof(float));
     return r;
 }
 
@@ -44,7 +44,7 @@ static attention_room attention_measure(const zest_attention *job) {
 /* Keys as columns, [group of WIDTH keys][element][WIDTH keys]; those beyond the last, up to a whole panel,
  * are zero. */
 static void pack_keys(const float *k, size_t stride, size_t keys, size_t size, size_t head, float *out) {
-    for (size_t j = 0; j < whole(keys, PANEL); j += WIDTH)
+    for (size_t j = 0; j < round_up(keys, PANEL); j += WIDTH)
         for (size_t d = 0; d < size; d += WIDTH) {
             vec t[WIDTH];
             for (size_t r = 0; r < WIDTH; r++)
@@ -55,11 +55,11 @@ static void pack_keys(const float *k, size_t stride, size_t keys, size_t size, s
 }
 
 /* Values as they are, [group of WIDTH elements][key][WIDTH elements]. */
-static void pack_values(const float *v, size_t stride, size_t keys, size_t size, size_t room, float *out) {
-    for (size_t d = 0; d < whole(size, PANEL); d += WIDTH)
+static void pack_values(const float *v, size_t stride, size_t keys, size_t size, size_t group, float *out) {
+    for (size_t d = 0; d < round_up(size, PANEL); d += WIDTH)
         for (size_t j = 0; j < keys; j++) {
             vec x = d < size ? load_some(v + j * stride + d, part_of(size, d)) : v_set(0.0f);
-            v_store(out + d * room + j * WIDTH, x);
+            v_store(out + d * group + j * WIDTH, x);
         }
 }
 
@@ -67,21 +67,21 @@ static void pack_values(const float *v, size_t stride, size_t keys, size_t size,
 
 /* One row of scores to weights in the tile's order, not yet divided by their sum: its inverse is returned.
  * The row sees `keys` keys, its block `end`. */
-static float soften(const float *scores, size_t keys, size_t end, float scale, float *weights) {
-    vec most = v_set(-INFINITY), factor = v_set(scale);
+static float softmax_row(const float *scores, size_t keys, size_t end, float scale, float *weights) {
+    vec row_max = v_set(-INFINITY), factor = v_set(scale);
     running sums = running_zero();
     for (size_t j = 0; j < keys; j += WIDTH) {
         vec s = v_mul(v_load(scores + j), factor);
-        if (keys - j < WIDTH) s = v_first(keys - j, s, most);
-        most = v_max(s, most);
+        if (keys - j < WIDTH) s = v_first(keys - j, s, row_max);
+        row_max = v_max(s, row_max);
     }
-    most = v_set(v_largest(most));
+    row_max = v_set(v_largest(row_max));
     for (size_t j = 0; j < end; j += LINE, weights += TILE_ROWS * LINE)
         for (size_t v = 0; v < SUM_VECTORS; v++) {
             size_t at = j + v * WIDTH;
             vec e = v_set(0.0f);
             if (at < keys) {
-                e = f_exp(v_sub(v_mul(v_load(scores + at), factor), most));
+                e = f_exp(v_sub(v_mul(v_load(scores + at), factor), row_max));
                 if (keys - at < WIDTH) e = v_first(keys - at, e, v_set(0.0f));
                 sums.part[v] = v_add(sums.part[v], e);
             }
@@ -93,54 +93,56 @@ static float soften(const float *scores, size_t keys, size_t end, float scale, f
 /* ---- Tasks ---- */
 
 /* TILE_ROWS queries or fewer of one head; row i of them sees seen + i keys (causal) or `seen`. */
-static void attend_block(const zest_attention *job, const attention_room *r, float *room, const float *q,
-                         size_t rows, size_t seen, float *out) {
+static void attend_block(const zest_attention *job, const attention_workspace *r, float *workspace,
+                         const float *q, size_t rows, size_t seen, float *out) {
     size_t end = job->causal ? seen + rows - 1 : seen, size = job->head_dim;
-    float *c = room + r->out, inverse[TILE_ROWS];
-    pack_rows(q, job->q_stride, rows, size, 0, room + r->q);
-    tile_block((int)rows, whole(end, PANEL) / WIDTH, room + r->q, room + r->k, r->head * WIDTH, size, 1,
-               room + r->scores, r->keys);
+    float *c = workspace + r->out, inverse[TILE_ROWS];
+    pack_rows(q, job->q_stride, rows, size, 0, workspace + r->q);
+    tile_block((int)rows, round_up(end, PANEL) / WIDTH, workspace + r->q, workspace + r->k, r->head * WIDTH,
+               size, 1, workspace + r->scores, r->keys);
     for (size_t i = 0; i < rows; i++)
-        inverse[i] = soften(room + r->scores + i * r->keys, job->causal ? seen + i : seen, end, job->scale,
-                            room + r->weights + i * LINE);
-    tile_block((int)rows, r->sums / WIDTH, room + r->weights, room + r->v, r->keys * WIDTH, end, 1, c,
-               r->sums);
+        inverse[i] = softmax_row(workspace + r->scores + i * r->keys, job->causal ? seen + i : seen, end,
+                                 job->scale, workspace + r->weights + i * LINE);
+    tile_block((int)rows, r->sums / WIDTH, workspace + r->weights, workspace + r->v, r->keys * WIDTH, end, 1,
+               c, r->sums);
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; d < size; d += WIDTH)
             store_some(out + i * job->out_stride + d, part_of(size, d),
                        v_mul(v_load(c + i * r->sums + d), v_set(inverse[i])));
 }
 
-static void attend_nothing(const zest_attention *job, size_t row, size_t rows, size_t head) {
+static void zero_rows(const zest_attention *job, size_t row, size_t rows, size_t head) {
     for (size_t i = 0; i < rows; i++)
         memset((float *)job->out + (row + i) * job->out_stride + head * job->head_dim, 0,
                job->head_dim * sizeof(float));
 }
 
 /* Queries from..to of a sequence, for all heads that share a key head. */
-static void attend_task(const zest_attention *job, const attention_room *r, float *room, size_t sequence,
-                        size_t kv_head, size_t from, size_t to) {
+static void attend_task(const zest_attention *job, const attention_workspace *r, float *workspace,
+                        size_t sequence, size_t kv_head, size_t from, size_t to) {
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0, size = job->head_dim;
     size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t group = job->heads / job->kv_heads, used = job->causal ? past + to : keys;
     const float *q = job->q, *k = job->k, *v = job->v;
     float *out = job->out;
-    pack_keys(k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head, room + r->k);
-    pack_values(v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys, room + r->v);
+    pack_keys(k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head,
+              workspace + r->k);
+    pack_values(v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys,
+                workspace + r->v);
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = from; i < to; i += TILE_ROWS) {
             size_t rows = to - i < TILE_ROWS ? to - i : TILE_ROWS;
             if (!keys)
-                attend_nothing(job, q0 + i, rows, head);
+                zero_rows(job, q0 + i, rows, head);
             else
-                attend_block(job, r, room, q + (q0 + i) * job->q_stride + head * size, rows,
+                attend_block(job, r, workspace, q + (q0 + i) * job->q_stride + head * size, rows,
                              job->causal ? past + i + 1 : keys,
                              out + (q0 + i) * job->out_stride + head * size);
         }
 }
 
 static int attention(const zest_attention *job, int threads, zest_workspace *scratch) {
-    attention_room r = attention_measure(job);
+    attention_workspace r = attention_workspace_of(job);
     size_t longest = 0;
     double products = 0;
     for (size_t s = 0; s < job->sequences; s++) {

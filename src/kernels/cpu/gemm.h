@@ -2,8 +2,8 @@
  * block:
  *
  *   LINEAR_BLOCK(rows, groups, a, b, group, steps, first, c, c_stride)    as tile_block in gemm_tile.h
- *   or LINEAR_BLOCK_FOR(..., out, out_stride), which is also told where the block's finished results will go
- *   (NULL: they are not finished), so that it can fetch those lines while it multiplies
+ *   or LINEAR_BLOCK_FOR(..., out, out_stride), which also gets the address of the block's finished results
+ *   (NULL: they are not finished), so that it can prefetch those lines while it multiplies
  *   LINEAR_BEGIN, LINEAR_END   statements around the blocks, where a thread has to prepare for them
  *   LINEAR_OUTPUTS             outputs of a panel (a multiple of two groups)
  *   LINEAR_CHUNK               inputs of a chunk (a multiple of NOISE_RUN)
@@ -24,18 +24,18 @@
 #define LINEAR_END (void)0
 #endif
 
-/* Packed activations of one lane take at most so much; more rows go in turns, each with its own draw of the
- * noise. At this size that costs under one part in a hundred. */
-enum { LINEAR_ROOM = 32 << 20 };
+/* Bytes of packed activations of one lane. More rows go in several blocks, each with its own draw of the noise:
+ * at this size that costs less than one percent. */
+enum { LINEAR_PACKED_BYTES = 32 << 20 };
 
 typedef struct {
     const zest_linear *job;
     size_t inputs, outputs, lines; /* lines: of LINE steps */
     size_t panel;                  /* outputs of one */
-    size_t turn;                   /* rows of one, a multiple of TILE_ROWS */
+    size_t row_block;              /* rows that are packed at a time, a multiple of TILE_ROWS */
     int lanes, noisy, bf16;
-    float *a[2]; /* packed activations of a turn */
-    float *room; /* the threads' own */
+    float *a[2];      /* packed activations of a row block */
+    float *workspace; /* of the threads */
     size_t a_floats, weight_floats, sum_floats,
         thread_floats; /* floats: of a lane, a lane, a lane, a thread */
 } linear_plan;
@@ -44,8 +44,6 @@ typedef struct {
 typedef struct {
     size_t row, rows, n, outputs, k, inputs;
 } linear_part;
-
-static inline size_t round_up(size_t x, size_t unit) { return (x + unit - 1) / unit * unit; }
 
 static linear_plan linear_make_plan(const zest_linear *job, int threads) {
     linear_plan p = {.job = job, .lanes = job->perturbation.lanes};
@@ -58,32 +56,33 @@ static linear_plan linear_make_plan(const zest_linear *job, int threads) {
     while (p.panel > LINEAR_OUTPUTS / 4 && p.panel % 4 == 0 && p.outputs < 2 * p.panel * (size_t)threads)
         p.panel /= 2;
     p.panel = round_up(p.panel, 2 * WIDTH);
-    size_t fit = LINEAR_ROOM / (p.lines ? p.lines * LINE * sizeof(float) : 1);
+    size_t fit = LINEAR_PACKED_BYTES / (p.lines ? p.lines * LINE * sizeof(float) : 1);
     if (fit < TILE_ROWS) fit = TILE_ROWS;
-    p.turn = round_up(job->rows < fit ? job->rows : fit, TILE_ROWS);
-    p.a_floats = p.turn * p.lines * LINE;
+    p.row_block = round_up(job->rows < fit ? job->rows : fit, TILE_ROWS);
+    p.a_floats = p.row_block * p.lines * LINE;
     size_t chunk = p.inputs < LINEAR_CHUNK ? p.inputs : LINEAR_CHUNK;
     p.weight_floats = p.panel * round_up(chunk, LINE_INPUTS) / STEP_INPUTS;
-    p.sum_floats = p.panel * (p.inputs <= LINEAR_CHUNK ? TILE_ROWS : p.turn);
+    p.sum_floats = p.panel * (p.inputs <= LINEAR_CHUNK ? TILE_ROWS : p.row_block);
     p.thread_floats = (size_t)p.lanes * (p.weight_floats + p.sum_floats + p.panel);
     return p;
 }
 
-/* Packed rows from m on, of a turn: chunk by chunk, so that a panel reads them in one stream. */
+/* Packed rows from m on, of a row block: chunk by chunk, so that a panel reads them in one stream. */
 static inline float *packed_rows(const linear_plan *p, size_t lane, size_t m, size_t k, size_t inputs) {
     size_t lines = (inputs + LINE_INPUTS - 1) / LINE_INPUTS;
-    return p->a[lane] + (k / LINE_INPUTS * p->turn + m * lines) * LINE;
+    return p->a[lane] + (k / LINE_INPUTS * p->row_block + m * lines) * LINE;
 }
 
 static inline size_t chunk_at(const linear_plan *p, size_t k) {
     return p->inputs - k < LINEAR_CHUNK ? p->inputs - k : LINEAR_CHUNK;
 }
 
-/* ---- The end of a block: bias, activation, residual ---- */
+/* ---- Epilogue: bias, activation, residual ---- */
 
-static inline __attribute__((always_inline)) void finish_rows(const linear_plan *p, const linear_part *part,
-                                                              int lane, size_t m, size_t rows, const float *c,
-                                                              const float *bias, zest_activation activation) {
+static inline __attribute__((always_inline)) void epilogue_rows(const linear_plan *p, const linear_part *part,
+                                                                int lane, size_t m, size_t rows,
+                                                                const float *c, const float *bias,
+                                                                zest_activation activation) {
     const zest_linear *job = p->job;
     for (size_t row = part->row + m; row < part->row + m + rows; row++, c += p->panel) {
         float *out = (float *)job->out[lane] + row * job->out_stride + part->n;
@@ -100,14 +99,14 @@ static inline __attribute__((always_inline)) void finish_rows(const linear_plan 
     }
 }
 
-static void finish(const linear_plan *p, const linear_part *part, int lane, size_t m, size_t rows,
-                   const float *c, const float *bias) {
+static void epilogue(const linear_plan *p, const linear_part *part, int lane, size_t m, size_t rows,
+                     const float *c, const float *bias) {
     switch (p->job->activation) { /* outside the loops */
-    case ZEST_ACT_RELU: finish_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_RELU); break;
-    case ZEST_ACT_GELU: finish_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_GELU); break;
-    case ZEST_ACT_GELU_TANH: finish_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_GELU_TANH); break;
-    case ZEST_ACT_SILU: finish_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_SILU); break;
-    default: finish_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_NONE); break;
+    case ZEST_ACT_RELU: epilogue_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_RELU); break;
+    case ZEST_ACT_GELU: epilogue_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_GELU); break;
+    case ZEST_ACT_GELU_TANH: epilogue_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_GELU_TANH); break;
+    case ZEST_ACT_SILU: epilogue_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_SILU); break;
+    default: epilogue_rows(p, part, lane, m, rows, c, bias, ZEST_ACT_NONE); break;
     }
 }
 
@@ -118,12 +117,12 @@ static void multiply(const linear_plan *p, const linear_part *part, int lane, co
                      float *sums, const float *bias) {
     size_t steps = (part->inputs + STEP_INPUTS - 1) / STEP_INPUTS, group = round_up(steps, LINE) * WIDTH;
     size_t groups = round_up(part->outputs, 2 * WIDTH) / WIDTH;
-    int waits = p->inputs > LINEAR_CHUNK, last = part->k + part->inputs == p->inputs;
+    int accumulates = p->inputs > LINEAR_CHUNK, last = part->k + part->inputs == p->inputs;
     if (p->bf16 && !PAIRS) steps += steps % 2; /* pairs are whole */
     LINEAR_BEGIN;
     for (size_t m = 0; m < part->rows; m += TILE_ROWS) {
         size_t rows = part->rows - m < TILE_ROWS ? part->rows - m : TILE_ROWS;
-        float *c = sums + (waits ? m * p->panel : 0);
+        float *c = sums + (accumulates ? m * p->panel : 0);
         const float *a = packed_rows(p, (size_t)lane, m, part->k, part->inputs);
 #ifdef LINEAR_BLOCK_FOR
         float *out = (float *)p->job->out[lane] + (part->row + m) * p->job->out_stride + part->n;
@@ -132,12 +131,12 @@ static void multiply(const linear_plan *p, const linear_part *part, int lane, co
 #else
         LINEAR_BLOCK((int)rows, groups, a, weights, group, steps, part->k == 0, c, p->panel);
 #endif
-        if (last) finish(p, part, lane, m, rows, c, bias);
+        if (last) epilogue(p, part, lane, m, rows, c, bias);
     }
     LINEAR_END;
 }
 
-/* The weights of a chunk, for every lane or, when they do not move, for all at once. */
+/* The weights of a chunk, for every lane or, when they are not perturbed, for all at once. */
 static void pack_panel(const linear_plan *p, const linear_part *part, float *const weights[2]) {
     const zest_linear *job = p->job;
     size_t steps = round_up(part->inputs, LINE_INPUTS) / STEP_INPUTS, real = round_up(part->outputs, WIDTH);
@@ -158,10 +157,11 @@ static void pack_panel(const linear_plan *p, const linear_part *part, float *con
             memset(weights[l] + real * steps, 0, WIDTH * steps * sizeof(float));
 }
 
-static void do_panel(const linear_plan *p, linear_part part, float *room) {
+static void run_panel(const linear_plan *p, linear_part part, float *workspace) {
     const zest_linear *job = p->job;
     size_t lanes = (size_t)p->lanes;
-    float *weights[2] = {room, room + p->weight_floats}, *sums = room + lanes * p->weight_floats;
+    float *weights[2] = {workspace, workspace + p->weight_floats},
+          *sums = workspace + lanes * p->weight_floats;
     float *bias[2] = {sums + lanes * p->sum_floats, sums + lanes * p->sum_floats + p->panel};
     if (job->bias.data) {
         memset(bias[0], 0, lanes * p->panel * sizeof(float));
@@ -177,13 +177,13 @@ static void do_panel(const linear_plan *p, linear_part part, float *room) {
 }
 
 /* Block m of a lane's rows, all chunks. */
-static void pack_block(const linear_plan *p, const linear_part *turn, size_t lane, size_t m) {
+static void pack_block(const linear_plan *p, const linear_part *block, size_t lane, size_t m) {
     const zest_linear *job = p->job;
-    size_t rows = turn->rows - m < TILE_ROWS ? turn->rows - m : TILE_ROWS;
+    size_t rows = block->rows - m < TILE_ROWS ? block->rows - m : TILE_ROWS;
     size_t row_step = job->a_transposed ? 1 : job->a_stride, step = job->a_transposed ? job->a_stride : 1;
     for (size_t k = 0; k < p->inputs; k += LINEAR_CHUNK)
         (job->a_transposed ? pack_columns : pack_rows)(
-            (const float *)job->a[lane] + (turn->row + m) * row_step + k * step, job->a_stride, rows,
+            (const float *)job->a[lane] + (block->row + m) * row_step + k * step, job->a_stride, rows,
             chunk_at(p, k), p->bf16, packed_rows(p, lane, m, k, chunk_at(p, k)));
 }
 
@@ -191,28 +191,30 @@ static int linear(const zest_linear *job, int threads, zest_workspace *scratch) 
     threads = useful_threads(threads, (double)(job->rows + 8) * (double)job->weight.rows *
                                           (double)job->weight.columns);
     linear_plan p = linear_make_plan(job, threads);
-    size_t lanes = (size_t)p.lanes, a_room = zest_scratch_round(p.a_floats * sizeof(float)) / sizeof(float);
+    size_t lanes = (size_t)p.lanes,
+           a_stride_floats = zest_scratch_round(p.a_floats * sizeof(float)) / sizeof(float);
     p.thread_floats = zest_scratch_round(p.thread_floats * sizeof(float)) / sizeof(float);
     if (!job->rows || !p.outputs) return 0;
-    size_t floats = lanes * a_room + (size_t)threads * p.thread_floats;
+    size_t floats = lanes * a_stride_floats + (size_t)threads * p.thread_floats;
     if (zest_scratch_reserve(scratch, floats * sizeof(float))) return -1;
     p.a[0] = scratch->data;
-    p.a[1] = p.a[0] + a_room;
-    p.room = p.a[0] + lanes * a_room;
-    for (size_t row = 0; row < job->rows; row += p.turn) {
-        linear_part turn = {.row = row, .rows = job->rows - row < p.turn ? job->rows - row : p.turn};
-        size_t blocks = (turn.rows + TILE_ROWS - 1) / TILE_ROWS;
+    p.a[1] = p.a[0] + a_stride_floats;
+    p.workspace = p.a[0] + lanes * a_stride_floats;
+    for (size_t row = 0; row < job->rows; row += p.row_block) {
+        linear_part block = {.row = row,
+                             .rows = job->rows - row < p.row_block ? job->rows - row : p.row_block};
+        size_t blocks = (block.rows + TILE_ROWS - 1) / TILE_ROWS;
 #pragma omp parallel num_threads(threads)
         {
 #pragma omp for schedule(static)
             for (size_t i = 0; i < lanes * blocks; i++)
-                pack_block(&p, &turn, i / blocks, i % blocks * TILE_ROWS);
+                pack_block(&p, &block, i / blocks, i % blocks * TILE_ROWS);
 #pragma omp for schedule(dynamic)
             for (size_t n = 0; n < p.outputs; n += p.panel) {
-                linear_part part = turn;
+                linear_part part = block;
                 part.n = n;
                 part.outputs = p.outputs - n < p.panel ? p.outputs - n : p.panel;
-                do_panel(&p, part, p.room + p.thread_floats * (size_t)omp_get_thread_num());
+                run_panel(&p, part, p.workspace + p.thread_floats * (size_t)omp_get_thread_num());
             }
         }
     }

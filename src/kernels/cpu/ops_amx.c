@@ -1,9 +1,9 @@
 /* bf16 arithmetic with AMX tiles. A tile instruction adds up its sixteen pairs in its own order and takes
- * subnormals for zeros, so results are not the bits of the other levels; tests/linear.h states how
- * close they are. Each output still depends on its own row and the order of the tiles alone.
+ * subnormals for zeros, so results are not the bits of the other instruction
+ * sets; tests/linear.h states how close they are. Each output still depends on its own row and the order of the tiles alone.
  *
  * Two by two tiles: a line of packed activations is two tiles, a group's line of packed weights is one. The
- * wall is the traffic from L2 to L1, so activations are walked in runs that stay in L1 while a few groups of
+ * bottleneck is the traffic from L2 to L1, so activations are walked in runs that stay in L1 while a few groups of
  * weights stream past. */
 #if defined(__x86_64__)
 #include "kernels/cpu/ops_cpu.h"
@@ -15,7 +15,7 @@ enum {
     TILE_ROWS = 32,
     LINEAR_OUTPUTS = 256,
     LINEAR_CHUNK = 2048,
-    TILE = 256,     /* floats in the room of one: 16 rows of 64 bytes */
+    TILE = 256,     /* floats in the place of one: 16 rows of 64 bytes */
     RUN_LINES = 12, /* 24 KiB of activations */
     RUN_GROUPS = 8
 };
@@ -34,17 +34,17 @@ static void tiles_begin(void) {
     _tile_loadconfig(&config);
 }
 
-/* What is fetched in passing, so many cache lines with every line of a tile: the next block of rows to L2,
- * since tile loads alone do not wake the prefetcher; and where the results will go to L1, since their stores
- * would wait for it. */
+/* Prefetches, some cache lines with every line of a tile: the next block of rows to L2, since tile loads alone
+ * do not start the hardware prefetcher; and the lines of the results to L1, since their stores would wait for
+ * them. */
 typedef struct {
     const float *rows;
     size_t rows_each;
     const float *out; /* two cache lines in each of 32 rows */
     size_t out_stride, out_at, out_each;
-} ahead;
+} prefetch;
 
-static inline void fetch_ahead(ahead *next) {
+static inline void prefetch_next(prefetch *next) {
     for (size_t i = 0; i < next->rows_each; i++)
         _mm_prefetch((const char *)(next->rows + 16 * i), _MM_HINT_T1);
     next->rows += 2 * TILE;
@@ -54,7 +54,7 @@ static inline void fetch_ahead(ahead *next) {
 
 /* 32 rows by two groups over `lines` lines. */
 static void tile_pair(const float *a, const float *b, size_t group, size_t lines, int first, float *c,
-                      size_t stride, ahead next) {
+                      size_t stride, prefetch next) {
     __asm__ volatile("" : : : "memory");
     if (first) {
         _tile_zero(0);
@@ -76,7 +76,7 @@ static void tile_pair(const float *a, const float *b, size_t group, size_t lines
         _tile_loadd(5, a + TILE, 64);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
-        fetch_ahead(&next);
+        prefetch_next(&next);
     }
     _tile_stored(0, c, stride * sizeof *c);
     _tile_stored(1, c + 16, stride * sizeof *c);
@@ -108,8 +108,8 @@ static void tile_half(const float *a, const float *b, size_t group, size_t lines
     __asm__ volatile("" : : : "memory");
 }
 
-/* As tile_block in gemm_tile.h. Rows beyond `rows` are whatever the packed block holds there; nobody reads their
- * sums. The next block of rows follows the whole of this one; each pair of groups fetches its share of it. */
+/* As tile_block in gemm_tile.h. Rows beyond `rows` are whatever the packed block holds there; nothing reads their
+ * sums. The next block of rows follows this one; each pair of groups prefetches its share of it. */
 static void amx_block(int rows, size_t groups, const float *a, const float *b, size_t group, size_t steps,
                       int first, float *c, size_t c_stride, const float *out, size_t out_stride) {
     size_t lines = (steps + LINE - 1) / LINE, pairs = groups / 2, share = (TILE_ROWS + pairs - 1) / pairs;
@@ -119,12 +119,12 @@ static void amx_block(int rows, size_t groups, const float *a, const float *b, s
             for (size_t g = g0; g < groups && g < g0 + RUN_GROUPS; g += 2) {
                 size_t run = lines - k < RUN_LINES ? lines - k : RUN_LINES;
                 const float *rows_at = a + k * 2 * TILE, *weights = b + g * group + k * TILE;
-                ahead next = {.rows = rows_at + lines * 2 * TILE + g / 2 * share * 16,
-                              .rows_each = share,
-                              .out = out ? out + g * WIDTH : NULL,
-                              .out_stride = out_stride,
-                              .out_at = k * out_each,
-                              .out_each = out_each};
+                prefetch next = {.rows = rows_at + lines * 2 * TILE + g / 2 * share * 16,
+                                 .rows_each = share,
+                                 .out = out ? out + g * WIDTH : NULL,
+                                 .out_stride = out_stride,
+                                 .out_at = k * out_each,
+                                 .out_each = out_each};
                 if (rows > 16)
                     tile_pair(rows_at, weights, group, run, first && !k, c + g * WIDTH, c_stride, next);
                 else
@@ -138,20 +138,15 @@ static void amx_block(int rows, size_t groups, const float *a, const float *b, s
 #include "kernels/cpu/gemm.h"
 
 static int linear_either(const zest_linear *job, int threads, zest_workspace *scratch) {
-    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_levels_linear)(job, threads, scratch);
+    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_avx512_linear)(job, threads, scratch);
 }
 
-const zest_ops zest_ops_amx = ZEST_LEVELS_TABLE(ZEST_CPU_AMX, linear_either);
-#endif
+const zest_ops zest_ops_amx = ZEST_AVX512_TABLE(ZEST_CPU_AMX, linear_either);
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#include <string.h>
-
-#include "kernels/ops.h"
+/* ---- Peak ---- */
 
 /* Two tiles of each operand, four of sums: sixteen rows of sixteen sums from sixteen pairs of bf16 each. */
-double zest_ceiling_amx(long loops, const float *data, float *sink) {
+double zest_peak_amx(long loops, const float *data, float *sink) {
     _Alignas(64) unsigned char config[64] = {1};
     _Alignas(64) float out[256];
     _Alignas(64) uint32_t pairs[1024]; /* of bf16: the upper halves of two floats */

@@ -1,4 +1,4 @@
-/* The forward pass with AVX2. Bit-identical to ops_plain.c. */
+/* The operations with AVX2. Bit-identical to ops_plain.c. */
 #if defined(__x86_64__)
 #include "kernels/ops.h"
 
@@ -12,20 +12,15 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, LINEAR_OUTPUTS = 256, LINEAR_CHUNK = 256
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/rows.h"
-
-const zest_ops zest_ops_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather, NULL};
-#endif
-
-#if defined(__x86_64__)
 #include "kernels/cpu/vector_ops.h"
 
-const zest_vector_ops zest_vector_ops_avx2 = ZEST_SWEEP_OPS(ZEST_CPU_AVX2, &zest_noise_avx2);
-#endif
+const zest_ops zest_ops_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather, NULL};
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+const zest_vector_ops zest_vector_ops_avx2 = ZEST_VECTOR_OPS(ZEST_CPU_AVX2, &zest_noise_avx2);
 
-double zest_ceiling_avx2(long loops, const float *data, float *sink) {
+/* ---- Peak ---- */
+
+double zest_peak_avx2(long loops, const float *data, float *sink) {
     __m256 sums[12], a = _mm256_loadu_ps(data), b = _mm256_loadu_ps(data + 8);
     float out[8];
     for (int j = 0; j < 12; j++) sums[j] = _mm256_loadu_ps(data + 8 * (j + 2));

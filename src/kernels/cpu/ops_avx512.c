@@ -1,4 +1,4 @@
-/* The forward pass with AVX-512; bf16 operands are rounded to bf16 and multiplied as floats. Bit-identical to
+/* The operations with AVX-512; bf16 operands are rounded to bf16 and multiplied as floats. Bit-identical to
  * ops_plain.c. */
 #if defined(__x86_64__)
 #include "kernels/cpu/ops_cpu.h"
@@ -13,50 +13,43 @@ enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 10
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/vector_ops.h"
 
-int zest_levels_linear(const zest_linear *job, int threads, zest_workspace *scratch) {
+int zest_avx512_linear(const zest_linear *job, int threads, zest_workspace *scratch) {
     return linear(job, threads, scratch);
 }
 
-int zest_levels_norm(const zest_norm *job, int threads, zest_workspace *scratch) {
+int zest_avx512_norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     return norm(job, threads, scratch);
 }
 
-int zest_levels_attention(const zest_attention *job, int threads, zest_workspace *scratch) {
+int zest_avx512_attention(const zest_attention *job, int threads, zest_workspace *scratch) {
     return attention(job, threads, scratch);
 }
 
-void zest_levels_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch) {
     rotary(x, rows, stride, heads, head_size, positions, cosines, sines, threads, scratch);
 }
 
-void zest_levels_gate(void *x, const void *up, size_t count, zest_activation activation, int threads,
+void zest_avx512_gate(void *x, const void *up, size_t count, zest_activation activation, int threads,
                       zest_workspace *scratch) {
     gate(x, up, count, activation, threads, scratch);
 }
 
-int zest_levels_gather(const zest_gather *job, int threads, zest_workspace *scratch) {
+int zest_avx512_gather(const zest_gather *job, int threads, zest_workspace *scratch) {
     return gather(job, threads, scratch);
 }
 
-const zest_ops zest_ops_avx512 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512, linear);
-#endif
+const zest_ops zest_ops_avx512 = ZEST_AVX512_TABLE(ZEST_CPU_AVX512, linear);
 
-#if defined(__x86_64__)
-#include "kernels/cpu/vector_ops.h"
+const zest_vector_ops zest_vector_ops_avx512 = ZEST_VECTOR_OPS(ZEST_CPU_AVX512, &zest_noise_avx512);
 
-const zest_vector_ops zest_vector_ops_avx512 = ZEST_SWEEP_OPS(ZEST_CPU_AVX512, &zest_noise_avx512);
-#endif
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#include "kernels/ops.h"
+/* ---- Peak ---- */
 
 /* Twelve independent sums hide the latency of the fused multiply-add. */
-double zest_ceiling_avx512(long loops, const float *data, float *sink) {
+double zest_peak_avx512(long loops, const float *data, float *sink) {
     __m512 sums[12], a = _mm512_loadu_ps(data), b = _mm512_loadu_ps(data + 16);
     for (int j = 0; j < 12; j++) sums[j] = _mm512_loadu_ps(data + 16 * (j + 2));
     for (long i = 0; i < loops; i++) {

@@ -14,18 +14,14 @@ enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 20
 #include "kernels/cpu/gemm.h"
 
 static int linear_either(const zest_linear *job, int threads, zest_workspace *scratch) {
-    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_levels_linear)(job, threads, scratch);
+    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_avx512_linear)(job, threads, scratch);
 }
 
-const zest_ops zest_ops_avx512bf16 = ZEST_LEVELS_TABLE(ZEST_CPU_AVX512BF16, linear_either);
-#endif
+const zest_ops zest_ops_avx512bf16 = ZEST_AVX512_TABLE(ZEST_CPU_AVX512BF16, linear_either);
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+/* ---- Peak ---- */
 
-#include "kernels/ops.h"
-
-double zest_ceiling_avx512bf16(long loops, const float *data, float *sink) {
+double zest_peak_avx512bf16(long loops, const float *data, float *sink) {
     __m512 sums[16];
     __m512bh a = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(data), _mm512_loadu_ps(data + 16));
     __m512bh b = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(data + 32), _mm512_loadu_ps(data + 48));

@@ -1,5 +1,5 @@
-/* What the levels of the CPU share: their tables, and the operations that the bf16 levels take over from
- * AVX-512. */
+/* What the CPU's instruction sets share: the operations that the bf16 ones take from AVX-512, workspaces, and
+ * stored weights with their noise. */
 #ifndef ZEST_KERNELS_CPU_OPS_CPU_H
 #define ZEST_KERNELS_CPU_OPS_CPU_H
 
@@ -8,26 +8,26 @@
 
 extern const zest_ops zest_ops_avx512bf16, zest_ops_amx;
 
-int zest_levels_linear(const zest_linear *job, int threads, zest_workspace *scratch);
-int zest_levels_norm(const zest_norm *job, int threads, zest_workspace *scratch);
-int zest_levels_attention(const zest_attention *job, int threads, zest_workspace *scratch);
-void zest_levels_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+int zest_avx512_linear(const zest_linear *job, int threads, zest_workspace *scratch);
+int zest_avx512_norm(const zest_norm *job, int threads, zest_workspace *scratch);
+int zest_avx512_attention(const zest_attention *job, int threads, zest_workspace *scratch);
+void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch);
-void zest_levels_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
+void zest_avx512_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                       zest_workspace *scratch);
-int zest_levels_gather(const zest_gather *job, int threads, zest_workspace *scratch);
+int zest_avx512_gather(const zest_gather *job, int threads, zest_workspace *scratch);
 
-/* A table with its own linear. */
-#define ZEST_LEVELS_TABLE(level, linear)                                                              \
-    {                                                                                                 \
-        level, linear, zest_levels_norm, zest_levels_attention, zest_levels_rotary, zest_levels_gate, \
-            zest_levels_gather, NULL                                                                  \
+/* The AVX-512 table with another linear. */
+#define ZEST_AVX512_TABLE(cpu, linear)                                                              \
+    {                                                                                               \
+        cpu, linear, zest_avx512_norm, zest_avx512_attention, zest_avx512_rotary, zest_avx512_gate, \
+            zest_avx512_gather, NULL                                                                \
     }
 
-/* Room for one call: the caller's scratch, grown to what the operation needs and handed out in pieces. */
+/* ---- Workspace: the caller's scratch, grown to what an operation needs ---- */
 
-/* A piece never shares a cache line with the next one. */
+/* Rounds a part of it up, so that no two parts share a cache line. */
 static inline size_t zest_scratch_round(size_t bytes) {
     return (bytes + ZEST_MEMORY_LINE - 1) / ZEST_MEMORY_LINE * ZEST_MEMORY_LINE;
 }
@@ -41,8 +41,8 @@ static inline int zest_scratch_reserve(zest_workspace *scratch, size_t bytes) {
     return scratch->data ? 0 : -1;
 }
 
-/* Keys of the longest sequence: what the room of an attention depends on. */
-static inline size_t zest_scratch_keys(const zest_attention *job) {
+/* Keys of the longest sequence. */
+static inline size_t zest_attention_max_keys(const zest_attention *job) {
     size_t longest = 0;
     for (size_t s = 0; s < job->sequences; s++) {
         size_t keys = zest_attention_keys(job, s);
@@ -51,19 +51,19 @@ static inline size_t zest_scratch_keys(const zest_attention *job) {
     return longest;
 }
 
-/* Stored weights as floats, and the noise that goes with them. */
+/* ---- Weights ---- */
 
 static inline const void *zest_weight_at(const zest_weight *weight, size_t element) {
     return (const char *)weight->data + element * zest_dtype_size(weight->dtype);
 }
 
-/* Whether lane l sees anything but the stored weights. */
-static inline int zest_weight_moves(const zest_weight *weight, const zest_perturbation *p, int lane) {
+/* Whether lane l sees w + c z and not w. */
+static inline int zest_weight_is_perturbed(const zest_weight *weight, const zest_perturbation *p, int lane) {
     return !weight->frozen && p->scale[lane] != 0;
 }
 
 static inline int zest_weight_needs_noise(const zest_weight *weight, const zest_perturbation *p) {
-    return zest_weight_moves(weight, p, 0) || (p->lanes > 1 && zest_weight_moves(weight, p, 1));
+    return zest_weight_is_perturbed(weight, p, 0) || (p->lanes > 1 && zest_weight_is_perturbed(weight, p, 1));
 }
 
 /* z of `count` elements from `element` on */

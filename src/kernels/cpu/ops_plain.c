@@ -1,4 +1,4 @@
-/* The forward pass in plain C: the definition. Every sum is taken in an order written down here, so that the
+/* The operations in plain C: the reference. Every sum is taken in an order written down here, so that the
  * vector versions can take the same one and give the same bits:
  *
  *     linear     one chain of fused multiply-adds per output element, over the inputs in order
@@ -18,9 +18,9 @@ enum { SUMS = 16, CHUNK = 256 };
 
 /* ---- Weights as a lane sees them ---- */
 
-/* `count` elements from `element` on, `step` apart, for both lanes; z is room for as many. */
-static void perturbed(const zest_weight *weight, const zest_perturbation *p, size_t element, size_t step,
-                      size_t count, float *z, float *const out[2]) {
+/* `count` elements from `element` on, `step` apart, for both lanes; z: scratch for as many. */
+static void perturb(const zest_weight *weight, const zest_perturbation *p, size_t element, size_t step,
+                    size_t count, float *z, float *const out[2]) {
     int noisy = zest_weight_needs_noise(weight, p);
     for (size_t i = 0; i < count; i++) {
         size_t at = element + i * step;
@@ -29,8 +29,9 @@ static void perturbed(const zest_weight *weight, const zest_perturbation *p, siz
     }
     if (noisy && step == 1) zest_weight_noise(weight, p, &zest_noise_plain, element, count, z);
     for (int l = p->lanes - 1; l >= 0; l--) { /* lane 0 last: it holds what was stored until then */
-        int moves = zest_weight_moves(weight, p, l);
-        for (size_t i = 0; i < count; i++) out[l][i] = moves ? fmaf(p->scale[l], z[i], out[0][i]) : out[0][i];
+        int perturbed = zest_weight_is_perturbed(weight, p, l);
+        for (size_t i = 0; i < count; i++)
+            out[l][i] = perturbed ? fmaf(p->scale[l], z[i], out[0][i]) : out[0][i];
     }
 }
 
@@ -40,13 +41,13 @@ static void round_bf16(float *x, size_t count) {
 
 /* ---- Linear ---- */
 
-/* Output column n of all rows, for both lanes. room: 3 times the number of inputs. */
-static void linear_column(const zest_linear *job, size_t inputs, size_t outputs, size_t n, float *room) {
+/* Output column n of all rows, for both lanes. scratch: 3 times the number of inputs. */
+static void linear_column(const zest_linear *job, size_t inputs, size_t outputs, size_t n, float *scratch) {
     const zest_perturbation *p = &job->perturbation;
-    float *w[2] = {room, room + inputs}, *z = room + 2 * inputs, b[2] = {0, 0}, bias_z;
+    float *w[2] = {scratch, scratch + inputs}, *z = scratch + 2 * inputs, b[2] = {0, 0}, bias_z;
     int bf16 = job->compute == ZEST_COMPUTE_BF16;
-    perturbed(&job->weight, p, job->transposed ? n : n * inputs, job->transposed ? outputs : 1, inputs, z, w);
-    if (job->bias.data) perturbed(&job->bias, p, n, 1, 1, &bias_z, (float *[2]){&b[0], &b[1]});
+    perturb(&job->weight, p, job->transposed ? n : n * inputs, job->transposed ? outputs : 1, inputs, z, w);
+    if (job->bias.data) perturb(&job->bias, p, n, 1, 1, &bias_z, (float *[2]){&b[0], &b[1]});
     for (int l = 0; l < p->lanes; l++) {
         const float *residual = job->residual[l];
         float *out = job->out[l];
@@ -70,12 +71,12 @@ static void linear_column(const zest_linear *job, size_t inputs, size_t outputs,
 static int linear(const zest_linear *job, int threads, zest_workspace *scratch) {
     size_t outputs = job->transposed ? job->weight.columns : job->weight.rows;
     size_t inputs = job->transposed ? job->weight.rows : job->weight.columns;
-    size_t room = zest_scratch_round(3 * inputs * sizeof(float)) / sizeof(float);
-    if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads)) return -1;
+    size_t stride = zest_scratch_round(3 * inputs * sizeof(float)) / sizeof(float);
+    if (zest_scratch_reserve(scratch, stride * sizeof(float) * (size_t)threads)) return -1;
     float *data = scratch->data;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t n = 0; n < outputs; n++)
-        linear_column(job, inputs, outputs, n, data + room * (size_t)omp_get_thread_num());
+        linear_column(job, inputs, outputs, n, data + stride * (size_t)omp_get_thread_num());
     return 0;
 }
 
@@ -109,8 +110,8 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     const zest_perturbation *p = &job->perturbation;
     if (zest_scratch_reserve(scratch, 5 * width * sizeof(float))) return -1;
     float *data = scratch->data, *g[2] = {data, data + width}, *b[2] = {data + 2 * width, data + 3 * width};
-    if (job->gain.data) perturbed(&job->gain, p, 0, 1, width, data + 4 * width, g);
-    if (job->bias.data) perturbed(&job->bias, p, 0, 1, width, data + 4 * width, b);
+    if (job->gain.data) perturb(&job->gain, p, 0, 1, width, data + 4 * width, g);
+    if (job->bias.data) perturb(&job->bias, p, 0, 1, width, data + 4 * width, b);
     for (int l = 0; l < p->lanes; l++) {
         const float *x = job->x[l];
         float *out = job->out[l];
@@ -124,18 +125,18 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
 
 /* ---- Attention ---- */
 
-/* One query against `keys` keys. The row maximum is taken off before exp; s is room for the scores. */
+/* One query against `keys` keys. The row maximum is subtracted before exp. s: scratch for the scores. */
 static void attend(const zest_attention *job, const float *q, const float *k, const float *v, size_t keys,
                    float *s, float *out) {
-    float sums[SUMS] = {0}, most = -INFINITY;
+    float sums[SUMS] = {0}, row_max = -INFINITY;
     for (size_t j = 0; j < keys; j++) {
         float dot = 0;
         for (size_t d = 0; d < job->head_dim; d++) dot = fmaf(q[d], k[j * job->kv_stride + d], dot);
         s[j] = dot * job->scale;
-        most = v_max(s[j], most);
+        row_max = v_max(s[j], row_max);
     }
     for (size_t j = 0; j < keys; j++) {
-        s[j] = f_exp(s[j] - most);
+        s[j] = f_exp(s[j] - row_max);
         sums[j % SUMS] += s[j];
     }
     float inverse = 1.0f / total(sums);
@@ -146,7 +147,7 @@ static void attend(const zest_attention *job, const float *q, const float *k, co
     }
 }
 
-static void attend_sequence(const zest_attention *job, size_t sequence, size_t head, float *room) {
+static void attend_sequence(const zest_attention *job, size_t sequence, size_t head, float *scores) {
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
     size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
     size_t kv_head = head / (job->heads / job->kv_heads);
@@ -155,18 +156,18 @@ static void attend_sequence(const zest_attention *job, size_t sequence, size_t h
     const float *v = (const float *)job->v + k0 * job->kv_stride + kv_head * job->head_dim;
     float *out = (float *)job->out + head * job->head_dim;
     for (size_t i = 0; i < queries; i++)
-        attend(job, q + (q0 + i) * job->q_stride, k, v, job->causal ? past + i + 1 : keys, room,
+        attend(job, q + (q0 + i) * job->q_stride, k, v, job->causal ? past + i + 1 : keys, scores,
                out + (q0 + i) * job->out_stride);
 }
 
 static int attention(const zest_attention *job, int threads, zest_workspace *scratch) {
-    size_t longest = zest_scratch_keys(job), tasks = job->sequences * job->heads;
-    size_t room = zest_scratch_round(longest * sizeof(float)) / sizeof(float);
-    if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads)) return -1;
+    size_t longest = zest_attention_max_keys(job), tasks = job->sequences * job->heads;
+    size_t stride = zest_scratch_round(longest * sizeof(float)) / sizeof(float);
+    if (zest_scratch_reserve(scratch, stride * sizeof(float) * (size_t)threads)) return -1;
     float *data = scratch->data;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (size_t t = 0; t < tasks; t++)
-        attend_sequence(job, t / job->heads, t % job->heads, data + room * (size_t)omp_get_thread_num());
+        attend_sequence(job, t / job->heads, t % job->heads, data + stride * (size_t)omp_get_thread_num());
     return 0;
 }
 
@@ -206,7 +207,7 @@ static void gather_row(const zest_weight *table, const zest_perturbation *p, siz
     float z[CHUNK], w0[CHUNK], w1[CHUNK], *const w[2] = {w0, w1};
     for (size_t c = 0; c < table->columns; c += CHUNK) {
         size_t count = table->columns - c < CHUNK ? table->columns - c : CHUNK;
-        perturbed(table, p, row * table->columns + c, 1, count, z, w);
+        perturb(table, p, row * table->columns + c, 1, count, z, w);
         for (int l = 0; l < p->lanes; l++) {
             float *to = (float *)out[l] + at * table->columns + c;
             for (size_t i = 0; i < count; i++) to[i] = add ? to[i] + w[l][i] : w[l][i];
@@ -226,4 +227,4 @@ static int gather(const zest_gather *job, int threads, zest_workspace *scratch) 
 
 const zest_ops zest_ops_plain = {ZEST_CPU_PLAIN, linear, norm, attention, rotary, gate, gather, NULL};
 
-const zest_vector_ops zest_vector_ops_plain = ZEST_SWEEP_OPS(ZEST_CPU_PLAIN, &zest_noise_plain);
+const zest_vector_ops zest_vector_ops_plain = ZEST_VECTOR_OPS(ZEST_CPU_PLAIN, &zest_noise_plain);

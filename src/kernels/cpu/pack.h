@@ -1,14 +1,14 @@
-/* Operands of a multiplication in the order in which the tiles read them. Include a vector_*.h first, and
+/* Operands of a multiplication in the order in which the tiles read them. Include a simd_*.h first, and
  * define
  *
- *   PAIRS       1: a step of the inner dimension is a pair of bf16 in one float's room; 0: it is one float
+ *   PAIRS       1: a step of the inner dimension is a pair of bf16 in the place of a float; 0: it is one float
  *   TILE_ROWS   rows of activations in a block
  *
  * Activations: [block of TILE_ROWS rows][line of 16 steps][row][16 steps], so that a tile walks one stream,
- * whatever the stride of the matrix, and nothing needs to be transposed. Weights: [group of WIDTH
+ * whatever the stride of the matrix, and no transpose is needed. Weights: [group of WIDTH
  * outputs][step][WIDTH outputs].
  *
- * In bf16 without pairs, rounded operands stay floats, and each two inputs change places: so the sums are
+ * In bf16 without pairs, rounded operands stay floats, and each two inputs are swapped: so the sums are
  * taken in the order of the instruction on pairs. */
 #ifndef ZEST_KERNELS_CPU_PACK_H
 #define ZEST_KERNELS_CPU_PACK_H
@@ -47,7 +47,7 @@ static inline vec pack_load(const float *a, size_t stride, size_t rows, size_t i
     return k < inputs ? load_some(a + k * stride, rows) : v_set(0.0f);
 }
 
-/* The same as pack_rows from a matrix of inputs × rows: squares are turned over on the way. */
+/* The same as pack_rows from a matrix of inputs × rows: squares are transposed on the way. */
 static void pack_columns(const float *a, size_t stride, size_t rows, size_t inputs, int bf16, float *out) {
     for (size_t k = 0; k < inputs; k += LINE_INPUTS, out += (size_t)TILE_ROWS * LINE)
         for (size_t m = 0; m < rows; m += WIDTH)
@@ -71,7 +71,7 @@ static void pack_columns(const float *a, size_t stride, size_t rows, size_t inpu
 
 /* ---- Weights ---- */
 
-/* Part of a weight: `outputs` from n on, `inputs` from k on; `steps` of room in each group. */
+/* Part of a weight: `outputs` from n on, `inputs` from k on. `steps`: of each group in out. */
 typedef struct {
     const zest_weight *weight;
     const zest_perturbation *perturbation;
@@ -82,8 +82,8 @@ typedef struct {
 } panel_part;
 
 static inline vec lane_value(const panel_part *p, int lane, vec w, vec z) {
-    int moves = p->noise && p->perturbation->scale[lane] != 0;
-    vec x = moves ? v_fma(v_set(p->perturbation->scale[lane]), z, w) : w;
+    int perturbed = p->noise && p->perturbation->scale[lane] != 0;
+    vec x = perturbed ? v_fma(v_set(p->perturbation->scale[lane]), z, w) : w;
     return p->bf16 && !PAIRS ? v_round_bf16(x) : x;
 }
 

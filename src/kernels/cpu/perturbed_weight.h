@@ -1,4 +1,4 @@
-/* Runs of weights as the lanes see them. Include a vector_*.h first. */
+/* Runs of weights as the lanes see them, perturbed. Include a simd_*.h first. */
 #ifndef ZEST_KERNELS_CPU_PERTURBED_WEIGHT_H
 #define ZEST_KERNELS_CPU_PERTURBED_WEIGHT_H
 
@@ -8,10 +8,10 @@
 enum { NOISE_RUN = 256 }; /* elements whose noise is drawn in one go */
 
 static inline vec widen_part(zest_dtype dtype, const void *p, size_t count) {
-    float room[WIDTH] = {0};
+    float padded[WIDTH] = {0};
     if (count >= WIDTH) return v_widen(dtype, p);
-    if (count) memcpy(room, p, count * zest_dtype_size(dtype));
-    return v_widen(dtype, room);
+    if (count) memcpy(padded, p, count * zest_dtype_size(dtype));
+    return v_widen(dtype, padded);
 }
 
 /* `count` elements from `element` on, for every lane. */
@@ -26,8 +26,8 @@ static void weight_values(const zest_weight *weight, const zest_perturbation *p,
             size_t part = part_of(here, j);
             vec w = widen_part(weight->dtype, zest_weight_at(weight, element + i + j), part);
             for (int l = 0; l < p->lanes; l++) {
-                int moves = zest_weight_moves(weight, p, l);
-                vec x = moves ? v_fma(v_set(p->scale[l]), load_some(z + j, part), w) : w;
+                int perturbed = zest_weight_is_perturbed(weight, p, l);
+                vec x = perturbed ? v_fma(v_set(p->scale[l]), load_some(z + j, part), w) : w;
                 store_some(out[l] + i + j, part, x);
             }
         }

@@ -1,4 +1,4 @@
-/* Operations on single rows: norm, rotary, gate, gather. Include a vector_*.h first. */
+/* Operations on single rows: norm, rotary, gate, gather. Include a simd_*.h first. */
 #ifndef ZEST_KERNELS_CPU_ROWS_H
 #define ZEST_KERNELS_CPU_ROWS_H
 

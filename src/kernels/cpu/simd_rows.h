@@ -1,5 +1,5 @@
-/* Rows whose length is no multiple of the vector. Include a vector_*.h first. Whole vectors take the plain
- * instructions: masked stores are slow on some machines. */
+/* Rows whose length is not a multiple of the vector, and sums over rows. Include a simd_*.h first. Full vectors
+ * take the plain instructions: masked stores are slow on some machines. */
 #ifndef ZEST_KERNELS_CPU_SIMD_ROWS_H
 #define ZEST_KERNELS_CPU_SIMD_ROWS_H
 
@@ -17,18 +17,17 @@ static inline void store_some(float *p, size_t part, vec x) {
         v_store_part(p, part, x);
 }
 
-/* x rounded up to whole units. */
-static inline size_t whole(size_t x, size_t unit) { return (x + unit - 1) / unit * unit; }
+/* x rounded up to a multiple. */
+static inline size_t round_up(size_t x, size_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 /* As many threads as there is work for, given as a rough number of operations: waking one and waiting for it
  * costs as much as some hundred thousand. */
 static inline int useful_threads(int threads, double operations) {
-    double most = 1 + operations / 2e5;
-    return most < threads ? (int)most : threads;
+    double useful = 1 + operations / 2e5;
+    return useful < threads ? (int)useful : threads;
 }
 
-/* Sums over a row in the order of the definition: sixteen running sums, element i in sum i % 16. Include a
- * vector_*.h first. */
+/* Sums over a row in the order of ops_plain.c: sixteen running sums, element i in sum i % 16. */
 
 enum { SUMS = 16, SUM_VECTORS = SUMS / WIDTH /* 1 or 2 */ };
 

@@ -1,6 +1,5 @@
-/* The sweeps over vectors in plain C. Each sweep_*.c compiles this text for its instruction set, where the
- * compiler turns the loops into vector code; fma and the order of the sums are explicit, so the bits are the
- * same. */
+/* zest_vector_ops in plain C. Each ops_*.c compiles this text for its instruction set, where the compiler
+ * vectorizes the loops; fma and the order of the sums are explicit, so the bits are the same. */
 #ifndef ZEST_KERNELS_CPU_VECTOR_OPS_H
 #define ZEST_KERNELS_CPU_VECTOR_OPS_H
 
@@ -70,10 +69,10 @@ static double square_sum(const float *v, size_t count) {
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-#define ZEST_SWEEP_OPS(level, noise_table)                                                           \
-    {                                                                                                \
-        level, noise_table, fma_f32, fma_f64, scale_f32, scale_f64, load_bf16, load_f16, store_bf16, \
-            store_f16, square_sum                                                                    \
+#define ZEST_VECTOR_OPS(cpu, noise_table)                                                          \
+    {                                                                                              \
+        cpu, noise_table, fma_f32, fma_f64, scale_f32, scale_f64, load_bf16, load_f16, store_bf16, \
+            store_f16, square_sum                                                                  \
     }
 
 #endif

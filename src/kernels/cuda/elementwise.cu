@@ -177,7 +177,8 @@ int zest_cuda_gather(const zest_gather *job, int threads, zest_workspace *scratc
     if (!job->count) return 0;
     for (size_t i = 0, next; i < job->part_count; i = next) {
         next = i + 1;
-        while (next < job->part_count && zest_gather_makes(job->parts[next].row_count, job->count)) next++;
+        while (next < job->part_count && zest_gather_perturbs_once(job->parts[next].row_count, job->count))
+            next++;
         if (gather_pass(cuda, job, job->parts + i, (int)(next - i - 1), job->add || i)) return -1;
     }
     return 0;
