@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     zest_model *model;
     zest_model_runner *runner;
-    zest_step stepper;
+    zest_step step;
     zest_bench_task work;
     double *losses, *means;
     zest_model_lane *lanes;

@@ -103,10 +103,10 @@ static int make_task(zest_bench_task *t, const zest_options *options, const zest
 
 /* The losses of all lanes. */
 static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error) {
-    size_t k = b->stepper.tilt.k;
-    double rho = b->stepper.tilt.rho;
+    size_t k = b->step.tilt.k;
+    double rho = b->step.tilt.rho;
     for (size_t i = 0; i < 2 * k; i++)
-        b->lanes[i] = (zest_model_lane){b->stepper.directions[i / 2], i % 2 ? -rho : rho};
+        b->lanes[i] = (zest_model_lane){b->step.directions[i / 2], i % 2 ? -rho : rho};
     double began = zest_clock_now();
     zest_status status =
         zest_model_losses(b->runner, b->lanes, 2 * k, &b->work.objective, b->losses, b->means, NULL, error);
@@ -117,13 +117,13 @@ static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error
 zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, zest_bench_times *t, zest_error *error) {
     zest_tilt_report report;
     double before = linear_seconds, attended = attention_seconds, done = operations_done;
-    zest_status status = zest_step_draw_directions(&b->stepper, index, b->model->params.dimension, 0, error);
+    zest_status status = zest_step_draw_directions(&b->step, index, b->model->params.dimension, 0, error);
     if (!status) status = forward(b, &t->forward, error);
     if (status) return status;
     double began = zest_clock_now();
     zest_update update;
-    zest_step_tilt(&b->stepper, b->means, &report);
-    if (zest_step_update(&b->stepper, b->lr > 0 ? b->lr : 1e-9, &report, &update))
+    zest_step_tilt(&b->step, b->means, &report);
+    if (zest_step_update(&b->step, b->lr > 0 ? b->lr : 1e-9, &report, &update))
         status = zest_model_apply_update(b->runner, &update, error);
     t->update = zest_clock_now() - began;
     t->total = t->forward + t->update;
@@ -173,7 +173,7 @@ static void print_figures(const zest_options *options, const zest_bench_job *b, 
     double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
-           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE), zest_cpu_name(cpu),
+           b->step.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE), zest_cpu_name(cpu),
            zest_bench_threads(options));
     printf("%.4f s a step: noise %.4f, gemm %.4f, attention %.4f, rest %.4f, update %.4f\n", t->total,
            t->noise, t->linear - t->noise, t->attention, rest, t->update);
@@ -189,7 +189,7 @@ static int print_json(const zest_options *options, const zest_bench_job *b, cons
         "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu),
         "threads", zest_bench_threads(options), "batch", (json_int_t)b->work.batch.sequences, "tokens",
-        (json_int_t)b->work.count, "k", (json_int_t)b->stepper.tilt.k, "seconds_per_step", t->total,
+        (json_int_t)b->work.count, "k", (json_int_t)b->step.tilt.k, "seconds_per_step", t->total,
         "flops_per_second", t->operations / t->total, "ceiling_flops_per_second", ceiling, "ceiling_fraction",
         fraction, "peak_bytes", (json_int_t)peak_bytes(), "weight_bytes", (json_int_t)b->model->arena_size,
         "seconds", "noise", t->noise, "gemm", t->linear - t->noise, "attention", t->attention, "rest", rest,
@@ -210,9 +210,9 @@ zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, c
         status =
             zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);
     if (!status) status = zest_model_runner_new(b->model, operations, &run, &b->runner, error);
-    if (!status) status = zest_step_init(&b->stepper, zest_vector_ops_for(cpu), options, ZEST_FORMAT, error);
+    if (!status) status = zest_step_init(&b->step, zest_vector_ops_for(cpu), options, ZEST_FORMAT, error);
     if (status) return status;
-    size_t lanes = 2 * b->stepper.tilt.k;
+    size_t lanes = 2 * b->step.tilt.k;
     if (!make_task(&b->work, options, b->model)) return zest_error_memory(error, "the batch", 0);
     b->losses = malloc(lanes * b->work.batch.sequences * sizeof *b->losses);
     b->means = malloc(lanes * sizeof *b->means);
@@ -225,7 +225,7 @@ void zest_bench_discard(zest_bench_job *b) {
     free(b->losses);
     free(b->means);
     free(b->lanes);
-    zest_step_free(&b->stepper);
+    zest_step_free(&b->step);
     zest_model_runner_free(b->runner);
     zest_model_free(b->model);
 }
@@ -344,7 +344,7 @@ static double operations_of(const zest_bench_job *b) {
     sum += asked * (double)config->embedding_size *
            (double)(config->causal ? config->vocab_size : objective->word_count);
     if (config->head_transform) sum += asked * width * width;
-    return 2 * sum * 2 * (double)b->stepper.tilt.k;
+    return 2 * sum * 2 * (double)b->step.tilt.k;
 }
 
 typedef struct {
@@ -367,7 +367,7 @@ static zest_status bench_device_measure(zest_bench_job *b, figures *f, zest_erro
     zest_status status = ZEST_OK;
     double none[ZEST_PROFILE_PARTS];
     uint64_t index = 0;
-    f->budget = zest_model_runner_budget(b->runner, b->work.count, b->stepper.tilt.k);
+    f->budget = zest_model_runner_budget(b->runner, b->work.count, b->step.tilt.k);
     for (int i = 0; i < WARM && !status; i++) status = zest_bench_take_step(b, index++, &t, error);
     f->step = INFINITY;
     for (int round = 0; round < (f->step > 0.25 ? ROUNDS / 2 : ROUNDS) && !status; round++) {
@@ -392,10 +392,10 @@ static void bench_device_print_figures(const zest_options *options, const zest_b
                                        const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
     const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
-    double normals = (double)b->stepper.tilt.k * (double)b->model->params.dimension;
+    double normals = (double)b->step.tilt.k * (double)b->model->params.dimension;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
-           b->stepper.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
+           b->step.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
            device->operations->device->name(device));
     printf("%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms %.5f, rows %.5f, loss %.5f, update "
            "%.5f, "
@@ -423,7 +423,7 @@ static int bench_device_print_json(const zest_options *options, const zest_bench
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
         device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
         "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
-        (json_int_t)b->stepper.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
+        (json_int_t)b->step.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
         "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
         "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
         f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "estimated_bytes", (json_int_t)f->budget.bytes,

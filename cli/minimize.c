@@ -131,7 +131,7 @@ static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_optio
     if (!status && !access(p->journal, F_OK))
         status =
             zest_error_set(error, ZEST_ERROR_FILE,
-                           "%s: there is a journal already; resume it, or choose another place", p->journal);
+                           "%s: there is a journal already; resume it, or choose another folder", p->journal);
     if (!status) status = zest_file_make_folder(p->folder, error);
     if (!status) status = zest_file_write_numbers(p->start, x, n, error);
     if (!status) status = zest_file_write(p->options, text.data, text.size, error);

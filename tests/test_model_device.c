@@ -344,23 +344,23 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
                        const zest_model_objective *objective, const char *distribution, const char *rounding,
                        double record[STEPS][6], int known) {
     zest_options options;
-    zest_step stepper = {0};
+    zest_step step = {0};
     step_options(&options, distribution, rounding);
-    assert_done(zest_step_init(&stepper, zest_vector_ops_for(ZEST_CPU_PLAIN), &options, ZEST_FORMAT, error));
+    assert_done(zest_step_init(&step, zest_vector_ops_for(ZEST_CPU_PLAIN), &options, ZEST_FORMAT, error));
     for (uint64_t s = 0; s < STEPS; s++) {
         zest_model_lane lanes[6];
         zest_tilt_report tilt;
         zest_update update;
         double each[6 * ITEMS];
-        assert_done(zest_step_draw_directions(&stepper, s, model->params.dimension, 0, error));
+        assert_done(zest_step_draw_directions(&step, s, model->params.dimension, 0, error));
         for (size_t i = 0; i < 6; i++)
-            lanes[i] = (zest_model_lane){stepper.directions[i / 2], i % 2 ? -0.01 : 0.01};
+            lanes[i] = (zest_model_lane){step.directions[i / 2], i % 2 ? -0.01 : 0.01};
         if (!known) assert_done(zest_model_losses(runner, lanes, 6, objective, each, record[s], NULL, error));
-        zest_step_tilt(&stepper, record[s], &tilt);
-        assert_true(zest_step_update(&stepper, 0.01, &tilt, &update));
+        zest_step_tilt(&step, record[s], &tilt);
+        assert_true(zest_step_update(&step, 0.01, &tilt, &update));
         assert_done(zest_model_apply_update(runner, &update, error));
     }
-    zest_step_free(&stepper);
+    zest_step_free(&step);
     zest_options_free(&options);
 }
 

@@ -1,3 +1,4 @@
+/* Advice on t: see choose_t.h. */
 #include "optim/choose_t.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ static double effective_at(sample *s, loss_part part, double t) {
 
 /* ---- How much the tilt changes a step ---- */
 
-/* exp(t b_i) as weights with the mean 1, behind each other in s->now. */
+/* exp(t b_i) as weights with mean 1, into s->now (k). */
 static void curvature_weights(sample *s, size_t step, double t) {
     const double *b = s->parts[CURVATURE] + step * 2 * s->tilt.k;
     double most = -HUGE_VAL, sum = 0;
@@ -72,7 +73,7 @@ static void curvature_weights(sample *s, size_t step, double t) {
 /* |g_t - g_0|^2 / |g_0|^2 of one step; NaN: it has no direction. */
 static double change_of(sample *s, loss_part part, size_t step, double t) {
     zest_tilt_report report;
-    double moved = 0, length = 0;
+    double change = 0, length = 0;
     tilt_step(s, WHOLE, step, 0, s->without, &report);
     if (!is_used(&report)) return NAN;
     if (part == CURVATURE)
@@ -81,10 +82,10 @@ static double change_of(sample *s, loss_part part, size_t step, double t) {
         tilt_step(s, part, step, t, s->now, &report);
     for (size_t j = 0; j < s->tilt.k; j++) {
         double now = part == CURVATURE ? s->now[j] * s->without[j] : s->now[j];
-        moved += (now - s->without[j]) * (now - s->without[j]);
+        change += (now - s->without[j]) * (now - s->without[j]);
         length += s->without[j] * s->without[j];
     }
-    return length > 0 ? moved / length : NAN;
+    return length > 0 ? change / length : NAN;
 }
 
 /* Root mean square over the steps. */
@@ -163,11 +164,11 @@ static void advise(sample *s, zest_tilt_advice *a) {
 
 zest_status zest_choose_t(const zest_tilt_options *tilt, const double *losses, size_t steps, size_t stride,
                           zest_tilt_advice *advice, zest_error *error) {
-    size_t k = tilt->k, room = 2 * k * (2 * steps + 1);
-    double *memory = malloc(room * sizeof *memory);
+    size_t k = tilt->k, count = 2 * k * (2 * steps + 1);
+    double *memory = malloc(count * sizeof *memory);
     *advice = (zest_tilt_advice){
         .k = k, .t = tilt->t, .rho = tilt->rho, .low = NAN, .half = NAN, .high = NAN, .better_rho = NAN};
-    if (!memory) return zest_error_memory(error, "the choice of t", room * sizeof *memory);
+    if (!memory) return zest_error_memory(error, "the choice of t", count * sizeof *memory);
     sample s = {.tilt = *tilt,
                 .steps = steps,
                 .stride = stride,

@@ -1,4 +1,4 @@
-/* What the tilt does to a run's steps, and which t would do something, from losses that were paid for anyway.
+/* Advice on t: what the tilt does to a run's steps, and which t would have an effect, from the losses of the run.
  *
  * The losses of pair i are f+ = b_i + a_i and f- = b_i - a_i: a_i, half their difference, is the slope along the
  * direction, b_i, their mean, has its curvature. Over the directions of a step a_i varies like rho |gradient|,
@@ -40,7 +40,7 @@ enum { ZEST_TILT_ADVICE_STEPS = 64 }; /* enough for two digits of t */
 /* losses: of each step 2 (k + ball_pairs), as zest_tilt takes them, `stride` numbers from step to step. */
 zest_status zest_choose_t(const zest_tilt_options *tilt, const double *losses, size_t steps, size_t stride,
                           zest_tilt_advice *advice, zest_error *error);
-/* From the last steps on record; steps = 0 in the advice when there are none. */
+/* From the last recorded steps; steps = 0 in the advice when there are none. */
 zest_status zest_choose_t_journal(zest_journal *journal, zest_tilt_advice *advice, zest_error *error);
 
 /* "t = 5 changes the steps by less than 1 %: at this rho and t the run equals MeZO; ..." Needs steps > 0. */

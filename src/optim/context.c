@@ -1,3 +1,4 @@
+/* The context, and the version of the library. */
 #include "optim/context.h"
 
 #include <stdlib.h>

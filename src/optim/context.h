@@ -1,4 +1,4 @@
-/* The context: where messages go, and which kernels this machine runs. */
+/* The context: the message of the last error, and the kernels for this CPU. */
 #ifndef ZEST_OPTIM_CONTEXT_H
 #define ZEST_OPTIM_CONTEXT_H
 
@@ -11,7 +11,7 @@ struct zest_ctx {
     const zest_vector_ops *ops;
 };
 
-/* Where a function with this context reports; NULL for a NULL context. */
+/* Where a function with this context puts its message; NULL for a NULL context. */
 static inline zest_error *zest_ctx_sink(zest_ctx *ctx) { return ctx ? &ctx->error : NULL; }
 
 #endif

@@ -1,3 +1,4 @@
+/* An objective that is a program: processes, pipes and answers. See exec.h for the protocol. */
 #include "optim/exec.h"
 
 #include <ctype.h>
@@ -18,7 +19,7 @@
 #include "base/clock.h"
 
 enum { LONGEST_ANSWER = 4096, NO_LANE = -1 };
-static const double odd_wait = 5; /* seconds after which silence deserves a remark */
+static const double flush_hint_seconds = 5; /* without a first answer: on_wait is called */
 
 typedef struct {
     pid_t pid;
@@ -141,7 +142,7 @@ void zest_exec_stop(zest_exec *exec) {
 
 const char *zest_exec_error(const zest_exec *exec) { return exec->error.message; }
 
-/* ---- What can go wrong ---- */
+/* ---- Failures ---- */
 
 /* The signal that ended a command, whether the shell had replaced itself by it or tells by its exit status;
  * else 0. */
@@ -151,7 +152,7 @@ static int signal_of(int how) {
     return status > 128 && status <= 128 + 64 ? status - 128 : 0;
 }
 
-static int died(zest_exec *exec, job *j) {
+static int fail_exit(zest_exec *exec, job *j) {
     int how = 0;
     const char *command = exec->command;
     if (!wait_for(j, 1, &how))
@@ -168,14 +169,14 @@ static int died(zest_exec *exec, job *j) {
     return 1;
 }
 
-static int hangs(zest_exec *exec) {
+static int fail_timeout(zest_exec *exec) {
     zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
                    "'%s' gave no answer within %g seconds (option timeout)", exec->command, exec->timeout);
     return 1;
 }
 
 /* Control characters shown as dots. */
-static int nonsense(zest_exec *exec, const char *answer, size_t length) {
+static int fail_answer(zest_exec *exec, const char *answer, size_t length) {
     char shown[81];
     size_t n = length < sizeof shown - 1 ? length : sizeof shown - 1;
     for (size_t i = 0; i < n; i++) shown[i] = (char)(isprint((unsigned char)answer[i]) ? answer[i] : '.');
@@ -187,7 +188,7 @@ static int nonsense(zest_exec *exec, const char *answer, size_t length) {
     return 1;
 }
 
-/* ---- Talking ---- */
+/* ---- Points and answers ---- */
 
 static void encode(const zest_exec *exec, zest_buffer *out) {
     out->size = 0;
@@ -203,7 +204,7 @@ static void encode(const zest_exec *exec, zest_buffer *out) {
     }
 }
 
-static int give(zest_exec *exec, job *j, const zest_lanes *lanes, size_t lane) {
+static int send_lane(zest_exec *exec, job *j, const zest_lanes *lanes, size_t lane) {
     zest_lanes_read_f64(lanes, lane, 0, exec->dimension, exec->point);
     encode(exec, &j->out);
     if (j->out.failed) return zest_error_memory(&exec->error, "a point to send", j->out.size), 1;
@@ -213,29 +214,29 @@ static int give(zest_exec *exec, job *j, const zest_lanes *lanes, size_t lane) {
     return 0;
 }
 
-static int push(zest_exec *exec, job *j) {
+static int write_point(zest_exec *exec, job *j) {
     ssize_t n = write(j->to, j->out.data + j->sent, j->out.size - j->sent);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    if (n < 0) return died(exec, j);
+    if (n < 0) return fail_exit(exec, j);
     j->sent += (size_t)n;
     return 0;
 }
 
 /* Reads what there is; *answered when a whole line came. */
-static int pull(zest_exec *exec, job *j, double *loss, int *answered) {
+static int read_loss(zest_exec *exec, job *j, double *loss, int *answered) {
     ssize_t n = read(j->from, j->in + j->got, sizeof j->in - 1 - j->got);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    if (n <= 0) return died(exec, j);
+    if (n <= 0) return fail_exit(exec, j);
     j->got += (size_t)n;
     j->in[j->got] = '\0';
     char *newline = memchr(j->in, '\n', j->got), *end;
-    if (!newline) return j->got == sizeof j->in - 1 ? nonsense(exec, j->in, j->got) : 0;
+    if (!newline) return j->got == sizeof j->in - 1 ? fail_answer(exec, j->in, j->got) : 0;
     *loss = zest_number_parse(j->in, &end);
     int empty = end == j->in;
     while (end < newline && isspace((unsigned char)*end)) end++;
-    /* an answer is the only thing owed: anything behind it belongs to no question */
+    /* one number a point: anything after it answers nothing */
     if (empty || end != newline || newline + 1 != j->in + j->got || j->sent < j->out.size)
-        return nonsense(exec, j->in, j->got);
+        return fail_answer(exec, j->in, j->got);
     *answered = 1;
     exec->on_wait = NULL;
     return 0;
@@ -245,7 +246,7 @@ static double sooner(double a, double b) { return a < 0 || b < a ? b : a; }
 
 /* Waits until some job can be written to or read from. */
 static int wait_for_jobs(zest_exec *exec, struct pollfd *fds) {
-    double now = zest_clock_now(), patience = -1; /* seconds until something is due; negative: nothing is */
+    double now = zest_clock_now(), wait = -1; /* seconds until something is due; negative: nothing is */
     for (size_t i = 0; i < exec->count; i++) {
         job *j = &exec->jobs[i];
         int busy = j->lane != NO_LANE;
@@ -253,16 +254,16 @@ static int wait_for_jobs(zest_exec *exec, struct pollfd *fds) {
         fds[2 * i + 1] = (struct pollfd){.fd = busy ? j->from : -1, .events = POLLIN};
         if (!busy) continue;
         if (exec->timeout > 0) {
-            if (now - j->since >= exec->timeout) return hangs(exec);
-            patience = sooner(patience, j->since + exec->timeout - now);
+            if (now - j->since >= exec->timeout) return fail_timeout(exec);
+            wait = sooner(wait, j->since + exec->timeout - now);
         }
-        if (exec->on_wait && now - j->since >= odd_wait) {
-            exec->on_wait(odd_wait, exec->on_wait_user);
+        if (exec->on_wait && now - j->since >= flush_hint_seconds) {
+            exec->on_wait(flush_hint_seconds, exec->on_wait_user);
             exec->on_wait = NULL;
         }
-        if (exec->on_wait) patience = sooner(patience, j->since + odd_wait - now);
+        if (exec->on_wait) wait = sooner(wait, j->since + flush_hint_seconds - now);
     }
-    int ready = poll(fds, 2 * exec->count, patience < 0 ? -1 : (int)(fmin(patience, 1e6) * 1000) + 1);
+    int ready = poll(fds, 2 * exec->count, wait < 0 ? -1 : (int)(fmin(wait, 1e6) * 1000) + 1);
     if (ready < 0 && errno != EINTR) {
         zest_error_set_errno(&exec->error, ZEST_ERROR_FILE, "waiting for '%s' failed", exec->command);
         return 1;
@@ -270,19 +271,19 @@ static int wait_for_jobs(zest_exec *exec, struct pollfd *fds) {
     return 0;
 }
 
-/* Gives every lane to a free job until all have been answered. Which job gets which lane does not matter: the
- * losses are put in their lanes' places. */
+/* Gives every lane to a free job until all are answered. Which job gets which lane does not matter: a loss is stored
+ * under its lane. */
 static int evaluate(zest_exec *exec, const zest_lanes *lanes, double *losses, struct pollfd *fds) {
     size_t next = 0, done = 0, count = zest_lanes_count(lanes);
     while (done < count) {
         for (size_t i = 0; i < exec->count && next < count; i++)
-            if (exec->jobs[i].lane == NO_LANE && give(exec, &exec->jobs[i], lanes, next++)) return 1;
+            if (exec->jobs[i].lane == NO_LANE && send_lane(exec, &exec->jobs[i], lanes, next++)) return 1;
         if (wait_for_jobs(exec, fds)) return 1;
         for (size_t i = 0; i < exec->count; i++) {
             job *j = &exec->jobs[i];
             int answered = 0;
-            if (fds[2 * i].revents && push(exec, j)) return 1;
-            if (fds[2 * i + 1].revents && pull(exec, j, &losses[j->lane], &answered)) return 1;
+            if (fds[2 * i].revents && write_point(exec, j)) return 1;
+            if (fds[2 * i + 1].revents && read_loss(exec, j, &losses[j->lane], &answered)) return 1;
             if (answered) j->lane = NO_LANE, done++;
         }
     }

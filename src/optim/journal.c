@@ -1,4 +1,4 @@
-/* Reading the journal. */
+/* The journal: reading, writing, replay of a vector. See journal.h for the format. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,11 +24,13 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
         .k = (size_t)zest_options_whole(options, ZEST_OPTION_K),
         .format = format,
     };
-    /* at t = 0 the denominator is 1 whatever the losses: no reason to pay for it */
+    /* at t = 0 the denominator is 1 whatever the losses: its pairs need not be evaluated */
     int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == 1;
     if (ball && tilt.t > 0) tilt.ball_pairs = tilt.k;
     return tilt;
 }
+
+/* ---- Reading ---- */
 
 static zest_error *sink(const zest_journal *journal) { return zest_ctx_sink(journal->ctx); }
 
@@ -110,9 +112,9 @@ static size_t good_record(const zest_journal *journal, size_t at, uint64_t step,
     return checksum == zest_journal_checksum(bytes, size - ZEST_JOURNAL_CHECK, previous) ? size : 0;
 }
 
-/* What a kill or a power failure leaves behind the last good record: at most one record in pieces, and blocks
- * that were never written, which read as zeros. */
-static int torn(const zest_journal *journal) {
+/* Is what follows the last good record what a kill or a power failure leaves? At most one torn record, and blocks that
+ * were never written, which read as zeros. */
+static int is_torn(const zest_journal *journal) {
     size_t one = zest_journal_record_size(losses_of(journal, ZEST_JOURNAL_HAS_CENTER));
     for (size_t at = journal->end + one; at < journal->bytes.size; at++)
         if (journal->bytes.data[at]) return 0;
@@ -120,18 +122,20 @@ static int torn(const zest_journal *journal) {
 }
 
 static zest_status read_records(zest_journal *journal) {
-    size_t room = (journal->bytes.size - journal->body) / zest_journal_record_size(losses_of(journal, 0)) + 1,
+    size_t capacity =
+               (journal->bytes.size - journal->body) / zest_journal_record_size(losses_of(journal, 0)) + 1,
            size;
-    journal->offsets = malloc(room * sizeof *journal->offsets);
+    journal->offsets = malloc(capacity * sizeof *journal->offsets);
     journal->losses = malloc((losses_of(journal, ZEST_JOURNAL_HAS_CENTER) + 1) * sizeof *journal->losses);
-    if (!journal->offsets || !journal->losses) return zest_error_memory(sink(journal), journal->path, room);
+    if (!journal->offsets || !journal->losses)
+        return zest_error_memory(sink(journal), journal->path, capacity);
     while ((size = good_record(journal, journal->end, journal->steps + 1, journal->checksum))) {
         journal->offsets[journal->steps++] = journal->end;
         journal->end += size;
         journal->checksum = zest_journal_get32((const unsigned char *)journal->bytes.data + journal->end -
                                                ZEST_JOURNAL_CHECK);
     }
-    if (torn(journal)) return ZEST_OK;
+    if (is_torn(journal)) return ZEST_OK;
     return zest_error_set(
         sink(journal), ZEST_ERROR_FORMAT,
         "%s: damaged at byte %zu, in the record of step %llu, with %zu bytes behind; the %llu steps "
@@ -209,7 +213,7 @@ zest_status zest_journal_check_start(const zest_journal *journal, const zest_par
     return ZEST_OK;
 }
 
-/* Writing the journal. */
+/* ---- Writing ---- */
 
 /* A kill loses nothing that was written; a power failure at most what was written in this many seconds. */
 static const double sync_every = 1.0;
@@ -226,7 +230,7 @@ static void add_real(zest_buffer *out, double value) {
     zest_buffer_add(out, bytes, sizeof bytes);
 }
 
-static void header(zest_buffer *out, const zest_options *options, const zest_params *start) {
+static void add_header(zest_buffer *out, const zest_options *options, const zest_params *start) {
     zest_buffer text = {0};
     zest_buffer_format(&text, "fingerprint=%016llx\n", (unsigned long long)zest_params_fingerprint(start));
     zest_buffer_format(&text, "dimension=%llu\n", (unsigned long long)start->dimension);
@@ -257,8 +261,6 @@ static zest_status open_locked(zest_journal_writer *writer, const char *path, in
     return ZEST_OK;
 }
 
-/* ---- A new journal ---- */
-
 /* "PATH.new", to be freed. */
 static char *fresh_name(const char *path) {
     size_t size = strlen(path) + 5;
@@ -282,7 +284,7 @@ zest_status zest_journal_reserve(zest_journal_writer *writer, const char *path, 
                                                : zest_error_memory(error, path, strlen(path));
     if (!status && access(path, F_OK) == 0) {
         status = zest_error_set(error, ZEST_ERROR_FILE,
-                                "%s: there is a journal already; resume it, or choose another place", path);
+                                "%s: there is a journal already; resume it, or choose another folder", path);
         if (has_name(writer->descriptor, fresh)) unlink(fresh);
     } else if (!status && !has_name(writer->descriptor, fresh)) {
         status = zest_error_set(error, ZEST_ERROR_FILE, "%s: another process is starting this run", path);
@@ -295,7 +297,7 @@ zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options 
                                 const zest_params *start, zest_error *error) {
     zest_buffer bytes = {0};
     char *fresh = fresh_name(writer->path);
-    header(&bytes, options, start);
+    add_header(&bytes, options, start);
     zest_status status = ZEST_OK;
     if (bytes.failed || !fresh) status = zest_error_memory(error, "a journal's header", bytes.size);
     if (!status && ftruncate(writer->descriptor, 0))
@@ -319,8 +321,6 @@ zest_status zest_journal_create(zest_journal_writer *writer, const char *path, c
     zest_status status = zest_journal_reserve(writer, path, error);
     return status ? status : zest_journal_commit(writer, options, start, error);
 }
-
-/* ---- Going on ---- */
 
 zest_status zest_journal_continue(zest_journal_writer *writer, const zest_journal *journal,
                                   zest_error *error) {
@@ -376,7 +376,7 @@ void zest_journal_finish(zest_journal_writer *writer) {
     *writer = (zest_journal_writer){.descriptor = -1};
 }
 
-/* Replay: from the starting point and the journal's losses to the parameters at any step. */
+/* ---- Replay: from the starting point and the recorded losses to x at any step ---- */
 
 zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage) {
     zest_error *error = zest_ctx_sink(journal->ctx);

@@ -29,12 +29,12 @@ struct zest_journal {
     char *path;
     zest_buffer bytes;
     size_t body;       /* where the first record starts */
-    size_t end;        /* behind the last good record */
+    size_t end;        /* of the last good record */
     uint32_t checksum; /* of the last good record, or of the header */
     uint64_t steps;
     size_t *offsets; /* of each record */
-    double *losses;  /* room for one record */
-    int format;      /* the ZEST_FORMAT that it was begun with */
+    double *losses;  /* of one record */
+    int format;      /* ZEST_FORMAT of the version that wrote it */
     zest_options options;
     zest_tilt_options tilt;
     uint64_t fingerprint, dimension;
@@ -73,7 +73,7 @@ zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options 
 /* Both at once. */
 zest_status zest_journal_create(zest_journal_writer *writer, const char *path, const zest_options *options,
                                 const zest_params *start, zest_error *error);
-/* Goes on behind the last good record of an opened journal, cutting off a torn tail. */
+/* Continues after the last good record of an opened journal, cutting off a torn tail. */
 zest_status zest_journal_continue(zest_journal_writer *writer, const zest_journal *journal,
                                   zest_error *error);
 /* step counts from 1. When it fails (a full disk), the file ends with the record before. */

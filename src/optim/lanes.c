@@ -1,3 +1,4 @@
+/* Directions and lanes: see lanes.h. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -7,7 +8,11 @@
 #include "optim/context.h"
 #include "rng/normal.h"
 
-enum { NORM_BLOCK = ZEST_DIRECTION_BLOCK, SLICE = ZEST_DIRECTION_SLICE };
+/* Noise is made in slices that stay in the first cache. A tensor of few slices is filled by one thread: a parallel
+ * region would cost more. */
+enum { NORM_BLOCK = ZEST_DIRECTION_BLOCK, SLICE = ZEST_DIRECTION_SLICE, FEW = 8 };
+
+/* ---- Directions ---- */
 
 int zest_direction_threads(int threads) { return threads > 0 ? threads : omp_get_max_threads(); }
 
@@ -50,10 +55,9 @@ static zest_status square_norm(const zest_vector_ops *ops, int threads, uint64_t
     return ZEST_OK;
 }
 
-/* The uniform distribution in the ball of R^d is the shadow of the uniform distribution on the sphere of
- * R^(d+2): two further normals lengthen the vector before it is normalised. No power of a uniform number, so
- * no libm. */
-static double shadow(uint64_t seed) {
+/* The uniform distribution in the ball of R^d is the projection of the uniform distribution on the sphere of R^(d+2):
+ * two further normals lengthen the vector before it is normalised. No power of a uniform number, so no libm. */
+static double two_more_squares(uint64_t seed) {
     float extra[4];
     zest_normal4(seed, ZEST_STREAM_RADIUS, 0, extra);
     return (double)extra[0] * (double)extra[0] + (double)extra[1] * (double)extra[1];
@@ -72,12 +76,12 @@ zest_status zest_direction_make(const zest_vector_ops *ops, int threads, zest_di
     double norm = 0;
     zest_status status = square_norm(ops, threads, seed, dimension, &norm, error);
     if (status) return status;
-    if (distribution == ZEST_BALL) norm += shadow(seed);
-    zest_direction_stretch(direction, norm);
+    if (distribution == ZEST_BALL) norm += two_more_squares(seed);
+    zest_direction_normalize(direction, norm);
     return ZEST_OK;
 }
 
-void zest_direction_stretch(zest_direction *direction, double square) {
+void zest_direction_normalize(zest_direction *direction, double square) {
     direction->gain = square > 0 ? sqrt((double)direction->dimension / square) : 0;
 }
 
@@ -98,8 +102,7 @@ zest_status zest_direction_read(zest_ctx *ctx, const zest_direction *direction, 
     return ZEST_OK;
 }
 
-/* Noise is made in slices that stay in the first cache. */
-enum { lanes_SLICE = 2048, FEW = 8 };
+/* ---- Lanes ---- */
 
 size_t zest_lanes_count(const zest_lanes *lanes) { return 2 * lanes->pairs + (size_t)lanes->has_center; }
 
@@ -114,9 +117,9 @@ static double scale_of(const zest_lanes *lanes, size_t lane) {
  * opposites. */
 static void perturb(const zest_vector_ops *ops, const zest_direction *direction, double c,
                     const zest_tensor *tensor, uint64_t first, size_t count, void *out) {
-    float noise[lanes_SLICE];
-    for (size_t done = 0; done < count; done += lanes_SLICE) {
-        size_t here = count - done < lanes_SLICE ? count - done : lanes_SLICE;
+    float noise[SLICE];
+    for (size_t done = 0; done < count; done += SLICE) {
+        size_t here = count - done < SLICE ? count - done : SLICE;
         zest_direction_raw(ops, direction, tensor->first + first + done, here, noise);
         if (tensor->dtype == ZEST_DTYPE_F64)
             ops->fma_f64((double *)out + done, (const double *)tensor->data + first + done, c, noise, here);
@@ -140,15 +143,15 @@ void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_ten
 
 static void fill_slice(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int64_t slice,
                        void *out) {
-    uint64_t first = (uint64_t)slice * lanes_SLICE, left = tensor->count - first;
-    zest_lanes_read_tensor(lanes, lane, tensor, first, left < lanes_SLICE ? (size_t)left : lanes_SLICE,
+    uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
+    zest_lanes_read_tensor(lanes, lane, tensor, first, left < SLICE ? (size_t)left : SLICE,
                            (char *)out + first * zest_dtype_size(tensor->dtype));
 }
 
 void zest_lanes_fill_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int threads,
                             void *out) {
-    int64_t slices = (int64_t)((tensor->count + lanes_SLICE - 1) / lanes_SLICE);
-    if (slices <= FEW) { /* a parallel region costs more than so little work */
+    int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
+    if (slices <= FEW) {
         for (int64_t s = 0; s < slices; s++) fill_slice(lanes, lane, tensor, s, out);
         return;
     }

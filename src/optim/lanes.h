@@ -1,4 +1,4 @@
-/* Directions for the rest of the core: with a backend and a number of threads, without a context. */
+/* Directions and lanes inside the library: with kernels and a number of threads, without a context. */
 #ifndef ZEST_OPTIM_LANES_H
 #define ZEST_OPTIM_LANES_H
 
@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "io/tensor.h"
 
-/* zest_direction_init with explicit kernels; threads 0 means all cores. The sweep for the norm gives the same
- * bits for any number of threads. */
+/* ---- Directions: v = gain z, made from a seed ---- */
+
+/* zest_direction_init with explicit kernels; threads 0: all cores. The norm of z has the same bits for any number of
+ * threads. */
 zest_status zest_direction_make(const zest_vector_ops *ops, int threads, zest_direction *direction,
                                 zest_distribution distribution, uint64_t seed, uint64_t dimension,
                                 zest_error *error);
@@ -15,19 +17,19 @@ zest_status zest_direction_make(const zest_vector_ops *ops, int threads, zest_di
 /* Elements whose squares one thread sums without interruption, and those whose noise it makes at a time.
  * Fixed: they decide the rounding of the norm, on every device. */
 enum { ZEST_DIRECTION_BLOCK = 65536, ZEST_DIRECTION_SLICE = 2048 };
-/* The gain of a direction on the sphere whose noise has this |z|^2. */
-void zest_direction_stretch(zest_direction *direction, double square);
+/* Sets the gain that puts z, with this |z|^2, on the sphere of radius sqrt(d). */
+void zest_direction_normalize(zest_direction *direction, double square);
 
 /* Raw noise z (v without its gain) of a slice. */
 void zest_direction_raw(const zest_vector_ops *ops, const zest_direction *direction, uint64_t first,
                         size_t count, float *out);
 
-/* How many threads a parallel region should ask for. */
+/* The number of threads of a parallel region: `threads`, or all cores for 0. */
 int zest_direction_threads(int threads);
 
-/* Lanes: perturbed copies of the parameters, described by (direction, scale) and made on the fly. */
+/* ---- Lanes: perturbed copies of the parameters, described by (direction, scale) and made on the fly ---- */
 
-/* Lanes 2i and 2i+1 are x + rho v_i and x - rho v_i; behind the pairs, if has_center, x itself. */
+/* Lanes 2i and 2i+1 are x + rho v_i and x - rho v_i; after the pairs, if has_center, x itself. */
 struct zest_lanes {
     const zest_vector_ops *ops;
     const zest_params *params;
@@ -41,7 +43,7 @@ struct zest_lanes {
  * F64: lanes of 16-bit weights are made inside the operations of a forward pass (kernels/ops.h). */
 void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, uint64_t first,
                             size_t count, void *out);
-/* The whole of it, by several threads. */
+/* The whole tensor, by several threads. */
 void zest_lanes_fill_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int threads,
                             void *out);
 

@@ -1,3 +1,4 @@
+/* A step: see step.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,6 +96,8 @@ zest_status zest_step_replay(zest_step *step, const zest_record *record, const z
     return zest_step_apply(step, storage, record->lr, report, error);
 }
 
+/* ---- The learning rate ---- */
+
 enum { CONSTANT, LINEAR, COSINE }; /* as the option table lists them */
 
 double zest_step_lr(const zest_options *options, uint64_t index) {
@@ -110,7 +113,8 @@ double zest_step_lr(const zest_options *options, uint64_t index) {
     return lr * (end + (1 - end) * 0.5 * (1 + cos(3.14159265358979323846 * p)));
 }
 
-/* The slice of x stays in cache while all k directions are added to it. */
+/* ---- The update: a slice of x stays in cache while all k directions are added to it ---- */
+
 enum { SLICE = 2048, FEW = 8 };
 
 static void update_f64(const zest_vector_ops *ops, double *x, uint64_t number, size_t count,
@@ -141,14 +145,14 @@ static void update_16(const zest_vector_ops *ops, zest_dtype dtype, uint16_t *x,
                       size_t count, const zest_update *u) {
     float wide[SLICE];
     uint16_t random[SLICE];
-    int brain = dtype == ZEST_DTYPE_BF16;
-    (brain ? ops->load_bf16 : ops->load_f16)(wide, x, count);
+    int bf16 = dtype == ZEST_DTYPE_BF16;
+    (bf16 ? ops->load_bf16 : ops->load_f16)(wide, x, count);
     update_f32(ops, wide, number, count, u);
     if (u->nearest) /* bits that stand for one half */
         for (size_t i = 0; i < count; i++) random[i] = 0x8000;
     else
         ops->noise->round(random, u->rounding, number, count);
-    (brain ? ops->store_bf16 : ops->store_f16)(x, wide, random, count);
+    (bf16 ? ops->store_bf16 : ops->store_f16)(x, wide, random, count);
 }
 
 static void update_slice(const zest_vector_ops *ops, const zest_tensor *tensor, int64_t slice,

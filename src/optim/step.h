@@ -1,4 +1,5 @@
-/* From losses to coefficients, without a context: what the tuner and replay call. */
+/* One step of a run: directions, tilt, update, learning rate. The tuner takes new steps with it, and replay takes
+ * recorded ones, so the two cannot differ. */
 #ifndef ZEST_OPTIM_STEP_H
 #define ZEST_OPTIM_STEP_H
 
@@ -7,7 +8,9 @@
 #include "io/tensor.h"
 #include "base/option.h"
 
-/* Is this a tilt that can be computed? Says what is wrong with it otherwise. */
+/* ---- The tilt (tilt.c) ---- */
+
+/* Checks the options of a tilt. */
 zest_status zest_tilt_check(const zest_tilt_options *options, zest_error *error);
 
 /* zest_tilt on checked options. The coefficients are a function of IEEE operations alone (see
@@ -15,7 +18,7 @@ zest_status zest_tilt_check(const zest_tilt_options *options, zest_error *error)
 void zest_tilt_compute(const zest_tilt_options *options, const double *losses, double *coefficients,
                        zest_tilt_report *report);
 
-/* The update: one sweep over the parameters for all directions of a step. */
+/* ---- The update: one pass over the parameters for all directions of a step ---- */
 
 typedef struct {
     const zest_direction *directions;
@@ -34,12 +37,11 @@ typedef struct {
 void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_params *params,
                        const zest_update *update);
 
-/* One step after its losses are known: tilt, then update. The tuner takes new steps with it, and replay takes
- * recorded ones, so the two cannot differ. */
+/* ---- The step ---- */
 
-/* Where the parameters are. `apply` updates them there; NULL: they are in the host's memory, in params. */
+/* Where the parameters are. `apply` updates them there; NULL: they are in host memory, in params. */
 typedef struct {
-    const zest_params *params; /* what they are; with `apply`, only names, types and sizes are read */
+    const zest_params *params; /* with `apply`, only their names, types and sizes are read */
     zest_status (*apply)(void *user, const zest_update *update, zest_error *error);
     void *user;
 } zest_step_storage;
@@ -57,15 +59,15 @@ typedef struct {
     int nearest;                /* no such rounding */
 } zest_step;
 
-/* format: ZEST_FORMAT for a new run, that of the journal for one that is on record. */
+/* format: ZEST_FORMAT for a new run, that of the journal for a recorded one. */
 zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const zest_options *options,
                            int format, zest_error *error);
 void zest_step_free(zest_step *step);
 
-/* The directions of step `index` (from 0). Ball pairs are only wanted for evaluation. */
+/* Makes the directions of step `index` (from 0). with_ball: those of the ball pairs too, which only evaluation needs. */
 zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error);
-/* The coefficients that the losses give. */
+/* Computes the coefficients from the losses. */
 void zest_step_tilt(zest_step *step, const double *losses, zest_tilt_report *report);
 /* The update that the coefficients give. 0: none, since every pair was dropped. */
 int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update);
@@ -76,7 +78,7 @@ zest_status zest_step_apply(const zest_step *step, const zest_step_storage *stor
 zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,
                              zest_tilt_report *report, zest_error *error);
 
-/* Learning rates over a run. */
+/* ---- The learning rate ---- */
 
 /* The rate of step `index`, counted from 0. Warm-up: lr (index+1)/W for the first W steps. Then, with p going
  * from 0 to 1 over the other steps: lr; lr (1 - (1-final) p); lr (final + (1-final) (1 + cos(pi p))/2). What

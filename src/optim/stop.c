@@ -1,3 +1,4 @@
+/* Stop criteria and divergence: see stop.h. */
 #include <math.h>
 
 #include "optim/stop.h"

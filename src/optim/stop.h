@@ -1,4 +1,5 @@
-/* Where a run stands: a function of its losses alone, so that a resumed run knows what the first one knew. */
+/* Stop criteria and divergence. Their state is a function of the losses alone, so that a resumed run has the state of
+ * one that was not stopped. */
 #ifndef ZEST_OPTIM_STOP_H
 #define ZEST_OPTIM_STOP_H
 
@@ -12,8 +13,8 @@ typedef struct {
     double latest;         /* the loss that the stop criteria look at; NaN before the first */
     double best;           /* the smallest of them */
     uint64_t best_step;
-    double improved;        /* the best when it last fell by the tolerance */
-    uint64_t improved_step; /* and when that was */
+    double improved;        /* the best when it last fell by more than the tolerance */
+    uint64_t improved_step; /* and its step */
 } zest_stop_state;
 
 void zest_stop_state_init(zest_stop_state *state);
@@ -27,8 +28,7 @@ void zest_stop_state_update(zest_stop_state *state, const zest_options *options,
 zest_stop zest_stop_state_check(const zest_stop_state *state, const zest_options *options, size_t cost,
                                 double seconds);
 
-/* Has training fallen apart? A rule that looks at the losses of the steps alone, so that a run that is
- * resumed from its record decides as one that was not stopped.
+/* Has training diverged?
  *
  * A step is bad when its mean loss is not finite, or above
  *

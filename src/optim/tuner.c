@@ -1,4 +1,4 @@
-/* The tuner: options, objective, and one step as ask and tell. */
+/* The tuner: options, objective, one step as ask and tell, whole runs, journal and resume, the one-call form. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "optim/step.h"
 #include "base/clock.h"
 
-/* ---- Making and setting ---- */
+/* ---- New tuners and options ---- */
 
 static const char vector_advice[] =
     "x is where it was before them; try a smaller lr or rho, or look at the objective";
@@ -97,10 +97,10 @@ void zest_tuner_reset(zest_tuner *tuner) {
     zest_step_free(&tuner->step);
     free(tuner->losses);
     tuner->losses = NULL;
-    tuner->started = tuner->asked = 0;
+    tuner->started = tuner->has_lanes = 0;
 }
 
-/* A tuner has the values of a function alone. */
+/* A tuner has no gradients. */
 static zest_status refuse_method(zest_tuner *tuner, const char *before) {
     char refused[32], known[64];
     snprintf(refused, sizeof refused, "%s", zest_options_text(&tuner->options, ZEST_OPTION_METHOD));
@@ -145,7 +145,7 @@ const char *zest_tuner_get(const zest_tuner *tuner, const char *name) {
 }
 
 /* A vector objective needs x to be a vector of its type. */
-static zest_status check_type(zest_tuner *tuner, zest_dtype dtype) {
+static zest_status check_dtype(zest_tuner *tuner, zest_dtype dtype) {
     if (!tuner->params.count)
         return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_ARGUMENT,
                               "this tuner has no vector: use the objective for lanes");
@@ -156,7 +156,7 @@ static zest_status check_type(zest_tuner *tuner, zest_dtype dtype) {
 }
 
 zest_status zest_tuner_objective_f32(zest_tuner *tuner, zest_objective_f32 f, void *user) {
-    zest_status status = check_type(tuner, ZEST_DTYPE_F32);
+    zest_status status = check_dtype(tuner, ZEST_DTYPE_F32);
     if (status) return status;
     tuner->objective_f32 = f;
     tuner->objective_lanes = NULL;
@@ -165,7 +165,7 @@ zest_status zest_tuner_objective_f32(zest_tuner *tuner, zest_objective_f32 f, vo
 }
 
 zest_status zest_tuner_objective_f64(zest_tuner *tuner, zest_objective_f64 f, void *user) {
-    zest_status status = check_type(tuner, ZEST_DTYPE_F64);
+    zest_status status = check_dtype(tuner, ZEST_DTYPE_F64);
     if (status) return status;
     tuner->objective_f64 = f;
     tuner->objective_lanes = NULL;
@@ -186,12 +186,12 @@ zest_status zest_tuner_prepare(zest_tuner *tuner) {
     zest_status status =
         zest_step_init(&tuner->step, tuner->ctx->ops, &tuner->options, tuner->format, zest_tuner_sink(tuner));
     if (status) return status;
-    size_t room = 2 * (tuner->step.tilt.k + tuner->step.tilt.ball_pairs) + 1;
-    tuner->losses = malloc(room * sizeof *tuner->losses);
+    size_t count = 2 * (tuner->step.tilt.k + tuner->step.tilt.ball_pairs) + 1;
+    tuner->losses = malloc(count * sizeof *tuner->losses);
     if (!tuner->losses) {
         zest_step_free(&tuner->step);
         return zest_error_memory(zest_tuner_sink(tuner), "the losses of a step",
-                                 room * sizeof *tuner->losses);
+                                 count * sizeof *tuner->losses);
     }
     tuner->started = 1;
     return ZEST_OK;
@@ -228,7 +228,7 @@ zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
     zest_status status = zest_tuner_prepare(tuner);
     if (status) return status;
     zest_step *step = &tuner->step;
-    if (!tuner->asked) {
+    if (!tuner->has_lanes) {
         uint64_t index = tuner->state.steps,
                  every = zest_options_whole(&tuner->options, ZEST_OPTION_EVAL_EVERY);
         status = zest_step_draw_directions(step, index, tuner->storage.params->dimension, 1,
@@ -240,7 +240,7 @@ zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
                                     .pairs = step->tilt.k + step->tilt.ball_pairs,
                                     .rho = step->tilt.rho,
                                     .has_center = every && index % every == 0};
-        tuner->asked = 1;
+        tuner->has_lanes = 1;
     }
     *lanes = &tuner->lanes;
     return ZEST_OK;
@@ -266,7 +266,8 @@ static zest_status record_step(zest_tuner *tuner, double lr, const double *losse
 }
 
 zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_report *report) {
-    if (!tuner->asked) return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE, "ask before you tell");
+    if (!tuner->has_lanes)
+        return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE, "ask before you tell");
     size_t count = zest_lanes_count(&tuner->lanes);
     const double *center = tuner->lanes.has_center ? &losses[count - 1] : NULL;
     double lr = zest_step_lr(&tuner->options, tuner->state.steps);
@@ -277,7 +278,7 @@ zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_r
     if (!status) status = zest_step_apply(&tuner->step, &tuner->storage, lr, &tilt, zest_tuner_sink(tuner));
     if (status) return status;
     zest_stop_state_update(&tuner->state, &tuner->options, &tilt, count, center);
-    tuner->asked = 0;
+    tuner->has_lanes = 0;
     if (report)
         *report = (zest_step_report){tuner->state.steps, tuner->state.evaluations, lr,
                                      center ? *center : tilt.mean, tilt};
@@ -292,7 +293,7 @@ zest_status zest_tuner_step(zest_tuner *tuner, zest_step_report *report) {
     return status ? status : zest_tuner_tell(tuner, tuner->losses, report);
 }
 
-/* Whole runs: stop criteria, journal and resume, and the one-call form. */
+/* ---- Whole runs ---- */
 
 void zest_tuner_on_step(zest_tuner *tuner, int (*on_step)(const zest_step_report *, void *), void *user) {
     tuner->on_step = on_step;
@@ -361,8 +362,8 @@ zest_status zest_tuner_start_journal(zest_tuner *tuner, const char *path) {
     return status;
 }
 
-/* Takes x and the state of the run through every step on record. */
-static zest_status catch_up(zest_tuner *tuner, zest_journal *journal) {
+/* Replays every recorded step on x and on the state of the stop criteria. */
+static zest_status replay_journal(zest_tuner *tuner, zest_journal *journal) {
     for (uint64_t s = 1; s <= zest_journal_steps(journal); s++) {
         zest_record record;
         zest_tilt_report report;
@@ -391,7 +392,7 @@ zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
     }
     tuner->format = journal->format;
     if (!status) status = zest_tuner_prepare(tuner);
-    if (!status) status = catch_up(tuner, journal);
+    if (!status) status = replay_journal(tuner, journal);
     if (status) zest_journal_finish(&tuner->journal);
     zest_journal_close(journal);
     return status;

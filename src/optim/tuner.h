@@ -30,11 +30,11 @@ struct zest_tuner {
     void *objective_user;
     void *point; /* one lane as a vector, for the vector objectives; made when first needed */
 
-    zest_step step; /* made at the first step; from then on the method's options stand */
+    zest_step step; /* made at the first step; from then on the method's options are fixed */
     int started;
     double *losses;
     zest_lanes lanes;
-    int asked;
+    int has_lanes; /* asked for, and not yet told */
 
     zest_stop_state state;
     zest_journal_writer journal;

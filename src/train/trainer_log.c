@@ -125,7 +125,7 @@ static zest_status check_folder(const zest_trainer *t) {
     if (!status && !access(journal, F_OK))
         status =
             zest_error_set(t->error, ZEST_ERROR_FILE,
-                           "%s: there is a journal already; resume it, or choose another place", journal);
+                           "%s: there is a journal already; resume it, or choose another folder", journal);
     free(journal);
     return status;
 }

@@ -164,7 +164,7 @@ static int sphere(const zest_optim_vectors *s, uint64_t seed, zest_direction *di
                  s->device->operations->device->download(s->device, sums, s->sums, blocks * sizeof *sums);
     for (size_t b = 0; b < blocks && !failed; b++) square += sums[b];
     free(sums);
-    zest_direction_stretch(direction, square);
+    zest_direction_normalize(direction, square);
     return failed;
 }
 
