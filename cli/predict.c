@@ -291,8 +291,8 @@ static zest_status answer(job *j, size_t first, size_t end, const zest_rows *row
     zest_status status = read_objects(j, first, end - first, &objects);
     if (!status)
         status =
-            zest_metric_predict_watched(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
-                                        BATCH_TOKENS, &callback, &predictions, j->error);
+            zest_metric_predict_with(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
+                                     BATCH_TOKENS, &callback, &predictions, j->error);
     zest_answers a = {.task = &j->data.task,
                       .rows = rows,
                       .examples = examples,
@@ -385,8 +385,8 @@ static zest_status answer_split(job *j) {
             zest_load_part_rows(&j->data, &j->target->options, &j->target->loaded, part, &rows, j->error);
     if (!status)
         status =
-            zest_metric_predict_watched(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
-                                        BATCH_TOKENS, &callback, &predictions, j->error);
+            zest_metric_predict_with(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
+                                     BATCH_TOKENS, &callback, &predictions, j->error);
     zest_answers a = {.task = &j->data.task,
                       .rows = &rows,
                       .examples = examples,

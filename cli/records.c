@@ -162,7 +162,7 @@ static input_format native_format(const zest_task_source *source) {
     case ZEST_ROWS_TSV: return TSV;
     case ZEST_ROWS_CSV: return CSV;
     case ZEST_ROWS_JSONL: return JSONL;
-    case ZEST_ROWS_BY_ENDING: return source->train ? format_of(source->train) : AUTO;
+    case ZEST_ROWS_BY_EXTENSION: return source->train ? format_of(source->train) : AUTO;
     default: return AUTO;
     }
 }

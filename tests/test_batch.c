@@ -11,7 +11,7 @@ enum { CAUSAL = sizeof causal / sizeof *causal, EXAMPLES = 7, TEXTS = 17 };
  * two that differ from the first token on; two that are the same; one that is the beginning of the other; and
  * options that share a part of the answer. */
 static const struct {
-    size_t example, asked;
+    size_t example, target;
     uint32_t tokens[12];
 } texts[TEXTS] = {
     {0, 5, {2, 9, 33, 12, 7, 61}},
@@ -47,7 +47,7 @@ static void make_examples(hand_made *h, zest_task_kind kind, int as_text) {
         uint32_t length = 0;
         while (length < 12 && texts[i].tokens[length])
             h->tokens[used + length] = texts[i].tokens[length], length++;
-        h->texts[i] = (zest_example_text){used, length, (uint32_t)texts[i].asked};
+        h->texts[i] = (zest_example_text){used, length, (uint32_t)texts[i].target};
         h->starts[texts[i].example + 1] = (uint32_t)i + 1;
         used += length;
     }
@@ -65,15 +65,15 @@ static void make_examples(hand_made *h, zest_task_kind kind, int as_text) {
 /* One text as a batch of its own, written out with its last token: minus the log-likelihood of its answer. */
 static double alone(zest_model_runner *runner, const zest_model_lane *lane, const hand_made *h, size_t text) {
     const zest_example_text *t = &h->texts[text];
-    uint32_t starts[2] = {0, t->length}, items[2] = {0, t->length - t->asked}, rows[12];
-    for (uint32_t i = 0; i < items[1]; i++) rows[i] = t->asked + i - 1;
+    uint32_t starts[2] = {0, t->length}, items[2] = {0, t->length - t->target}, rows[12];
+    for (uint32_t i = 0; i < items[1]; i++) rows[i] = t->target + i - 1;
     zest_model_batch batch = {.tokens = h->tokens + t->first, .starts = starts, .sequences = 1};
     zest_model_objective o = {.kind = ZEST_LOSS_TOKENS,
                               .batch = &batch,
                               .items = 1,
                               .item_starts = items,
                               .rows = rows,
-                              .targets = h->tokens + t->first + t->asked};
+                              .targets = h->tokens + t->first + t->target};
     double loss;
     assert_done(zest_model_losses(runner, lane, 1, &o, &loss, NULL, NULL, error));
     return loss;
@@ -109,7 +109,7 @@ static void check_options(zest_model_runner *runner, const zest_model_lane *lane
         tokens += zest_batch_tokens(&h->e, which, ZEST_BATCH_SCORE);
         size_t base = item;
         for (uint32_t t = first; t < end; t++, item++) {
-            double wanted = -alone(runner, lane, h, t) / (double)(h->texts[t].length - h->texts[t].asked);
+            double wanted = -alone(runner, lane, h, t) / (double)(h->texts[t].length - h->texts[t].target);
             assert_memory_equal(&scores[item], &wanted, sizeof wanted); /* bit for bit */
             sum += exp(wanted);
         }
@@ -133,7 +133,7 @@ static void check_tokens(zest_model_runner *runner, const zest_model_lane *lane,
         double wanted = alone(runner, lane, h, text);
         assert_memory_equal(&losses[i], &wanted, sizeof wanted);
         sum += losses[i];
-        answer += (double)(h->texts[text].length - h->texts[text].asked);
+        answer += (double)(h->texts[text].length - h->texts[text].target);
         tokens += h->texts[text].length - 1;
         assert_int_equal(zest_batch_tokens(&h->e, which, ZEST_BATCH_TRAIN), h->texts[text].length - 1);
     }
@@ -213,7 +213,7 @@ static void masked(void **state) {
                 double sum = 0;
                 zest_model_batch one = {
                     .tokens = h.tokens + h.texts[which].first, .starts = starts, .sequences = 1};
-                assert_done(zest_model_logits(runner, &lane, &one, &h.texts[which].asked, 1, logits, error));
+                assert_done(zest_model_logits(runner, &lane, &one, &h.texts[which].target, 1, logits, error));
                 for (size_t w = 0; w < 4; w++) {
                     assert_true(scores[4 * i + w] == (double)logits[words[w]]);
                     sum += exp((double)logits[words[w]]);
@@ -310,7 +310,7 @@ static void refused(void **state) {
     zest_error error = {0};
     uint32_t beyond = EXAMPLES;
     assert_int_equal(zest_batch_make(&b, &h.e, &beyond, 1, ZEST_BATCH_TRAIN, &error), ZEST_ERROR_ARGUMENT);
-    assert_non_null(strstr(error.message, "example 7 of 7"));
+    assert_non_null(strstr(error.message, "example index 7 out of range"));
     assert_int_equal(zest_batch_make(&b, &h.e, &beyond, 0, ZEST_BATCH_TRAIN, &error), ZEST_ERROR_ARGUMENT);
     zest_batch_free(&b);
 }

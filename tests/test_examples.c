@@ -17,7 +17,7 @@ static void expect_text(const zest_examples *e, size_t text, const uint32_t *ids
     const zest_example_text *t = &e->texts[text];
     assert_int_equal(t->length, count);
     assert_memory_equal(e->tokens + t->first, ids, count * sizeof *ids);
-    assert_int_equal(t->asked, asked);
+    assert_int_equal(t->target, asked);
 }
 
 /* ---- Published encodings ---- */
@@ -106,7 +106,7 @@ static void causal_goldens(void **state) {
     assert_true(!e.masked && e.as_text && e.text_starts[1] == 2 && e.answers[0] == 0);
     assert_true(e.right[0][0] == 1 && e.right[0][1] == 0);
     expect_text(&e, 0, IDS(0, 2387, 809, 2471, 10, 9099, 81, 5, 6964, 142, 5, 3778, 21, 2227, 4), 10);
-    assert_int_equal(e.texts[1].asked, 10);
+    assert_int_equal(e.texts[1].target, 10);
     zest_examples_free(&e);
     zest_rows_free(&rows);
 
@@ -156,7 +156,7 @@ static void causal_goldens(void **state) {
     for (size_t i = 0; i < 3; i++) {
         const zest_example_text *text = &e.texts[i];
         const uint32_t *tokens = e.tokens + text->first;
-        assert_true(text->asked + 1 == text->length && tokens[0] == 0);
+        assert_true(text->target + 1 == text->length && tokens[0] == 0);
         assert_int_equal(tokens[text->length - 3], 116);
         assert_int_equal(tokens[text->length - 2], 50118);
         assert_int_equal(tokens[text->length - 1], words[i]);
@@ -189,8 +189,8 @@ static void merged_border(void **state) {
                                        "before",
                                        8);
     assert_true(before > 0 && e.tokens[e.texts[0].length - 1] == (uint32_t)before);
-    assert_int_equal(e.texts[0].asked, e.texts[0].length - 1);
-    assert_int_equal(e.texts[1].asked, e.texts[1].length - 1); /* an empty answer still asks for a token */
+    assert_int_equal(e.texts[0].target, e.texts[0].length - 1);
+    assert_int_equal(e.texts[1].target, e.texts[1].length - 1); /* an empty answer still asks for a token */
     zest_examples_free(&e);
     zest_rows_free(&rows);
     zest_tokenizer_free(t);
@@ -209,7 +209,7 @@ static void literal_fields(void **state) {
     for (uint32_t i = 1; i + 3 < s->length; i++) assert_true(e.tokens[i] != mask && e.tokens[i] != 1);
     assert_int_equal(e.tokens[s->length - 3], 1);
     assert_int_equal(e.tokens[s->length - 2], mask);
-    assert_int_equal(s->asked, s->length - 2);
+    assert_int_equal(s->target, s->length - 2);
     zest_examples_free(&e);
     zest_rows_free(&rows);
     zest_tokenizer_free(t);
@@ -227,7 +227,7 @@ static void words_of_bert(void **state) {
     assert_int_equal(e.texts[0].length, 9);
     for (size_t i = 0; i < 9; i++)
         assert_string_equal(zest_tokenizer_token(t, (int32_t)e.tokens[i], NULL), wanted[i]);
-    assert_int_equal(e.texts[0].asked, 6);
+    assert_int_equal(e.texts[0].target, 6);
     assert_int_equal(e.words[0], zest_tokenizer_id(t, "rain", 4));
     assert_int_equal(e.words[1], zest_tokenizer_id(t, "better", 6));
     zest_examples_free(&e);
@@ -269,14 +269,14 @@ static void refused(void **state) {
     refuse(&task, row, &causal_model, "T: the task needs a masked model", "opt is a causal one");
     zest_model_config few = masked_model;
     few.vocab_size = 500;
-    refuse(&task, row, &few, "but the model knows 500", "belong together");
+    refuse(&task, row, &few, "is outside the model's vocabulary of 500", "own tokenizer");
     zest_task choice = {
         .name = "C", .kind = ZEST_TASK_CHOICE, .causal = "{a} {answer}", .label = "label", .options = "o"};
     refuse(&choice, row, &masked_model, "C: the task needs a causal model", "roberta is a masked one");
     refuse(&choice, row, &causal_model, "has no field 'o' for the options", "it has a, label");
     refuse(&choice,
            "{\"a\":\"x\",\"o\":[\"y\"],\"label\":\"0\"}\n{\"a\":\"x\",\"o\":[\"y\",\"z\"],\"label\":\"2\"}\n",
-           &causal_model, "rows.jsonl:2: the label '2' is neither", "take the row out");
+           &causal_model, "rows.jsonl:2: the label '2' is neither", "remove the row");
     refuse(&choice, "{\"a\":\"x\",\"o\":[\"1\",\"z\"],\"label\":\"1\"}\n", &causal_model,
            "rows.jsonl:1: the label '1' is the text of option 0 and the number of option 1", "in words");
     refuse(&choice, "{\"a\":\"x\",\"o\":[],\"label\":\"1\"}\n", &causal_model, "rows.jsonl:1", "no options");
@@ -285,7 +285,7 @@ static void refused(void **state) {
            "needs {option}");
     zest_task text = {.name = "X", .kind = ZEST_TASK_TEXT, .causal = "{a}{answer}", .label = "label"};
     refuse(&text, "{\"a\":\"x\",\"label\":[]}\n", &causal_model, "rows.jsonl:1: the row has no answer",
-           "take it out");
+           "remove the row");
 }
 
 /* Nothing predicts the first token of a model without a start token. */

@@ -117,7 +117,7 @@ static void masks_have_the_shares_they_should(void **state) {
     for (uint32_t s = 0; s < SEQUENCES; s++) which[s] = s;
     int steps = TEST_SLOW > 1 ? 8 : 80;
     for (int step = 0; step < steps; step++) {
-        zest_corpus_masks masks = {.share = 0.15, .seed = 7, .number = (uint64_t)step};
+        zest_corpus_masks masks = {.probability = 0.15, .seed = 7, .number = (uint64_t)step};
         assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, SEQUENCES, &masks, &batch, error));
         const zest_model_objective *o = &batch.objective;
         places += SEQUENCES * (LENGTH - 2);
@@ -152,7 +152,7 @@ static void masks_follow_from_seed_and_step(void **state) {
     zest_corpus corpus = made_corpus();
     zest_corpus_batch a = {0}, b = {0};
     const uint32_t which[2] = {5, 9}, other[2] = {9, 5};
-    zest_corpus_masks masks = {.share = 0.15, .seed = 1, .number = 3};
+    zest_corpus_masks masks = {.probability = 0.15, .seed = 1, .number = 3};
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &b, error));
     assert_memory_equal(a.batch.tokens, b.batch.tokens, 2 * LENGTH * sizeof(uint32_t));
@@ -166,7 +166,7 @@ static void masks_follow_from_seed_and_step(void **state) {
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, other, 2, &masks, &b, error));
     assert_memory_equal(a.batch.tokens, b.batch.tokens + LENGTH, LENGTH * sizeof(uint32_t));
     /* however small the share, something is asked */
-    masks = (zest_corpus_masks){.share = 1e-6, .seed = 1};
+    masks = (zest_corpus_masks){.probability = 1e-6, .seed = 1};
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
     assert_true(a.objective.item_starts[1] >= 1 && a.objective.item_starts[2] > a.objective.item_starts[1]);
     zest_corpus_batch_free(&a);
@@ -276,7 +276,7 @@ static void mistakes_are_explained(void **state) {
     assert_non_null(strstr(error.message, "blank lines"));
     assert_int_equal(training_run(run_options("length=500"), NULL, NULL, &result, &error),
                      ZEST_ERROR_ARGUMENT);
-    assert_non_null(strstr(error.message, "room for 128 tokens"));
+    assert_non_null(strstr(error.message, "only 128 positions"));
 }
 
 #endif

@@ -121,7 +121,7 @@ static void test_squad(void **state) {
     refuses("{\"data\": [{\"paragraphs\": [{}]}]}", layout, "needs the text \"context\"");
     refuses("{\"data\": []}", layout, "no rows");
     refuses("{\"data\":\n[}", layout, "f, line 2");
-    refuses("[]", layout, "no object");
+    refuses("[]", layout, "not an object");
 }
 
 #define DATE(d, m, y) "{\"day\": \"" d "\", \"month\": \"" m "\", \"year\": \"" y "\"}"
@@ -188,7 +188,7 @@ static void test_drop(void **state) {
     refuses("{\"p\": {\"passage\": \"P\"}}", layout, "needs the text \"passage\" and the list");
     refuses(
         "{\"p\": {\"passage\": \"P\", \"qa_pairs\": [" DROP_QA("a", "{}", DROP_ANSWER("", "{}", "1")) "]}}",
-        layout, "is no text");
+        layout, "is not text");
 }
 
 /* ---- Any bytes ---- */

@@ -180,7 +180,7 @@ static void test_few_rows(void **state) {
     zest_split_free(&dev);
     options.dev_size = 10;
     assert_int_equal(zest_split_train(&task, &rows, &options, &train, &dev, &error), ZEST_ERROR_ARGUMENT);
-    assert_message(&error, "small.tsv: has 10 rows, and dev alone is to have 10");
+    assert_message(&error, "small.tsv: has 10 rows, but dev needs 10");
     assert_null(train.rows);
     assert_null(dev.rows);
     zest_rows_free(&rows);

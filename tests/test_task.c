@@ -194,7 +194,7 @@ static void test_sizes(void **state) {
         const size_row *row = &sizes[i];
         zest_task task = open_task(row->name);
         zest_rows rows = read_part(&task, data, row->causal, row->part);
-        size_t counts[ZEST_TASK_CLASSES_MOST] = {0};
+        size_t counts[ZEST_TASK_MAX_CLASSES] = {0};
         if (rows.count != row->count) fail_msg("%s: %zu rows", rows.path, rows.count);
         for (size_t r = 0; task.kind == ZEST_TASK_CLASSES && r < rows.count; r++) {
             uint32_t answer;
@@ -246,7 +246,7 @@ static void test_places(void **state) {
     zest_rows rows;
     zest_task task = open_task("RTE");
     assert_int_equal(zest_task_read(&task, folder, 0, ZEST_PART_TRAIN, &rows, &error), ZEST_ERROR_FILE);
-    assert_message(&error, "RTE: its train data was not found; give the folder that holds it with --data");
+    assert_message(&error, "RTE: its train data was not found; set its folder with --data");
     assert_message(&error, "/RTE/train.tsv");
     assert_message(&error, "/superglue/RTE/train.jsonl");
     assert_message(&error, "/rte/train.tsv");

@@ -27,14 +27,14 @@ static void mask_survives(void **state) {
                 size_t length = w->length < task.max_length ? w->length : task.max_length;
                 cut += w->length > task.max_length;
                 assert_int_equal(s->length, length);
-                assert_true(s->asked < s->length && e.tokens[s->first + s->asked] == mask);
+                assert_true(s->target < s->length && e.tokens[s->first + s->target] == mask);
                 assert_int_equal(e.tokens[s->first], 0); /* <s> */
                 /* the published cut wherever it leaves the mask: the end goes */
-                if (w->asked < task.max_length)
+                if (w->target < task.max_length)
                     assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, length * 4);
                 else if (k != 1) /* else the template's end and </s> are kept */
-                    assert_memory_equal(e.tokens + s->first + s->asked, whole.tokens + w->first + w->asked,
-                                        (w->length - w->asked) * 4);
+                    assert_memory_equal(e.tokens + s->first + s->target, whole.tokens + w->first + w->target,
+                                        (w->length - w->target) * 4);
             }
             assert_int_equal(e.cut, cut);
             zest_examples_free(&e);
@@ -58,9 +58,9 @@ static void field_limits(void **state) {
     assert_int_equal(e.cut, 2);
     const zest_example_text *w = &whole.texts[0], *s = &e.texts[0];
     assert_int_equal(s->length, 1 + 5 + 1 + 2 + 1);
-    assert_int_equal(s->asked, 6);
+    assert_int_equal(s->target, 6);
     assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, 6 * 4);
-    assert_memory_equal(e.tokens + s->first + 6, whole.tokens + w->first + w->asked, 3 * 4);
+    assert_memory_equal(e.tokens + s->first + 6, whole.tokens + w->first + w->target, 3 * 4);
     assert_int_equal(e.tokens[s->first + 9], 1); /* </s> */
     zest_examples_free(&whole);
     zest_examples_free(&e);
@@ -74,7 +74,7 @@ static void field_limits(void **state) {
     tight.max_positions = 4;
     task.masked = "It was long ago:{mask} {a}";
     assert_int_equal(make(&task, &rows, t, &tight, NULL, &e), ZEST_ERROR_FORMAT);
-    assert_message(&error, "rows.jsonl:1: the template's own text leaves no room for the mask in 4 tokens");
+    assert_message(&error, "rows.jsonl:1: the mask does not fit into 4 tokens");
     zest_rows_free(&rows);
     zest_tokenizer_free(t);
 }
@@ -98,13 +98,13 @@ static void causal_cut(void **state) {
         size_t cut = 0;
         for (size_t i = 0; i < 4; i++) {
             const zest_example_text *w = &whole.texts[i], *s = &e.texts[i];
-            size_t kept = w->length < length ? w->length : length, answer = w->length - w->asked;
+            size_t kept = w->length < length ? w->length : length, answer = w->length - w->target;
             cut += w->length > length;
             assert_int_equal(s->length, kept);
             assert_int_equal(e.tokens[s->first], 0);
             assert_memory_equal(e.tokens + s->first + 1, whole.tokens + w->first + w->length - (kept - 1),
                                 (kept - 1) * 4);
-            assert_int_equal(s->length - s->asked, answer < kept - 1 ? answer : kept - 1);
+            assert_int_equal(s->length - s->target, answer < kept - 1 ? answer : kept - 1);
         }
         assert_int_equal(e.cut, cut);
         zest_examples_free(&e);
@@ -134,7 +134,7 @@ static void text_cut(void **state) {
     assert_int_equal(e.prompts[0].length, 14);
     assert_true(e.prompts[0].first != e.texts[0].first);
     assert_int_equal(e.cut, 1);
-    uint32_t answer = e.texts[0].length - e.texts[0].asked;
+    uint32_t answer = e.texts[0].length - e.texts[0].target;
     assert_true(answer > 1);
     assert_int_equal(e.tokens[e.texts[0].length - 1], 201); /* newline */
     assert_memory_equal(e.tokens + 1, e.tokens + e.prompts[0].first + 1 + answer, (13 - answer) * 4);

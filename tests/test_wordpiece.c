@@ -110,9 +110,9 @@ static void vocabularies_are_checked(void **state) {
     refused(folder, "vocab.txt: is not UTF-8 text");
     test_put(folder, "vocab.txt", VOCAB);
     test_put(folder, "tokenizer_config.json", "{\"tokenizer_class\": \"BertJapaneseTokenizer\"}");
-    refused(folder, "\"BertJapaneseTokenizer\" with vocab.txt is not known");
+    refused(folder, "\"BertJapaneseTokenizer\" with vocab.txt is not supported");
     test_put(folder, "tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\"}");
-    refused(folder, "\"GPT2Tokenizer\" with vocab.txt is not known");
+    refused(folder, "\"GPT2Tokenizer\" with vocab.txt is not supported");
     test_put(folder, "tokenizer_config.json", "{\"do_basic_tokenize\": false}");
     refused(folder, "\"do_basic_tokenize\" is false");
     test_put(folder, "tokenizer_config.json", "{\"do_lower_case\": 1}");

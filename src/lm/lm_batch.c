@@ -201,7 +201,7 @@ zest_status zest_lm_batch_add_choices(zest_lm_batch *batch, const int32_t *promp
         batch->examples.texts[batch->text_count++] =
             (zest_example_text){.first = (uint32_t)batch->examples.token_count,
                                 .length = (uint32_t)(count + length),
-                                .asked = (uint32_t)count};
+                                .target = (uint32_t)count};
         add_tokens(batch, prompt, count);
         add_tokens(batch, option_ids + option_starts[i], length);
     }
@@ -215,9 +215,9 @@ zest_status zest_lm_batch_set_label_words(zest_lm_batch *batch, const int32_t *w
     zest_error *error = zest_lm_sink(batch->lm);
     if (batch->count)
         return zest_error_set(error, ZEST_ERROR_STATE, "set the label words before the first example");
-    if (!words || count < 2 || count > ZEST_TASK_CLASSES_MOST)
+    if (!words || count < 2 || count > ZEST_TASK_MAX_CLASSES)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "there can be 2 to %d label words, not %zu",
-                              ZEST_TASK_CLASSES_MOST, count);
+                              ZEST_TASK_MAX_CLASSES, count);
     for (size_t i = 0; i < count && !status; i++)
         status = zest_lm_check_ids(batch->lm, &words[i], 1, "a label word");
     for (size_t i = 0; i < count && !status; i++) batch->examples.words[i] = (uint32_t)words[i];
@@ -245,7 +245,7 @@ zest_status zest_lm_batch_add_masked(zest_lm_batch *batch, const int32_t *ids, s
     batch->examples.texts[batch->text_count++] =
         (zest_example_text){.first = (uint32_t)batch->examples.token_count,
                             .length = (uint32_t)count,
-                            .asked = (uint32_t)position};
+                            .target = (uint32_t)position};
     add_tokens(batch, ids, count);
     end_example(batch, ZEST_LM_MASKED, answer);
     return ZEST_OK;

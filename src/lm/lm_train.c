@@ -199,8 +199,8 @@ static zest_status evaluate(const zest_target *target, zest_task_part part, call
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "task %s has no such examples; choose another --split", data->task.name);
     if (!status)
-        status = zest_metric_predict_watched(target->loaded.runner, NULL, examples, target->loaded.tokenizer,
-                                             EVAL_TOKENS, &progress, &predictions, error);
+        status = zest_metric_predict_with(target->loaded.runner, NULL, examples, target->loaded.tokenizer,
+                                          EVAL_TOKENS, &progress, &predictions, error);
     if (!status) {
         zest_metric_sum(&data->task, examples, &predictions, &metrics);
         out->metrics = public_metrics(&metrics);

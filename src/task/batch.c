@@ -1,3 +1,4 @@
+/* Packing of examples into batches without padding, and unbiased random permutations. */
 #include <stdlib.h>
 
 #include "task/batch.h"
@@ -5,15 +6,16 @@
 
 /* ---- One example ---- */
 
-/* The texts of an example that a batch is about. */
+/* The texts of an example in a batch. */
 typedef struct {
     const uint32_t *tokens;
     const zest_example_text *texts;
-    size_t count, shared; /* shared: first tokens that all texts have in common, less the last of a text */
+    /* shared: length of the common prefix of all texts, excluding the last token of each */
+    size_t count, shared;
 } group;
 
-/* What the model sees of a text: nothing is asked behind the last token. */
-static size_t seen(const zest_example_text *text) { return text->length - 1; }
+/* Number of input tokens: the last token of a text is only a target. */
+static size_t input_length(const zest_example_text *text) { return text->length - 1; }
 
 static size_t common(const uint32_t *a, const uint32_t *b, size_t most) {
     size_t i = 0;
@@ -29,9 +31,9 @@ static group group_of(const zest_examples *e, uint32_t which, zest_batch_purpose
         g.count = 1;
     }
     if (e->masked) return g;
-    g.shared = seen(&g.texts[0]);
+    g.shared = input_length(&g.texts[0]);
     for (size_t i = 1; i < g.count; i++) {
-        size_t most = seen(&g.texts[i]) < g.shared ? seen(&g.texts[i]) : g.shared;
+        size_t most = input_length(&g.texts[i]) < g.shared ? input_length(&g.texts[i]) : g.shared;
         g.shared = common(g.tokens + g.texts[0].first, g.tokens + g.texts[i].first, most);
     }
     return g;
@@ -41,16 +43,16 @@ size_t zest_batch_tokens(const zest_examples *examples, uint32_t which, zest_bat
     group g = group_of(examples, which, purpose);
     size_t count = g.shared;
     if (examples->masked) return g.texts[0].length;
-    for (size_t i = 0; i < g.count; i++) count += seen(&g.texts[i]) - g.shared;
+    for (size_t i = 0; i < g.count; i++) count += input_length(&g.texts[i]) - g.shared;
     return count;
 }
 
-/* ---- Room ---- */
+/* ---- Allocation ---- */
 
 typedef struct {
     uint32_t *tokens, *starts, *prefix_of, *item_starts, *rows, *targets, *example_starts, *answers, *which;
     uint32_t sequences, token_count, items, row_count;
-} filling;
+} packing;
 
 static uint32_t *take(uint32_t **at, size_t count) {
     uint32_t *block = *at;
@@ -58,35 +60,35 @@ static uint32_t *take(uint32_t **at, size_t count) {
     return block;
 }
 
-static zest_status make_room(zest_batch *b, const zest_examples *e, const uint32_t *which, size_t count,
-                             zest_batch_purpose purpose, filling *f, zest_error *error) {
-    size_t tokens = 0, texts = 0, asked = 0;
+static zest_status allocate(zest_batch *b, const zest_examples *e, const uint32_t *which, size_t count,
+                            zest_batch_purpose purpose, packing *f, zest_error *error) {
+    size_t tokens = 0, texts = 0, target = 0;
     for (size_t i = 0; i < count; i++) {
         if (which[i] >= e->count)
-            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a batch asks for example %u of %zu", which[i],
-                                  e->count);
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "example index %u out of range (%zu examples)",
+                                  which[i], e->count);
         group g = group_of(e, which[i], purpose);
         tokens += zest_batch_tokens(e, which[i], purpose);
         texts += g.count;
-        for (size_t t = 0; t < g.count; t++) asked += g.texts[t].length - g.texts[t].asked;
+        for (size_t t = 0; t < g.count; t++) target += g.texts[t].length - g.texts[t].target;
     }
-    size_t sequences = texts + count, needed = tokens + 2 * sequences + 2 * asked + texts + 4 * count + 4;
-    if (tokens > UINT32_MAX / 2 || asked > UINT32_MAX / 2)
+    size_t sequences = texts + count, needed = tokens + 2 * sequences + 2 * target + texts + 4 * count + 4;
+    if (tokens > UINT32_MAX / 2 || target > UINT32_MAX / 2)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "%zu tokens are too many for a batch; make it smaller", tokens);
-    if (needed > b->room_count) {
-        uint32_t *more = realloc(b->room, needed * sizeof *more);
+                              "a batch of %zu tokens is too large; use a smaller batch", tokens);
+    if (needed > b->buffer_count) {
+        uint32_t *more = realloc(b->buffer, needed * sizeof *more);
         if (!more) return zest_error_memory(error, "a batch", needed * sizeof *more);
-        b->room = more;
-        b->room_count = needed;
+        b->buffer = more;
+        b->buffer_count = needed;
     }
-    uint32_t *at = b->room;
+    uint32_t *at = b->buffer;
     f->tokens = take(&at, tokens);
     f->starts = take(&at, sequences + 1);
     f->prefix_of = take(&at, sequences);
     f->item_starts = take(&at, texts + 1);
-    f->rows = take(&at, asked);
-    f->targets = take(&at, asked);
+    f->rows = take(&at, target);
+    f->targets = take(&at, target);
     f->example_starts = take(&at, count + 1);
     f->answers = take(&at, count);
     f->which = take(&at, count);
@@ -94,10 +96,10 @@ static zest_status make_room(zest_batch *b, const zest_examples *e, const uint32
     return ZEST_OK;
 }
 
-/* ---- Filling ---- */
+/* ---- Packing ---- */
 
 /* Appends a sequence and returns its first row. */
-static uint32_t add_sequence(filling *f, const uint32_t *tokens, size_t count, uint32_t parent) {
+static uint32_t add_sequence(packing *f, const uint32_t *tokens, size_t count, uint32_t parent) {
     uint32_t first = f->token_count;
     for (size_t i = 0; i < count; i++) f->tokens[f->token_count++] = tokens[i];
     f->prefix_of[f->sequences++] = parent;
@@ -105,25 +107,26 @@ static uint32_t add_sequence(filling *f, const uint32_t *tokens, size_t count, u
     return first;
 }
 
-static void add_masked(filling *f, const group *g) {
+static void add_masked(packing *f, const group *g) {
     const zest_example_text *text = &g->texts[0];
     uint32_t first = add_sequence(f, g->tokens + text->first, text->length, ZEST_MODEL_NO_PREFIX);
-    f->rows[f->items++] = first + text->asked;
+    f->rows[f->items++] = first + text->target;
 }
 
-/* The tokens of an answer, each predicted by the row before it: of the shared sequence, or of its own. */
-static void add_item(filling *f, const group *g, const zest_example_text *text, uint32_t shared_row,
-                     uint32_t own_row) {
-    for (uint32_t i = text->asked; i < text->length; i++) {
-        uint32_t place = i - 1;
+/* The targets of an answer: each token is predicted by the row before it, in the shared sequence or in its
+ * own. */
+static void add_item(packing *f, const group *g, const zest_example_text *text, uint32_t shared_row,
+                     uint32_t first_row) {
+    for (uint32_t i = text->target; i < text->length; i++) {
+        uint32_t position = i - 1;
         f->rows[f->row_count] =
-            place < g->shared ? shared_row + place : own_row + (place - (uint32_t)g->shared);
+            position < g->shared ? shared_row + position : first_row + (position - (uint32_t)g->shared);
         f->targets[f->row_count++] = g->tokens[text->first + i];
     }
     f->item_starts[++f->items] = f->row_count;
 }
 
-static void add_options(filling *f, const group *g) {
+static void add_options(packing *f, const group *g) {
     uint32_t parent = ZEST_MODEL_NO_PREFIX, shared_row = 0;
     if (g->shared) {
         parent = f->sequences;
@@ -131,10 +134,10 @@ static void add_options(filling *f, const group *g) {
     }
     for (size_t i = 0; i < g->count; i++) {
         const zest_example_text *text = &g->texts[i];
-        size_t own = seen(text) - g->shared;
-        uint32_t own_row =
-            own ? add_sequence(f, g->tokens + text->first + g->shared, own, parent) : f->token_count;
-        add_item(f, g, text, shared_row, own_row);
+        size_t suffix = input_length(text) - g->shared;
+        uint32_t first_row =
+            suffix ? add_sequence(f, g->tokens + text->first + g->shared, suffix, parent) : f->token_count;
+        add_item(f, g, text, shared_row, first_row);
     }
 }
 
@@ -144,7 +147,7 @@ static zest_model_objective_kind kind_of(const zest_examples *e, zest_batch_purp
     return ZEST_LOSS_CHOICES;
 }
 
-static int any_parent(const filling *f) {
+static int any_parent(const packing *f) {
     for (uint32_t i = 0; i < f->sequences; i++)
         if (f->prefix_of[i] != ZEST_MODEL_NO_PREFIX) return 1;
     return 0;
@@ -152,9 +155,9 @@ static int any_parent(const filling *f) {
 
 zest_status zest_batch_make(zest_batch *b, const zest_examples *e, const uint32_t *which, size_t count,
                             zest_batch_purpose purpose, zest_error *error) {
-    filling f = {0};
-    if (!count) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a batch needs an example");
-    zest_status status = make_room(b, e, which, count, purpose, &f, error);
+    packing f = {0};
+    if (!count) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a batch needs at least one example");
+    zest_status status = allocate(b, e, which, count, purpose, &f, error);
     if (status) return status;
     for (size_t i = 0; i < count; i++) {
         group g = group_of(e, which[i], purpose);
@@ -188,7 +191,7 @@ zest_status zest_batch_make(zest_batch *b, const zest_examples *e, const uint32_
 }
 
 void zest_batch_free(zest_batch *batch) {
-    free(batch->room);
+    free(batch->buffer);
     *batch = (zest_batch){0};
 }
 
@@ -201,9 +204,9 @@ static uint32_t next_word(zest_permutation *d) {
     return d->block.word[4 - d->left--];
 }
 
-/* The high half of word × bound. Of the 2^32 words some values get one more than others: the low half tells
- * which those are, and they are drawn again (Lemire, "Fast random integer generation in an interval", 2019).
- */
+/* The high half of word * bound. Some values would get one word more than others; their low half
+ * identifies such words, which are drawn again (Lemire, "Fast random integer generation in an interval",
+ * 2019). */
 uint32_t zest_permutation_below(zest_permutation *draw, uint32_t bound) {
     uint64_t product = (uint64_t)next_word(draw) * bound;
     if ((uint32_t)product < bound) {

@@ -1,9 +1,10 @@
+/* Plain text for pretraining: packing of documents into sequences, and masking for masked language models. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/corpus.h"
 #include "base/file.h"
 #include "task/batch.h"
+#include "task/corpus.h"
 
 static const size_t text_limit = (size_t)1 << 36;
 
@@ -12,19 +13,19 @@ static const size_t text_limit = (size_t)1 << 36;
 /* Fills the sequences of a part one after the other. */
 typedef struct {
     zest_corpus_part *part;
-    size_t room, starts_room; /* of the part's arrays */
-    size_t body, full;        /* tokens of the open sequence, and of a full one, without those around */
-    int32_t first, end;       /* tokens around; -1: none */
+    size_t capacity, starts_capacity; /* capacities of the part's arrays */
+    size_t body, full;  /* tokens of the open sequence and of a full one, without start and end token */
+    int32_t first, end; /* start and end token; -1: none */
     zest_error *error;
 } packer;
 
-static zest_status grow(uint32_t **array, size_t *room, size_t wanted, zest_error *error) {
-    if (wanted <= *room) return ZEST_OK;
-    size_t more = 2 * *room > wanted ? 2 * *room : wanted + 1024;
+static zest_status grow(uint32_t **array, size_t *capacity, size_t needed, zest_error *error) {
+    if (needed <= *capacity) return ZEST_OK;
+    size_t more = 2 * *capacity > needed ? 2 * *capacity : needed + 1024;
     uint32_t *grown = realloc(*array, more * sizeof **array);
     if (!grown) return zest_error_memory(error, "the tokens of the text", more * sizeof **array);
     *array = grown;
-    *room = more;
+    *capacity = more;
     return ZEST_OK;
 }
 
@@ -39,11 +40,11 @@ static void close_sequence(packer *p) {
 
 static zest_status add(packer *p, int32_t token) {
     zest_corpus_part *part = p->part;
-    zest_status status = grow(&part->tokens, &p->room, part->token_count + 3, p->error);
-    if (!status) status = grow(&part->starts, &p->starts_room, part->sequences + 2, p->error);
+    zest_status status = grow(&part->tokens, &p->capacity, part->token_count + 3, p->error);
+    if (!status) status = grow(&part->starts, &p->starts_capacity, part->sequences + 2, p->error);
     if (!status && part->token_count > UINT32_MAX - 3)
         status = zest_error_set(p->error, ZEST_ERROR_ARGUMENT,
-                                "the text has more than 4 billion tokens: train on a part of it");
+                                "the text has more than 4 billion tokens: train on a smaller file");
     if (status) return status;
     if (!part->token_count) part->starts[0] = 0;
     if (!p->body && p->first >= 0) put(p, p->first);
@@ -52,7 +53,7 @@ static zest_status add(packer *p, int32_t token) {
     return ZEST_OK;
 }
 
-/* The end token separates documents, but begins no sequence. */
+/* The end token separates documents, but never starts a sequence. */
 static zest_status pack(packer *p, const zest_ids *ids) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < ids->count && !status; i++) status = add(p, ids->data[i]);
@@ -60,7 +61,7 @@ static zest_status pack(packer *p, const zest_ids *ids) {
     return status;
 }
 
-/* The rest is a sequence of its own if there is something to learn from it. */
+/* The remaining tokens are a sequence of their own if there is something to learn from it. */
 static void finish(packer *p) {
     if (p->body >= 2)
         close_sequence(p);
@@ -75,7 +76,7 @@ static int is_blank(const char *line, const char *end) {
     return line == end;
 }
 
-/* The next document from *at on: lines up to a blank one. 0: there is none. */
+/* The next document from *at on: lines up to a blank one. 0: none. */
 static int next_document(const char **at, const char *end, const char **text, size_t *size) {
     const char *begin = NULL;
     *size = 0;
@@ -105,18 +106,18 @@ static zest_status pack_documents(const zest_buffer *bytes, const zest_tokenizer
     zest_ids ids = {0};
     zest_status status = ZEST_OK;
     while (!status && next_document(&at, end, &text, &size)) {
-        int held = is_held_out(options, corpus->documents++);
-        corpus->held_out_documents += (size_t)held;
+        int held_out_count = is_held_out(options, corpus->documents++);
+        corpus->held_out_documents += (size_t)held_out_count;
         ids.count = 0;
         status = zest_tokenizer_encode(tokenizer, text, size, ZEST_ENCODE_LITERAL, &ids, error);
-        if (!status) status = pack(&packers[held], &ids);
+        if (!status) status = pack(&packers[held_out_count], &ids);
     }
     for (int i = 0; i < 2 && !status; i++) finish(&packers[i]);
     zest_ids_free(&ids);
     return status;
 }
 
-/* ---- The whole ---- */
+/* ---- Reading a corpus ---- */
 
 static zest_status know_tokens(zest_corpus *corpus, const zest_tokenizer *tokenizer,
                                const zest_model_config *model, zest_error *error) {
@@ -136,13 +137,12 @@ static zest_status know_tokens(zest_corpus *corpus, const zest_tokenizer *tokeni
         plain += !special;
     }
     return plain ? ZEST_OK
-                 : zest_error_set(error, ZEST_ERROR_FORMAT, "the tokenizer has special tokens alone");
+                 : zest_error_set(error, ZEST_ERROR_FORMAT, "the tokenizer has only special tokens");
 }
 
 static zest_status check(const zest_corpus *corpus, const char *path, const zest_corpus_options *options,
                          zest_error *error) {
-    if (!corpus->documents)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: there is no text in it", path);
+    if (!corpus->documents) return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: contains no text", path);
     if (!corpus->train.sequences)
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
@@ -163,8 +163,7 @@ zest_status zest_corpus_read(const char *path, const zest_tokenizer *tokenizer,
                              zest_corpus *corpus, zest_error *error) {
     *corpus = (zest_corpus){0};
     if (options->length > model->max_positions)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--length %zu: the model has room for %zu tokens in a sequence",
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--length %zu: the model has only %zu positions",
                               options->length, model->max_positions);
     int32_t first = zest_tokenizer_special(tokenizer, model->causal ? ZEST_TOKEN_BOS : ZEST_TOKEN_CLS),
             end = zest_tokenizer_special(tokenizer, model->causal ? ZEST_TOKEN_EOS : ZEST_TOKEN_SEP);
@@ -192,28 +191,29 @@ void zest_corpus_free(zest_corpus *corpus) {
     *corpus = (zest_corpus){0};
 }
 
-/* What is asked of the sequences of a text. */
+/* ---- Batches ---- */
 
-enum { PLACE_BITS = 20 }; /* a batch has at most 2^20 sequences */
+enum { INDEX_BITS = 20 }; /* a batch has at most 2^20 sequences */
 
-/* Everything a batch points to lies in one piece: for every token at most the token, a row and a target. */
+/* The memory of a batch is one block: for every token at most the token, a row and a target. */
 typedef struct {
     uint32_t *tokens, *starts, *items, *rows, *targets;
-    uint32_t asked;
-} places;
+    uint32_t targets_count;
+} arrays;
 
-static zest_status make_room(zest_corpus_batch *batch, size_t tokens, size_t count, places *p,
-                             zest_error *error) {
-    size_t wanted = 3 * tokens + 2 * (count + 1);
-    if (wanted > batch->room_count) {
-        free(batch->room);
-        batch->room_count = 0;
-        batch->room = malloc(wanted * sizeof *batch->room);
-        if (!batch->room) return zest_error_memory(error, "a batch of text", wanted * sizeof *batch->room);
-        batch->room_count = wanted;
+static zest_status allocate(zest_corpus_batch *batch, size_t tokens, size_t count, arrays *p,
+                            zest_error *error) {
+    size_t needed = 3 * tokens + 2 * (count + 1);
+    if (needed > batch->buffer_count) {
+        free(batch->buffer);
+        batch->buffer_count = 0;
+        batch->buffer = malloc(needed * sizeof *batch->buffer);
+        if (!batch->buffer)
+            return zest_error_memory(error, "a batch of text", needed * sizeof *batch->buffer);
+        batch->buffer_count = needed;
     }
-    uint32_t *at = batch->room;
-    *p = (places){.tokens = at,
+    uint32_t *at = batch->buffer;
+    *p = (arrays){.tokens = at,
                   .rows = at + tokens,
                   .targets = at + 2 * tokens,
                   .starts = at + 3 * tokens,
@@ -225,39 +225,40 @@ static int is_special(const zest_corpus *corpus, uint32_t token) {
     return token >= corpus->vocabulary || corpus->special[token / 8] >> token % 8 & 1;
 }
 
-static void ask_for(places *p, uint32_t row, uint32_t target) {
-    p->rows[p->asked] = row;
-    p->targets[p->asked++] = target;
+static void add_target(arrays *p, uint32_t row, uint32_t target) {
+    p->rows[p->targets_count] = row;
+    p->targets[p->targets_count++] = target;
 }
 
-/* Eight of ten are masked, one is random, one stays. */
-static void hide(const zest_corpus *corpus, zest_permutation *draw, uint32_t *token) {
-    uint32_t fate = zest_permutation_below(draw, 10);
-    if (fate < 8) *token = corpus->mask;
-    if (fate != 8) return;
+/* 80 % become the mask token, 10 % a random token, 10 % stay unchanged. */
+static void corrupt(const zest_corpus *corpus, zest_permutation *draw, uint32_t *token) {
+    uint32_t draw_of_ten = zest_permutation_below(draw, 10);
+    if (draw_of_ten < 8) *token = corpus->mask;
+    if (draw_of_ten != 8) return;
     do *token = zest_permutation_below(draw, corpus->vocabulary);
     while (is_special(corpus, *token));
 }
 
 static void mask_sequence(const zest_corpus *corpus, const zest_corpus_masks *masks, uint64_t number,
-                          uint32_t from, uint32_t to, places *p) {
+                          uint32_t from, uint32_t to, arrays *p) {
     zest_permutation draw = {
         .key = masks->seed, .number = number, .stream = masks->fixed ? ZEST_CORPUS_FIXED : ZEST_CORPUS_MASKS};
-    uint32_t before = p->asked, plain = 0, threshold = (uint32_t)(masks->share * (1u << 24) + 0.5);
+    uint32_t before = p->targets_count, plain = 0,
+             threshold = (uint32_t)(masks->probability * (1u << 24) + 0.5);
     for (uint32_t i = from; i < to; i++) {
         uint32_t token = p->tokens[i];
         if (is_special(corpus, token)) continue;
         plain++;
         if (zest_permutation_below(&draw, 1u << 24) >= threshold) continue;
-        ask_for(p, i, token);
-        hide(corpus, &draw, &p->tokens[i]);
+        add_target(p, i, token);
+        corrupt(corpus, &draw, &p->tokens[i]);
     }
-    if (p->asked > before || !plain) return;
-    uint32_t skip = zest_permutation_below(&draw, plain); /* none was drawn: one is */
+    if (p->targets_count > before || !plain) return;
+    uint32_t skip = zest_permutation_below(&draw, plain); /* none was drawn: choose one */
     for (uint32_t i = from; i < to; i++) {
         if (is_special(corpus, p->tokens[i]) || skip--) continue;
-        ask_for(p, i, p->tokens[i]);
-        hide(corpus, &draw, &p->tokens[i]);
+        add_target(p, i, p->tokens[i]);
+        corrupt(corpus, &draw, &p->tokens[i]);
         return;
     }
 }
@@ -265,24 +266,24 @@ static void mask_sequence(const zest_corpus *corpus, const zest_corpus_masks *ma
 zest_status zest_corpus_make_batch(const zest_corpus *corpus, const zest_corpus_part *part,
                                    const uint32_t *which, size_t count, const zest_corpus_masks *masks,
                                    zest_corpus_batch *batch, zest_error *error) {
-    places p = {0};
+    arrays p = {0};
     size_t tokens = 0;
     uint32_t at = 0;
     for (size_t s = 0; s < count; s++) tokens += part->starts[which[s] + 1] - part->starts[which[s]];
-    zest_status status = make_room(batch, tokens, count, &p, error);
+    zest_status status = allocate(batch, tokens, count, &p, error);
     if (status) return status;
     p.starts[0] = p.items[0] = 0;
     for (size_t s = 0; s < count; s++) {
         uint32_t first = part->starts[which[s]], length = part->starts[which[s] + 1] - first;
         memcpy(p.tokens + at, part->tokens + first, length * sizeof *p.tokens);
         if (corpus->causal)
-            for (uint32_t i = 0; i + 1 < length; i++) ask_for(&p, at + i, p.tokens[at + i + 1]);
+            for (uint32_t i = 0; i + 1 < length; i++) add_target(&p, at + i, p.tokens[at + i + 1]);
         else
-            mask_sequence(corpus, masks, masks->fixed ? which[s] : masks->number << PLACE_BITS | s, at,
+            mask_sequence(corpus, masks, masks->fixed ? which[s] : masks->number << INDEX_BITS | s, at,
                           at + length, &p);
         at += length;
         p.starts[s + 1] = at;
-        p.items[s + 1] = p.asked;
+        p.items[s + 1] = p.targets_count;
     }
     batch->batch = (zest_model_batch){.tokens = p.tokens, .starts = p.starts, .sequences = count};
     batch->objective = (zest_model_objective){.kind = ZEST_LOSS_TOKENS,
@@ -295,6 +296,6 @@ zest_status zest_corpus_make_batch(const zest_corpus *corpus, const zest_corpus_
 }
 
 void zest_corpus_batch_free(zest_corpus_batch *batch) {
-    free(batch->room);
+    free(batch->buffer);
     *batch = (zest_corpus_batch){0};
 }

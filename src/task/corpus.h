@@ -1,9 +1,9 @@
-/* Plain text for pretraining: documents, packed into sequences of equal length, and what is asked of them.
+/* Plain text for pretraining.
  *
- *     file -> documents (blank lines) -> tokens -> [start] tokens ... [end] tokens ... | next sequence ...
+ *     file -> documents (blank lines) -> tokens -> [start] tokens ... [end] tokens ... / next sequence ...
  *
- * Documents stand behind each other with the tokenizer's end token in between, and are cut where a sequence
- * is full. Some documents are held out and packed by themselves. */
+ * Documents are concatenated with the tokenizer's end token in between and split into sequences of equal
+ * length. Some documents are held out and packed separately. */
 #ifndef ZEST_TASK_CORPUS_H
 #define ZEST_TASK_CORPUS_H
 
@@ -24,14 +24,14 @@ typedef struct {
     int causal;
     uint32_t mask;          /* the mask token; masked models */
     uint32_t vocabulary;    /* random tokens are below this */
-    unsigned char *special; /* a bit for each token: neither asked for nor drawn at random */
-    zest_fingerprint print; /* of the file's bytes */
+    unsigned char *special; /* bitmap of special tokens, which are neither masked nor drawn at random */
+    zest_fingerprint print; /* fingerprint of the file */
 } zest_corpus;
 
 typedef struct {
-    size_t length;   /* of a sequence, with the tokens that begin and end it */
-    double held_out; /* share of the documents */
-    uint64_t seed;   /* decides which */
+    size_t length;   /* tokens of a sequence, including start and end token */
+    double held_out; /* fraction of the documents */
+    uint64_t seed;   /* selects the held-out documents */
 } zest_corpus_options;
 
 zest_status zest_corpus_read(const char *path, const zest_tokenizer *tokenizer,
@@ -39,22 +39,22 @@ zest_status zest_corpus_read(const char *path, const zest_tokenizer *tokenizer,
                              zest_corpus *corpus, zest_error *error);
 void zest_corpus_free(zest_corpus *corpus);
 
-/* Sequences and what is asked of them: masked models are to tell the tokens at some places, of which 80 % are
- * masked, 10 % hold a random token and 10 % the token itself (Devlin, Chang, Lee and Toutanova, 2019), each
- * place with the probability `share` and at least one a sequence; causal models are to tell every next token.
- * Grows and is used again; the objective points into it. Start with {0}. */
+/* A batch of sequences with its token loss. Masked models predict tokens chosen with the given
+ * probability, at least one per sequence; of these 80 % are masked, 10 % replaced by a random token and 10
+ * % unchanged (Devlin, Chang, Lee and Toutanova, 2019). Causal models predict every next token. The buffer
+ * grows and is reused; the objective points into it. Start with {0}. */
 typedef struct {
     zest_model_batch batch;
     zest_model_objective objective;
-    uint32_t *room;
-    size_t room_count;
+    uint32_t *buffer;
+    size_t buffer_count;
 } zest_corpus_batch;
 
-/* Where the masks come from: words of a counter generator under `seed`, number and place in the batch. */
+/* Source of the masks: a counter-based generator keyed by seed, number and index in the batch. */
 typedef struct {
-    double share;
+    double probability;
     uint64_t seed, number; /* training: the step */
-    int fixed;             /* instead: by the sequence itself, the same each time. For what is held out */
+    int fixed;             /* instead: keyed by the sequence, the same every time; for held-out text */
 } zest_corpus_masks;
 
 zest_status zest_corpus_make_batch(const zest_corpus *corpus, const zest_corpus_part *part,

@@ -1,13 +1,15 @@
+/* Metrics: predictions of a model, accuracy, F1 and exact match with confidence intervals, and the text
+ * comparison of SQuAD's evaluation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/metric.h"
 #include "task/batch.h"
+#include "task/metric.h"
 #include "task/template.h"
 #include "tokenizer/unicode.h"
 
-/* ---- Choosing ---- */
+/* ---- Choice ---- */
 
 uint32_t zest_metric_choose(const double *scores, size_t count) {
     uint32_t best = ZEST_METRIC_NO_CHOICE;
@@ -25,7 +27,7 @@ static int is_right(const zest_examples *e, size_t i, uint32_t choice) {
     return 0;
 }
 
-/* ---- Predicting ---- */
+/* ---- Predictions ---- */
 
 void zest_predictions_free(zest_predictions *p) {
     for (size_t i = 0; i < p->count && p->texts; i++) free(p->texts[i]);
@@ -44,7 +46,7 @@ static size_t scores_of(const zest_examples *e, size_t i) {
     return e->text_starts[i + 1] - e->text_starts[i];
 }
 
-static zest_status make_room(const zest_examples *e, int text, zest_predictions *p, zest_error *error) {
+static zest_status allocate(const zest_examples *e, int text, zest_predictions *p, zest_error *error) {
     size_t n = e->count, scores = 0;
     zest_predictions_free(p);
     p->count = n;
@@ -61,18 +63,18 @@ static zest_status make_room(const zest_examples *e, int text, zest_predictions 
     return ZEST_OK;
 }
 
-/* Tokens of the right answer. */
+/* Number of tokens of the right answer. */
 static size_t answer_tokens(const zest_examples *e, size_t i) {
     const zest_example_text *text = &e->texts[e->text_starts[i] + e->answers[i]];
-    return text->length - text->asked;
+    return text->length - text->target;
 }
 
-static void take(const zest_examples *e, size_t i, zest_predictions *p) {
+static void record_scores(const zest_examples *e, size_t i, zest_predictions *p) {
     const double *scores = p->scores + p->starts[i];
     size_t count = p->starts[i + 1] - p->starts[i];
     int bad = 0;
     p->choice[i] = e->kind == ZEST_TASK_TEXT ? 0 : zest_metric_choose(scores, count);
-    /* choices were scored by means; what training minimises is a sum */
+    /* choices were scored by means; the training loss is a sum */
     if (e->as_text && e->kind == ZEST_TASK_CHOICE)
         p->losses[i] = -scores[e->answers[i]] * (double)answer_tokens(e, i);
     for (size_t s = 0; s < count; s++) bad |= !isfinite(scores[s]);
@@ -96,7 +98,7 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
         if (!status)
             status = zest_model_losses(runner, lane ? lane : &itself, 1, &batch.objective, p->losses + first,
                                        NULL, p->scores + p->starts[first], error);
-        for (size_t i = first; i < end && !status; i++) take(e, i, p);
+        for (size_t i = first; i < end && !status; i++) record_scores(e, i, p);
         zest_progress_call(progress, end, e->count);
     }
     zest_batch_free(&batch);
@@ -106,20 +108,20 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
 zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
                                 size_t batch_tokens, zest_predictions *predictions, zest_error *error) {
-    return zest_metric_predict_watched(runner, lane, examples, tokenizer, batch_tokens, NULL, predictions,
-                                       error);
+    return zest_metric_predict_with(runner, lane, examples, tokenizer, batch_tokens, NULL, predictions,
+                                    error);
 }
 
-zest_status zest_metric_predict_watched(zest_model_runner *runner, const zest_model_lane *lane,
-                                        const zest_examples *examples, const zest_tokenizer *tokenizer,
-                                        size_t batch_tokens, const zest_progress_callback *progress,
-                                        zest_predictions *predictions, zest_error *error) {
+zest_status zest_metric_predict_with(zest_model_runner *runner, const zest_model_lane *lane,
+                                     const zest_examples *examples, const zest_tokenizer *tokenizer,
+                                     size_t batch_tokens, const zest_progress_callback *progress,
+                                     zest_predictions *predictions, zest_error *error) {
     if (!batch_tokens) batch_tokens = 4096;
     int text = tokenizer && examples->kind == ZEST_TASK_TEXT;
-    zest_status status = make_room(examples, text, predictions, error);
+    zest_status status = allocate(examples, text, predictions, error);
     uint32_t *which = malloc((examples->count + 1) * sizeof *which);
     if (!status && !which) status = zest_error_memory(error, "predictions", examples->count * sizeof *which);
-    /* of free text the scores are the quick part */
+    /* for free text scoring is the fast part */
     if (!status)
         status = score_all(runner, lane, examples, batch_tokens, which, text ? NULL : progress, predictions,
                            error);
@@ -131,7 +133,7 @@ zest_status zest_metric_predict_watched(zest_model_runner *runner, const zest_mo
     return status;
 }
 
-/* ---- Summing up ---- */
+/* ---- Metrics of predictions ---- */
 
 static double mean(const double *values, size_t count) {
     double sum = 0;
@@ -193,11 +195,11 @@ void zest_metric_sum(const zest_task *task, const zest_examples *examples, const
     *metrics = m;
 }
 
-/* ---- Without a derivative ---- */
+/* ---- Error rate of a batch ---- */
 
 double zest_metric_error(const zest_batch *batch, zest_metric metric, const double *scores) {
     const zest_model_objective *o = &batch->objective;
-    size_t hits = 0, both = 0, said = 0, right = 0;
+    size_t hits = 0, both = 0, predicted = 0, right = 0;
     if (o->kind == ZEST_LOSS_TOKENS || (metric != ZEST_METRIC_ACCURACY && metric != ZEST_METRIC_F1))
         return NAN;
     for (size_t i = 0; i < batch->count; i++) {
@@ -206,22 +208,22 @@ double zest_metric_error(const zest_batch *batch, zest_metric metric, const doub
         uint32_t choice = zest_metric_choose(scores + first, count);
         hits += (size_t)is_right(batch->examples, batch->which[i], choice);
         both += choice == 1 && o->answers[i] == 1;
-        said += choice == 1;
+        predicted += choice == 1;
         right += o->answers[i] == 1;
     }
     if (metric == ZEST_METRIC_ACCURACY) return 1 - (double)hits / (double)batch->count;
-    return both ? 1 - 2 * (double)both / (double)(said + right) : 1;
+    return both ? 1 - 2 * (double)both / (double)(predicted + right) : 1;
 }
 
-/* Answers in free text. */
+/* ---- Generation of free-text answers ---- */
 
 typedef struct {
     uint32_t *prompt_tokens, *starts, *tokens;
     size_t *counts;
     int32_t *ids;
-} rooms;
+} generation;
 
-static void free_rooms(rooms *r) {
+static void free_generation(generation *r) {
     free(r->prompt_tokens);
     free(r->starts);
     free(r->tokens);
@@ -229,7 +231,7 @@ static void free_rooms(rooms *r) {
     free(r->ids);
 }
 
-/* Texts end with a newline, whose token closes one also behind other whitespace; or with the end token. */
+/* A text ends with a newline, or with the end token. */
 static zest_status find_stops(const zest_tokenizer *tokenizer, uint32_t stops[2], size_t *count,
                               zest_error *error) {
     zest_ids ids = {0};
@@ -242,8 +244,8 @@ static zest_status find_stops(const zest_tokenizer *tokenizer, uint32_t stops[2]
     return status;
 }
 
-static zest_status judge(const zest_tokenizer *tokenizer, const zest_examples *e, size_t i,
-                         const int32_t *ids, size_t count, zest_predictions *p, zest_error *error) {
+static zest_status score_text(const zest_tokenizer *tokenizer, const zest_examples *e, size_t i,
+                              const int32_t *ids, size_t count, zest_predictions *p, zest_error *error) {
     zest_buffer text = {0};
     zest_buffer_text(&text, "");
     zest_status status = zest_tokenizer_decode(tokenizer, ids, count, 1, &text, error);
@@ -259,10 +261,11 @@ static zest_status judge(const zest_tokenizer *tokenizer, const zest_examples *e
     return isnan(p->f1[i]) || isnan(p->em[i]) ? zest_error_memory(error, "an answer", text.size) : ZEST_OK;
 }
 
-/* Examples first .. first+count-1. */
+/* Generates for examples first .. first+count-1. */
 static zest_status generate(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
                             const zest_tokenizer *tokenizer, const zest_generate_options *options,
-                            size_t first, size_t count, rooms *r, zest_predictions *p, zest_error *error) {
+                            size_t first, size_t count, generation *r, zest_predictions *p,
+                            zest_error *error) {
     r->starts[0] = 0;
     for (size_t i = 0; i < count; i++) {
         const zest_example_text *prompt = &e->prompts[first + i];
@@ -274,12 +277,12 @@ static zest_status generate(zest_model_runner *runner, const zest_model_lane *la
     zest_status status = zest_generate_greedy(runner, lane, &batch, options, r->tokens, r->counts, error);
     for (size_t i = 0; i < count && !status; i++) {
         for (size_t t = 0; t < r->counts[i]; t++) r->ids[t] = (int32_t)r->tokens[i * options->most + t];
-        status = judge(tokenizer, e, first + i, r->ids, r->counts[i], p, error);
+        status = score_text(tokenizer, e, first + i, r->ids, r->counts[i], p, error);
     }
     return status;
 }
 
-/* How many examples from `first` on fit into a batch, and their prompts' tokens. */
+/* The number of examples from `first` on that fit into a batch, and the tokens of their prompts. */
 static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, size_t *tokens) {
     size_t count = 0, sum = 0;
     *tokens = 0;
@@ -291,7 +294,7 @@ static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, siz
     return count;
 }
 
-static int make_rooms(const zest_examples *e, size_t batch_tokens, rooms *r) {
+static int allocate_generation(const zest_examples *e, size_t batch_tokens, generation *r) {
     size_t most = 0, most_tokens = 0, tokens;
     for (size_t first = 0, count; first < e->count; first += count) {
         count = fit(e, first, batch_tokens, &tokens);
@@ -311,27 +314,27 @@ zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lan
                                  const zest_progress_callback *progress, zest_predictions *p,
                                  zest_error *error) {
     uint32_t stops[2];
-    rooms r = {0};
+    generation r = {0};
     zest_generate_options options = {.most = e->max_tokens, .stops = stops};
     zest_status status = find_stops(tokenizer, stops, &options.stop_count, error);
-    if (!status && !make_rooms(e, batch_tokens, &r))
+    if (!status && !allocate_generation(e, batch_tokens, &r))
         status = zest_error_memory(error, "generated answers", batch_tokens * sizeof(uint32_t));
     for (size_t first = 0, count, tokens; first < e->count && !status; first += count) {
         count = fit(e, first, batch_tokens, &tokens);
         status = generate(runner, lane, e, tokenizer, &options, first, count, &r, p, error);
         zest_progress_call(progress, first + count, e->count);
     }
-    free_rooms(&r);
+    free_generation(&r);
     return status;
 }
 
-/* How sure a figure is. */
+/* ---- Confidence intervals ---- */
 
 enum { RESAMPLES = 2000 };
 
-/* Wilson 1927: the values of p whose test at 5 % the observed share passes. */
+/* Wilson's score interval (1927). */
 void zest_metric_wilson(double hits, double n, double *low, double *high) {
-    static const double z = 1.959963984540054; /* the normal's quantile at 0.975 */
+    static const double z = 1.959963984540054; /* quantile 0.975 of the normal distribution */
     if (!(n > 0)) {
         *low = *high = NAN;
         return;
@@ -339,7 +342,7 @@ void zest_metric_wilson(double hits, double n, double *low, double *high) {
     double p = hits / n, centre = p + z * z / (2 * n), width = z * sqrt((p * (1 - p) + z * z / (4 * n)) / n);
     *low = (centre - width) / (1 + z * z / n);
     *high = (centre + width) / (1 + z * z / n);
-    if (hits <= 0) *low = 0; /* as they are without rounding */
+    if (hits <= 0) *low = 0; /* exact values instead of rounded ones */
     if (hits >= n) *high = 1;
 }
 
@@ -348,7 +351,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Quantiles 0.025 and 0.975, linear between neighbours. */
+/* Quantiles 0.025 and 0.975, interpolated linearly. */
 static void percentiles(double values[RESAMPLES], double *low, double *high) {
     double *out[2] = {low, high};
     qsort(values, RESAMPLES, sizeof *values, ascending);
@@ -378,19 +381,19 @@ void zest_metric_bootstrap_mean(const double *values, size_t count, double *low,
     percentiles(means, low, high);
 }
 
-/* From how often class 1 was both said and right, and how often either. */
-static double f1_of(size_t both, size_t said, size_t right) {
-    return both ? 2 * (double)both / (double)(said + right) : 0;
+/* From the counts of true positives, and of predicted and actual positives. */
+static double f1_of(size_t both, size_t predicted, size_t right) {
+    return both ? 2 * (double)both / (double)(predicted + right) : 0;
 }
 
 double zest_metric_f1(const uint32_t *choice, const uint32_t *answers, size_t count) {
-    size_t both = 0, said = 0, right = 0;
+    size_t both = 0, predicted = 0, right = 0;
     for (size_t i = 0; i < count; i++) {
         both += choice[i] == 1 && answers[i] == 1;
-        said += choice[i] == 1;
+        predicted += choice[i] == 1;
         right += answers[i] == 1;
     }
-    return count ? f1_of(both, said, right) : NAN;
+    return count ? f1_of(both, predicted, right) : NAN;
 }
 
 void zest_metric_bootstrap_f1(const uint32_t *choice, const uint32_t *answers, size_t count, double *low,
@@ -400,25 +403,23 @@ void zest_metric_bootstrap_f1(const uint32_t *choice, const uint32_t *answers, s
     if (!count) return;
     for (size_t r = 0; r < RESAMPLES; r++) {
         zest_permutation draw = resample(r);
-        size_t both = 0, said = 0, right = 0;
+        size_t both = 0, predicted = 0, right = 0;
         for (size_t i = 0; i < count; i++) {
             uint32_t j = zest_permutation_below(&draw, (uint32_t)count);
             both += choice[j] == 1 && answers[j] == 1;
-            said += choice[j] == 1;
+            predicted += choice[j] == 1;
             right += answers[j] == 1;
         }
-        values[r] = f1_of(both, said, right);
+        values[r] = f1_of(both, predicted, right);
     }
     percentiles(values, low, high);
 }
 
-/* Texts compared with right texts, as in SQuAD's evaluation. */
-
-/* ---- Clean-up ---- */
+/* ---- Comparison of texts, as in SQuAD's evaluation ---- */
 
 static void replace_all(zest_buffer *text, const char *from, const char *to) {
     size_t from_size = strlen(from), to_size = strlen(to), out = 0, at = 0;
-    while (at < text->size) { /* never longer than before */
+    while (at < text->size) { /* never gets longer */
         if (text->size - at >= from_size && !memcmp(text->data + at, from, from_size)) {
             memcpy(text->data + out, to, to_size);
             out += to_size;
@@ -435,20 +436,18 @@ void zest_metric_clean_up(zest_buffer *text) {
     static const char *const pairs[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
                                            {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"},
                                            {" 've", "'ve"}, {" 're", "'re"}};
-    static const zest_template_change strip = {.kind = ZEST_TEMPLATE_STRIP};
+    static const zest_template_filter strip = {.kind = ZEST_TEMPLATE_STRIP};
     if (text->failed || !text->data) return;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) replace_all(text, pairs[i][0], pairs[i][1]);
-    zest_template_change_text(&strip, NULL, text, 0);
+    zest_template_apply_filter(&strip, NULL, text, 0);
 }
-
-/* ---- Normalisation ---- */
 
 static int is_punctuation(uint32_t code) {
     return code < 0x80 && code > ' ' && !((code | 32) >= 'a' && (code | 32) <= 'z') &&
            !(code >= '0' && code <= '9') && code != 0x7F;
 }
 
-/* \w of Python, but for "_", which is gone by now. */
+/* \w of Python without "_", which is removed before. */
 static int in_word(uint32_t code) {
     return (zest_unicode_class(code) & (ZEST_UNICODE_LETTER | ZEST_UNICODE_NUMBER)) != 0;
 }
@@ -469,7 +468,7 @@ static int is_article(const char *word, size_t size) {
            (size == 3 && !memcmp(word, "the", 3));
 }
 
-/* Words a, an and the become a space. */
+/* Replaces the words a, an and the by a space. */
 static void write_without_articles(const char *text, size_t size, zest_buffer *out) {
     for (size_t at = 0; at < size;) {
         uint32_t code;
@@ -487,7 +486,7 @@ static void write_without_articles(const char *text, size_t size, zest_buffer *o
     }
 }
 
-/* What lies between whitespace, joined by single spaces. */
+/* Collapses white space. */
 static void write_joined(const char *text, size_t size, zest_buffer *out) {
     int space = 0;
     for (size_t at = 0; at < size;) {
@@ -504,7 +503,7 @@ static void write_joined(const char *text, size_t size, zest_buffer *out) {
     }
 }
 
-/* Appends the normal form to the empty *out. 0: no memory. */
+/* Appends the normalized text to the empty *out. 0: out of memory. */
 static int normalise(const char *text, zest_buffer *out) {
     zest_buffer valid = {0}, plain = {0}, bare = {0};
     zest_unicode_repair(text, strlen(text), &valid);
@@ -519,14 +518,12 @@ static int normalise(const char *text, zest_buffer *out) {
     return done;
 }
 
-/* ---- Comparison ---- */
-
 typedef struct {
     const char *at;
     size_t size;
 } word;
 
-/* Moves to the next word of a normal form; 0: there is none. */
+/* Advances to the next word of a normalized text; 0: none. */
 static int next_word(const char **text, word *w) {
     if (!**text) return 0;
     w->at = *text;
@@ -542,17 +539,17 @@ static size_t count_word(const char *text, word wanted) {
     return count;
 }
 
-/* F1 of two normal forms, as bags of words. */
+/* F1 of two normalized texts as bags of words. */
 static double bag_f1(const char *text, const char *gold) {
     size_t both = 0, mine = 0, right = 0;
     const char *at = text;
     word w;
     for (; next_word(&at, &w); mine++) {
-        size_t before = 0, there = count_word(gold, w);
+        size_t before = 0, available = count_word(gold, w);
         const char *again = text;
         for (word v; again < w.at && next_word(&again, &v);)
             before += v.size == w.size && !memcmp(v.at, w.at, w.size);
-        both += before < there; /* the first `there` of equal words are matched */
+        both += before < available; /* the first `available` of equal words match */
     }
     for (at = gold; next_word(&at, &w);) right++;
     if (!both) return 0;

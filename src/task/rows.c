@@ -1,3 +1,4 @@
+/* The rows of a data file: checks, readers of TSV and CSV, and the table in which all readers store rows. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -5,13 +6,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "task/rows.h"
 #include "base/file.h"
+#include "task/rows.h"
 #include "tokenizer/unicode.h"
 
 #define FILE_LIMIT ((size_t)16 << 30)
 
-/* ---- Checks of the whole file, before any reader sees it ---- */
+/* ---- Checks of the whole file, before a reader sees it ---- */
 
 static size_t line_of(const char *data, size_t position) {
     size_t line = 1;
@@ -25,13 +26,13 @@ static zest_status check_bytes(zest_rows_builder *b) {
     if (!size) return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: is empty: it has no rows", b->path);
     const char *zero = memchr(data, 0, size);
     if (zero)
-        return zest_rows_refuse(b, line_of(data, (size_t)(zero - data)),
-                                "has a zero byte, so this is no UTF-8 text (UTF-16? a table of another "
-                                "program?); save it as UTF-8");
+        return zest_rows_refuse(
+            b, line_of(data, (size_t)(zero - data)),
+            "has a zero byte, so it is not UTF-8 text (UTF-16? a spreadsheet?); save it as UTF-8");
     size_t valid = zest_unicode_valid(data, size);
     if (valid < size)
         return zest_rows_refuse(b, line_of(data, valid),
-                                "byte 0x%02X is no UTF-8; save the file as UTF-8 "
+                                "byte 0x%02X is not valid UTF-8; save the file as UTF-8 "
                                 "(iconv -f latin1 -t utf-8 turns Latin-1 into it)",
                                 (unsigned char)data[valid]);
     if (size >= 3 && !memcmp(data, "\xEF\xBB\xBF", 3)) b->begin = 3;
@@ -45,9 +46,9 @@ static int ends_in(const char *path, const char *end) {
     return size >= tail && !strcasecmp(path + size - tail, end);
 }
 
-static int format_by_ending(const char *path, zest_rows_format *format) {
+static int format_by_extension(const char *path, zest_rows_format *format) {
     static const struct {
-        const char *ending;
+        const char *extension;
         zest_rows_format format;
     } known[] = {{".tsv", ZEST_ROWS_TSV},
                  {".csv", ZEST_ROWS_CSV},
@@ -55,16 +56,16 @@ static int format_by_ending(const char *path, zest_rows_format *format) {
                  {".ndjson", ZEST_ROWS_JSONL},
                  {".json", ZEST_ROWS_JSONL}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (ends_in(path, known[i].ending)) return *format = known[i].format, 1;
+        if (ends_in(path, known[i].extension)) return *format = known[i].format, 1;
     return 0;
 }
 
 static zest_status read_format(zest_rows_builder *b) {
     zest_rows_format format = b->layout->format;
-    if (format == ZEST_ROWS_BY_ENDING && !format_by_ending(b->path, &format))
+    if (format == ZEST_ROWS_BY_EXTENSION && !format_by_extension(b->path, &format))
         return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
-                              "%s: the ending does not tell the format; call it .jsonl, .csv or .tsv, or say "
-                              "format = jsonl in the task file",
+                              "%s: unknown file extension; rename it to .jsonl, .csv or .tsv, or set format "
+                              "= jsonl in the task file",
                               b->path);
     switch (format) {
     case ZEST_ROWS_TSV:
@@ -75,15 +76,15 @@ static zest_status read_format(zest_rows_builder *b) {
     case ZEST_ROWS_WSC: return zest_rows_wsc(b);
     case ZEST_ROWS_SQUAD: return zest_rows_squad(b);
     case ZEST_ROWS_DROP: return zest_rows_drop(b);
-    case ZEST_ROWS_BY_ENDING: break;
+    case ZEST_ROWS_BY_EXTENSION: break;
     }
-    return zest_error_set(b->error, ZEST_ERROR_ARGUMENT, "%s: no format with the number %d", b->path, format);
+    return zest_error_set(b->error, ZEST_ERROR_ARGUMENT, "%s: unknown format number %d", b->path, format);
 }
 
-/* Takes over the builder's file. */
+/* Takes ownership of the builder's file. */
 static zest_status build(zest_rows_builder *b) {
     b->rows->path = strdup(b->path);
-    b->rows->print = zest_fingerprint_of(b->file.data, b->file.size); /* before readers cut it in place */
+    b->rows->print = zest_fingerprint_of(b->file.data, b->file.size); /* before readers modify it in place */
     zest_status status = b->rows->path ? check_bytes(b) : zest_error_memory(b->error, b->path, 1);
     if (!status) status = read_format(b);
     if (!status) status = zest_rows_finish(b);
@@ -137,23 +138,23 @@ const char *const *zest_rows_get(const zest_rows *rows, size_t row, int field, s
     return (const char *const *)rows->texts + start[0];
 }
 
-const char *zest_rows_show(const char *text, char room[64]) {
+const char *zest_rows_show(const char *text, char capacity[64]) {
     size_t used = 0;
     while (*text && used < 56) {
         uint32_t code;
         size_t length = zest_unicode_read(text, &code);
         int control = code < 32 || (code >= 127 && code < 160);
         if (control)
-            room[used++] = '?';
+            capacity[used++] = '?';
         else
-            memcpy(room + used, text, length), used += length;
+            memcpy(capacity + used, text, length), used += length;
         text += length;
     }
-    memcpy(room + used, *text ? "..." : "", *text ? 4 : 1);
-    return room;
+    memcpy(capacity + used, *text ? "..." : "", *text ? 4 : 1);
+    return capacity;
 }
 
-/* Rows as they are put together. */
+/* ---- Construction of rows ---- */
 
 void zest_rows_name(zest_rows_builder *b, const char *const *names, size_t count) {
     zest_rows *rows = b->rows;
@@ -167,28 +168,29 @@ void zest_rows_name(zest_rows_builder *b, const char *const *names, size_t count
         if (!(rows->names[i] = strdup(names[i]))) b->failed = 1;
 }
 
-/* Room for twice the rows there were. */
+/* Doubles the capacity. */
 static int grow_rows(zest_rows_builder *b) {
     zest_rows *rows = b->rows;
-    size_t room = b->row_room ? 2 * b->row_room : 256, most = SIZE_MAX / 64 / (rows->name_count + 1);
-    if (room > most) return 0;
-    size_t *lines = realloc(rows->lines, room * sizeof *lines);
+    size_t capacity = b->row_capacity ? 2 * b->row_capacity : 256,
+           limit = SIZE_MAX / 64 / (rows->name_count + 1);
+    if (capacity > limit) return 0;
+    size_t *lines = realloc(rows->lines, capacity * sizeof *lines);
     if (!lines) return 0;
     rows->lines = lines;
-    uint32_t *starts = realloc(rows->starts, (room * rows->name_count + 1) * sizeof *starts);
+    uint32_t *starts = realloc(rows->starts, (capacity * rows->name_count + 1) * sizeof *starts);
     if (!starts) return 0;
     rows->starts = starts;
     if (!b->start_count) starts[b->start_count++] = 0;
-    b->row_room = room;
+    b->row_capacity = capacity;
     return 1;
 }
 
 void zest_rows_begin(zest_rows_builder *b, size_t line) {
-    if (!b->failed && b->rows->count == b->row_room && !grow_rows(b)) b->failed = 1;
+    if (!b->failed && b->rows->count == b->row_capacity && !grow_rows(b)) b->failed = 1;
     if (!b->failed) b->rows->lines[b->rows->count++] = line;
 }
 
-size_t zest_rows_keep(zest_rows_builder *b, const char *text, size_t size) {
+size_t zest_rows_store(zest_rows_builder *b, const char *text, size_t size) {
     size_t offset = b->memory.size;
     zest_buffer_add(&b->memory, text, size);
     zest_buffer_add(&b->memory, "", 1);
@@ -197,15 +199,15 @@ size_t zest_rows_keep(zest_rows_builder *b, const char *text, size_t size) {
 
 void zest_rows_add(zest_rows_builder *b, size_t offset) {
     if (b->failed) return;
-    if (b->text_count == b->text_room) {
-        size_t room = b->text_room ? 2 * b->text_room : 1024;
-        size_t *offsets = realloc(b->offsets, room * sizeof *offsets);
+    if (b->text_count == b->text_capacity) {
+        size_t capacity = b->text_capacity ? 2 * b->text_capacity : 1024;
+        size_t *offsets = realloc(b->offsets, capacity * sizeof *offsets);
         if (!offsets) {
             b->failed = 1;
             return;
         }
         b->offsets = offsets;
-        b->text_room = room;
+        b->text_capacity = capacity;
     }
     b->offsets[b->text_count++] = offset;
 }
@@ -226,8 +228,8 @@ zest_status zest_rows_finish(zest_rows_builder *b) {
     if (!rows->count)
         return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: has no rows; is it the right file?", b->path);
     if (b->text_count > UINT32_MAX || rows->count > UINT32_MAX)
-        return zest_error_set(b->error, ZEST_ERROR_FORMAT,
-                              "%s: more than 2^32 texts; cut the file into smaller ones", b->path);
+        return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: more than 2^32 texts; split the file",
+                              b->path);
     rows->texts = malloc((b->text_count + 1) * sizeof *rows->texts);
     if (!rows->texts) return zest_error_memory(b->error, b->path, (b->text_count + 1) * sizeof *rows->texts);
     for (size_t i = 0; i < b->text_count; i++) rows->texts[i] = b->memory.data + b->offsets[i];
@@ -246,27 +248,27 @@ zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *form
     return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s, line %zu: %s", b->path, line, sentence);
 }
 
-/* ---- Which fields ---- */
+/* ---- Selection of fields ---- */
 
 static int is_gap(char c) { return c == ' ' || c == ',' || c == '\t'; }
 
-static zest_status refuse_fields(zest_rows_builder *b, const char *why, const char *piece, size_t size) {
+static zest_status refuse_fields(zest_rows_builder *b, const char *why, const char *item, size_t size) {
     return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
                           "%s: fields: '%.*s' %s; write name=column or name=path, as in "
                           "'sentence=0 label=-1' or 'text=passage.text label'",
-                          b->path, (int)(size < 60 ? size : 60), piece, why);
+                          b->path, (int)(size < 60 ? size : 60), item, why);
 }
 
-static zest_status add_pick(zest_rows_builder *b, zest_rows_picks *picks, const char *piece, size_t size) {
-    const char *equals = memchr(piece, '=', size);
-    size_t name_size = equals ? (size_t)(equals - piece) : size;
-    if (!name_size || (equals && name_size + 1 == size)) return refuse_fields(b, "is half", piece, size);
+static zest_status add_pick(zest_rows_builder *b, zest_rows_picks *picks, const char *item, size_t size) {
+    const char *equals = memchr(item, '=', size);
+    size_t name_size = equals ? (size_t)(equals - item) : size;
+    if (!name_size || (equals && name_size + 1 == size)) return refuse_fields(b, "is half", item, size);
     zest_rows_pick *pick = &picks->picks[picks->count++];
-    pick->name = strndup(piece, name_size);
-    pick->from = equals ? strndup(equals + 1, size - name_size - 1) : strndup(piece, size);
+    pick->name = strndup(item, name_size);
+    pick->from = equals ? strndup(equals + 1, size - name_size - 1) : strndup(item, size);
     if (!pick->name || !pick->from) return zest_error_memory(b->error, "fields", size);
     for (size_t i = 0; i + 1 < picks->count; i++)
-        if (!strcmp(picks->picks[i].name, pick->name)) return refuse_fields(b, "comes twice", piece, size);
+        if (!strcmp(picks->picks[i].name, pick->name)) return refuse_fields(b, "comes twice", item, size);
     return ZEST_OK;
 }
 
@@ -284,7 +286,7 @@ zest_status zest_rows_picks_parse(zest_rows_builder *b, zest_rows_picks *picks) 
         status = add_pick(b, picks, at, size);
         at += size;
     }
-    if (!status && !picks->count) status = refuse_fields(b, "names nothing", b->layout->fields, 60);
+    if (!status && !picks->count) status = refuse_fields(b, "is empty", b->layout->fields, 60);
     return status;
 }
 
@@ -308,38 +310,35 @@ void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks) {
     free(names);
 }
 
-/* TSV and CSV. The file's bytes are cut into texts where they lie: a separator becomes the NUL behind the
- * text before it, and text in quotes moves towards the front by as many bytes as its quotes had. */
+/* ---- TSV and CSV\n ---- */
 
 typedef struct {
     zest_rows_builder *b;
-    char *at, *end; /* what is still to be read */
+    char *at, *end; /* the rest of the input */
     char separator;
     int quotes;
-    size_t line; /* of `at` */
-    /* the columns of the row that was read last, as offsets into the file */
-    size_t *columns, count, room, row_line;
+    size_t line; /* line number of `at` */
+    /* offsets in the file of the columns of the current row */
+    size_t *columns, count, capacity, row_line;
     size_t expected, *picked;
     int failed;
 } table;
 
-/* ---- Cutting ---- */
-
 static void add_column(table *t, const char *text) {
-    if (t->count == t->room) {
-        size_t room = t->room ? 2 * t->room : 32;
-        size_t *columns = realloc(t->columns, room * sizeof *columns);
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 32;
+        size_t *columns = realloc(t->columns, capacity * sizeof *columns);
         if (!columns) {
             t->failed = 1;
             return;
         }
         t->columns = columns;
-        t->room = room;
+        t->capacity = capacity;
     }
     t->columns[t->count++] = (size_t)(text - t->b->file.data);
 }
 
-/* Ends a plain text at its separator; tells whether the row goes on. */
+/* Terminates a plain text at its separator; returns whether the row continues. */
 static int end_plain(table *t, char *text) {
     char *stop = t->at;
     while (stop < t->end && *stop != t->separator && *stop != '\n') stop++;
@@ -347,21 +346,20 @@ static int end_plain(table *t, char *text) {
     if (!more && stop < t->end) t->line++;
     t->at = stop < t->end ? stop + 1 : stop;
     if (!more && stop > text && stop[-1] == '\r') stop--;
-    *stop = '\0'; /* at the file's end there is one already */
+    *stop = '\0'; /* the end of the file has a NUL already */
     add_column(t, text);
     return more;
 }
 
-/* The same for text in quotes. *more: 1 the row goes on, 0 it ends. */
+/* The same for quoted text. *more: 1: the row continues, 0: it ends. */
 static zest_status end_quoted(table *t, int *more) {
     size_t began = t->line;
     char *text = ++t->at, *out = text;
     for (;; t->at++) {
         char *quote = memchr(t->at, '"', (size_t)(t->end - t->at));
         if (!quote)
-            return zest_rows_refuse(t->b, began,
-                                    "the quote that begins here is never closed; a quote within quotes is "
-                                    "written twice");
+            return zest_rows_refuse(
+                t->b, began, "the quote that starts here is never closed; write a quote inside quotes twice");
         for (char *c = t->at; c < quote; c++) t->line += *c == '\n';
         size_t size = (size_t)(quote - t->at);
         memmove(out, t->at, size);
@@ -374,7 +372,7 @@ static zest_status end_quoted(table *t, int *more) {
     if (after == '\r' && (t->at + 1 == t->end || t->at[1] == '\n')) after = '\n', t->at += t->at + 1 < t->end;
     if (after != t->separator && after != '\n')
         return zest_rows_refuse(t->b, t->line,
-                                "text follows a closing quote; a quote within quotes is written twice");
+                                "text follows a closing quote; write a quote inside quotes twice");
     *more = after == t->separator;
     if (!*more && t->at < t->end) t->line++;
     if (t->at < t->end) t->at++;
@@ -387,7 +385,7 @@ static int is_blank(const table *t) {
     return *t->at == '\n' || (*t->at == '\r' && t->at + 1 < t->end && t->at[1] == '\n');
 }
 
-/* Cuts the next row that is not blank; no columns at the end of the file. */
+/* Splits the next row that is not blank; no columns at the end of the file. */
 static zest_status next_row(table *t) {
     int more = 1;
     zest_status status = ZEST_OK;
@@ -401,32 +399,33 @@ static zest_status next_row(table *t) {
         else
             more = end_plain(t, t->at);
     }
-    if (!status && t->failed) status = zest_error_memory(t->b->error, t->b->path, t->room * sizeof(size_t));
+    if (!status && t->failed)
+        status = zest_error_memory(t->b->error, t->b->path, t->capacity * sizeof(size_t));
     return status;
 }
 
-/* ---- Columns by name ---- */
+/* Columns by name. */
 
 static const char *column(const table *t, size_t i) { return t->b->file.data + t->columns[i]; }
 
 static zest_status refuse_column(table *t, const char *from) {
     zest_buffer known = {0};
-    char room[64];
+    char capacity[64];
     for (size_t i = 0; i < t->count && known.size < 400; i++)
-        zest_buffer_format(&known, "%s%s", i ? ", " : "", zest_rows_show(column(t, i), room));
+        zest_buffer_format(&known, "%s%s", i ? ", " : "", zest_rows_show(column(t, i), capacity));
     zest_status status =
         t->b->layout->header
             ? zest_rows_refuse(t->b, t->row_line, "has no column '%.60s'; its columns are %s", from,
                                known.data ? known.data : "")
             : zest_rows_refuse(t->b, t->row_line,
-                               "column '%.60s' is not there: the row has %zu, counted from 0 (-1 is the "
-                               "last); a file without header has no names",
+                               "column '%.60s' does not exist: the row has %zu columns, counted from 0 (-1 "
+                               "is the last); a file without header has no names",
                                from, t->count);
     zest_buffer_free(&known);
     return status;
 }
 
-/* Where a field comes from, in the first row of the file. */
+/* The column of a field, found in the first row of the file. */
 static zest_status find_column(table *t, const char *from, size_t *found) {
     char *end;
     errno = 0;
@@ -439,10 +438,10 @@ static zest_status find_column(table *t, const char *from, size_t *found) {
     return ZEST_OK;
 }
 
-/* All columns, by their names in the header or else by their numbers. */
+/* All columns, named as in the header or else by number. */
 static zest_status name_all(table *t) {
     int header = t->b->layout->header;
-    char room[64];
+    char capacity[64];
     const char **names = calloc(t->count, sizeof *names);
     char(*numbers)[24] = calloc(t->count, sizeof *numbers);
     zest_status status = names && numbers ? ZEST_OK : zest_error_memory(t->b->error, t->b->path, t->count);
@@ -452,10 +451,10 @@ static zest_status name_all(table *t) {
         t->picked[i] = i;
         for (size_t j = 0; j < i && !status; j++)
             if (!strcmp(names[i], names[j]))
-                status = zest_rows_refuse(t->b, t->row_line,
-                                          "the column '%s' comes twice; say which by number, as in "
-                                          "fields = text=0 label=1",
-                                          zest_rows_show(names[i], room));
+                status = zest_rows_refuse(
+                    t->b, t->row_line,
+                    "the column '%s' appears twice; select it by number, as in fields = text=0 label=1",
+                    zest_rows_show(names[i], capacity));
     }
     if (!status) zest_rows_name(t->b, names, t->count);
     free(numbers);
@@ -463,7 +462,7 @@ static zest_status name_all(table *t) {
     return status;
 }
 
-/* Looks at the first row: how many columns, and which are wanted. */
+/* Reads the first row: the number of columns, and the selected ones. */
 static zest_status begin(table *t) {
     zest_rows_picks picks;
     zest_status status = zest_rows_picks_parse(t->b, &picks);
@@ -481,16 +480,15 @@ static zest_status begin(table *t) {
     return status;
 }
 
-/* ---- Rows ---- */
+/* Rows. */
 
-static zest_status take_row(table *t) {
+static zest_status add_row(table *t) {
     if (t->count < t->expected && t->b->layout->skip_short) return ZEST_OK;
     if (t->count != t->expected)
-        return zest_rows_refuse(t->b, t->row_line, "has %zu field%s, but %s has %zu; %s", t->count,
-                                t->count == 1 ? "" : "s",
-                                t->b->layout->header ? "the header" : "the first row", t->expected,
-                                t->quotes ? "text with commas must stand in double quotes"
-                                          : "is a tab missing, or one in a text?");
+        return zest_rows_refuse(
+            t->b, t->row_line, "has %zu field%s, but %s has %zu; %s", t->count, t->count == 1 ? "" : "s",
+            t->b->layout->header ? "the header" : "the first row", t->expected,
+            t->quotes ? "text with commas must be in double quotes" : "is a tab missing, or one in a text?");
     zest_rows_begin(t->b, t->row_line);
     for (size_t i = 0; i < t->b->rows->name_count; i++) zest_rows_add_field(t->b, t->columns[t->picked[i]]);
     return ZEST_OK;
@@ -509,13 +507,13 @@ zest_status zest_rows_table(zest_rows_builder *b, zest_rows_format format) {
         if (!status && b->layout->header) status = next_row(&t);
     }
     while (!status && t.count) {
-        status = take_row(&t);
+        status = add_row(&t);
         if (!status) status = next_row(&t);
     }
     free(t.columns);
     free(t.picked);
     zest_buffer_free(&b->memory);
-    b->memory = b->file; /* what the offsets count from */
+    b->memory = b->file; /* offsets refer to it */
     b->file = (zest_buffer){0};
     return status;
 }

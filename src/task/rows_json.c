@@ -1,4 +1,4 @@
-/* JSONL: an object a line. */
+/* Readers of JSON data: JSONL, SQuAD, DROP, and the SuperGLUE files ReCoRD, MultiRC and WSC. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "task/rows.h"
 #include "tokenizer/unicode.h"
 
-/* ---- What the readers of JSON share ---- */
+/* ---- Shared by the readers ---- */
 
 zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t size, size_t line,
                                 json_t **json) {
@@ -19,14 +19,14 @@ zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t s
     if (*json) {
         json_decref(*json);
         *json = NULL;
-        return zest_rows_refuse(b, where, "is JSON, but no object; each %s must be one: {\"text\": ...}",
+        return zest_rows_refuse(b, where, "is JSON, but not an object; each %s must be one: {\"text\": ...}",
                                 line ? "line" : "file");
     }
     if (json_error_code(&problem) == json_error_out_of_memory)
         return zest_error_memory(b->error, b->path, size);
-    return zest_rows_refuse(b, where, "is no sound JSON object: %s (at column %d)%s", problem.text,
-                            problem.column,
-                            line ? "; JSONL has one whole object on each line" : "; fetch the file again");
+    return zest_rows_refuse(
+        b, where, "is not a valid JSON object: %s (at column %d)%s", problem.text, problem.column,
+        line ? "; JSONL has one complete object on each line" : "; download the file again");
 }
 
 static int is_blank(const char *text, size_t size) {
@@ -34,7 +34,7 @@ static int is_blank(const char *text, size_t size) {
     return !size;
 }
 
-zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_take *take) {
+zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_on_line *on_line) {
     const char *at = b->file.data + b->begin, *end = b->file.data + b->file.size;
     zest_status status = ZEST_OK;
     for (size_t line = 1; at < end && !status; line++) {
@@ -43,7 +43,7 @@ zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_take *take) {
         json_t *json;
         if (!is_blank(at, size)) {
             status = zest_rows_load_json(b, at, size, line, &json);
-            if (!status) status = take(b, json, line);
+            if (!status) status = on_line(b, json, line);
             json_decref(json);
         }
         at = stop ? stop + 1 : end;
@@ -59,39 +59,39 @@ zest_status zest_rows_member(zest_rows_builder *b, const json_t *object, const c
                             *text ? ", which here is of another kind" : ", which is not there");
 }
 
-size_t zest_rows_keep_string(zest_rows_builder *b, const json_t *string) {
-    return zest_rows_keep(b, json_string_value(string), json_string_length(string));
+size_t zest_rows_store_string(zest_rows_builder *b, const json_t *string) {
+    return zest_rows_store(b, json_string_value(string), json_string_length(string));
 }
 
-/* The shortest decimal that reads back as the same number. */
-static int print_real(double value, char *room, size_t size) {
+/* The shortest decimal that parses to the same number. */
+static int print_real(double value, char *buffer, size_t size) {
     int used = 0;
     for (int digits = 15; digits <= 17; digits++) {
-        used = zest_number_format(room, size, "%.*g", digits, value);
-        if (zest_number_parse(room, NULL) == value) break;
+        used = zest_number_format(buffer, size, "%.*g", digits, value);
+        if (zest_number_parse(buffer, NULL) == value) break;
     }
     return used;
 }
 
-int zest_rows_keep_json(zest_rows_builder *b, const json_t *value, size_t *offset) {
-    char room[64] = "";
+int zest_rows_store_json(zest_rows_builder *b, const json_t *value, size_t *offset) {
+    char buffer[64] = "";
     int used = 0;
-    if (json_is_string(value)) return *offset = zest_rows_keep_string(b, value), 1;
+    if (json_is_string(value)) return *offset = zest_rows_store_string(b, value), 1;
     if (json_is_boolean(value))
-        used = snprintf(room, sizeof room, "%s", json_is_true(value) ? "true" : "false");
+        used = snprintf(buffer, sizeof buffer, "%s", json_is_true(value) ? "true" : "false");
     else if (json_is_integer(value))
-        used = snprintf(room, sizeof room, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        used = snprintf(buffer, sizeof buffer, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value))
-        used = print_real(json_real_value(value), room, sizeof room);
+        used = print_real(json_real_value(value), buffer, sizeof buffer);
     else if (!json_is_null(value))
         return 0;
-    *offset = zest_rows_keep(b, room, (size_t)used);
+    *offset = zest_rows_store(b, buffer, (size_t)used);
     return 1;
 }
 
-/* ---- Fields by path ---- */
+/* ---- JSONL: fields by path ---- */
 
-/* Adds the texts at a path; 0: none is there, or something that is no text. Lists are gone through, so that
+/* Adds the texts at a path; 0: none, or a value that is not text. Lists are traversed, so that
  * answers.text finds the texts of [{"text": ...}, ...]. */
 static int add_texts(zest_rows_builder *b, const json_t *value, const char *path) {
     size_t offset;
@@ -101,7 +101,7 @@ static int add_texts(zest_rows_builder *b, const json_t *value, const char *path
         return 1;
     }
     if (!*path) {
-        if (!value || !zest_rows_keep_json(b, value, &offset)) return 0;
+        if (!value || !zest_rows_store_json(b, value, &offset)) return 0;
         zest_rows_add(b, offset);
         return 1;
     }
@@ -116,7 +116,7 @@ static int add_texts(zest_rows_builder *b, const json_t *value, const char *path
     return part ? add_texts(b, part, dot + 1) : 0;
 }
 
-/* Is this something that a field can hold? */
+/* Whether a field can have this value. */
 static int is_text(const json_t *value) {
     if (!json_is_array(value)) return !json_is_object(value);
     for (size_t i = 0; i < json_array_size(value); i++)
@@ -124,8 +124,8 @@ static int is_text(const json_t *value) {
     return 1;
 }
 
-/* Paths of everything in the first object, those of objects within it with a dot. Objects deeper than that
- * can be had by naming them. */
+/* Paths of all values in the first object, and of those in its objects, with a dot. Deeper values must be
+ * named. */
 static void find_names(const json_t *object, const char *before, zest_buffer *names) {
     const char *key;
     json_t *value;
@@ -137,7 +137,7 @@ static void find_names(const json_t *object, const char *before, zest_buffer *na
     }
 }
 
-/* The fields are known once the first object is. */
+/* The fields are known after the first object. */
 static zest_status name_fields(zest_rows_builder *b, const json_t *object, size_t line) {
     zest_buffer names = {0};
     zest_rows_layout found = *b->layout;
@@ -146,7 +146,7 @@ static zest_status name_fields(zest_rows_builder *b, const json_t *object, size_
     if (!given->fields) {
         find_names(object, "", &names);
         if (names.failed) status = zest_error_memory(b->error, b->path, names.size);
-        if (!status && !names.size) status = zest_rows_refuse(b, line, "holds no text");
+        if (!status && !names.size) status = zest_rows_refuse(b, line, "has no text");
         found.fields = names.data;
         b->layout = &found;
     }
@@ -157,7 +157,7 @@ static zest_status name_fields(zest_rows_builder *b, const json_t *object, size_
     return status;
 }
 
-static zest_status take_row(zest_rows_builder *b, const json_t *object, size_t line) {
+static zest_status read_jsonl_line(zest_rows_builder *b, const json_t *object, size_t line) {
     zest_status status = b->rows->count ? ZEST_OK : name_fields(b, object, line);
     if (status) return status;
     const zest_rows_picks *picks = b->picks;
@@ -177,15 +177,15 @@ static zest_status take_row(zest_rows_builder *b, const json_t *object, size_t l
 zest_status zest_rows_jsonl(zest_rows_builder *b) {
     zest_rows_picks picks = {0};
     b->picks = &picks;
-    zest_status status = zest_rows_each_line(b, take_row);
+    zest_status status = zest_rows_each_line(b, read_jsonl_line);
     zest_rows_picks_free(&picks);
     b->picks = NULL;
     return status;
 }
 
-/* SQuAD v1.1 and DROP: one JSON object a file, rows are its questions in the file's order. */
+/* ---- SQuAD v1.1 and DROP: one JSON object per file; rows are its questions in order ---- */
 
-/* Messages name the question, since jansson does not tell its line. */
+/* Messages give the number of the question, since jansson does not report its line. */
 static zest_status refuse(zest_rows_builder *b, size_t question, const char *why) {
     return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s, question %zu: %s", b->path, question, why);
 }
@@ -194,13 +194,13 @@ static zest_status load(zest_rows_builder *b, json_t **json) {
     return zest_rows_load_json(b, b->file.data + b->begin, b->file.size - b->begin, 0, json);
 }
 
-/* ---- SQuAD ---- */
+/* SQuAD. */
 
 typedef struct {
-    size_t title, context, characters; /* offsets, and the context's length */
+    size_t title, context, characters; /* offsets; length of the context in characters */
 } squad_paragraph;
 
-/* Where answers begin is only checked for sense, as a sign of a damaged file. */
+/* answer_start is only checked for plausibility, to detect damaged files. */
 static zest_status check_answers(zest_rows_builder *b, const json_t *answers, const squad_paragraph *p,
                                  size_t number) {
     if (!json_array_size(answers))
@@ -213,13 +213,13 @@ static zest_status check_answers(zest_rows_builder *b, const json_t *answers, co
         if (!json_is_string(json_object_get(answer, "text")))
             return refuse(b, number, "an answer needs its \"text\"");
         if (start && (!json_is_integer(start) || at < 0 || at > (json_int_t)p->characters))
-            return refuse(b, number, "\"answer_start\" of an answer lies outside the context");
+            return refuse(b, number, "\"answer_start\" of an answer is outside the context");
     }
     return ZEST_OK;
 }
 
-static zest_status take_squad(zest_rows_builder *b, const json_t *qa, const squad_paragraph *p,
-                              size_t number) {
+static zest_status read_squad_question(zest_rows_builder *b, const json_t *qa, const squad_paragraph *p,
+                                       size_t number) {
     const json_t *question = json_object_get(qa, "question"), *answers = json_object_get(qa, "answers");
     if (!json_is_string(question)) return refuse(b, number, "needs the text \"question\"");
     zest_status status = check_answers(b, answers, p, number);
@@ -227,9 +227,9 @@ static zest_status take_squad(zest_rows_builder *b, const json_t *qa, const squa
     zest_rows_begin(b, number);
     zest_rows_add_field(b, p->title);
     zest_rows_add_field(b, p->context);
-    zest_rows_add_field(b, zest_rows_keep_string(b, question));
+    zest_rows_add_field(b, zest_rows_store_string(b, question));
     for (size_t i = 0; i < json_array_size(answers); i++)
-        zest_rows_add(b, zest_rows_keep_string(b, json_object_get(json_array_get(answers, i), "text")));
+        zest_rows_add(b, zest_rows_store_string(b, json_object_get(json_array_get(answers, i), "text")));
     zest_rows_end_field(b);
     return ZEST_OK;
 }
@@ -240,13 +240,13 @@ static size_t count_characters(const char *text) {
     return count;
 }
 
-static zest_status take_article(zest_rows_builder *b, const json_t *article) {
+static zest_status read_article(zest_rows_builder *b, const json_t *article) {
     const json_t *title = json_object_get(article, "title"),
                  *paragraphs = json_object_get(article, "paragraphs");
     if (!json_is_array(paragraphs))
         return refuse(b, b->rows->count + 1, "its article needs the list \"paragraphs\"");
-    squad_paragraph p = {.title = json_is_string(title) ? zest_rows_keep_string(b, title)
-                                                        : zest_rows_keep(b, "", 0)};
+    squad_paragraph p = {.title = json_is_string(title) ? zest_rows_store_string(b, title)
+                                                        : zest_rows_store(b, "", 0)};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < json_array_size(paragraphs) && !status; i++) {
         const json_t *one = json_array_get(paragraphs, i), *context = json_object_get(one, "context"),
@@ -254,10 +254,10 @@ static zest_status take_article(zest_rows_builder *b, const json_t *article) {
         if (!json_is_string(context) || !json_is_array(questions))
             return refuse(b, b->rows->count + 1,
                           "its paragraph needs the text \"context\" and the list \"qas\"");
-        p.context = zest_rows_keep_string(b, context);
+        p.context = zest_rows_store_string(b, context);
         p.characters = count_characters(json_string_value(context));
         for (size_t j = 0; j < json_array_size(questions) && !status; j++)
-            status = take_squad(b, json_array_get(questions, j), &p, b->rows->count + 1);
+            status = read_squad_question(b, json_array_get(questions, j), &p, b->rows->count + 1);
     }
     return status;
 }
@@ -270,33 +270,32 @@ zest_status zest_rows_squad(zest_rows_builder *b) {
     if (status) return status;
     const json_t *data = json_object_get(json, "data");
     if (!json_is_array(data))
-        status = zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: is no SQuAD file: it has no list \"data\"",
-                                b->path);
+        status = zest_error_set(b->error, ZEST_ERROR_FORMAT,
+                                "%s: is not a SQuAD file: it has no list \"data\"", b->path);
     for (size_t i = 0; i < json_array_size(data) && !status; i++)
-        status = take_article(b, json_array_get(data, i));
+        status = read_article(b, json_array_get(data, i));
     json_decref(json);
     return status;
 }
 
-/* ---- DROP ----
- * An answer is a number, a date or spans. The right texts of a question are those of its answers: the number,
- * or the date as "day month year", or each span. A question with none, or with an answer of two kinds, is
- * left out, as Hugging Face's reader does. */
+/* DROP. An answer is a number, a date or spans. The accepted texts of a question are those of its answers:
+ * the number, or the date as "day month year", or each span. A question with none, or with an answer of
+ * two kinds, is skipped, as in Hugging Face's reader. */
 
 static const char *text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
 }
 
-/* The date's parts with a space between them and none at the ends. */
-static size_t keep_date(zest_rows_builder *b, const json_t *date) {
+/* The parts of a date, joined by spaces. */
+static size_t store_date(zest_rows_builder *b, const json_t *date) {
     zest_buffer out = {0};
     zest_buffer_format(&out, "%s %s %s", text_of(date, "day"), text_of(date, "month"), text_of(date, "year"));
     if (out.failed) b->failed = 1;
     const char *from = out.data ? out.data + strspn(out.data, " ") : "";
     size_t size = strlen(from);
     while (size && from[size - 1] == ' ') size--;
-    size_t offset = zest_rows_keep(b, from, size);
+    size_t offset = zest_rows_store(b, from, size);
     zest_buffer_free(&out);
     return offset;
 }
@@ -311,7 +310,7 @@ static int has_date(const json_t *answer) {
     return *text_of(date, "day") || *text_of(date, "month") || *text_of(date, "year");
 }
 
-/* Of how many kinds an answer is; 3: something in it is no text. */
+/* The number of kinds of an answer; 3: a part of it is not text. */
 static int kinds(const json_t *answer) {
     const json_t *spans = json_object_get(answer, "spans");
     for (size_t i = 0; i < json_array_size(spans); i++)
@@ -323,17 +322,17 @@ static int kinds(const json_t *answer) {
 static void add_answer(zest_rows_builder *b, const json_t *answer) {
     const json_t *spans = json_object_get(answer, "spans");
     size_t offset;
-    if (has_number(answer) && zest_rows_keep_json(b, json_object_get(answer, "number"), &offset))
+    if (has_number(answer) && zest_rows_store_json(b, json_object_get(answer, "number"), &offset))
         zest_rows_add(b, offset);
-    if (has_date(answer)) zest_rows_add(b, keep_date(b, json_object_get(answer, "date")));
+    if (has_date(answer)) zest_rows_add(b, store_date(b, json_object_get(answer, "date")));
     for (size_t i = 0; i < json_array_size(spans); i++)
-        zest_rows_add(b, zest_rows_keep_string(b, json_array_get(spans, i)));
+        zest_rows_add(b, zest_rows_store_string(b, json_array_get(spans, i)));
 }
 
-static zest_status take_drop(zest_rows_builder *b, const json_t *qa, size_t passage, size_t number) {
+static zest_status read_drop_question(zest_rows_builder *b, const json_t *qa, size_t passage, size_t number) {
     const json_t *question = json_object_get(qa, "question"), *first = json_object_get(qa, "answer"),
                  *list = json_object_get(qa, "validated_answers");
-    int all = b->layout->all_answers, most = 0;
+    int all = b->layout->all_answers, max_kinds = 0;
     if (!json_is_string(question)) return refuse(b, number, "needs the text \"question\"");
     if (all ? !json_is_array(list) : !json_is_object(first))
         return refuse(b, number,
@@ -341,13 +340,13 @@ static zest_status take_drop(zest_rows_builder *b, const json_t *qa, size_t pass
     size_t count = all ? json_array_size(list) : 1;
     for (size_t i = 0; i < count; i++) {
         int here = kinds(all ? json_array_get(list, i) : first);
-        most = here > most ? here : most;
+        max_kinds = here > max_kinds ? here : max_kinds;
     }
-    if (most == 3) return refuse(b, number, "a span of its answer is no text");
-    if (most != 1) return ZEST_OK; /* left out */
+    if (max_kinds == 3) return refuse(b, number, "a span of its answer is not text");
+    if (max_kinds != 1) return ZEST_OK; /* skipped */
     zest_rows_begin(b, number);
     zest_rows_add_field(b, passage);
-    zest_rows_add_field(b, zest_rows_keep_string(b, question));
+    zest_rows_add_field(b, zest_rows_store_string(b, question));
     for (size_t i = 0; i < count; i++) add_answer(b, all ? json_array_get(list, i) : first);
     zest_rows_end_field(b);
     return ZEST_OK;
@@ -369,16 +368,16 @@ zest_status zest_rows_drop(zest_rows_builder *b) {
                 refuse(b, number + 1, "its section needs the text \"passage\" and the list \"qa_pairs\"");
             break;
         }
-        size_t kept = zest_rows_keep_string(b, passage);
+        size_t offset = zest_rows_store_string(b, passage);
         for (size_t i = 0; i < json_array_size(questions) && !status; i++)
-            status = take_drop(b, json_array_get(questions, i), kept, ++number);
+            status = read_drop_question(b, json_array_get(questions, i), offset, ++number);
         if (status) break;
     }
     json_decref(json);
     return status;
 }
 
-/* The SuperGLUE files that need more than their keys: ReCoRD, MultiRC and WSC, each JSONL. */
+/* ---- SuperGLUE: ReCoRD, MultiRC and WSC, each JSONL ---- */
 
 static const json_t *at_path(const json_t *object, const char *first, const char *second) {
     return json_object_get(json_object_get(object, first), second);
@@ -391,13 +390,11 @@ static zest_status need_list(zest_rows_builder *b, const json_t *object, const c
     return zest_rows_refuse(b, line, "needs the list \"%s\"", key);
 }
 
-/* ---- ReCoRD ----
- * A row for each query. entities: the unique strings that passage.entities marks, in order of their code
- * points; answers: likewise. options: the query with each entity at its "@placeholder"; label: the numbers of
- * the options that are right, in the order of the answers. The passage has its "@highlight\n" turned into
- * "- ". All as MeZO has it by way of Hugging Face's reader. */
+/* ReCoRD. One row per query. entities: the unique strings that passage.entities marks, sorted by code
+ * point; answers: likewise. options: the query with each entity in place of "@placeholder"; label: the
+ * indices of the right options, in the order of the answers. "@highlight\n" in the passage becomes "- ". All as in MeZO, by way of Hugging Face's reader. */
 
-/* Strings, sorted and without repeats. */
+/* Sorted unique strings. */
 typedef struct {
     const char **texts; /* owned */
     size_t count;
@@ -407,17 +404,17 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* UTF-8 sorts by bytes as by code points. */
+/* UTF-8 has the same order by bytes as by code points. */
 static void sort_set(set *s) {
-    size_t kept = 0;
+    size_t unique = 0;
     if (s->count) qsort(s->texts, s->count, sizeof *s->texts, compare_texts);
     for (size_t i = 0; i < s->count; i++) {
-        if (kept && !strcmp(s->texts[i], s->texts[kept - 1]))
+        if (unique && !strcmp(s->texts[i], s->texts[unique - 1]))
             free((void *)(uintptr_t)s->texts[i]);
         else
-            s->texts[kept++] = s->texts[i];
+            s->texts[unique++] = s->texts[i];
     }
-    s->count = kept;
+    s->count = unique;
 }
 
 static void free_set(set *s) {
@@ -426,8 +423,8 @@ static void free_set(set *s) {
     *s = (set){0};
 }
 
-static int start_set(zest_rows_builder *b, set *s, size_t room) {
-    *s = (set){.texts = calloc(room + 1, sizeof *s->texts)};
+static int start_set(zest_rows_builder *b, set *s, size_t buffer) {
+    *s = (set){.texts = calloc(buffer + 1, sizeof *s->texts)};
     if (!s->texts) b->failed = 1;
     return s->texts != NULL;
 }
@@ -440,7 +437,7 @@ static void add_to_set(zest_rows_builder *b, set *s, const char *text, size_t si
         b->failed = 1;
 }
 
-/* Where each character begins, and where the last ends; NULL: no memory. */
+/* The offset of each character, and the end of the last; NULL: out of memory. */
 static size_t *character_starts(const char *text, size_t size, size_t *count) {
     size_t *starts = malloc((size + 1) * sizeof *starts), at = 0;
     uint32_t code;
@@ -485,22 +482,22 @@ static void replace_all(zest_buffer *out, const char *text, const char *old, con
     zest_buffer_text(out, text);
 }
 
-static size_t keep_replaced(zest_rows_builder *b, const char *text, const char *old, const char *new) {
+static size_t store_replaced(zest_rows_builder *b, const char *text, const char *old, const char *new) {
     zest_buffer out = {0};
     replace_all(&out, text, old, new);
     if (out.failed) b->failed = 1;
-    size_t offset = zest_rows_keep(b, out.data ? out.data : "", out.size);
+    size_t offset = zest_rows_store(b, out.data ? out.data : "", out.size);
     zest_buffer_free(&out);
     return offset;
 }
 
 static void add_set(zest_rows_builder *b, const set *s) {
     for (size_t i = 0; i < s->count; i++)
-        zest_rows_add(b, zest_rows_keep(b, s->texts[i], strlen(s->texts[i])));
+        zest_rows_add(b, zest_rows_store(b, s->texts[i], strlen(s->texts[i])));
     zest_rows_end_field(b);
 }
 
-/* The numbers of the answers among the entities. */
+/* The indices of the answers among the entities. */
 static size_t add_right(zest_rows_builder *b, const set *entities, const set *answers) {
     size_t right = 0;
     char number[24];
@@ -509,14 +506,14 @@ static size_t add_right(zest_rows_builder *b, const set *entities, const set *an
             bsearch(&answers->texts[i], entities->texts, entities->count, sizeof *found, compare_texts);
         if (!found) continue;
         int used = snprintf(number, sizeof number, "%zu", (size_t)(found - entities->texts));
-        zest_rows_add(b, zest_rows_keep(b, number, (size_t)used));
+        zest_rows_add(b, zest_rows_store(b, number, (size_t)used));
         right++;
     }
     zest_rows_end_field(b);
     return right;
 }
 
-static zest_status take_answers(zest_rows_builder *b, const json_t *list, size_t line, set *answers) {
+static zest_status read_answers(zest_rows_builder *b, const json_t *list, size_t line, set *answers) {
     zest_status status = ZEST_OK;
     if (!start_set(b, answers, json_array_size(list))) return zest_error_memory(b->error, b->path, 1);
     for (size_t i = 0; i < json_array_size(list) && !status; i++) {
@@ -528,7 +525,7 @@ static zest_status take_answers(zest_rows_builder *b, const json_t *list, size_t
     return status;
 }
 
-static zest_status take_query(zest_rows_builder *b, const json_t *qa, size_t passage, const set *entities,
+static zest_status read_query(zest_rows_builder *b, const json_t *qa, size_t passage, const set *entities,
                               size_t line) {
     const json_t *query, *list;
     set answers = {0};
@@ -536,15 +533,15 @@ static zest_status take_query(zest_rows_builder *b, const json_t *qa, size_t pas
     if (!status && !strstr(json_string_value(query), "@placeholder"))
         status = zest_rows_refuse(b, line, "the query has no @placeholder");
     if (!status) status = need_list(b, qa, "answers", line, &list);
-    if (!status) status = take_answers(b, list, line, &answers);
+    if (!status) status = read_answers(b, list, line, &answers);
     if (!status) {
         zest_rows_begin(b, line);
         zest_rows_add_field(b, passage);
-        zest_rows_add_field(b, zest_rows_keep_string(b, query));
+        zest_rows_add_field(b, zest_rows_store_string(b, query));
         add_set(b, entities);
         add_set(b, &answers);
         for (size_t i = 0; i < entities->count; i++)
-            zest_rows_add(b, keep_replaced(b, json_string_value(query), "@placeholder", entities->texts[i]));
+            zest_rows_add(b, store_replaced(b, json_string_value(query), "@placeholder", entities->texts[i]));
         zest_rows_end_field(b);
         if (!add_right(b, entities, &answers))
             status = zest_rows_refuse(b, line, "no answer to the query is among the passage's entities");
@@ -553,7 +550,7 @@ static zest_status take_query(zest_rows_builder *b, const json_t *qa, size_t pas
     return status;
 }
 
-static zest_status take_record(zest_rows_builder *b, const json_t *object, size_t line) {
+static zest_status read_record_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *passage = json_object_get(object, "passage"), *text, *marks, *queries;
     set entities = {0};
     zest_status status = zest_rows_member(b, passage, "text", line, &text);
@@ -561,9 +558,9 @@ static zest_status take_record(zest_rows_builder *b, const json_t *object, size_
     if (!status) status = need_list(b, object, "qas", line, &queries);
     if (!status) status = cut_entities(b, text, marks, line, &entities);
     if (!status) {
-        size_t kept = keep_replaced(b, json_string_value(text), "@highlight\n", "- ");
+        size_t offset = store_replaced(b, json_string_value(text), "@highlight\n", "- ");
         for (size_t i = 0; i < json_array_size(queries) && !status; i++)
-            status = take_query(b, json_array_get(queries, i), kept, &entities, line);
+            status = read_query(b, json_array_get(queries, i), offset, &entities, line);
     }
     free_set(&entities);
     return status;
@@ -572,58 +569,57 @@ static zest_status take_record(zest_rows_builder *b, const json_t *object, size_
 zest_status zest_rows_record(zest_rows_builder *b) {
     static const char *const names[] = {"passage", "query", "entities", "answers", "options", "label"};
     zest_rows_name(b, names, 6);
-    return zest_rows_each_line(b, take_record);
+    return zest_rows_each_line(b, read_record_line);
 }
 
-/* ---- MultiRC ---- */
+/* MultiRC. */
 
-static zest_status take_question(zest_rows_builder *b, const json_t *question, size_t paragraph,
+static zest_status read_question(zest_rows_builder *b, const json_t *question, size_t paragraph,
                                  size_t line) {
     const json_t *text, *answers;
     zest_status status = zest_rows_member(b, question, "question", line, &text);
     if (!status) status = need_list(b, question, "answers", line, &answers);
     if (status) return status;
-    size_t asked = zest_rows_keep_string(b, text), label;
+    size_t asked = zest_rows_store_string(b, text), label;
     for (size_t i = 0; i < json_array_size(answers) && !status; i++) {
         const json_t *answer = json_array_get(answers, i);
         status = zest_rows_member(b, answer, "text", line, &text);
         if (!status && !json_object_get(answer, "label"))
             status = zest_rows_refuse(b, line, "an answer has no \"label\" (test files have none)");
         if (status) break;
-        if (!zest_rows_keep_json(b, json_object_get(answer, "label"), &label))
+        if (!zest_rows_store_json(b, json_object_get(answer, "label"), &label))
             return zest_rows_refuse(b, line, "the \"label\" of an answer must be 0 or 1");
         zest_rows_begin(b, line);
         zest_rows_add_field(b, paragraph);
         zest_rows_add_field(b, asked);
-        zest_rows_add_field(b, zest_rows_keep_string(b, text));
+        zest_rows_add_field(b, zest_rows_store_string(b, text));
         zest_rows_add_field(b, label);
     }
     return status;
 }
 
-static zest_status take_multirc(zest_rows_builder *b, const json_t *object, size_t line) {
+static zest_status read_multirc_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *passage = json_object_get(object, "passage"), *text, *questions;
     zest_status status = zest_rows_member(b, passage, "text", line, &text);
     if (!status) status = need_list(b, passage, "questions", line, &questions);
     if (status) return status;
-    size_t paragraph = zest_rows_keep_string(b, text);
+    size_t paragraph = zest_rows_store_string(b, text);
     for (size_t i = 0; i < json_array_size(questions) && !status; i++)
-        status = take_question(b, json_array_get(questions, i), paragraph, line);
+        status = read_question(b, json_array_get(questions, i), paragraph, line);
     return status;
 }
 
 zest_status zest_rows_multirc(zest_rows_builder *b) {
-    /* "answer" is what a template calls the model's own answer, so the one to judge has another name */
+    /* "answer" is the name of the model's own answer in a template, so the one to judge has another name */
     static const char *const names[] = {"paragraph", "question", "candidate", "label"};
     zest_rows_name(b, names, 4);
-    return zest_rows_each_line(b, take_multirc);
+    return zest_rows_each_line(b, read_multirc_line);
 }
 
-/* ---- WSC ----
- * Some spans are not in their text letter by letter. As in "wsc.fixed", such a span takes the case of the
- * word at its index, loses dots at its end and has spaces for line breaks. */
+/* WSC. Some spans do not occur literally in their text. As in "wsc.fixed", such a span gets the case of
+ * the word at its index, loses trailing dots and has spaces for line breaks. */
 
-/* The word with this number; NULL: there are not so many. */
+/* The word with this index; NULL: out of range. */
 static const char *word_at(const char *text, json_int_t index) {
     uint32_t code;
     int inside = 0;
@@ -644,7 +640,7 @@ static zest_status add_span(zest_rows_builder *b, const json_t *object, const js
     const json_t *target = json_object_get(object, "target"), *span;
     zest_status status = zest_rows_member(b, target, key, line, &span);
     if (status) return status;
-    size_t offset = zest_rows_keep_string(b, span), size = json_string_length(span);
+    size_t offset = zest_rows_store_string(b, span), size = json_string_length(span);
     zest_rows_add_field(b, offset);
     if (!size || strstr(json_string_value(text), json_string_value(span)) || b->memory.failed) return ZEST_OK;
     const json_t *index = at_path(object, "target", index_key);
@@ -652,29 +648,30 @@ static zest_status add_span(zest_rows_builder *b, const json_t *object, const js
                            ? word_at(json_string_value(text), json_integer_value(index))
                            : NULL;
     if (!word)
-        return zest_rows_refuse(b, line, "\"%s\" is not in the text, and \"%s\" is no number of a word in it",
-                                key, index_key);
-    char *kept = b->memory.data + offset;
+        return zest_rows_refuse(b, line,
+                                "\"%s\" is not in the text, and \"%s\" is not the index of a word in it", key,
+                                index_key);
+    char *stored = b->memory.data + offset;
     int lower = *word >= 'a' && *word <= 'z';
-    if (lower && *kept >= 'A' && *kept <= 'Z') *kept += 'a' - 'A';
-    if (!lower && *kept >= 'a' && *kept <= 'z') *kept -= 'a' - 'A';
-    while (size && kept[size - 1] == '.') kept[--size] = '\0';
-    for (char *c = kept; (c = strchr(c, '\n'));) *c = ' ';
+    if (lower && *stored >= 'A' && *stored <= 'Z') *stored += 'a' - 'A';
+    if (!lower && *stored >= 'a' && *stored <= 'z') *stored -= 'a' - 'A';
+    while (size && stored[size - 1] == '.') stored[--size] = '\0';
+    for (char *c = stored; (c = strchr(c, '\n'));) *c = ' ';
     return ZEST_OK;
 }
 
-static zest_status take_wsc(zest_rows_builder *b, const json_t *object, size_t line) {
+static zest_status read_wsc_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *text, *label = json_object_get(object, "label");
     size_t offset;
     zest_status status = zest_rows_member(b, object, "text", line, &text);
     if (!status && !label) status = zest_rows_refuse(b, line, "has no \"label\" (test files have none)");
     if (status) return status;
     zest_rows_begin(b, line);
-    zest_rows_add_field(b, zest_rows_keep_string(b, text));
+    zest_rows_add_field(b, zest_rows_store_string(b, text));
     status = add_span(b, object, text, 1, line);
     if (!status) status = add_span(b, object, text, 2, line);
     if (status) return status;
-    if (!zest_rows_keep_json(b, label, &offset))
+    if (!zest_rows_store_json(b, label, &offset))
         return zest_rows_refuse(b, line, "the \"label\" must be true or false");
     zest_rows_add_field(b, offset);
     return ZEST_OK;
@@ -683,5 +680,5 @@ static zest_status take_wsc(zest_rows_builder *b, const json_t *object, size_t l
 zest_status zest_rows_wsc(zest_rows_builder *b) {
     static const char *const names[] = {"text", "span1_text", "span2_text", "label"};
     zest_rows_name(b, names, 4);
-    return zest_rows_each_line(b, take_wsc);
+    return zest_rows_each_line(b, read_wsc_line);
 }

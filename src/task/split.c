@@ -1,20 +1,21 @@
+/* Splits of the rows into train, dev and test, and label noise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/split.h"
 #include "rng/mt19937.h"
 #include "rng/philox.h"
+#include "task/split.h"
 
 enum { TRAIN_SIZE = 1000, DEV_SIZE = 500, TEST_SIZE = 1000, TEST_SEED = 42 };
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* ---- Making a split ---- */
+/* ---- Construction ---- */
 
-static zest_status start(zest_split *split, size_t room, zest_error *error) {
-    *split = (zest_split){.rows = malloc((room + 1) * sizeof *split->rows)};
-    return split->rows ? ZEST_OK : zest_error_memory(error, "a split", (room + 1) * sizeof *split->rows);
+static zest_status start(zest_split *split, size_t capacity, zest_error *error) {
+    *split = (zest_split){.rows = malloc((capacity + 1) * sizeof *split->rows)};
+    return split->rows ? ZEST_OK : zest_error_memory(error, "a split", (capacity + 1) * sizeof *split->rows);
 }
 
 static void add(zest_split *split, const uint32_t *rows, size_t count) {
@@ -29,8 +30,8 @@ void zest_split_free(zest_split *split) {
     *split = (zest_split){0};
 }
 
-/* A row that was drawn has a label that the task does not know: names the first such row of the file, where a
- * person begins to look, whatever the order of the draw. */
+/* A drawn row has a label that the task does not know: reports the first such row of the file, regardless
+ * of the order of the draw. */
 static zest_status refuse_first(const zest_task *task, const zest_rows *rows, zest_error *error) {
     zest_status status = ZEST_OK;
     uint32_t ignored;
@@ -39,7 +40,7 @@ static zest_status refuse_first(const zest_task *task, const zest_rows *rows, ze
     return status;
 }
 
-/* The classes of the split's rows, where the task has classes. */
+/* The classes of the rows of a split, for tasks with classes. */
 static zest_status add_answers(const zest_task *task, const zest_rows *rows, zest_split *split,
                                zest_error *error) {
     if (task->kind != ZEST_TASK_CLASSES) return ZEST_OK;
@@ -52,7 +53,7 @@ static zest_status add_answers(const zest_task *task, const zest_rows *rows, zes
     return status;
 }
 
-/* The numbers 0 .. count-1 as NumPy permutes them with this seed, or (shuffled 0) as they are. */
+/* The indices 0 .. count-1 in the order of NumPy's permutation with this seed, or (shuffled 0) in order. */
 static zest_status order_of(size_t count, int shuffled, uint32_t seed, uint32_t **order, zest_error *error) {
     *order = malloc((count + 1) * sizeof **order);
     if (!*order) return zest_error_memory(error, "a split", (count + 1) * sizeof **order);
@@ -65,15 +66,16 @@ static zest_status order_of(size_t count, int shuffled, uint32_t seed, uint32_t 
 
 /* ---- K shots ---- */
 
-/* Takes the K rows behind the first `skip` of each class, the classes in the order in which they come. */
-static void take_shots(const uint32_t *order, const uint32_t *classes, size_t count, size_t skip,
-                       size_t shots, zest_split *split) {
-    int seen[ZEST_TASK_CLASSES_MOST] = {0};
+/* Adds K rows of each class, after skipping the first `skip` of it, in the order in which the classes
+ * appear. */
+static void add_shots(const uint32_t *order, const uint32_t *classes, size_t count, size_t skip, size_t shots,
+                      zest_split *split) {
+    int seen[ZEST_TASK_MAX_CLASSES] = {0};
     for (size_t first = 0; first < count; first++) {
         uint32_t label = classes[order[first]];
         if (seen[label]++) continue;
         size_t met = 0;
-        for (size_t i = first; i < count && met - least(met, skip) < shots; i++) {
+        for (size_t i = first; i < count && met - smaller(met, skip) < shots; i++) {
             if (classes[order[i]] != label) continue;
             if (met++ >= skip) add(split, &order[i], 1);
         }
@@ -82,11 +84,11 @@ static void take_shots(const uint32_t *order, const uint32_t *classes, size_t co
 
 static zest_status draw_shots(const zest_task *task, const zest_rows *rows, const zest_split_options *o,
                               const uint32_t *order, zest_split *train, zest_split *dev, zest_error *error) {
-    size_t shots = least(o->shots, rows->count);
+    size_t shots = smaller(o->shots, rows->count);
     if (task->kind != ZEST_TASK_CLASSES)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "%s: has no classes to take %zu examples each of; ask for a number of training "
-                              "rows instead (--train-size 1000)",
+                              "%s: has no classes, so %zu examples per class are impossible; set a number of "
+                              "training rows instead (--train-size 1000)",
                               task->name, o->shots);
     uint32_t *classes = malloc((rows->count + 1) * sizeof *classes);
     zest_status status =
@@ -94,36 +96,35 @@ static zest_status draw_shots(const zest_task *task, const zest_rows *rows, cons
     for (size_t i = 0; i < rows->count && !status; i++)
         status = zest_task_class_of(task, rows, i, &classes[i], error);
     if (!status) {
-        take_shots(order, classes, rows->count, 0, shots, train);
+        add_shots(order, classes, rows->count, 0, shots, train);
         if (!zest_task_has_part(task, ZEST_PART_DEV))
-            take_shots(order, classes, rows->count, shots, shots, dev);
+            add_shots(order, classes, rows->count, shots, shots, dev);
     }
     free(classes);
     return status;
 }
 
-/* ---- Samples ---- */
+/* ---- Sampled splits ---- */
 
 static zest_status draw_sample(const zest_task *task, const zest_rows *rows, const zest_split_options *o,
                                const uint32_t *order, zest_split *train, zest_split *dev, zest_error *error) {
     if (zest_task_has_part(task, ZEST_PART_DEV)) {
-        add(train, order, o->train_size ? least(o->train_size, rows->count) : rows->count);
+        add(train, order, o->train_size ? smaller(o->train_size, rows->count) : rows->count);
         return ZEST_OK;
     }
     size_t dev_size = o->dev_size ? o->dev_size : task->dev_size ? task->dev_size : DEV_SIZE;
-    size_t wanted = o->train_size ? o->train_size : TRAIN_SIZE;
+    size_t train_size = o->train_size ? o->train_size : TRAIN_SIZE;
     if (rows->count <= dev_size)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "%s: has %zu rows, and dev alone is to have %zu of them; ask for fewer "
-                              "(--dev-size %zu)",
+                              "%s: has %zu rows, but dev needs %zu of them; use fewer (--dev-size %zu)",
                               rows->path, rows->count, dev_size, rows->count > 4 ? rows->count / 4 : 1);
-    size_t size = least(rows->count - dev_size, wanted);
-    add(train, order, size);
-    add(dev, order + size, dev_size);
+    train_size = smaller(rows->count - dev_size, train_size);
+    add(train, order, train_size);
+    add(dev, order + train_size, dev_size);
     return ZEST_OK;
 }
 
-/* ---- What others call ---- */
+/* ---- Public functions ---- */
 
 static zest_status add_noise(const zest_task *task, const zest_split_options *o, zest_split *train,
                              zest_split *dev, zest_error *error) {
@@ -142,7 +143,7 @@ static zest_status add_noise(const zest_task *task, const zest_split_options *o,
 zest_status zest_split_train(const zest_task *task, const zest_rows *train, const zest_split_options *options,
                              zest_split *train_split, zest_split *dev_split, zest_error *error) {
     uint32_t *order = NULL;
-    /* a task of one's own with its own dev file, taken whole, stays in the order of its file */
+    /* a task file with its own dev file, used completely, keeps the order of the file */
     int whole = !options->shots && !options->train_size && zest_task_has_part(task, ZEST_PART_DEV);
     *train_split = *dev_split = (zest_split){0};
     zest_status status = start(train_split, train->count, error);
@@ -162,15 +163,15 @@ zest_status zest_split_train(const zest_task *task, const zest_rows *train, cons
     return status;
 }
 
-/* The first `size` of the rows in an order, with their answers. */
-static zest_status take(const zest_task *task, const zest_rows *rows, size_t size, int shuffled,
-                        uint32_t seed, zest_split *split, zest_error *error) {
+/* The first `size` rows of an order, with their answers. */
+static zest_status select_rows(const zest_task *task, const zest_rows *rows, size_t size, int shuffled,
+                               uint32_t seed, zest_split *split, zest_error *error) {
     uint32_t *order = NULL;
     *split = (zest_split){0};
     zest_status status = start(split, rows->count, error);
     if (!status) status = order_of(rows->count, shuffled, seed, &order, error);
     if (!status) {
-        add(split, order, least(size, rows->count));
+        add(split, order, smaller(size, rows->count));
         status = add_answers(task, rows, split, error);
     }
     free(order);
@@ -180,16 +181,16 @@ static zest_status take(const zest_task *task, const zest_rows *rows, size_t siz
 
 zest_status zest_split_test(const zest_task *task, const zest_rows *test, const zest_split_options *options,
                             zest_split *split, zest_error *error) {
-    size_t wanted = options->test_size ? options->test_size : TEST_SIZE;
-    if (task->path && !options->test_size) return take(task, test, test->count, 0, 0, split, error);
-    if (options->shots) return take(task, test, wanted, test->count > wanted, TEST_SEED, split, error);
-    return take(task, test, wanted, 1, options->seed, split, error);
+    size_t size = options->test_size ? options->test_size : TEST_SIZE;
+    if (task->path && !options->test_size) return select_rows(task, test, test->count, 0, 0, split, error);
+    if (options->shots) return select_rows(task, test, size, test->count > size, TEST_SEED, split, error);
+    return select_rows(task, test, size, 1, options->seed, split, error);
 }
 
 zest_status zest_split_dev(const zest_task *task, const zest_rows *dev, const zest_split_options *options,
                            zest_split *split, zest_error *error) {
     size_t size = options->dev_size ? options->dev_size : dev->count;
-    zest_status status = take(task, dev, size, size < dev->count, options->seed, split, error);
+    zest_status status = select_rows(task, dev, size, size < dev->count, options->seed, split, error);
     if (!status && options->noisy_dev && options->label_noise != 0) {
         zest_split none = {0};
         status = add_noise(task, options, &none, split, error);
@@ -198,13 +199,13 @@ zest_status zest_split_dev(const zest_task *task, const zest_rows *dev, const ze
     return status;
 }
 
-/* Label noise: exactly round(fraction·count) of the labels, chosen uniformly without replacement, are each
- * replaced by one of the other classes, uniformly. The draws are the words of Philox under the key
- * seed + 2^32·part (0 train, 1 dev), stream 17, in order: one number below count-i for the i-th label
- * chosen (a Fisher-Yates shuffle from the front, stopped early), then one below classes-1 for what it
- * becomes. A number below n is a word's low bits, drawn again while they are n or more. */
+/* Label noise: exactly round(fraction * count) labels, chosen uniformly without replacement, are replaced
+ * by one of the other classes, uniformly. The draws are the words of Philox under the key seed + 2^32 *
+ * part (0 train, 1 dev), stream 17, in order: one number below count-i for the i-th chosen label (a
+ * Fisher-Yates shuffle from the front, stopped early), then one below classes-1 for the new class. A
+ * number below n is the low bits of a word, drawn again while it is n or more. */
 
-enum { STREAM = 17 }; /* beside those of rng/philox.h, and 16 for the order of examples */
+enum { STREAM = 17 }; /* disjoint from those in rng/philox.h, and from 16, the order of examples */
 
 typedef struct {
     uint64_t key, drawn;
@@ -240,12 +241,12 @@ zest_status zest_split_noise(zest_split *split, size_t classes, double fraction,
                              zest_split_noise_part part, zest_error *error) {
     zest_status status = check(split, classes, fraction, error);
     if (status) return status;
-    size_t count = split->count, wanted = (size_t)round(fraction * (double)count);
+    size_t count = split->count, changed = (size_t)round(fraction * (double)count);
     uint32_t *order = malloc((count + 1) * sizeof *order);
     if (!order) return zest_error_memory(error, "label noise", count * sizeof *order);
     words w = {.key = seed | (uint64_t)part << 32};
     for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
-    for (size_t i = 0; i < wanted; i++) {
+    for (size_t i = 0; i < changed; i++) {
         size_t chosen = i + draw_below(&w, (uint32_t)(count - i));
         uint32_t *answer = &split->answers[order[chosen]];
         order[chosen] = order[i];

@@ -1,3 +1,4 @@
+/* Tasks: lookup by name, labels, data files, the columns that a task reads, and task files. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -5,19 +6,19 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "task/task.h"
 #include "task/task_table.h"
-#include "base/text.h"
-#include "base/file.h"
 #include "task/template.h"
 
-/* ---- By name ---- */
+/* ---- Lookup by name ---- */
 
 enum { TASKS = sizeof zest_task_table / sizeof zest_task_table[0] };
 
 const zest_task *zest_task_at(size_t index) { return index < TASKS ? &zest_task_table[index] : NULL; }
 
-/* Calls itself so, or has such an alias. */
+/* Matches the name or an alias, ignoring case. */
 static int is_called(const zest_task *task, const char *name) {
     size_t length = strlen(name);
     if (!strcasecmp(task->name, name)) return 1;
@@ -31,12 +32,13 @@ static int is_called(const zest_task *task, const char *name) {
 
 static zest_status refuse_name(const char *name, zest_error *error) {
     const char *nearest = NULL;
-    size_t least = 3; /* further away is no typing mistake */
-    char room[64], known[400];
+    size_t min_distance = 3; /* a larger distance is not a typing mistake */
+    char buffer[64], known[400];
     size_t used = 0;
     for (size_t i = 0; i < TASKS; i++) {
         size_t d = zest_edit_distance(name, strlen(name), zest_task_table[i].name);
-        if (d < least && d < strlen(zest_task_table[i].name)) least = d, nearest = zest_task_table[i].name;
+        if (d < min_distance && d < strlen(zest_task_table[i].name))
+            min_distance = d, nearest = zest_task_table[i].name;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                                  zest_task_table[i].name);
         if (used >= sizeof known) break;
@@ -44,7 +46,7 @@ static zest_status refuse_name(const char *name, zest_error *error) {
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                           "no task is called '%s'%s%s%s built in are %s; one of your own is a file that ends "
                           "in .task",
-                          zest_rows_show(name, room), nearest ? "; did you mean '" : ";",
+                          zest_rows_show(name, buffer), nearest ? "; did you mean '" : ";",
                           nearest ? nearest : "", nearest ? "'?" : "", known);
 }
 
@@ -86,7 +88,7 @@ static zest_status refuse_label(const zest_task *task, const zest_rows *rows, si
                                  task->classes[i].label);
     return zest_error_set(error, ZEST_ERROR_FORMAT,
                           "%s, line %zu: the label is '%s', but the task %s has only %s; correct the row, or "
-                          "give the label a word",
+                          "add a word for the label",
                           rows->path, rows->lines[row], zest_rows_show(label, shown), task->name, known);
 }
 
@@ -106,7 +108,7 @@ zest_status zest_task_class_of(const zest_task *task, const zest_rows *rows, siz
     return refuse_label(task, rows, row, texts[0], error);
 }
 
-/* Where a task's data lies. */
+/* ---- Data files ---- */
 
 static const char *const part_names[] = {"train", "dev", "test"};
 
@@ -121,20 +123,18 @@ int zest_task_has_part(const zest_task *task, zest_task_part part) {
     return 0;
 }
 
-/* ---- Looking ---- */
-
 typedef struct {
-    zest_buffer path;   /* what is tried, and in the end what was found */
-    zest_buffer looked; /* everything that was tried, for the message */
+    zest_buffer path;     /* the candidate, and in the end the file that was found */
+    zest_buffer searched; /* all candidates, for the message */
 } search;
 
 static int is_file(search *s) {
     struct stat info;
     if (s->path.failed) return 0;
     if (!stat(s->path.data, &info) && S_ISREG(info.st_mode)) return 1;
-    /* a folder without letters is its own lower and upper case: not worth saying twice */
-    if (!s->looked.data || !strstr(s->looked.data, s->path.data))
-        zest_buffer_format(&s->looked, "%s%s", s->looked.size ? ", " : "", s->path.data);
+    /* a folder without letters equals its lower and upper case: list it once */
+    if (!s->searched.data || !strstr(s->searched.data, s->path.data))
+        zest_buffer_format(&s->searched, "%s%s", s->searched.size ? ", " : "", s->path.data);
     return 0;
 }
 
@@ -150,8 +150,8 @@ static int try_folder(search *s, const char *data, const char *between, const ch
     return is_file(s);
 }
 
-/* A built-in task's file: the folder as it is called, in SuperGLUE's, in another spelling, or given itself.
- */
+/* A file of a built-in task: in the folder of that name, in SuperGLUE's folder, in another spelling, or in
+ * --data itself. */
 static int find_built_in(search *s, const zest_task_source *source, const char *data, const char *name) {
     return try_folder(s, data, "/", source->folder, NULL, name) ||
            try_folder(s, data, "/superglue/", source->folder, NULL, name) ||
@@ -160,8 +160,8 @@ static int find_built_in(search *s, const zest_task_source *source, const char *
            try_folder(s, data, "/", "", NULL, name);
 }
 
-/* A file of a task file: under --data if that was given, or beside the task file. */
-static int find_own(search *s, const zest_task *task, const char *data, const char *name) {
+/* A file of a task file: under --data if that is set, or in the folder of the task file. */
+static int find_task_file(search *s, const zest_task *task, const char *data, const char *name) {
     const char *slash = strrchr(task->path, '/');
     if (name[0] == '/') return try_folder(s, "", "", "", NULL, name);
     if (data && *data && try_folder(s, data, "/", "", NULL, name)) return 1;
@@ -182,7 +182,8 @@ static const zest_task_source *find(search *s, const zest_task *task, const char
             const zest_task_source *source = &task->sources[i];
             const char *name = file_of(source, part);
             if (!name || (is_json(source) == !!causal) == second) continue;
-            int found = task->path ? find_own(s, task, data, name) : find_built_in(s, source, data, name);
+            int found =
+                task->path ? find_task_file(s, task, data, name) : find_built_in(s, source, data, name);
             if (found) return source;
         }
     return NULL;
@@ -190,17 +191,16 @@ static const zest_task_source *find(search *s, const zest_task *task, const char
 
 static zest_status refuse_search(const search *s, const zest_task *task, zest_task_part part,
                                  zest_error *error) {
-    if (s->path.failed || s->looked.failed) return zest_error_memory(error, task->name, s->looked.size);
-    return zest_error_set(error, ZEST_ERROR_FILE, "%s: its %s data was not found; %s. Looked for %.600s",
+    if (s->path.failed || s->searched.failed) return zest_error_memory(error, task->name, s->searched.size);
+    return zest_error_set(error, ZEST_ERROR_FILE, "%s: its %s data was not found; %s. Searched: %.600s",
                           task->name, part_names[part],
-                          task->path
-                              ? "paths in a task file start from its own folder"
-                              : "give the folder that holds it with --data (docs/train.md says where it "
-                                "is published; tools/get_data.py downloads it)",
-                          s->looked.data ? s->looked.data : "nothing");
+                          task->path ? "paths in a task file are relative to its folder"
+                                     : "set its folder with --data (docs/train.md says where it "
+                                       "is published; tools/get_data.py downloads it)",
+                          s->searched.data ? s->searched.data : "nothing");
 }
 
-/* ---- Reading ---- */
+/* Reading. */
 
 static zest_status need_field(const zest_task *task, const zest_rows *rows, const char *name, size_t size,
                               const char *what, zest_error *error) {
@@ -220,7 +220,7 @@ static zest_status need_field(const zest_task *task, const zest_rows *rows, cons
     return status;
 }
 
-/* The label and the options must be there. (The template's fields are checked with the template.) */
+/* The label and the options must exist. (The template checks its own fields.) */
 static zest_status check_fields(const zest_task *task, const zest_rows *rows, zest_error *error) {
     zest_status status = ZEST_OK;
     if (task->label) status = need_field(task, rows, task->label, strlen(task->label), "label", error);
@@ -242,7 +242,7 @@ zest_status zest_task_read(const zest_task *task, const char *data, int causal, 
     zest_status status;
     if (source) {
         zest_rows_layout layout = source->layout;
-        /* DROP trains on the first answer and accepts every annotator's in tests */
+        /* DROP trains on the first answer and accepts those of all annotators in tests */
         layout.all_answers = part != ZEST_PART_TRAIN;
         status = zest_rows_read(s.path.data, &layout, rows, error);
         if (!status) status = check_fields(task, rows, error);
@@ -251,11 +251,11 @@ zest_status zest_task_read(const zest_task *task, const char *data, int causal, 
         status = refuse_search(&s, task, part, error);
     }
     zest_buffer_free(&s.path);
-    zest_buffer_free(&s.looked);
+    zest_buffer_free(&s.searched);
     return status;
 }
 
-/* Which columns of a row a task reads. */
+/* ---- Columns that a task reads ---- */
 
 static zest_status add(zest_task_columns *columns, const char *name, size_t size, zest_error *error) {
     for (size_t i = 0; i < columns->count; i++)
@@ -271,11 +271,11 @@ static zest_status add(zest_task_columns *columns, const char *name, size_t size
 static zest_status add_fields(zest_task_columns *columns, const zest_template *t, zest_error *error) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; t && i < t->count && !status; i++) {
-        const zest_template_piece *piece = &t->pieces[i];
-        if (piece->kind == ZEST_TEMPLATE_PIECE_FIELD)
-            status = add(columns, piece->text, strlen(piece->text), error);
-        for (size_t c = 0; c < piece->change_count && !status; c++)
-            status = add_fields(columns, piece->changes[c].to, error);
+        const zest_template_node *node = &t->nodes[i];
+        if (node->kind == ZEST_TEMPLATE_NODE_FIELD)
+            status = add(columns, node->text, strlen(node->text), error);
+        for (size_t c = 0; c < node->filter_count && !status; c++)
+            status = add_fields(columns, node->filters[c].to, error);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* Task files: a task of one's own.
+/* Task files: tasks defined by the user.
  *
  *     # Are these reviews good?
  *     train = train.jsonl
@@ -6,29 +6,29 @@
  *     words = 1:terrible, 5:great
  *     template = {review} It was{mask}.
  *
- * Lines `key = value`; empty ones and those that begin with # do not count. A value may stand in double
- * quotes, which keep spaces at its ends. The keys:
+ * Lines `key = value`; empty lines and those that start with # are ignored. Double quotes around a value
+ * preserve spaces at its ends. The keys:
  *
- *     train, dev, test   files, from the task file's folder on; train is needed. Without dev, rows of train
- *                        choose between checkpoints; without test there is none
- *     format             jsonl, csv or tsv; else the files' endings tell
- *     header             yes (default) or no: does the first line of a csv or tsv name the columns?
+ *     train, dev, test   files, relative to the folder of the task file; train is required. Without dev, rows
+ *                        of train are used; without test there is no test score
+ *     format             jsonl, csv or tsv; default: by file extension
+ *     header             yes (default) or no: whether the first line of a csv or tsv has the column names
  *     fields             name=column or name=path for every field: `text=0 label=-1`, `text=passage.text
- *                        label`; without it all fields have their names in the file
+ *                        label`; default: all fields, named as in the file
  *     kind               classes (default): one of a few labels; choice: one of the row's options; text: free
- *     label              field with the label; choice: with the right option's number from 0 or its text;
- *                        text: with the right texts. Needed
- *     words              classes: the word that stands for each label, in the order of the classes:
- *                        `0:terrible, 1:great`. Needed
- *     options            choice: the field or fields that hold the options. Needed
- *     option-form        choice: a template around {option}
+ *     label              field of the label; choice: the index of the right option from 0 or its text;
+ *                        text: the accepted texts. Required
+ *     words              classes: the label word of each label, in the order of the classes:
+ *                        `0:terrible, 1:great`. Required
+ *     options            choice: the field or fields of the options. Required
+ *     option-form        choice: a template for {option}
  *     template           with {mask} for masked models or with {answer} for causal ones; masked-template and
- *                        causal-template give both. One is needed. See template.h for what they can say
- *     metric, select     accuracy, f1, em or loss: what is reported, and what chooses between checkpoints
- *     max-length         tokens of the longest text; first-limit, other-limit: of the first field and of each
- *                        other one (masked models)
- *     max-tokens         text: how many may be generated (50)
- *     dev-size           how many rows of train are for dev when there is no file (a fifth)
+ *                        causal-template set both. One is required. template.h describes templates
+ *     metric, select     accuracy, f1, em or loss: the reported metric, and the one that chooses checkpoints
+ *     max-length         maximum tokens of a text; first-limit, other-limit: of the first field and of each
+ *                        other field (masked models)
+ *     max-tokens         text: maximum number of generated tokens (50)
+ *     dev-size           number of rows of train used for dev if there is no dev file (a fifth)
  *     name, about        for messages and lists */
 #include <ctype.h>
 #include <errno.h>
@@ -38,9 +38,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "task/task.h"
 #include "tokenizer/unicode.h"
-#include "base/text.h"
 
 enum { FILE_LIMIT = 1 << 20 };
 
@@ -97,12 +97,12 @@ static const char *const key_names[KEY_COUNT] = {
     [KEY_DEV_SIZE] = "dev-size",
 };
 
-/* What the file says, before it is understood. */
+/* The values of the file before they are interpreted. */
 typedef struct {
     const char *path;
     zest_task *task;
     zest_error *error;
-    char *value[KEY_COUNT]; /* into the task's memory; NULL: not given */
+    char *value[KEY_COUNT]; /* pointers into the task's memory; NULL: not set */
     size_t line[KEY_COUNT];
 } parser;
 
@@ -119,7 +119,7 @@ static zest_status refuse(const parser *p, size_t line, const char *format, ...)
     return zest_error_set(p->error, ZEST_ERROR_ARGUMENT, "%s, line %zu: %s", p->path, line, sentence);
 }
 
-/* ---- Lines ---- */
+/* Lines. */
 
 static char *trim(char *text) {
     while (isspace((unsigned char)*text)) text++;
@@ -130,20 +130,20 @@ static char *trim(char *text) {
 
 static zest_status refuse_key(const parser *p, size_t line, const char *name) {
     const char *nearest = NULL;
-    size_t least = 3; /* further away is no typing mistake */
-    char room[64];
+    size_t min_distance = 3; /* a larger distance is not a typing mistake */
+    char buffer[64];
     for (int id = 0; id < KEY_COUNT; id++) {
         size_t d = zest_edit_distance(name, strlen(name), key_names[id]);
-        if (d < least && d < strlen(key_names[id])) least = d, nearest = key_names[id];
+        if (d < min_distance && d < strlen(key_names[id])) min_distance = d, nearest = key_names[id];
     }
-    return refuse(p, line, "no key is called '%s'%s%s%s", zest_rows_show(name, room),
+    return refuse(p, line, "unknown key '%s'%s%s%s", zest_rows_show(name, buffer),
                   nearest ? "; did you mean '" : "; see the guide to task files", nearest ? nearest : "",
                   nearest ? "'?" : "");
 }
 
-static zest_status take_line(parser *p, char *text, size_t line) {
-    char room[64], *equals = strchr(text, '=');
-    if (!equals) return refuse(p, line, "'%s' should read key = value", zest_rows_show(text, room));
+static zest_status read_line(parser *p, char *text, size_t line) {
+    char buffer[64], *equals = strchr(text, '=');
+    if (!equals) return refuse(p, line, "expected key = value, got '%s'", zest_rows_show(text, buffer));
     *equals = '\0';
     char *name = trim(text), *value = trim(equals + 1);
     size_t size = strlen(value);
@@ -152,28 +152,28 @@ static zest_status take_line(parser *p, char *text, size_t line) {
     while (id < KEY_COUNT && strcmp(key_names[id], name) != 0) id++;
     if (id == KEY_COUNT) return refuse_key(p, line, name);
     if (p->value[id])
-        return refuse(p, line, "'%s' was given in line %zu already; take one away", name, p->line[id]);
-    if (!*value) return refuse(p, line, "'%s' has no value; write one, or take the line away", name);
+        return refuse(p, line, "'%s' was already set in line %zu; remove one", name, p->line[id]);
+    if (!*value) return refuse(p, line, "'%s' has no value; add one, or remove the line", name);
     p->value[id] = value;
     p->line[id] = line;
     return ZEST_OK;
 }
 
-static zest_status take_lines(parser *p, char *text) {
+static zest_status read_lines(parser *p, char *text) {
     zest_status status = ZEST_OK;
     for (size_t line = 1; text && !status; line++) {
         char *here = trim(strsep(&text, "\n"));
-        if (*here && *here != '#') status = take_line(p, here, line);
+        if (*here && *here != '#') status = read_line(p, here, line);
     }
     return status;
 }
 
-/* ---- Values ---- */
+/* Values. */
 
-/* The position of a value in "one|two|three"; fallback when it is not given. */
+/* The index of a value in "one/two/three"; fallback if it is not set. */
 static zest_status choose(const parser *p, key id, const char *choices, int fallback, int *out) {
     const char *value = p->value[id];
-    char room[64];
+    char buffer[64];
     size_t size = value ? strlen(value) : 0;
     *out = fallback;
     if (!value) return ZEST_OK;
@@ -184,19 +184,19 @@ static zest_status choose(const parser *p, key id, const char *choices, int fall
         if (here == size && !strncmp(at, value, size)) return ZEST_OK;
         at = bar ? bar + 1 : NULL;
     }
-    return refuse(p, p->line[id], "%s = %s: must be one of %s", key_names[id], zest_rows_show(value, room),
+    return refuse(p, p->line[id], "%s = %s: must be one of %s", key_names[id], zest_rows_show(value, buffer),
                   choices);
 }
 
 static zest_status count_of(const parser *p, key id, size_t *out) {
     const char *value = p->value[id];
-    char *end, room[64];
+    char *end, buffer[64];
     if (!value) return ZEST_OK;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
     if (!isdigit((unsigned char)*value) || *end || errno || !number || number > 1000000000)
-        return refuse(p, p->line[id], "%s = %s: must be a whole number, 1 to 1000000000", key_names[id],
-                      zest_rows_show(value, room));
+        return refuse(p, p->line[id], "%s = %s: must be an integer from 1 to 1000000000", key_names[id],
+                      zest_rows_show(value, buffer));
     *out = (size_t)number;
     return ZEST_OK;
 }
@@ -206,63 +206,63 @@ static zest_status need(const parser *p, key id, const char *example) {
     return refuse(p, 0, "the key '%s' is missing; add a line like   %s", key_names[id], example);
 }
 
-/* ---- Words ---- */
+/* Label words. */
 
-static zest_status add_class(const parser *p, char *piece) {
+static zest_status add_class(const parser *p, char *item) {
     zest_task *task = p->task;
     size_t line = p->line[KEY_WORDS];
-    char room[64], *colon = strchr(piece, ':');
+    char buffer[64], *colon = strchr(item, ':');
     if (!colon)
-        return refuse(p, line, "words: '%s' should read label:word, as in 0:terrible, 1:great",
-                      zest_rows_show(trim(piece), room));
+        return refuse(p, line, "words: expected label:word, as in 0:terrible, 1:great, got '%s'",
+                      zest_rows_show(trim(item), buffer));
     *colon = '\0';
-    zest_task_class one = {trim(piece), trim(colon + 1)};
+    zest_task_class one = {trim(item), trim(colon + 1)};
     if (!*one.label || !*one.word)
         return refuse(p, line, "words: a label or its word is empty; write label:word, label:word");
     for (size_t i = 0; i < task->class_count; i++)
         if (!strcmp(task->classes[i].label, one.label) || !strcmp(task->classes[i].word, one.word))
-            return refuse(p, line, "words: '%s:%.60s' repeats a label or a word; each stands once",
-                          zest_rows_show(one.label, room), one.word);
-    if (task->class_count == ZEST_TASK_CLASSES_MOST)
-        return refuse(p, line, "words: more than %d classes", ZEST_TASK_CLASSES_MOST);
+            return refuse(p, line, "words: '%s:%.60s' repeats a label or a word; each must be unique",
+                          zest_rows_show(one.label, buffer), one.word);
+    if (task->class_count == ZEST_TASK_MAX_CLASSES)
+        return refuse(p, line, "words: more than %d classes", ZEST_TASK_MAX_CLASSES);
     task->classes[task->class_count++] = one;
     return ZEST_OK;
 }
 
-static zest_status take_words(const parser *p) {
+static zest_status set_words(const parser *p) {
     zest_status status = need(p, KEY_WORDS, "words = 0:terrible, 1:great");
     for (char *at = p->value[KEY_WORDS]; at && !status;) status = add_class(p, strsep(&at, ","));
     if (!status && p->task->class_count < 2)
-        status = refuse(p, p->line[KEY_WORDS], "words: one class leaves nothing to choose; give two or more");
+        status = refuse(p, p->line[KEY_WORDS], "words: a task needs at least two classes");
     return status;
 }
 
-/* ---- Templates ---- */
+/* Templates. */
 
-/* Has it the piece {name}, or {name|...}? */
-static int has_piece(const char *text, const char *name) {
+/* Whether the template contains {name} or {name|...}. */
+static int has_placeholder(const char *text, const char *name) {
     size_t size = strlen(name);
     for (const char *at = text; (at = strchr(at, '{')); at++)
         if (!strncmp(at + 1, name, size) && (at[1 + size] == '}' || at[1 + size] == '|')) return 1;
     return 0;
 }
 
-static zest_status check_template(const parser *p, key id, const char *piece, const char *where) {
-    if (!p->value[id] || has_piece(p->value[id], piece)) return ZEST_OK;
-    return refuse(p, p->line[id], "%s: needs {%s} where %s", key_names[id], piece, where);
+static zest_status check_template(const parser *p, key id, const char *item, const char *where) {
+    if (!p->value[id] || has_placeholder(p->value[id], item)) return ZEST_OK;
+    return refuse(p, p->line[id], "%s: needs {%s} where %s", key_names[id], item, where);
 }
 
-static zest_status take_templates(parser *p) {
+static zest_status set_templates(parser *p) {
     zest_task *task = p->task;
     char *either = p->value[KEY_TEMPLATE];
     if (either) {
-        key id = has_piece(either, "mask") ? KEY_MASKED : KEY_CAUSAL;
-        if (id == KEY_CAUSAL && !has_piece(either, "answer"))
+        key id = has_placeholder(either, "mask") ? KEY_MASKED : KEY_CAUSAL;
+        if (id == KEY_CAUSAL && !has_placeholder(either, "answer"))
             return refuse(p, p->line[KEY_TEMPLATE],
                           "template: needs {mask} (masked models) or {answer} (causal ones) where the model "
                           "answers");
         if (p->value[id])
-            return refuse(p, p->line[KEY_TEMPLATE], "template: is a second %s, beside line %zu",
+            return refuse(p, p->line[KEY_TEMPLATE], "template: a second %s; the first is in line %zu",
                           key_names[id], p->line[id]);
         p->value[id] = either;
         p->line[id] = p->line[KEY_TEMPLATE];
@@ -283,9 +283,9 @@ static zest_status take_templates(parser *p) {
     return status;
 }
 
-/* ---- The task ---- */
+/* The task. */
 
-static zest_status take_kind(parser *p) {
+static zest_status set_kind(parser *p) {
     zest_task *task = p->task;
     int kind;
     zest_status status = choose(p, KEY_KIND, "classes|choice|text", 0, &kind);
@@ -294,15 +294,15 @@ static zest_status take_kind(parser *p) {
     task->kind = (zest_task_kind)kind;
     task->label = p->value[KEY_LABEL];
     task->options = p->value[KEY_OPTIONS];
-    if (task->kind == ZEST_TASK_CLASSES) return take_words(p);
+    if (task->kind == ZEST_TASK_CLASSES) return set_words(p);
     if (p->value[KEY_WORDS])
         return refuse(p, p->line[KEY_WORDS], "words: only a task of kind = classes has them");
     return task->kind == ZEST_TASK_CHOICE ? need(p, KEY_OPTIONS, "options = choice1 choice2") : ZEST_OK;
 }
 
-static zest_status take_source(parser *p) {
+static zest_status set_source(parser *p) {
     static const zest_rows_format formats[] = {ZEST_ROWS_JSONL, ZEST_ROWS_CSV, ZEST_ROWS_TSV,
-                                               ZEST_ROWS_BY_ENDING};
+                                               ZEST_ROWS_BY_EXTENSION};
     zest_task_source *source = &p->task->sources[0];
     int format, no_header;
     zest_status status = need(p, KEY_TRAIN, "train = train.jsonl");
@@ -318,21 +318,21 @@ static zest_status take_source(parser *p) {
     return ZEST_OK;
 }
 
-/* Does the metric say something about such a task? */
+/* Whether the metric applies to this kind of task. */
 static zest_status check_metric(const parser *p, key id, zest_metric metric) {
     const zest_task *task = p->task;
     if (task->kind == ZEST_TASK_TEXT && metric == ZEST_METRIC_ACCURACY)
-        return refuse(p, p->line[id], "%s: free text has no accuracy; take f1, em or loss", key_names[id]);
+        return refuse(p, p->line[id], "%s: free text has no accuracy; use f1, em or loss", key_names[id]);
     if (task->kind != ZEST_TASK_TEXT && metric == ZEST_METRIC_EM)
-        return refuse(p, p->line[id], "%s: em is for kind = text; take accuracy", key_names[id]);
+        return refuse(p, p->line[id], "%s: em is for kind = text; use accuracy", key_names[id]);
     if (metric == ZEST_METRIC_F1 &&
         (task->kind == ZEST_TASK_CHOICE || (task->kind == ZEST_TASK_CLASSES && task->class_count != 2)))
-        return refuse(p, p->line[id], "%s: f1 is for two classes or for kind = text; take accuracy",
+        return refuse(p, p->line[id], "%s: f1 is for two classes or for kind = text; use accuracy",
                       key_names[id]);
     return ZEST_OK;
 }
 
-static zest_status take_metrics(parser *p) {
+static zest_status set_metrics(parser *p) {
     static const char names[] = "accuracy|f1|em|loss";
     zest_task *task = p->task;
     int text = task->kind == ZEST_TASK_TEXT, metric, select;
@@ -346,7 +346,7 @@ static zest_status take_metrics(parser *p) {
     return ZEST_OK;
 }
 
-static zest_status take_numbers(parser *p) {
+static zest_status set_numbers(parser *p) {
     zest_task *task = p->task;
     zest_status status = count_of(p, KEY_LENGTH, &task->max_length);
     task->causal_length = task->max_length;
@@ -361,11 +361,11 @@ static zest_status understand(parser *p) {
     const char *slash = strrchr(p->task->path, '/');
     p->task->name = p->value[KEY_NAME] ? p->value[KEY_NAME] : slash ? slash + 1 : p->task->path;
     p->task->about = p->value[KEY_ABOUT] ? p->value[KEY_ABOUT] : "";
-    zest_status status = take_source(p);
-    if (!status) status = take_kind(p);
-    if (!status) status = take_templates(p);
-    if (!status) status = take_metrics(p);
-    if (!status) status = take_numbers(p);
+    zest_status status = set_source(p);
+    if (!status) status = set_kind(p);
+    if (!status) status = set_templates(p);
+    if (!status) status = set_metrics(p);
+    if (!status) status = set_numbers(p);
     return status;
 }
 
@@ -375,14 +375,14 @@ zest_status zest_task_read_file(const char *path, const char *original, zest_tas
     zest_status status = zest_file_read(path, FILE_LIMIT, &text, error);
     if (!status && (!text.size || memchr(text.data, 0, text.size) ||
                     zest_unicode_valid(text.data, text.size) < text.size))
-        status = refuse(&p, 0, "is %s", text.size ? "no UTF-8 text" : "empty; see the guide to task files");
+        status = refuse(&p, 0, "is %s", text.size ? "not UTF-8 text" : "empty; see the guide to task files");
     if (!status && (!(task->path = strdup(original)) || !(task->text = strndup(text.data, text.size))))
         status = zest_error_memory(error, path, text.size);
     if (!status) {
-        task->memory = text.data; /* the values lie in it */
+        task->memory = text.data; /* the values point into it */
         text = (zest_buffer){0};
         int marked = !strncmp(task->memory, "\xEF\xBB\xBF", 3);
-        status = take_lines(&p, task->memory + (marked ? 3 : 0));
+        status = read_lines(&p, task->memory + (marked ? 3 : 0));
     }
     if (!status) status = understand(&p);
     if (status) zest_task_free(task);

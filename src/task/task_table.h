@@ -1,7 +1,7 @@
-/* The built-in tasks: facts only. Masked templates, words and limits of SST-2, sst-5, QQP, MRPC, TREC, MNLI,
- * SNLI and RTE are those of LM-BFF and of MeZO's medium models; causal templates and words of SST-2, RTE, CB,
- * BoolQ, WSC, WIC, MultiRC, COPA, ReCoRD, SQuAD and DROP are those of MeZO's large models. The others are
- * ours. */
+/* The built-in tasks. Masked templates, label words and limits of SST-2, sst-5, QQP, MRPC, TREC, MNLI,
+ * SNLI and RTE are those of LM-BFF and of MeZO's medium models; causal templates and label words of SST-2,
+ * RTE, CB, BoolQ, WSC, WIC, MultiRC, COPA, ReCoRD, SQuAD and DROP are those of MeZO's large models. The
+ * others are our own. */
 #ifndef ZEST_TASK_TASK_TABLE_H
 #define ZEST_TASK_TASK_TABLE_H
 
@@ -17,10 +17,10 @@
     { .format = ZEST_ROWS_JSONL, .fields = names }
 #define SPECIAL(which) \
     { .format = which }
-#define FILES(place, training, testing, ...) \
-    { .layout = __VA_ARGS__, .folder = place, .train = training, .test = testing }
-#define SUPERGLUE(place, ...) FILES(place, "train.jsonl", "val.jsonl", __VA_ARGS__)
-#define GLUE(place, ...) FILES(place, "train.tsv", "dev.tsv", __VA_ARGS__)
+#define FILES(subfolder, training, testing, ...) \
+    { .layout = __VA_ARGS__, .folder = subfolder, .train = training, .test = testing }
+#define SUPERGLUE(subfolder, ...) FILES(subfolder, "train.jsonl", "val.jsonl", __VA_ARGS__)
+#define GLUE(subfolder, ...) FILES(subfolder, "train.tsv", "dev.tsv", __VA_ARGS__)
 #define LABELLED .kind = ZEST_TASK_CLASSES, .label = "label"
 #define ACCURACY .metric = ZEST_METRIC_ACCURACY, .select = ZEST_METRIC_ACCURACY
 #define CLASSES(...)          \

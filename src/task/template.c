@@ -1,42 +1,42 @@
-/* Templates filled in with a row. */
+/* Templates: parsing, filters, and rendering with a row. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "task/template.h"
 #include "tokenizer/unicode.h"
-#include "base/text.h"
 
-static const char *field_text(const zest_template_piece *piece, const zest_template_values *values) {
+static const char *field_text(const zest_template_node *node, const zest_template_values *values) {
     size_t count = 0;
-    int field = zest_rows_field(values->rows, piece->text);
+    int field = zest_rows_field(values->rows, node->text);
     const char *const *texts = field < 0 ? NULL : zest_rows_get(values->rows, values->row, field, &count);
     return count ? texts[0] : "";
 }
 
-static void write_piece(const zest_template_piece *piece, const zest_template_values *values,
+static void render_node(const zest_template_node *node, const zest_template_values *values,
                         zest_buffer *out) {
-    const char *text = piece->kind == ZEST_TEMPLATE_PIECE_TEXT     ? piece->text
-                       : piece->kind == ZEST_TEMPLATE_PIECE_FIELD  ? field_text(piece, values)
-                       : piece->kind == ZEST_TEMPLATE_PIECE_ANSWER ? values->answer
-                       : piece->kind == ZEST_TEMPLATE_PIECE_OPTION ? values->option
-                                                                   : NULL;
+    const char *text = node->kind == ZEST_TEMPLATE_NODE_TEXT     ? node->text
+                       : node->kind == ZEST_TEMPLATE_NODE_FIELD  ? field_text(node, values)
+                       : node->kind == ZEST_TEMPLATE_NODE_ANSWER ? values->answer
+                       : node->kind == ZEST_TEMPLATE_NODE_OPTION ? values->option
+                                                                 : NULL;
     size_t from = out->size, size = text ? strlen(text) : 0;
     if (zest_unicode_valid(text ? text : "", size) < size)
         zest_unicode_repair(text, size, out);
     else
         zest_buffer_add(out, text ? text : "", size);
-    for (size_t c = 0; c < piece->change_count && !out->failed; c++)
-        zest_template_change_text(&piece->changes[c], values, out, from);
+    for (size_t c = 0; c < node->filter_count && !out->failed; c++)
+        zest_template_apply_filter(&node->filters[c], values, out, from);
 }
 
 void zest_template_write(const zest_template *t, size_t first, size_t end, const zest_template_values *values,
                          zest_buffer *out) {
-    for (size_t i = first; i < end; i++) write_piece(&t->pieces[i], values, out);
+    for (size_t i = first; i < end; i++) render_node(&t->nodes[i], values, out);
 }
 
-/* ---- Causal models ---- */
+/* ---- Rendering for causal models ---- */
 
-/* Takes spaces, and only those, off both ends of the text from `from` on. */
+/* Strips spaces (no other white space) from both ends of the text from `from` on. */
 static void strip_spaces(zest_buffer *out, size_t from) {
     if (out->failed || !out->data) return;
     size_t at = from;
@@ -56,7 +56,7 @@ zest_status zest_template_render(const zest_template *t, const zest_rows *rows, 
     zest_template_values values = {.rows = rows, .row = row, .answer = answer};
     size_t from = out->size, end = t->count;
     for (size_t i = 0; i < t->count && !answer; i++)
-        if (t->pieces[i].kind == ZEST_TEMPLATE_PIECE_ANSWER) end = i < end ? i : end;
+        if (t->nodes[i].kind == ZEST_TEMPLATE_NODE_ANSWER) end = i < end ? i : end;
     zest_buffer_text(out, "");
     zest_template_write(t, 0, end, &values, out);
     strip_spaces(out, from);
@@ -74,77 +74,79 @@ zest_status zest_template_render_option(const zest_template *t, const zest_rows 
     return finish(out, error);
 }
 
-/* ---- Masked models ---- */
+/* ---- Rendering for masked models ---- */
 
-static zest_status add_part(zest_template_parts *parts, zest_template_part part, zest_error *error) {
-    if (parts->count == parts->capacity) {
-        size_t capacity = parts->capacity ? 2 * parts->capacity : 8;
-        zest_template_part *more = realloc(parts->parts, capacity * sizeof *more);
+static zest_status add_segment(zest_template_segments *segments, zest_template_segment segment,
+                               zest_error *error) {
+    if (segments->count == segments->capacity) {
+        size_t capacity = segments->capacity ? 2 * segments->capacity : 8;
+        zest_template_segment *more = realloc(segments->segments, capacity * sizeof *more);
         if (!more) return zest_error_memory(error, "the pieces of a prompt", capacity * sizeof *more);
-        parts->parts = more;
-        parts->capacity = capacity;
+        segments->segments = more;
+        segments->capacity = capacity;
     }
-    parts->parts[parts->count++] = part;
+    segments->segments[segments->count++] = segment;
     return ZEST_OK;
 }
 
 static const char *first_field(const zest_template *t) {
     for (size_t i = 0; i < t->count; i++)
-        if (t->pieces[i].kind == ZEST_TEMPLATE_PIECE_FIELD) return t->pieces[i].text;
+        if (t->nodes[i].kind == ZEST_TEMPLATE_NODE_FIELD) return t->nodes[i].text;
     return "";
 }
 
-/* Takes from a literal the space that the next piece wants: a field's is encoded with it, the mask's stands
- * in the label words. */
-static void give_space(const zest_template *t, size_t i, zest_template_part *part, zest_buffer *text) {
-    if (i + 1 == t->count || !part->size || text->data[text->size - 1] != ' ') return;
-    zest_template_piece_kind next = t->pieces[i + 1].kind;
-    part->size -= next == ZEST_TEMPLATE_PIECE_FIELD || next == ZEST_TEMPLATE_PIECE_MASK;
-    text->size -= next == ZEST_TEMPLATE_PIECE_MASK;
+/* Removes a space at the end of a literal: before a field it is encoded with the field, before the mask it
+ * is part of the label words. */
+static void move_space(const zest_template *t, size_t i, zest_template_segment *segment, zest_buffer *text) {
+    if (i + 1 == t->count || !segment->size || text->data[text->size - 1] != ' ') return;
+    zest_template_node_kind next = t->nodes[i + 1].kind;
+    segment->size -= next == ZEST_TEMPLATE_NODE_FIELD || next == ZEST_TEMPLATE_NODE_MASK;
+    text->size -= next == ZEST_TEMPLATE_NODE_MASK;
 }
 
-static zest_template_part make_part(const zest_template *t, size_t i, const zest_template_values *values,
-                                    size_t left, zest_buffer *text) {
-    const zest_template_piece *piece = &t->pieces[i];
-    zest_template_part part = {.kind = ZEST_TEMPLATE_MASK, .first = text->size};
+static zest_template_segment make_segment(const zest_template *t, size_t i,
+                                          const zest_template_values *values, size_t left,
+                                          zest_buffer *text) {
+    const zest_template_node *node = &t->nodes[i];
+    zest_template_segment segment = {.kind = ZEST_TEMPLATE_MASK, .first = text->size};
     zest_template_write(t, i, i + 1, values, text);
-    part.size = text->size - part.first;
-    if (piece->kind == ZEST_TEMPLATE_PIECE_TEXT) {
-        part.kind = ZEST_TEMPLATE_TEXT;
-        if (!text->failed) give_space(t, i, &part, text);
-    } else if (piece->kind == ZEST_TEMPLATE_PIECE_FIELD) {
-        part.kind = ZEST_TEMPLATE_FIELD;
-        part.size += part.first - left;
-        part.first = left;
-        part.other = strcmp(piece->text, first_field(t)) != 0;
+    segment.size = text->size - segment.first;
+    if (node->kind == ZEST_TEMPLATE_NODE_TEXT) {
+        segment.kind = ZEST_TEMPLATE_TEXT;
+        if (!text->failed) move_space(t, i, &segment, text);
+    } else if (node->kind == ZEST_TEMPLATE_NODE_FIELD) {
+        segment.kind = ZEST_TEMPLATE_FIELD;
+        segment.size += segment.first - left;
+        segment.first = left;
+        segment.other = strcmp(node->text, first_field(t)) != 0;
     }
-    return part;
+    return segment;
 }
 
-zest_status zest_template_render_parts(const zest_template *t, const zest_rows *rows, size_t row,
-                                       zest_template_parts *parts, zest_error *error) {
+zest_status zest_template_render_segments(const zest_template *t, const zest_rows *rows, size_t row,
+                                          zest_template_segments *segments, zest_error *error) {
     zest_template_values values = {.rows = rows, .row = row};
     zest_status status = ZEST_OK;
-    size_t left = 0; /* where the part before ends: behind it may lie the space that it gave away */
-    parts->count = parts->text.size = 0;
-    zest_buffer_text(&parts->text, "");
+    size_t left = 0; /* end of the previous segment: a space removed from it may follow */
+    segments->count = segments->text.size = 0;
+    zest_buffer_text(&segments->text, "");
     for (size_t i = 0; i < t->count && !status; i++) {
-        zest_template_part part = make_part(t, i, &values, left, &parts->text);
-        left = part.first + part.size;
-        status = add_part(parts, part, error);
+        zest_template_segment segment = make_segment(t, i, &values, left, &segments->text);
+        left = segment.first + segment.size;
+        status = add_segment(segments, segment, error);
     }
-    return status ? status : finish(&parts->text, error);
+    return status ? status : finish(&segments->text, error);
 }
 
-void zest_template_parts_free(zest_template_parts *parts) {
-    zest_buffer_free(&parts->text);
-    free(parts->parts);
-    *parts = (zest_template_parts){0};
+void zest_template_segments_free(zest_template_segments *segments) {
+    zest_buffer_free(&segments->text);
+    free(segments->segments);
+    *segments = (zest_template_segments){0};
 }
 
-/* Changes to the text of a field. */
+/* ---- Filters\n ---- */
 
-const char *const zest_template_change_names[ZEST_TEMPLATE_NAMED] = {
+const char *const zest_template_filter_names[ZEST_TEMPLATE_NAMED] = {
     [ZEST_TEMPLATE_STRIP] = "strip",
     [ZEST_TEMPLATE_STRIP_END] = "strip-end",
     [ZEST_TEMPLATE_DROP_LAST] = "drop-last",
@@ -156,10 +158,8 @@ const char *const zest_template_change_names[ZEST_TEMPLATE_NAMED] = {
     [ZEST_TEMPLATE_LOWER_WORD] = "lower-word",
 };
 
-/* ---- Characters ---- */
-
-/* Capital letters first .. last in steps of `step` have their small letters `shift` further on. Left out is
- * what has no single small letter that leads back (U+0130, U+1E9E). */
+/* Upper-case letters first .. last in steps of `step` have their lower case at an offset of `shift`.
+ * Letters without a reversible single lower case are omitted (U+0130, U+1E9E). */
 static const struct {
     uint32_t first, last;
     int32_t shift;
@@ -197,7 +197,7 @@ int zest_template_is_space(uint32_t code) {
     return (zest_unicode_class(code) & ZEST_UNICODE_SPACE) != 0;
 }
 
-/* The last character before `end`, and where it begins. */
+/* The last character before `end`, and its offset. */
 static size_t last_character(const char *text, size_t end, uint32_t *code) {
     size_t at = end - 1;
     while (at && ((unsigned char)text[at] & 0xC0) == 0x80) at--;
@@ -205,18 +205,16 @@ static size_t last_character(const char *text, size_t end, uint32_t *code) {
     return at;
 }
 
-/* ---- Changes ---- */
-
-/* Puts these bytes in place of bytes at .. end-1 of the buffer. */
+/* Replaces bytes at .. end-1 of the buffer by these bytes. */
 static void replace(zest_buffer *text, size_t at, size_t end, const char *bytes, size_t size) {
-    size_t behind = text->size - end, after = at + size;
+    size_t tail = text->size - end, new_end = at + size;
     if (size > end - at) {
-        zest_buffer_add(text, bytes, size - (end - at)); /* only for the room */
+        zest_buffer_add(text, bytes, size - (end - at)); /* only to grow the buffer */
         if (text->failed) return;
     }
-    memmove(text->data + after, text->data + end, behind);
+    memmove(text->data + new_end, text->data + end, tail);
     memcpy(text->data + at, bytes, size);
-    text->size = after + behind;
+    text->size = new_end + tail;
     text->data[text->size] = 0;
 }
 
@@ -241,7 +239,7 @@ void zest_template_strip_start(zest_buffer *text, size_t from) {
     replace(text, from, at, "", 0);
 }
 
-/* The characters from `at` to `end` through a mapping. Letters keep their length in all but a few cases. */
+/* Maps the characters from `at` to `end`. The length in bytes rarely changes. */
 static void map(zest_buffer *text, size_t at, size_t end, uint32_t (*mapping)(uint32_t)) {
     while (at < end && !text->failed) {
         char bytes[4];
@@ -266,15 +264,15 @@ static void lower_word(zest_buffer *text, size_t from) {
     map(text, from, end, zest_template_lower);
 }
 
-static void replace_all(const zest_template_change *change, const zest_template_values *values,
+static void replace_all(const zest_template_filter *filter, const zest_template_values *values,
                         zest_buffer *text, size_t from) {
     zest_buffer to = {0};
-    size_t size = strlen(change->from);
+    size_t size = strlen(filter->from);
     zest_buffer_text(&to, "");
-    zest_template_write(change->to, 0, change->to->count, values, &to);
+    zest_template_write(filter->to, 0, filter->to->count, values, &to);
     if (to.failed) text->failed = 1;
     for (size_t at = from; !text->failed && at + size <= text->size;) {
-        const char *found = memmem(text->data + at, text->size - at, change->from, size);
+        const char *found = memmem(text->data + at, text->size - at, filter->from, size);
         if (!found) break;
         at = (size_t)(found - text->data);
         replace(text, at, at + size, to.data, to.size);
@@ -283,13 +281,13 @@ static void replace_all(const zest_template_change *change, const zest_template_
     zest_buffer_free(&to);
 }
 
-void zest_template_change_text(const zest_template_change *change, const zest_template_values *values,
-                               zest_buffer *text, size_t from) {
+void zest_template_apply_filter(const zest_template_filter *filter, const zest_template_values *values,
+                                zest_buffer *text, size_t from) {
     uint32_t code = 0;
     size_t last = text->size > from ? last_character(text->data, text->size, &code) : from;
     size_t first_end = text->size > from ? from + zest_unicode_read(text->data + from, &code) : from;
     char end = text->size > from ? text->data[text->size - 1] : 0;
-    switch (change->kind) {
+    switch (filter->kind) {
     case ZEST_TEMPLATE_STRIP: strip_end(text, from), zest_template_strip_start(text, from); break;
     case ZEST_TEMPLATE_STRIP_END: strip_end(text, from); break;
     case ZEST_TEMPLATE_DROP_LAST: replace(text, last, text->size, "", 0); break;
@@ -303,19 +301,17 @@ void zest_template_change_text(const zest_template_change *change, const zest_te
     case ZEST_TEMPLATE_UPPER_FIRST: map(text, from, first_end, zest_template_upper); break;
     case ZEST_TEMPLATE_LOWER: map(text, from, text->size, zest_template_lower); break;
     case ZEST_TEMPLATE_LOWER_WORD: lower_word(text, from); break;
-    case ZEST_TEMPLATE_REPLACE: replace_all(change, values, text, from); break;
+    case ZEST_TEMPLATE_REPLACE: replace_all(filter, values, text, from); break;
     }
 }
 
-/* Reading templates. */
+/* ---- Parsing\n ---- */
 
 typedef struct {
     const char *source, *text;
-    int inside; /* a replacement: only fields and options may stand there */
+    int inside; /* a replacement: only fields and options are allowed */
     zest_error *error;
 } parser;
-
-/* ---- Messages ---- */
 
 static zest_status refuse(const parser *p, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -330,7 +326,7 @@ static zest_status refuse(const parser *p, size_t at, const char *format, ...) {
     va_end(arguments);
     zest_status status =
         zest_error_set(p->error, ZEST_ERROR_ARGUMENT, "%s: template '%.200s', character %zu: %s", p->source,
-                       p->text, character, what.failed || !what.data ? "it cannot be read" : what.data);
+                       p->text, character, what.failed || !what.data ? "it cannot be parsed" : what.data);
     zest_buffer_free(&what);
     return status;
 }
@@ -341,24 +337,22 @@ static zest_status no_memory(const parser *p) {
 
 static zest_status refuse_change(const parser *p, size_t at, size_t size) {
     const char *nearest = NULL;
-    size_t least = 4; /* further away is no typing mistake */
+    size_t min_distance = 4; /* a larger distance is not a typing mistake */
     zest_buffer known = {0};
     for (size_t i = 0; i < ZEST_TEMPLATE_NAMED; i++) {
-        const char *name = zest_template_change_names[i];
+        const char *name = zest_template_filter_names[i];
         size_t d = zest_edit_distance(p->text + at, size, name);
-        if (d < least) least = d, nearest = name;
+        if (d < min_distance) min_distance = d, nearest = name;
         zest_buffer_format(&known, "%s, ", name);
     }
-    zest_status status = refuse(p, at, "there is no change '%.*s'%s%s%s; there are %sand old=>new", (int)size,
-                                p->text + at, nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                                nearest ? "'?" : "", known.data ? known.data : "");
+    zest_status status = refuse(p, at, "unknown filter '%.*s'%s%s%s; the filters are %sand old=>new",
+                                (int)size, p->text + at, nearest ? "; did you mean '" : "",
+                                nearest ? nearest : "", nearest ? "'?" : "", known.data ? known.data : "");
     zest_buffer_free(&known);
     return status;
 }
 
-/* ---- Text ---- */
-
-/* Appends one character of text, escapes undone, and moves on. */
+/* Appends one character with its escape resolved, and advances. */
 static zest_status read_character(const parser *p, size_t *at, size_t end, zest_buffer *out) {
     static const char escaped[] = "nt\\|{}", meant[] = "\n\t\\|{}";
     const char *text = p->text;
@@ -368,14 +362,14 @@ static zest_status read_character(const parser *p, size_t *at, size_t end, zest_
     }
     const char *found = *at + 1 < end ? strchr(escaped, text[*at + 1]) : NULL;
     if (!found || !*found)
-        return refuse(p, *at,
-                      "a backslash stands before n, t, |, {, } or another backslash; write \\\\ for one");
+        return refuse(
+            p, *at, "a backslash must be followed by n, t, |, {, } or another backslash; write \\\\ for one");
     zest_buffer_add(out, &meant[found - escaped], 1);
     *at += 2;
     return ZEST_OK;
 }
 
-/* The range with escapes undone, to be freed. */
+/* The range with escapes resolved, to be freed. */
 static zest_status read_text(const parser *p, size_t at, size_t end, char **out) {
     zest_buffer text = {0};
     zest_status status = ZEST_OK;
@@ -392,7 +386,7 @@ static void trim(const char *text, size_t *at, size_t *end) {
     while (*at < *end && text[*end - 1] == ' ') --*end;
 }
 
-/* The first place where any of `signs` stands outside inner braces, or end. */
+/* The first position of one of `signs` outside inner braces, or end. */
 static size_t find_outside(const char *text, size_t at, size_t end, const char *signs) {
     size_t size = strlen(signs);
     for (int depth = 0; at < end; at++) {
@@ -406,43 +400,41 @@ static size_t find_outside(const char *text, size_t at, size_t end, const char *
     return end;
 }
 
-/* ---- Pieces ---- */
-
 static zest_status parse(parser *p, size_t at, size_t end, zest_template **out);
 
-static zest_template_piece *add_piece(zest_template *t, zest_template_piece_kind kind, size_t at) {
-    zest_template_piece *more = realloc(t->pieces, (t->count + 1) * sizeof *more);
+static zest_template_node *add_node(zest_template *t, zest_template_node_kind kind, size_t at) {
+    zest_template_node *more = realloc(t->nodes, (t->count + 1) * sizeof *more);
     if (!more) return NULL;
-    t->pieces = more;
-    more[t->count] = (zest_template_piece){.kind = kind, .at = at};
+    t->nodes = more;
+    more[t->count] = (zest_template_node){.kind = kind, .at = at};
     return &more[t->count++];
 }
 
 static zest_status add_replacement(parser *p, size_t at, size_t arrow, size_t end,
-                                   zest_template_change *change) {
-    if (arrow == at) return refuse(p, at, "nothing stands before '=>'; write old=>new");
-    change->kind = ZEST_TEMPLATE_REPLACE;
-    zest_status status = read_text(p, at, arrow, &change->from);
+                                   zest_template_filter *filter) {
+    if (arrow == at) return refuse(p, at, "there is nothing before '=>'; write old=>new");
+    filter->kind = ZEST_TEMPLATE_REPLACE;
+    zest_status status = read_text(p, at, arrow, &filter->from);
     int outer = p->inside;
     p->inside = 1;
-    if (!status) status = parse(p, arrow + 2, end, &change->to);
+    if (!status) status = parse(p, arrow + 2, end, &filter->to);
     p->inside = outer;
     return status;
 }
 
-static zest_status add_change(parser *p, size_t at, size_t end, zest_template_piece *piece) {
+static zest_status add_change(parser *p, size_t at, size_t end, zest_template_node *node) {
     size_t arrow = find_outside(p->text, at, end, "=>");
-    zest_template_change *more = realloc(piece->changes, (piece->change_count + 1) * sizeof *more);
+    zest_template_filter *more = realloc(node->filters, (node->filter_count + 1) * sizeof *more);
     if (!more) return no_memory(p);
-    piece->changes = more;
-    zest_template_change *change = &more[piece->change_count++];
-    *change = (zest_template_change){0};
-    if (arrow < end) return add_replacement(p, at, arrow, end, change);
+    node->filters = more;
+    zest_template_filter *filter = &more[node->filter_count++];
+    *filter = (zest_template_filter){0};
+    if (arrow < end) return add_replacement(p, at, arrow, end, filter);
     trim(p->text, &at, &end);
     for (size_t i = 0; i < ZEST_TEMPLATE_NAMED; i++) {
-        const char *name = zest_template_change_names[i];
+        const char *name = zest_template_filter_names[i];
         if (strlen(name) != end - at || memcmp(name, p->text + at, end - at) != 0) continue;
-        change->kind = (zest_template_change_kind)i;
+        filter->kind = (zest_template_filter_kind)i;
         return ZEST_OK;
     }
     return refuse_change(p, at, end - at);
@@ -453,37 +445,37 @@ static int is_word(const char *text, size_t at, size_t end, const char *word) {
 }
 
 static zest_status add_name(const parser *p, size_t at, size_t end, zest_template *t,
-                            zest_template_piece **out) {
+                            zest_template_node **out) {
     size_t brace = at - 1;
     trim(p->text, &at, &end);
-    if (at == end) return refuse(p, brace, "nothing stands in the braces; name a field, or write {{ and }}");
-    zest_template_piece_kind kind = is_word(p->text, at, end, "mask")     ? ZEST_TEMPLATE_PIECE_MASK
-                                    : is_word(p->text, at, end, "answer") ? ZEST_TEMPLATE_PIECE_ANSWER
-                                    : is_word(p->text, at, end, "option") ? ZEST_TEMPLATE_PIECE_OPTION
-                                                                          : ZEST_TEMPLATE_PIECE_FIELD;
-    if (p->inside && (kind == ZEST_TEMPLATE_PIECE_MASK || kind == ZEST_TEMPLATE_PIECE_ANSWER))
-        return refuse(p, brace, "{%.*s} cannot stand in a replacement", (int)(end - at), p->text + at);
-    *out = add_piece(t, kind, brace);
+    if (at == end) return refuse(p, brace, "the braces are empty; name a field, or write {{ and }}");
+    zest_template_node_kind kind = is_word(p->text, at, end, "mask")     ? ZEST_TEMPLATE_NODE_MASK
+                                   : is_word(p->text, at, end, "answer") ? ZEST_TEMPLATE_NODE_ANSWER
+                                   : is_word(p->text, at, end, "option") ? ZEST_TEMPLATE_NODE_OPTION
+                                                                         : ZEST_TEMPLATE_NODE_FIELD;
+    if (p->inside && (kind == ZEST_TEMPLATE_NODE_MASK || kind == ZEST_TEMPLATE_NODE_ANSWER))
+        return refuse(p, brace, "{%.*s} is not allowed in a replacement", (int)(end - at), p->text + at);
+    *out = add_node(t, kind, brace);
     if (!*out) return no_memory(p);
-    return kind == ZEST_TEMPLATE_PIECE_FIELD ? read_text(p, at, end, &(*out)->text) : ZEST_OK;
+    return kind == ZEST_TEMPLATE_NODE_FIELD ? read_text(p, at, end, &(*out)->text) : ZEST_OK;
 }
 
-/* What stands between braces: a name, then changes behind bars. */
+/* The content of braces: a name, then filters after bars. */
 static zest_status add_braces(parser *p, size_t at, size_t end, zest_template *t) {
     size_t bar = find_outside(p->text, at, end, "|");
-    zest_template_piece *piece = NULL;
-    zest_status status = add_name(p, at, bar, t, &piece);
-    if (!status && bar < end && piece->kind == ZEST_TEMPLATE_PIECE_MASK)
-        return refuse(p, bar, "nothing can be changed in a mask");
+    zest_template_node *node = NULL;
+    zest_status status = add_name(p, at, bar, t, &node);
+    if (!status && bar < end && node->kind == ZEST_TEMPLATE_NODE_MASK)
+        return refuse(p, bar, "a mask has no filters");
     while (!status && bar < end) {
         at = bar + 1;
         bar = find_outside(p->text, at, end, "|");
-        status = add_change(p, at, bar, piece);
+        status = add_change(p, at, bar, node);
     }
     return status;
 }
 
-/* Text up to the next piece. */
+/* Text up to the next placeholder. */
 static zest_status add_literal(const parser *p, size_t *at, size_t end, zest_template *t) {
     const char *text = p->text;
     zest_buffer out = {0};
@@ -498,15 +490,15 @@ static zest_status add_literal(const parser *p, size_t *at, size_t end, zest_tem
         } else if (text[*at] == '{') {
             break;
         } else {
-            status = refuse(p, *at, "'}' without a '{' before it; write }} for a brace");
+            status = refuse(p, *at, "'}' without '{'; write }} for a brace");
         }
     }
-    zest_template_piece *piece = status || !out.size ? NULL : add_piece(t, ZEST_TEMPLATE_PIECE_TEXT, first);
-    if (!status && (out.failed || (out.size && !piece))) status = no_memory(p);
-    if (status || !piece)
+    zest_template_node *node = status || !out.size ? NULL : add_node(t, ZEST_TEMPLATE_NODE_TEXT, first);
+    if (!status && (out.failed || (out.size && !node))) status = no_memory(p);
+    if (status || !node)
         zest_buffer_free(&out);
     else
-        piece->text = out.data;
+        node->text = out.data;
     return status;
 }
 
@@ -545,39 +537,39 @@ zest_status zest_template_parse(const char *text, const char *source, zest_templ
 void zest_template_free(zest_template *t) {
     if (!t) return;
     for (size_t i = 0; i < t->count; i++) {
-        zest_template_piece *piece = &t->pieces[i];
-        for (size_t c = 0; c < piece->change_count; c++) {
-            free(piece->changes[c].from);
-            zest_template_free(piece->changes[c].to);
+        zest_template_node *node = &t->nodes[i];
+        for (size_t c = 0; c < node->filter_count; c++) {
+            free(node->filters[c].from);
+            zest_template_free(node->filters[c].to);
         }
-        free(piece->changes);
-        free(piece->text);
+        free(node->filters);
+        free(node->text);
     }
-    free(t->pieces);
+    free(t->nodes);
     free(t->source);
     free(t->text);
     free(t);
 }
 
-/* ---- What it may be used for ---- */
+/* ---- Checks for the intended use ---- */
 
-static zest_status check_inside(const zest_template *whole, const zest_template *t, const zest_rows *rows,
+static zest_status check_inside(const zest_template *full, const zest_template *t, const zest_rows *rows,
                                 zest_error *error) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < t->count && !status; i++) {
-        const zest_template_piece *piece = &t->pieces[i];
-        if (piece->kind == ZEST_TEMPLATE_PIECE_FIELD && zest_rows_field(rows, piece->text) < 0) {
-            parser p = {.source = whole->source, .text = whole->text, .error = error};
+        const zest_template_node *node = &t->nodes[i];
+        if (node->kind == ZEST_TEMPLATE_NODE_FIELD && zest_rows_field(rows, node->text) < 0) {
+            parser p = {.source = full->source, .text = full->text, .error = error};
             zest_buffer has = {0};
             for (size_t f = 0; f < rows->name_count; f++)
                 zest_buffer_format(&has, "%s%s", f ? ", " : "", rows->names[f]);
             status =
-                refuse(&p, piece->at, "%s has no field '%s'; it has %s", rows->path ? rows->path : "the data",
-                       piece->text, has.data && !has.failed ? has.data : "none");
+                refuse(&p, node->at, "%s has no field '%s'; it has %s", rows->path ? rows->path : "the data",
+                       node->text, has.data && !has.failed ? has.data : "none");
             zest_buffer_free(&has);
         }
-        for (size_t c = 0; c < piece->change_count && !status; c++)
-            if (piece->changes[c].to) status = check_inside(whole, piece->changes[c].to, rows, error);
+        for (size_t c = 0; c < node->filter_count && !status; c++)
+            if (node->filters[c].to) status = check_inside(full, node->filters[c].to, rows, error);
     }
     return status;
 }
@@ -586,13 +578,13 @@ zest_status zest_template_check(const zest_template *t, const zest_rows *rows, z
     return check_inside(t, t, rows, error);
 }
 
-/* Where pieces of a kind stand: how many, and the last of them. */
-static size_t count_kind(const zest_template *t, zest_template_piece_kind kind, size_t *at) {
+/* Number of nodes of a kind, and the last of them. */
+static size_t count_kind(const zest_template *t, zest_template_node_kind kind, size_t *at) {
     size_t count = 0;
     for (size_t i = 0; i < t->count; i++) {
-        if (t->pieces[i].kind == kind) count++, *at = t->pieces[i].at;
-        for (size_t c = 0; c < t->pieces[i].change_count; c++)
-            if (t->pieces[i].changes[c].to) count += count_kind(t->pieces[i].changes[c].to, kind, at);
+        if (t->nodes[i].kind == kind) count++, *at = t->nodes[i].at;
+        for (size_t c = 0; c < t->nodes[i].filter_count; c++)
+            if (t->nodes[i].filters[c].to) count += count_kind(t->nodes[i].filters[c].to, kind, at);
     }
     return count;
 }
@@ -600,18 +592,18 @@ static size_t count_kind(const zest_template *t, zest_template_piece_kind kind, 
 zest_status zest_template_expect(const zest_template *t, zest_template_use use, zest_error *error) {
     static const struct {
         const char *name, *what;
-        zest_template_piece_kind kind;
-    } uses[] = {{"{mask}", "of a masked model", ZEST_TEMPLATE_PIECE_MASK},
-                {"{answer}", "of a causal model", ZEST_TEMPLATE_PIECE_ANSWER},
-                {"{option}", "around options", ZEST_TEMPLATE_PIECE_OPTION}};
+        zest_template_node_kind kind;
+    } uses[] = {{"{mask}", "of a masked model", ZEST_TEMPLATE_NODE_MASK},
+                {"{answer}", "of a causal model", ZEST_TEMPLATE_NODE_ANSWER},
+                {"{option}", "around options", ZEST_TEMPLATE_NODE_OPTION}};
     parser p = {.source = t->source, .text = t->text, .error = error};
-    size_t at = 0, own = count_kind(t, uses[use].kind, &at);
-    if (own > 1 && use != ZEST_TEMPLATE_OPTION)
+    size_t at = 0, name = count_kind(t, uses[use].kind, &at);
+    if (name > 1 && use != ZEST_TEMPLATE_OPTION)
         return refuse(&p, at, "a second %s; a template %s has one", uses[use].name, uses[use].what);
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (i != (size_t)use && count_kind(t, uses[i].kind, &at))
-            return refuse(&p, at, "%s does not belong into a template %s, which has %s", uses[i].name,
+            return refuse(&p, at, "%s is not allowed in a template %s, which has %s", uses[i].name,
                           uses[use].what, uses[use].name);
-    if (!own) return refuse(&p, 0, "a template %s needs %s", uses[use].what, uses[use].name);
+    if (!name) return refuse(&p, 0, "a template %s needs %s", uses[use].what, uses[use].name);
     return ZEST_OK;
 }

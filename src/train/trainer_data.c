@@ -54,8 +54,8 @@ static zest_status evaluate_task(zest_trainer *t, const zest_loaded *loaded, zes
     *metrics = (zest_metrics){0};
     if (!examples->count) return ZEST_OK;
     zest_status status =
-        zest_metric_predict_watched(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
-                                    ZEST_TRAINER_EVAL_TOKENS, &progress, &predictions, t->error);
+        zest_metric_predict_with(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
+                                 ZEST_TRAINER_EVAL_TOKENS, &progress, &predictions, t->error);
     if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
     zest_predictions_free(&predictions);
     return status;
@@ -88,7 +88,7 @@ static zest_status load_text(zest_trainer *t) {
 }
 
 static zest_corpus_masks masks_of(const zest_trainer *t, int fixed) {
-    return (zest_corpus_masks){.share = zest_options_number(t->options, ZEST_OPTION_MASK),
+    return (zest_corpus_masks){.probability = zest_options_number(t->options, ZEST_OPTION_MASK),
                                .seed = zest_options_whole(t->options, ZEST_OPTION_SEED),
                                .number = t->step,
                                .fixed = fixed};
