@@ -1,6 +1,6 @@
-/* The environment variables that zest reads, in one table: reading and checking, `zest help environment`, the manual
- * page and docs/command-line.md all come from it. A value that is not allowed is an error that names the variable and
- * what is allowed: a typing error must not be taken for the default. */
+/* The environment variables that zest reads, in one table: reading and checking, `zest help environment`, the
+ * manual page and docs/command-line.md all come from it. A value that is not allowed is an error that names
+ * the variable and what is allowed: a typing error must not be taken for the default. */
 #ifndef ZEST_BASE_ENVIRONMENT_H
 #define ZEST_BASE_ENVIRONMENT_H
 
@@ -28,13 +28,15 @@ typedef struct {
     const char *audience; /* who needs it: "users", "tests" */
 } zest_environment_variable;
 
-/* Row i of the table, NULL behind the last one. Behind zest's own come those that it shares with other programs. */
+/* Row i of the table, NULL behind the last one. Behind zest's own come those that it shares with other
+ * programs. */
 const zest_environment_variable *zest_environment_at(int i);
 
 /* The variable's text; NULL: unset or empty. */
 const char *zest_environment_text(zest_environment_id id);
 
-/* The position of the value among the table's words; *choice stays as it is when the variable is unset or empty. */
+/* The position of the value among the table's words; *choice stays as it is when the variable is unset or
+ * empty. */
 zest_status zest_environment_choice(zest_environment_id id, int *choice, zest_error *error);
 
 /* A whole number from low to high; *number stays as it is when the variable is unset or empty. */

@@ -1,5 +1,5 @@
-/* A device with memory of its own: what a table of operations (ops.h) needs besides the operations to run a
- * model there. Everything is queued and runs in order; only download waits.
+/* A device with memory of its own: what a table of operations (ops.h) needs beside the operations to run a
+ * model there. Work is queued and runs in order; only download waits.
  *
  * A function that fails returns non-zero (or NULL), and the device keeps the first error until
  * zest_device_take_error hands it over. */
@@ -17,12 +17,12 @@ struct zest_device {
     const zest_ops *operations;
     zest_compute compute;
     size_t element_size; /* bytes of an activation */
-    size_t max_head_dim; /* head size that attention takes where the values are the keys */
+    size_t max_head_dim; /* of attention where the values are the keys */
     size_t multiprocessors;
     zest_error error; /* the first since the last zest_device_take_error; status ZEST_OK: none */
 };
 
-/* to[i] = from[source[i]], or to[target[i]] = from[i]: rows of `width` cells, in every lane. NULL: i. */
+/* to[target[i]] = from[source[i]]: rows of `width` elements, in every lane. source, target: NULL for i. */
 typedef struct {
     const void *from;
     void *to;
@@ -31,9 +31,9 @@ typedef struct {
     size_t lanes, from_lane, to_lane;
 } zest_copy_rows;
 
-/* Rows of heads become rows of one head each: row r·heads + h of `to` is as wide as kv_heads heads, and has
- * head h of row r where its key head would stand, h/(heads/kv_heads), and zeros around it. back: the other
- * way round; what is around it is not looked at. */
+/* (rows, heads, head_size) to (rows, heads, kv_heads, head_size): head h of a row goes to the position of its
+ * key head, h / (heads / kv_heads), and the other positions are 0. back: the other way; the other positions
+ * are not read. */
 typedef struct {
     const void *from;
     void *to;
@@ -42,7 +42,7 @@ typedef struct {
     size_t lanes, from_lane, to_lane;
 } zest_head_rows;
 
-/* Logits of a few words, all lanes: out[l] is rows × count floats. Only those rows of the head are read. */
+/* Logits of label words, all lanes: out[l] is (rows, count) in fp32. Only those rows of the head are read. */
 typedef struct {
     zest_weight weight, bias;
     zest_perturbation perturbation;
@@ -53,9 +53,9 @@ typedef struct {
     float *out[2]; /* (rows, count) */
 } zest_label_logits;
 
-/* log sum exp of a row of logits, put together block by block. */
+/* log-sum-exp of a row of logits, block by block. */
 typedef struct {
-    double max, sum; /* of exp(logit - most) */
+    double max, sum; /* sum: of exp(logit - max) */
     double target;   /* logit of the token that should follow */
 } zest_logit_sum;
 
@@ -64,7 +64,8 @@ typedef struct {
     uint32_t token;
 } zest_logit_best;
 
-/* A block of logits, rows × count floats: words first, first+1, ... The first block starts a row. */
+/* A block of logits, (rows, count) in fp32: of words first, first + 1, ... A row begins with the block first
+ * = 0. */
 typedef struct {
     const float *logits;
     size_t rows, first, count;
@@ -98,30 +99,30 @@ typedef struct {
 
 typedef struct zest_device_table {
     void (*close)(zest_device *device);
-    /* Bytes held now, and at most so far; what could still be had. */
+    /* Bytes allocated now and, in *peak, at most; available: what can still be allocated. */
     size_t (*bytes_allocated)(const zest_device *device, size_t *peak);
     size_t (*available)(zest_device *device);
     const char *(*name)(const zest_device *device);
 
     void *(*allocate)(zest_device *device, size_t bytes);
     void (*release)(zest_device *device, void *data);
-    /* from may be reused at once. */
+    /* `from` may be reused when it returns. */
     int (*upload)(zest_device *device, void *to, const void *from, size_t bytes);
     int (*download)(zest_device *device, void *to, const void *from, size_t bytes);
-    /* A copy of small tables of numbers, good until the next unstage. */
+    /* A copy of a small table, valid until the next unstage. */
     const void *(*stage)(zest_device *device, const void *from, size_t bytes);
     int (*unstage)(zest_device *device);
 
-    int (*copy_rows)(zest_device *device, const zest_copy_rows *job);
-    int (*head_rows)(zest_device *device, const zest_head_rows *job);
-    int (*label_logits)(zest_device *device, const zest_label_logits *job);
+    int (*copy_rows)(zest_device *device, const zest_copy_rows *args);
+    int (*head_rows)(zest_device *device, const zest_head_rows *args);
+    int (*label_logits)(zest_device *device, const zest_label_logits *args);
     int (*sum_logits)(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
     int (*best_logits)(zest_device *device, const zest_logit_block *block, zest_logit_best *best);
     /* x = keep x, then the terms in order, then rounding: the bits of optim/step.c. */
     int (*update)(zest_device *device, const zest_params *params, const zest_update_term *terms, size_t count,
                   float keep, uint64_t rounding, int nearest);
 
-    /* Clocks around the operations, for benchmarks. times: seconds since watch, of each kind. */
+    /* Profiler: on or off; seconds of each part since it was turned on; peak rates of the device. */
     int (*profile)(zest_device *device, int on);
     int (*profile_read)(zest_device *device, double seconds[ZEST_PROFILE_PARTS]);
     int (*peak)(zest_device *device, zest_device_peak *peak);
@@ -135,7 +136,7 @@ void zest_device_close(zest_device *device);
 /* After a call that failed: hands the device's error over, and the device has none. */
 zest_status zest_device_take_error(zest_device *device, zest_error *error);
 
-/* backend/cuda */
+/* kernels/cuda/device.cu */
 zest_status zest_cuda_open(zest_compute compute, zest_device **device, zest_error *error);
 
 #endif

@@ -1,24 +1,24 @@
-/* Which products zest's own kernel takes on compute capability 9.0: those of RoBERTa and OPT, whatever follows them, and
- * no others. Elsewhere cuBLASLt would answer for it, and only the time would tell. Exit status 77 when there is no such
- * GPU. */
+/* Which GEMMs our kernel for compute capability 9.0 supports: those of RoBERTa and OPT with every epilogue,
+ * and no others. Elsewhere cuBLASLt would compute them too, and only the time would show it. Exit status 77
+ * where there is no such GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
 
-enum { LANES = 2, MOST = 3072 };
+enum { LANES = 2, MAX_SIZE = 3072 };
 
-struct wish {
+struct gemm_case {
     const char *what;
     size_t rows, inputs, outputs;
     int residual, norm;
     zest_activation activation;
-    int taken;
+    int supported;
     int transposed, fp32_output, rms;
 };
 
-static const wish wishes[] = {
+static const gemm_case cases[] = {
     {"q, k and v", 300, 768, 2304, 0, 0, ZEST_ACT_NONE, 1, 0, 0, 0},
     {"output with norm", 300, 768, 768, 1, 1, ZEST_ACT_NONE, 1, 0, 0, 0},
     {"up with GELU", 300, 768, 3072, 0, 0, ZEST_ACT_GELU, 1, 0, 0, 0},
@@ -40,27 +40,27 @@ static void check(cudaError_t error, const char *what) {
     exit(1);
 }
 
-struct rooms {
+struct buffers {
     __nv_bfloat16 *a, *weight, *residual, *out;
 };
 
-static zest_gemm job_of(const wish *w, const rooms *r) {
-    zest_gemm job = {};
-    job.a = r->a, job.weight = r->weight, job.out = r->out;
-    if (w->residual) job.residual = r->residual;
-    job.batch = LANES;
-    job.rows = w->rows, job.inputs = w->inputs, job.outputs = w->outputs;
-    job.a_stride = w->inputs, job.out_stride = job.residual_stride = w->outputs;
-    job.weight_lane = (int64_t)(w->inputs * w->outputs), job.a_lane = (int64_t)(w->rows * w->inputs);
-    job.out_lane = job.residual_lane = (int64_t)(w->rows * w->outputs);
-    job.activation = w->activation;
-    job.transposed = w->transposed, job.fp32_output = w->fp32_output;
-    job.norm.there = w->norm, job.norm.rms = w->rms, job.norm.epsilon = 1e-5f;
-    return job;
+static zest_gemm make_gemm(const gemm_case *w, const buffers *r) {
+    zest_gemm gemm = {};
+    gemm.a = r->a, gemm.weight = r->weight, gemm.out = r->out;
+    if (w->residual) gemm.residual = r->residual;
+    gemm.batch = LANES;
+    gemm.rows = w->rows, gemm.inputs = w->inputs, gemm.outputs = w->outputs;
+    gemm.a_stride = w->inputs, gemm.out_stride = gemm.residual_stride = w->outputs;
+    gemm.weight_lane = (int64_t)(w->inputs * w->outputs), gemm.a_lane = (int64_t)(w->rows * w->inputs);
+    gemm.out_lane = gemm.residual_lane = (int64_t)(w->rows * w->outputs);
+    gemm.activation = w->activation;
+    gemm.transposed = w->transposed, gemm.fp32_output = w->fp32_output;
+    gemm.norm.enabled = w->norm, gemm.norm.rms = w->rms, gemm.norm.epsilon = 1e-5f;
+    return gemm;
 }
 
-/* A and W are 0, so a result is its residual: 3 +- 1 in turns, the norm of which is +- 1. */
-static int wrong(const wish *w, const __nv_bfloat16 *out) {
+/* A and W are 0, so a result is its residual: 3 + 1 and 3 - 1 in alternation, the norm of which is +- 1. */
+static int wrong(const gemm_case *w, const __nv_bfloat16 *out) {
     for (size_t i = 0; i < LANES * w->rows * w->outputs; i++) {
         const float sign = i % w->outputs % 2 ? -1.0f : 1.0f;
         const float expected = w->norm ? sign : w->residual ? 3 + sign : 0;
@@ -72,24 +72,24 @@ static int wrong(const wish *w, const __nv_bfloat16 *out) {
     return 0;
 }
 
-static int try_one(zest_cuda *cuda, const wish *w, const rooms *r, __nv_bfloat16 *host) {
+static int try_one(zest_cuda *cuda, const gemm_case *w, const buffers *r, __nv_bfloat16 *host) {
     const size_t count = LANES * w->rows * w->outputs;
-    const zest_gemm job = job_of(w, r);
+    const zest_gemm gemm = make_gemm(w, r);
     for (size_t i = 0; i < count; i++) host[i] = __float2bfloat16(i % w->outputs % 2 ? 2.0f : 4.0f);
     check(cudaMemcpy(r->residual, host, count * sizeof *host, cudaMemcpyHostToDevice), "copy");
     check(cudaMemset(r->out, 0xff, count * sizeof *host), "memset");
-    const int done = zest_cuda_multiply_hopper(cuda, &job);
-    if (done != !w->taken) {
+    const int done = zest_cuda_gemm_sm90(cuda, &gemm);
+    if (done != !w->supported) {
         printf("%s: %s %s\n", w->what,
                done < 0 ? "failed:"
                : done   ? "was refused"
-                        : "was taken",
+                        : "was computed",
                cuda->base.error.message);
         return 1;
     }
     check(cudaStreamSynchronize(cuda->stream), "product");
     check(cudaMemcpy(host, r->out, count * sizeof *host, cudaMemcpyDeviceToHost), "copy");
-    return w->taken ? wrong(w, host) : 0;
+    return w->supported ? wrong(w, host) : 0;
 }
 
 int main(void) {
@@ -102,18 +102,18 @@ int main(void) {
         return 1;
     }
     zest_cuda *cuda = zest_cuda_of(device);
-    const size_t cells = (size_t)LANES * MOST * MOST;
-    __nv_bfloat16 *host = (__nv_bfloat16 *)malloc(cells * sizeof *host);
-    rooms r;
-    if (!cuda->describe_tiles) return 77;
+    const size_t elements = (size_t)LANES * MAX_SIZE * MAX_SIZE;
+    __nv_bfloat16 *host = (__nv_bfloat16 *)malloc(elements * sizeof *host);
+    buffers r;
+    if (!cuda->encode_tensormap) return 77;
     if (!host) return 1;
-    for (__nv_bfloat16 **room : {&r.a, &r.weight, &r.residual, &r.out}) {
-        check(cudaMalloc(room, cells * sizeof **room), "cudaMalloc");
-        check(cudaMemset(*room, 0, cells * sizeof **room), "memset");
+    for (__nv_bfloat16 **buffer : {&r.a, &r.weight, &r.residual, &r.out}) {
+        check(cudaMalloc(buffer, elements * sizeof **buffer), "cudaMalloc");
+        check(cudaMemset(*buffer, 0, elements * sizeof **buffer), "memset");
     }
-    for (const wish &w : wishes) bad += try_one(cuda, &w, &r, host);
-    printf("%zu products, %d not as they should be\n", sizeof wishes / sizeof *wishes, bad);
-    for (__nv_bfloat16 *room : {r.a, r.weight, r.residual, r.out}) cudaFree(room);
+    for (const gemm_case &w : cases) bad += try_one(cuda, &w, &r, host);
+    printf("%zu GEMMs, %d wrong\n", sizeof cases / sizeof *cases, bad);
+    for (__nv_bfloat16 *buffer : {r.a, r.weight, r.residual, r.out}) cudaFree(buffer);
     free(host);
     zest_device_close(device);
     return bad != 0;

@@ -1,5 +1,5 @@
-/* The noise on a GPU, from the same header, against the CPU's: every bit of normals, signs' source bits, lanes and update.
- * Exit status 77 when there is no GPU. */
+/* The noise on a GPU, from the same header, against the CPU's: every bit of normals, signs' source bits,
+ * lanes and update. Exit status 77 when there is no GPU. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ __global__ void update(float *x, uint64_t seed, size_t blocks, float c0, float c
     }
 }
 
-/* Every root that a radius can need. */
+/* Every square root that a radius can need. */
 __global__ void roots(unsigned long long *bad, uint32_t from, uint32_t to) {
     for (uint64_t i = from + blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i <= to;
          i += (uint64_t)gridDim.x * blockDim.x) {

@@ -1,5 +1,6 @@
-/* The sweeps in a GPU's memory: the bits of vector_ops.c. Element-wise ones have their operations written
- * out; sums are added up by as many threads as the host has running sums, in the same order. */
+/* Vector operations of the first-order methods in GPU memory, with the bits of vector_ops.c. Elementwise
+ * operations are written out, so that none are contracted; sums are added by as many threads as the host has
+ * running sums, in the same order. */
 #include <stdlib.h>
 
 #include "kernels/cuda/tensor_loop.cuh"
@@ -10,9 +11,9 @@ extern "C" {
 #include "zest.h"
 }
 
-static_assert((int)ZEST_OPTIM_BLOCK == (int)ZEST_DIRECTION_BLOCK, "one number of sums for both");
+static_assert((int)ZEST_OPTIM_BLOCK == (int)ZEST_DIRECTION_BLOCK, "the same blocks of sums");
 enum { BLOCK = ZEST_OPTIM_BLOCK, SLICE = ZEST_DIRECTION_SLICE, SLICES = BLOCK / SLICE };
-enum { THREADS = 256, SUMS = 8 }; /* SUMS: running ones, as in zest_vector_ops.square_sum */
+enum { THREADS = 256, SUMS = 8 }; /* SUMS: running sums, as in zest_vector_ops.square_sum */
 
 static size_t blocks_of(const zest_optim_vectors *s) { return (s->params.dimension + BLOCK - 1) / BLOCK; }
 static size_t slices_of(const zest_optim_vectors *s) { return (s->params.dimension + SLICE - 1) / SLICE; }
@@ -20,7 +21,7 @@ static size_t slices_of(const zest_optim_vectors *s) { return (s->params.dimensi
 extern "C" int zest_optim_vectors_cuda_open(zest_optim_vectors *s) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     const zest_device_table *table = s->device->operations->device;
-    zest_cuda_swept *tensors = zest_cuda_sweep_plan(cuda, &s->params, &s->blocks, &s->turns);
+    zest_cuda_tensor *tensors = zest_cuda_tensor_list(cuda, &s->params, &s->blocks, &s->turns);
     if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", s->params.count * sizeof *tensors);
     size_t bytes = s->params.count * sizeof *tensors;
     s->tensors = table->allocate(s->device, bytes);
@@ -30,11 +31,11 @@ extern "C" int zest_optim_vectors_cuda_open(zest_optim_vectors *s) {
     return failed;
 }
 
-/* ---- Arrays ---- */
+/* ---- Vectors ---- */
 
 static int clear(const zest_optim_vectors *s, float *x) {
     zest_cuda *cuda = zest_cuda_of(s->device);
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
     return zest_cuda_failed(cuda, cudaMemsetAsync(x, 0, s->params.dimension * sizeof *x, cuda->stream),
                             "clearing a gradient");
 }
@@ -52,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS) scale_kernel(float *x, uint64_
 
 static int scale(const zest_optim_vectors *s, float *x, float c) {
     zest_cuda *cuda = zest_cuda_of(s->device);
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
     unsigned blocks = zest_cuda_blocks(s->params.dimension, 4 * THREADS);
     scale_kernel<<<blocks, THREADS, 0, cuda->stream>>>(x, s->params.dimension, c);
     return zest_cuda_launched(cuda, "scaling a gradient");
@@ -60,7 +61,7 @@ static int scale(const zest_optim_vectors *s, float *x, float c) {
 
 /* ---- Sums of squares ---- */
 
-/* Element i of a run goes to the running sum of thread i % 8. */
+/* Element i of a run is added to the running sum of thread i % 8. */
 static __device__ __forceinline__ double add_squares(const float *run, unsigned count, double sum) {
 #pragma unroll 8
     for (unsigned i = threadIdx.x; i < count; i += SUMS) {
@@ -77,10 +78,10 @@ static __device__ __forceinline__ double add_pairwise(double sum) {
     return sum;
 }
 
-/* One block of numbers: the first warp adds a tile up while the others fetch the next. */
+/* A block of BLOCK elements: the first warp sums a tile while the others load the next one. */
 enum { TILE = 2048, SQUARE_THREADS = 128 };
 
-static __device__ __forceinline__ void fetch_tile(const float *from, unsigned count, float *tile) {
+static __device__ __forceinline__ void load_tile(const float *from, unsigned count, float *tile) {
     unsigned thread = threadIdx.x - 32;
 #pragma unroll 6
     for (unsigned i = 4 * thread; i + 4 <= count; i += 4 * (SQUARE_THREADS - 32))
@@ -95,14 +96,14 @@ static __global__ void __launch_bounds__(SQUARE_THREADS)
     uint64_t left = count - (uint64_t)blockIdx.x * BLOCK;
     unsigned length = left < BLOCK ? (unsigned)left : BLOCK;
     double sum = 0;
-    if (threadIdx.x >= 32) fetch_tile(from, length < TILE ? length : TILE, tiles[0]);
-    for (unsigned at = 0, turn = 0; at < length; at += TILE, turn ^= 1) {
+    if (threadIdx.x >= 32) load_tile(from, length < TILE ? length : TILE, tiles[0]);
+    for (unsigned at = 0, buffer = 0; at < length; at += TILE, buffer ^= 1) {
         unsigned here = length - at < TILE ? length - at : TILE, next = length - at - here;
         __syncthreads();
         if (threadIdx.x >= 32)
-            fetch_tile(from + at + here, next < TILE ? next : TILE, tiles[turn ^ 1]);
+            load_tile(from + at + here, next < TILE ? next : TILE, tiles[buffer ^ 1]);
         else if (threadIdx.x < SUMS)
-            sum = add_squares(tiles[turn], here, sum);
+            sum = add_squares(tiles[buffer], here, sum);
     }
     if (threadIdx.x < SUMS) sum = add_pairwise(sum);
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
@@ -112,7 +113,7 @@ static int squares(const zest_optim_vectors *s, const float *x, double *sums) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     size_t blocks = blocks_of(s);
     {
-        zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
+        zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
         squares_kernel<<<(unsigned)blocks, SQUARE_THREADS, 0, cuda->stream>>>(x, s->params.dimension,
                                                                               s->sums);
     }
@@ -122,7 +123,7 @@ static int squares(const zest_optim_vectors *s, const float *x, double *sums) {
 
 /* ---- Directions ---- */
 
-/* The noise of one slice, and the sum of its squares. */
+/* The sum of squares of the noise of one slice. */
 static __global__ void __launch_bounds__(THREADS)
     noise_squares_kernel(uint64_t seed, uint64_t count, double *sums) {
     static_assert(THREADS * 8 == SLICE, "eight normals a thread");
@@ -138,7 +139,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/* The slices of a block, added in order. */
+/* The sums of the slices of a block, added in order. */
 static __global__ void add_slices_kernel(const double *slices, size_t slice_count, double *sums,
                                          size_t count) {
     size_t block = (size_t)blockIdx.x * blockDim.x + threadIdx.x, first = block * SLICES;
@@ -151,13 +152,14 @@ static __global__ void add_slices_kernel(const double *slices, size_t slice_coun
 static int sphere(const zest_optim_vectors *s, uint64_t seed, zest_direction *direction) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     size_t blocks = blocks_of(s), slices = slices_of(s);
-    double *room = s->sums + blocks, square = 0, *sums = (double *)malloc(blocks * sizeof *sums);
+    double *slice_sums = s->sums + blocks, square = 0, *sums = (double *)malloc(blocks * sizeof *sums);
     if (!sums) return zest_cuda_no_memory(cuda, "the norm of a direction", blocks * sizeof *sums);
     *direction = {seed, s->params.dimension, 1.0, ZEST_SPHERE};
     {
-        zest_cuda_watch_one watch(cuda, ZEST_PROFILE_PERTURB);
-        noise_squares_kernel<<<(unsigned)slices, THREADS, 0, cuda->stream>>>(seed, s->params.dimension, room);
-        add_slices_kernel<<<zest_cuda_blocks(blocks, THREADS), THREADS, 0, cuda->stream>>>(room, slices,
+        zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_PERTURB);
+        noise_squares_kernel<<<(unsigned)slices, THREADS, 0, cuda->stream>>>(seed, s->params.dimension,
+                                                                             slice_sums);
+        add_slices_kernel<<<zest_cuda_blocks(blocks, THREADS), THREADS, 0, cuda->stream>>>(slice_sums, slices,
                                                                                            s->sums, blocks);
     }
     int failed = zest_cuda_launched(cuda, "computing the norm of a direction") ||
@@ -170,118 +172,118 @@ static int sphere(const zest_optim_vectors *s, uint64_t seed, zest_direction *di
 
 /* ---- Weights ---- */
 
-struct climb {
+struct point_uphill {
     static const bool writes = false;
     float *point;
-    float c, scale; /* scale: of the noise; 0: none */
+    float c, scale; /* scale: of the noise; 0: no noise */
     uint64_t seed;
     int signs;
 
-    __device__ __forceinline__ void operator()(uint64_t number, int low, int high, float x[8]) const {
+    __device__ __forceinline__ void operator()(uint64_t element, int low, int high, float x[8]) const {
         float g[8], z[8];
         if (scale != 0) {
-            noise8(seed, signs, number / 4, z);
+            noise8(seed, signs, element / 4, z);
 #pragma unroll
             for (int j = 0; j < 8; j++) x[j] = __fmaf_rn(scale, z[j], x[j]);
         }
-        load_run(point + number, low, high, g);
+        load_elements(point + element, low, high, g);
 #pragma unroll
         for (int j = 0; j < 8; j++) g[j] = __fmaf_rn(c, g[j], x[j]);
-        store_run(point + number, low, high, g);
+        store_elements(point + element, low, high, g);
     }
 };
 
-struct descend {
+struct sgd_step {
     static const bool writes = true;
     const float *gradient;
-    float *moving; /* momentum, or NULL */
-    zest_sgd_coefficients is;
+    float *momentum; /* NULL: none */
+    zest_sgd_coefficients coefficients;
 
-    __device__ __forceinline__ void operator()(uint64_t number, int low, int high, float x[8]) const {
+    __device__ __forceinline__ void operator()(uint64_t element, int low, int high, float x[8]) const {
         float g[8], m[8];
-        load_run(gradient + number, low, high, g);
-        if (!moving) {
+        load_elements(gradient + element, low, high, g);
+        if (!momentum) {
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                if (is.decay != 0) x[j] = __fmul_rn(x[j], is.keep);
-                x[j] = __fmaf_rn(is.slope, g[j], x[j]);
+                if (coefficients.decay != 0) x[j] = __fmul_rn(x[j], coefficients.keep);
+                x[j] = __fmaf_rn(coefficients.slope, g[j], x[j]);
             }
             return;
         }
-        load_run(moving + number, low, high, m);
+        load_elements(momentum + element, low, high, m);
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-            m[j] = __fmaf_rn(is.factor, g[j], __fmul_rn(m[j], is.momentum));
-            if (is.decay != 0) m[j] = __fmaf_rn(is.decay, x[j], m[j]);
-            x[j] = __fmaf_rn(is.back, m[j], x[j]);
+            m[j] = __fmaf_rn(coefficients.factor, g[j], __fmul_rn(m[j], coefficients.momentum));
+            if (coefficients.decay != 0) m[j] = __fmaf_rn(coefficients.decay, x[j], m[j]);
+            x[j] = __fmaf_rn(coefficients.back, m[j], x[j]);
         }
-        store_run(moving + number, low, high, m);
+        store_elements(momentum + element, low, high, m);
     }
 };
 
-struct adapt {
+struct adamw_step {
     static const bool writes = true;
     const float *gradient;
     float *first, *second;
-    zest_adamw_coefficients is;
+    zest_adamw_coefficients coefficients;
 
-    __device__ __forceinline__ void operator()(uint64_t number, int low, int high, float x[8]) const {
+    __device__ __forceinline__ void operator()(uint64_t element, int low, int high, float x[8]) const {
         float g[8], m[8], v[8];
-        load_run(gradient + number, low, high, g);
-        load_run(first + number, low, high, m);
-        load_run(second + number, low, high, v);
+        load_elements(gradient + element, low, high, g);
+        load_elements(first + element, low, high, m);
+        load_elements(second + element, low, high, v);
 #pragma unroll
-        for (int j = 0; j < 8; j++) zest_adamw_element(&is, g[j], &m[j], &v[j], &x[j]);
-        store_run(first + number, low, high, m);
-        store_run(second + number, low, high, v);
+        for (int j = 0; j < 8; j++) zest_adamw_element(&coefficients, g[j], &m[j], &v[j], &x[j]);
+        store_elements(first + element, low, high, m);
+        store_elements(second + element, low, high, v);
     }
 };
 
-/* The stream beside must not read weights or a point before they are as they should be. */
-template <class Each>
-static int sweep(const zest_optim_vectors *s, const zest_optim_update *move, const Each &each) {
+/* The prefetch stream must not read weights or a point before this is done. */
+template <class Op>
+static int run_loop(const zest_optim_vectors *s, const zest_optim_update *update, const Op &op) {
     zest_cuda *cuda = zest_cuda_of(s->device);
-    sweep_job job = {};
-    job.tensors = (const zest_cuda_swept *)s->tensors;
-    job.tensor_count = (unsigned)s->params.count;
-    job.turns = s->turns;
-    job.rounding = move ? move->rounding : 0;
-    job.nearest = move ? move->nearest : 0;
-    cuda->has_changed = 1;
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
-    sweep_kernel<<<s->blocks, SWEEP_THREADS, 0, cuda->stream>>>(job, each);
+    tensor_loop_params loop = {};
+    loop.tensors = (const zest_cuda_tensor *)s->tensors;
+    loop.tensor_count = (unsigned)s->params.count;
+    loop.chunks_per_block = s->turns;
+    loop.rounding = update ? update->rounding : 0;
+    loop.nearest = update ? update->nearest : 0;
+    cuda->weights_dirty = 1;
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
+    tensor_loop_kernel<<<s->blocks, LOOP_THREADS, 0, cuda->stream>>>(loop, op);
     return zest_cuda_launched(cuda, "updating the weights");
 }
 
 static int uphill(const zest_optim_vectors *s, const zest_eval_point *from, float c, float *point) {
-    climb each = {};
-    each.point = point;
-    each.c = c;
+    point_uphill op = {};
+    op.point = point;
+    op.c = c;
     if (from->direction && from->scale != 0) {
-        each.scale = (float)(from->scale * from->direction->gain);
-        each.seed = from->direction->seed;
-        each.signs = from->direction->distribution == ZEST_RADEMACHER;
+        op.scale = (float)(from->scale * from->direction->gain);
+        op.seed = from->direction->seed;
+        op.signs = from->direction->distribution == ZEST_RADEMACHER;
     }
-    return sweep(s, NULL, each);
+    return run_loop(s, NULL, op);
 }
 
-static int sgd(const zest_optim_vectors *s, const zest_optim_update *move,
-               const zest_sgd_coefficients *numbers) {
-    descend each = {};
-    each.gradient = move->gradient;
-    each.moving = move->first;
-    each.is = *numbers;
-    return sweep(s, move, each);
+static int sgd(const zest_optim_vectors *s, const zest_optim_update *update,
+               const zest_sgd_coefficients *coefficients) {
+    sgd_step op = {};
+    op.gradient = update->gradient;
+    op.momentum = update->first;
+    op.coefficients = *coefficients;
+    return run_loop(s, update, op);
 }
 
-static int adamw(const zest_optim_vectors *s, const zest_optim_update *move,
-                 const zest_adamw_coefficients *numbers) {
-    adapt each = {};
-    each.gradient = move->gradient;
-    each.first = move->first;
-    each.second = move->second;
-    each.is = *numbers;
-    return sweep(s, move, each);
+static int adamw(const zest_optim_vectors *s, const zest_optim_update *update,
+                 const zest_adamw_coefficients *coefficients) {
+    adamw_step op = {};
+    op.gradient = update->gradient;
+    op.first = update->first;
+    op.second = update->second;
+    op.coefficients = *coefficients;
+    return run_loop(s, update, op);
 }
 
 extern "C" const zest_optim_vector_ops zest_optim_vector_ops_cuda = {clear,  scale, squares, sphere,

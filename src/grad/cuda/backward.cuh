@@ -1,5 +1,5 @@
-/* What the CUDA operations of the backward pass share. Computes are fp32 and bf16. Nothing is added up by
- * atomic operations: sums run in an order that depends on sizes alone. */
+/* What the CUDA kernels of the backward pass share. Compute types are fp32 and bf16. No atomic additions: the
+ * order of every sum depends on the sizes alone, so gradients are deterministic. */
 #ifndef ZEST_GRAD_CUDA_BACKWARD_CUH
 #define ZEST_GRAD_CUDA_BACKWARD_CUH
 
@@ -9,21 +9,21 @@ extern "C" {
 #include "grad/backward.h"
 }
 
-/* Does something with T standing for the type of a compute's activations. */
-#define ZEST_BACKWARD_TYPED(compute, T, ...) \
-    do {                                     \
-        if ((compute) == ZEST_COMPUTE_F32) { \
-            typedef float T;                 \
-            __VA_ARGS__;                     \
-        } else {                             \
-            typedef __nv_bfloat16 T;         \
-            __VA_ARGS__;                     \
-        }                                    \
+/* Runs code with T standing for the type of activations in a compute type. */
+#define ZEST_BACKWARD_DISPATCH(compute, T, ...) \
+    do {                                        \
+        if ((compute) == ZEST_COMPUTE_F32) {    \
+            typedef float T;                    \
+            __VA_ARGS__;                        \
+        } else {                                \
+            typedef __nv_bfloat16 T;            \
+            __VA_ARGS__;                        \
+        }                                       \
     } while (0)
 
-/* ---- Masks: the bits of backward_plain.c ---- */
+/* ---- Dropout masks: the bits of backward_plain.c ---- */
 
-/* Factors of elements 8·block .. 8·block+7. */
+/* Factors of elements 8 block .. 8 block + 7. */
 __device__ __forceinline__ void mask8(const zest_mask &mask, uint64_t block, float out[8]) {
     zest_philox_block bits = zest_philox_at(mask.key, ZEST_STREAM_ROUND, block);
 #pragma unroll
@@ -38,7 +38,7 @@ __device__ __forceinline__ float mask1(const zest_mask &mask, uint64_t element) 
     return (word >> 16 * (half % 2) & 0xffff) >= mask.threshold ? mask.scale : 0.0f;
 }
 
-/* Two elements in a row, which mostly come from one draw. */
+/* Two consecutive elements, mostly from one draw. */
 __device__ __forceinline__ void mask2(const zest_mask &mask, uint64_t element, float out[2]) {
     if (element % 2) {
         out[0] = mask1(mask, element);
@@ -54,19 +54,19 @@ __device__ __forceinline__ void mask2(const zest_mask &mask, uint64_t element, f
 
 /* ---- elementwise_backward.cu ---- */
 
-/* Sums of columns: partial holds `runs` rows of `width` and `second_width` columns, which are added to first
- * and to second; either may be NULL. */
-int zest_backward_cuda_finish_columns(zest_cuda *cuda, const float *partial, size_t runs, float *first,
+/* partial (runs, width + second_width): adds the sums of its columns to first (width) and second
+ * (second_width), either of which may be NULL. */
+int zest_backward_cuda_reduce_columns(zest_cuda *cuda, const float *partial, size_t runs, float *first,
                                       size_t width, float *second, size_t second_width);
 
 /* ---- The operations ---- */
 
-int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_workspace *scratch);
-int zest_backward_cuda_attention(const zest_attention_backward *job, int threads, zest_workspace *scratch);
-int zest_backward_cuda_attention_masked(const zest_attention_backward *job, int threads,
+int zest_backward_cuda_norm(const zest_norm_backward *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_attention(const zest_attention_backward *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_attention_masked(const zest_attention_backward *args, int threads,
                                         zest_workspace *scratch);
-/* 1: not for this job. stats: room for two floats a query and head. */
-int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *job, int forward,
+/* 0: done, 1: it does not suit, nothing was done, -1: error. stats: (rows, heads). */
+int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *args, int forward,
                                      float2 *stats);
 void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_t count,
                                  zest_activation activation, int threads, zest_workspace *scratch);
@@ -76,37 +76,38 @@ int zest_backward_cuda_sum_columns(const void *x, size_t stride, size_t rows, si
                                    int threads, zest_workspace *scratch);
 void zest_backward_cuda_drop(void *out, const void *x, const void *residual, size_t count,
                              const zest_mask *mask, int threads, zest_workspace *scratch);
-int zest_backward_cuda_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);
-int zest_backward_cuda_collect(const zest_collect *job, int threads, zest_workspace *scratch);
+int zest_backward_cuda_copy(const zest_copy_rows *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_collect(const zest_collect *args, int threads, zest_workspace *scratch);
 void zest_backward_cuda_negate(float *out, const float *x, size_t count, int threads,
                                zest_workspace *scratch);
-int zest_backward_cuda_words(const zest_words_backward *job, int threads, zest_workspace *scratch);
-int zest_backward_cuda_logits(const zest_logits_backward *job, int threads, zest_workspace *scratch);
+int zest_backward_cuda_words(const zest_words_backward *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_logits(const zest_logits_backward *args, int threads, zest_workspace *scratch);
 
-/* What both gradients of attention are told, and how their work is launched. */
+/* ---- Attention ---- */
 
-struct attention_back_job {
+struct attention_grad_params {
     const void *q, *k, *v, *d_out;
     void *dq, *dk, *dv, *out;
-    float2 *stats; /* of (row, head): the logarithm of the sum of exponentials, the sum of p dp */
+    float2 *stats; /* (rows, heads): log-sum-exp of the scores, sum of p dp */
     size_t q_stride, kv_stride, out_stride;
     const uint32_t *q_start, *kv_start;
-    unsigned heads, group, head_size;
+    unsigned heads, group_size, head_dim;
     int causal;
-    float scale, scale2; /* the latter times log2(e) */
+    float scale, scale2; /* scale2: scale times log2(e) */
     zest_mask mask;
     uint64_t longest;
 };
 
-static inline attention_back_job attention_back_job_of(const zest_attention_backward *job, float2 *stats) {
-    const zest_attention *a = &job->forward;
+static inline attention_grad_params attention_grad_params_of(const zest_attention_backward *args,
+                                                             float2 *stats) {
+    const zest_attention *a = &args->forward;
     return {a->q,
             a->k,
             a->v,
-            job->d_out,
-            job->dq,
-            job->dk,
-            job->dv,
+            args->d_out,
+            args->dq,
+            args->dk,
+            args->dv,
             a->out,
             stats,
             a->q_stride,
@@ -120,29 +121,29 @@ static inline attention_back_job attention_back_job_of(const zest_attention_back
             a->causal,
             a->scale,
             a->scale * 1.44269504f,
-            job->mask ? *job->mask : zest_mask{0, 0, 1.0f},
-            job->longest};
+            args->mask ? *args->mask : zest_mask{0, 0, 1.0f},
+            args->longest};
 }
 
-/* Room for a kernel's shared memory, and its launch. */
+/* A launch with dynamic shared memory. */
 template <class Kernel>
-static int attention_back_run(zest_cuda *cuda, Kernel *kernel, const attention_back_job *job, dim3 grid,
+static int attention_grad_run(zest_cuda *cuda, Kernel *kernel, const attention_grad_params *params, dim3 grid,
                               unsigned threads, size_t bytes) {
     if (zest_cuda_shared(cuda, (const void *)kernel, bytes, "computing the gradient of attention")) return -1;
-    kernel<<<grid, threads, bytes, cuda->stream>>>(*job);
+    kernel<<<grid, threads, bytes, cuda->stream>>>(*params);
     return zest_cuda_launched(cuda, "computing the gradient of attention");
 }
 
-/* launch(some, sequences) for as many sequences at a time as the blocks of the third dimension allow. Not 0:
- * it failed. */
+/* launch(params, sequences) for as many sequences at a time as the third dimension of the grid allows.
+ * Non-zero: an error. */
 template <class F>
-static int attention_back_launches(const zest_attention_backward *job, float2 *stats, F launch) {
-    const size_t most = 65535, sequences = job->forward.sequences;
-    attention_back_job some = attention_back_job_of(job, stats);
+static int attention_grad_launches(const zest_attention_backward *args, float2 *stats, F launch) {
+    const size_t most = 65535, sequences = args->forward.sequences;
+    attention_grad_params chunk = attention_grad_params_of(args, stats);
     int bad = 0;
     for (size_t first = 0; first < sequences && !bad; first += most) {
-        bad = launch(&some, (unsigned)(sequences - first < most ? sequences - first : most));
-        some.q_start += most, some.kv_start += most;
+        bad = launch(&chunk, (unsigned)(sequences - first < most ? sequences - first : most));
+        chunk.q_start += most, chunk.kv_start += most;
     }
     return bad;
 }

@@ -1,25 +1,26 @@
-/* Norms: rows into registers, and what they add to the gradients of gain and bias is summed by blocks, then
- * over the blocks. The formulas are those of ../norm_backward.c. */
+/* Gradients of layer norm and RMS norm: dx (rows, width), and the sums for gain and bias, per block and then
+ * over the blocks. A row is kept in registers. The formulas are those of backward_plain.c. */
 #include "grad/cuda/backward.cuh"
 
 enum { THREADS = 256 };
 
-struct norm_back_job {
+struct norm_grad_params {
     const void *x, *dy;
     void *dx;
     zest_weight gain; /* data NULL: ones */
     zest_perturbation at;
-    int moves, add, rms;
+    int perturbed, add, rms;
     float epsilon;
     size_t rows, width;
-    float *partial; /* of each block: gain's, then bias's; NULL: not wanted */
+    float *partial; /* (blocks, 2, width): of gain, of bias; NULL: not wanted */
 };
 
-static __device__ __forceinline__ float gain_at(const norm_back_job &job, size_t i) {
-    if (!job.gain.data) return 1.0f;
-    float w = load_weight(job.gain.data, job.gain.dtype, i);
-    return job.moves ? __fmaf_rn(job.at.scale[0], noise1(job.at.seed, job.at.signs, job.gain.first + i), w)
-                     : w;
+static __device__ __forceinline__ float gain_at(const norm_grad_params &params, size_t i) {
+    if (!params.gain.data) return 1.0f;
+    float w = load_weight(params.gain.data, params.gain.dtype, i);
+    return params.perturbed ? __fmaf_rn(params.at.scale[0],
+                                        noise1(params.at.seed, params.at.signs, params.gain.first + i), w)
+                            : w;
 }
 
 /* Sum over the threads of a row. */
@@ -27,49 +28,52 @@ template <int ROW> static __device__ __forceinline__ float row_sum(float x) {
     return ROW == 32 ? warp_sum(x) : block_sum<THREADS>(x);
 }
 
-/* ROW threads a row (a warp or the block), in pieces of eight elements: width at most 8·ROW·VECTORS. */
+/* ROW threads for a row, a warp or the block, VECTORS vectors of eight elements each: width at most 8 ROW
+ * VECTORS. */
 template <class T, int ROW, int VECTORS>
-static __global__ void __launch_bounds__(THREADS) rows_kernel(const __grid_constant__ norm_back_job job) {
+static __global__ void __launch_bounds__(THREADS)
+    norm_grad_kernel(const __grid_constant__ norm_grad_params params) {
     extern __shared__ uint4 norm_shared[];
     const int ROWS = THREADS / ROW;
     float *gains = (float *)norm_shared,
-          *sums = gains + job.width; /* the latter when there are several rows */
-    int lane = (int)threadIdx.x % ROW, slot = (int)threadIdx.x / ROW;
-    float d_gain[VECTORS][8], d_bias[VECTORS][8], width = (float)job.width;
+          *sums = gains + params.width; /* sums: where a block has several rows at a time */
+    int lane = (int)threadIdx.x % ROW, row_in_block = (int)threadIdx.x / ROW;
+    float d_gain[VECTORS][8], d_bias[VECTORS][8], width = (float)params.width;
 #pragma unroll
     for (int i = 0; i < VECTORS * 8; i++) (&d_gain[0][0])[i] = (&d_bias[0][0])[i] = 0;
-    for (size_t i = threadIdx.x; i < job.width; i += THREADS) gains[i] = gain_at(job, i);
+    for (size_t i = threadIdx.x; i < params.width; i += THREADS) gains[i] = gain_at(params, i);
     __syncthreads();
-    for (size_t row = (size_t)blockIdx.x * ROWS + (size_t)slot; row < job.rows;
+    for (size_t row = (size_t)blockIdx.x * ROWS + (size_t)row_in_block; row < params.rows;
          row += (size_t)gridDim.x * ROWS) {
-        const T *x = (const T *)job.x + row * job.width, *dy = (const T *)job.dy + row * job.width;
-        T *dx = (T *)job.dx + row * job.width;
-        float h[VECTORS][8], d[VECTORS][8], sum = 0, mean = 0, square = 0, ones = 0, along = 0;
+        const T *x = (const T *)params.x + row * params.width,
+                *dy = (const T *)params.dy + row * params.width;
+        T *dx = (T *)params.dx + row * params.width;
+        float h[VECTORS][8], d[VECTORS][8], sum = 0, mean = 0, square = 0, sum_d = 0, dot = 0;
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             size_t at = (size_t)(v * ROW + lane) * 8;
 #pragma unroll
             for (int j = 0; j < 8; j++) h[v][j] = d[v][j] = 0;
-            if (at < job.width) {
+            if (at < params.width) {
                 load8(x + at, h[v]);
                 load8(dy + at, d[v]);
             }
 #pragma unroll
             for (int j = 0; j < 8; j++) sum += h[v][j];
         }
-        if (!job.rms) mean = row_sum<ROW>(sum) / width;
+        if (!params.rms) mean = row_sum<ROW>(sum) / width;
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                h[v][j] = (size_t)(v * ROW + lane) * 8 < job.width ? h[v][j] - mean : 0.0f;
+                h[v][j] = (size_t)(v * ROW + lane) * 8 < params.width ? h[v][j] - mean : 0.0f;
                 square = fmaf(h[v][j], h[v][j], square);
             }
-        float scale = 1.0f / sqrtf(row_sum<ROW>(square) / width + job.epsilon);
+        float scale = 1.0f / sqrtf(row_sum<ROW>(square) / width + params.epsilon);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             size_t at = (size_t)(v * ROW + lane) * 8;
-            if (at >= job.width) continue;
+            if (at >= params.width) continue;
             float gain[8];
             load8(gains + at, gain);
 #pragma unroll
@@ -78,122 +82,128 @@ static __global__ void __launch_bounds__(THREADS) rows_kernel(const __grid_const
                 d_gain[v][j] = fmaf(d[v][j], h[v][j], d_gain[v][j]);
                 d_bias[v][j] += d[v][j];
                 d[v][j] *= gain[j];
-                ones += d[v][j];
-                along = fmaf(d[v][j], h[v][j], along);
+                sum_d += d[v][j];
+                dot = fmaf(d[v][j], h[v][j], dot);
             }
         }
-        float first = job.rms ? 0.0f : row_sum<ROW>(ones) / width, second = row_sum<ROW>(along) / width;
+        float first = params.rms ? 0.0f : row_sum<ROW>(sum_d) / width, second = row_sum<ROW>(dot) / width;
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             size_t at = (size_t)(v * ROW + lane) * 8;
-            if (at >= job.width) continue;
+            if (at >= params.width) continue;
             float old[8];
-            if (job.add) load8(dx + at, old);
+            if (params.add) load8(dx + at, old);
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 float y = fmaf(-second, h[v][j], d[v][j] - first) * scale;
-                h[v][j] = job.add ? old[j] + y : y;
+                h[v][j] = params.add ? old[j] + y : y;
             }
             store8(dx + at, h[v]);
         }
     }
-    if (!job.partial) return;
-    float *to = job.partial + blockIdx.x * 2 * job.width;
-    for (int s = 0; s < ROWS; s++) { /* the rows of a block one after the other */
+    if (!params.partial) return;
+    float *to = params.partial + blockIdx.x * 2 * params.width;
+    for (int s = 0; s < ROWS; s++) { /* one row of the block after the other */
         if (ROWS > 1) __syncthreads();
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             size_t at = (size_t)(v * ROW + lane) * 8;
-            if (slot != s || at >= job.width) continue;
+            if (row_in_block != s || at >= params.width) continue;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
-                float *g = (ROWS > 1 && s + 1 < ROWS ? sums : to) + at + j, *b = g + job.width;
+                float *g = (ROWS > 1 && s + 1 < ROWS ? sums : to) + at + j, *b = g + params.width;
                 *g = s ? sums[at + j] + d_gain[v][j] : d_gain[v][j];
-                *b = s ? sums[job.width + at + j] + d_bias[v][j] : d_bias[v][j];
+                *b = s ? sums[params.width + at + j] + d_bias[v][j] : d_bias[v][j];
             }
         }
     }
 }
 
-/* Any width and address: a block a row, which it reads four times; its sums stand in `partial`. */
+/* Any width and alignment: a block for a row, which it reads four times; its sums are kept in `partial`. */
 template <class T>
-static __global__ void __launch_bounds__(THREADS) any_kernel(const __grid_constant__ norm_back_job job) {
-    float *g = job.partial ? job.partial + blockIdx.x * 2 * job.width : NULL, width = (float)job.width;
-    for (size_t i = threadIdx.x; g && i < job.width; i += THREADS) g[i] = g[job.width + i] = 0;
-    for (size_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        const T *x = (const T *)job.x + row * job.width, *dy = (const T *)job.dy + row * job.width;
-        T *dx = (T *)job.dx + row * job.width;
-        float mean = 0, sum = 0, square = 0, ones = 0, along = 0;
-        for (size_t i = threadIdx.x; i < job.width; i += THREADS) sum += to_float(x[i]);
-        if (!job.rms) mean = block_sum<THREADS>(sum) / width;
-        for (size_t i = threadIdx.x; i < job.width; i += THREADS)
+static __global__ void __launch_bounds__(THREADS)
+    norm_grad_any_kernel(const __grid_constant__ norm_grad_params params) {
+    float *g = params.partial ? params.partial + blockIdx.x * 2 * params.width : NULL,
+          width = (float)params.width;
+    for (size_t i = threadIdx.x; g && i < params.width; i += THREADS) g[i] = g[params.width + i] = 0;
+    for (size_t row = blockIdx.x; row < params.rows; row += gridDim.x) {
+        const T *x = (const T *)params.x + row * params.width,
+                *dy = (const T *)params.dy + row * params.width;
+        T *dx = (T *)params.dx + row * params.width;
+        float mean = 0, sum = 0, square = 0, sum_d = 0, dot = 0;
+        for (size_t i = threadIdx.x; i < params.width; i += THREADS) sum += to_float(x[i]);
+        if (!params.rms) mean = block_sum<THREADS>(sum) / width;
+        for (size_t i = threadIdx.x; i < params.width; i += THREADS)
             square = fmaf(to_float(x[i]) - mean, to_float(x[i]) - mean, square);
-        float scale = 1.0f / sqrtf(block_sum<THREADS>(square) / width + job.epsilon);
-        for (size_t i = threadIdx.x; i < job.width; i += THREADS) {
-            float h = (to_float(x[i]) - mean) * scale, d = to_float(dy[i]), e = d * gain_at(job, i);
-            ones += e;
-            along = fmaf(e, h, along);
-            if (g) g[i] = fmaf(d, h, g[i]), g[job.width + i] += d;
+        float scale = 1.0f / sqrtf(block_sum<THREADS>(square) / width + params.epsilon);
+        for (size_t i = threadIdx.x; i < params.width; i += THREADS) {
+            float h = (to_float(x[i]) - mean) * scale, d = to_float(dy[i]), e = d * gain_at(params, i);
+            sum_d += e;
+            dot = fmaf(e, h, dot);
+            if (g) g[i] = fmaf(d, h, g[i]), g[params.width + i] += d;
         }
-        float first = job.rms ? 0.0f : block_sum<THREADS>(ones) / width,
-              second = block_sum<THREADS>(along) / width;
-        for (size_t i = threadIdx.x; i < job.width; i += THREADS) {
-            float h = (to_float(x[i]) - mean) * scale, e = to_float(dy[i]) * gain_at(job, i);
+        float first = params.rms ? 0.0f : block_sum<THREADS>(sum_d) / width,
+              second = block_sum<THREADS>(dot) / width;
+        for (size_t i = threadIdx.x; i < params.width; i += THREADS) {
+            float h = (to_float(x[i]) - mean) * scale, e = to_float(dy[i]) * gain_at(params, i);
             float y = fmaf(-second, h, e - first) * scale;
-            dx[i] = to_cell<T>(job.add ? to_float(dx[i]) + y : y);
+            dx[i] = from_float<T>(params.add ? to_float(dx[i]) + y : y);
         }
     }
 }
 
-/* ---- Choosing one ---- */
+/* ---- Launch ---- */
 
-static int aligned(const norm_back_job *job) {
-    return job->width % 8 == 0 && ((uintptr_t)job->x | (uintptr_t)job->dy | (uintptr_t)job->dx) % 16 == 0 &&
-           job->width <= 8192;
+static int aligned(const norm_grad_params *params) {
+    return params->width % 8 == 0 &&
+           ((uintptr_t)params->x | (uintptr_t)params->dy | (uintptr_t)params->dx) % 16 == 0 &&
+           params->width <= 8192;
 }
 
-template <class T> static void launch(zest_cuda *cuda, const norm_back_job *job, unsigned blocks) {
-    size_t gains = job->width * sizeof(float);
+template <class T> static void launch(zest_cuda *cuda, const norm_grad_params *params, unsigned blocks) {
+    size_t gains = params->width * sizeof(float);
 #define ZEST_ROWS_OF(row, n) \
-    rows_kernel<T, row, n><<<blocks, THREADS, (row == 32 ? 3 : 1) * gains, cuda->stream>>>(*job)
-    if (!aligned(job))
-        any_kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(*job);
-    else if (job->width <= 256)
+    norm_grad_kernel<T, row, n><<<blocks, THREADS, (row == 32 ? 3 : 1) * gains, cuda->stream>>>(*params)
+    if (!aligned(params))
+        norm_grad_any_kernel<T><<<blocks, THREADS, 0, cuda->stream>>>(*params);
+    else if (params->width <= 256)
         ZEST_ROWS_OF(32, 1);
-    else if (job->width <= 512)
+    else if (params->width <= 512)
         ZEST_ROWS_OF(32, 2);
-    else if (job->width <= 768)
+    else if (params->width <= 768)
         ZEST_ROWS_OF(32, 3);
-    else if (job->width <= 1024)
+    else if (params->width <= 1024)
         ZEST_ROWS_OF(32, 4);
-    else if (job->width <= 2048)
+    else if (params->width <= 2048)
         ZEST_ROWS_OF(256, 1);
-    else if (job->width <= 4096)
+    else if (params->width <= 4096)
         ZEST_ROWS_OF(256, 2);
     else
         ZEST_ROWS_OF(256, 4);
 #undef ZEST_ROWS_OF
 }
 
-int zest_backward_cuda_norm(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
+int zest_backward_cuda_norm(const zest_norm_backward *args, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
-    if (!job->rows) return 0;
-    norm_back_job work = {job->x,      job->dy,           job->dx,
-                          job->stored, job->perturbation, zest_cuda_moves(&job->stored, &job->perturbation),
-                          job->add,    job->rms,          job->epsilon,
-                          job->rows,   job->width,        NULL};
-    size_t rows_each = aligned(&work) && job->width <= 1024 ? THREADS / 32 : 1;
-    size_t most = (size_t)cuda->processors * 2, blocks = (job->rows + rows_each - 1) / rows_each;
-    if (blocks > most) blocks = most;
-    if (job->d_gain || job->d_bias) {
-        if (zest_cuda_reserve(cuda, &cuda->scratch, blocks * 2 * job->width * sizeof(float))) return -1;
-        work.partial = (float *)cuda->scratch.data;
+    if (!args->rows) return 0;
+    norm_grad_params params = {
+        args->x,      args->dy,           args->dx,
+        args->stored, args->perturbation, zest_cuda_is_perturbed(&args->stored, &args->perturbation),
+        args->add,    args->rms,          args->epsilon,
+        args->rows,   args->width,        NULL};
+    size_t rows_per_block = aligned(&params) && args->width <= 1024 ? THREADS / 32 : 1;
+    size_t max_blocks = (size_t)cuda->sm_count * 2,
+           blocks = (args->rows + rows_per_block - 1) / rows_per_block;
+    if (blocks > max_blocks) blocks = max_blocks;
+    if (args->d_gain || args->d_bias) {
+        if (zest_cuda_reserve(cuda, &cuda->scratch, blocks * 2 * args->width * sizeof(float))) return -1;
+        params.partial = (float *)cuda->scratch.data;
     }
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_NORM);
-    ZEST_BACKWARD_TYPED(cuda->base.compute, T, launch<T>(cuda, &work, (unsigned)blocks));
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_NORM);
+    ZEST_BACKWARD_DISPATCH(cuda->base.compute, T, launch<T>(cuda, &params, (unsigned)blocks));
     if (zest_cuda_launched(cuda, "computing the gradient of a norm")) return -1;
-    return work.partial ? zest_backward_cuda_finish_columns(cuda, work.partial, blocks, job->d_gain,
-                                                            job->width, job->d_bias, job->width)
-                        : 0;
+    return params.partial ? zest_backward_cuda_reduce_columns(cuda, params.partial, blocks, args->d_gain,
+                                                              args->width, args->d_bias, args->width)
+                          : 0;
 }

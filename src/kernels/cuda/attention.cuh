@@ -1,52 +1,59 @@
-/* What all attentions are told, and how the work of those that take blocks of queries is launched. */
+/* Attention: out = softmax(scale q k') v per lane, sequence and head, without a matrix of scores in memory.
+ * What the kernels share: their parameters, and launches of one block for each tile of queries.
+ *
+ *   q, out  (lanes, rows of all sequences, heads, head_dim)    k, v  (lanes, rows, kv_heads, head_dim)
+ *
+ * Sequence s has the query rows q_start[s] .. q_start[s + 1] and the key rows from kv_start[s] to kv_end[s],
+ * or to kv_start[s + 1]. There are at least as many keys as queries; the last query stands at the last
+ * key. */
 #ifndef ZEST_KERNELS_CUDA_ATTENTION_CUH
 #define ZEST_KERNELS_CUDA_ATTENTION_CUH
 
 #include "kernels/cuda/dtype.cuh"
 
-struct attention_job {
+struct attention_params {
     const void *q, *k, *v;
     void *out;
     size_t q_stride, kv_stride, out_stride, q_lane, kv_lane, out_lane;
     const uint32_t *q_start, *kv_start, *kv_end;
-    unsigned group, head_size, lanes;
+    unsigned group_size, head_dim, lanes;
     int causal;
-    float scale; /* times log2(e) */
+    float scale; /* times log2(e): exponentials are powers of two */
 };
 
-static inline attention_job attention_job_of(const zest_attention *job) {
-    return {job->q,
-            job->k,
-            job->v,
-            job->out,
-            job->q_stride,
-            job->kv_stride,
-            job->out_stride,
-            job->q_lane,
-            job->kv_lane,
-            job->out_lane,
-            job->q_start,
-            job->kv_start,
-            job->kv_end,
-            (unsigned)(job->heads / job->kv_heads),
-            (unsigned)job->head_dim,
-            (unsigned)job->lanes,
-            job->causal,
-            job->scale * 1.44269504f};
+static inline attention_params attention_params_of(const zest_attention *args) {
+    return {args->q,
+            args->k,
+            args->v,
+            args->out,
+            args->q_stride,
+            args->kv_stride,
+            args->out_stride,
+            args->q_lane,
+            args->kv_lane,
+            args->out_lane,
+            args->q_start,
+            args->kv_start,
+            args->kv_end,
+            (unsigned)(args->heads / args->kv_heads),
+            (unsigned)args->head_dim,
+            (unsigned)args->lanes,
+            args->causal,
+            args->scale * 1.44269504f};
 }
 
-/* launch(some, grid) for as many sequences at a time as the blocks of the third dimension allow; a block has
- * that many queries. Not 0: it failed. */
-template <class F> static int attention_launches(const zest_attention *job, size_t queries, F launch) {
-    const size_t most = 65535 / job->lanes;
+/* launch(params, grid) for as many sequences at a time as the grid's third dimension allows; tile_q: queries
+ * of a block. Non-zero: an error. */
+template <class F> static int attention_launches(const zest_attention *args, size_t tile_q, F launch) {
+    const size_t row_max = 65535 / args->lanes;
     int bad = 0;
-    for (size_t first = 0; first < job->sequences && !bad; first += most) {
-        size_t here = job->sequences - first < most ? job->sequences - first : most;
-        attention_job some = attention_job_of(job);
-        some.q_start += first, some.kv_start += first;
-        if (some.kv_end) some.kv_end += first;
-        bad = launch(&some, dim3(zest_cuda_blocks(job->max_queries, queries), (unsigned)job->heads,
-                                 (unsigned)(here * job->lanes)));
+    for (size_t first = 0; first < args->sequences && !bad; first += row_max) {
+        size_t count = args->sequences - first < row_max ? args->sequences - first : row_max;
+        attention_params chunk = attention_params_of(args);
+        chunk.q_start += first, chunk.kv_start += first;
+        if (chunk.kv_end) chunk.kv_end += first;
+        bad = launch(&chunk, dim3(zest_cuda_blocks(args->max_queries, tile_q), (unsigned)args->heads,
+                                  (unsigned)(count * args->lanes)));
     }
     return bad;
 }

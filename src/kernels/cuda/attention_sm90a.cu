@@ -1,195 +1,204 @@
-/* Attention on compute capability 9.0 for heads of 64, bf16 and fp16: scores and results are fp32 and stay in
- * registers, the probabilities are rounded to the compute's type for the second product.
+/* Attention for compute capability 9.0, head dimension 64, bf16 and fp16: TMA loads, wgmma, online softmax in
+ * registers. Scores and accumulators are fp32; probabilities are rounded to the compute type for the product
+ * with the values.
  *
- * A unit of work is up to 128 queries of a head. A block takes one unit after the other past the keys of its
- * sequence, a piece of 128 keys at a time; each of its two groups of four warps has 64 of the queries. Thread
- * 0 walks ahead: it fetches the next piece, which may belong to the next unit, while the block works on this
- * one, and leaves a note of what it is. Two blocks share a processor: what one waits for, the other uses.
+ * Persistent: a block takes one q-tile (up to 128 queries of a head) after the other and loops over the
+ * k/v-tiles of its sequence, 128 keys each. Its two warp groups have 64 queries each. Thread 0 is also the
+ * producer and the tile scheduler: it runs one k/v-tile ahead, which may belong to the next q-tile, and
+ * leaves a record of it in shared memory. Two blocks share a multiprocessor, and one works while the other
+ * waits.
  *
- * Warps of their own for the fetching would leave the others 104 registers a thread, which are too few. */
+ * A producer warp of its own would leave the consumers 104 registers a thread, which are too few. */
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/sm90.cuh"
-#include "kernels/cuda/cuda.h"
 
-/* A unit's number, digit by digit, so that nobody has to divide. The heads of the same rows come one after
- * the other; those that share a key head first. */
-enum { MEMBER, KV_HEAD, TILE, SEQUENCE, LANE, DIGITS };
+/* Coordinates of a q-tile, fastest first: heads of the same rows follow each other, those of one key head
+ * first. They are counted up digit by digit, so that no thread has to divide. */
+enum { HEAD_IN_GROUP, KV_HEAD, Q_TILE, SEQUENCE, LANE, COORDINATES };
 
-struct attention_place {
-    unsigned at[DIGITS]; /* LANE: whatever is left; beyond the lanes there are no units */
+struct tile_coordinates {
+    unsigned at[COORDINATES]; /* LANE takes what is left; beyond the lanes there are no tiles */
 };
 
-struct attention_work {
+struct sm90_attention_params {
     CUtensorMap q, k, v;
-    attention_job job;
-    unsigned counts[DIGITS]; /* TILE: of the longest sequence */
+    attention_params attention;
+    unsigned counts[COORDINATES]; /* Q_TILE: of the longest sequence */
 };
 
-/* What a block has in shared memory while it works on a piece. */
-struct attention_piece {
-    void *out;        /* of the first query */
-    int queries;      /* of the unit; 0: there are no more pieces */
-    int keys;         /* of this piece */
-    int reach;        /* so many of them the first query sees, or fewer; each further query one more */
-    unsigned room;    /* of the queries */
-    int begins, ends; /* the unit */
+/* The producer's record of a k/v-tile. */
+struct kv_tile {
+    void *out;         /* of the q-tile's first query */
+    int queries;       /* of the q-tile; 0: there are no more tiles */
+    int keys;          /* of this k/v-tile */
+    int visible;       /* how many of them the first query attends to, at most; each further query one more */
+    unsigned q_buffer; /* which of the two holds the queries */
+    int first_of_q, last_of_q;
 };
 
-/* Where thread 0 is: the next piece. In shared memory too, since nobody has registers to spare for it. */
-struct __align__(16) attention_walk {
-    attention_place unit, step; /* step: to the block's next unit */
-    unsigned units, pieces;     /* so far */
-    int first;                  /* key */
+/* The producer's state, in shared memory because registers are short. */
+struct __align__(16) scheduler_state {
+    tile_coordinates next, stride; /* the q-tile, and the step to the block's next one */
+    unsigned q_tiles, kv_tiles;    /* so far */
+    int first_key;                 /* of the next k/v-tile */
 };
 
 enum {
     THREADS = 256,
     HEAD = 64,
-    ROWS = 128, /* queries of a unit, keys of a piece */
-    HALF = 64,  /* of a group; what a copy fetches */
-    HALF_BYTES = HALF * HEAD * 2,
-    TILE_BYTES = 2 * HALF_BYTES,
+    TILE = 128,           /* queries of a q-tile, keys of a k/v-tile */
+    WARP_GROUP_ROWS = 64, /* queries of a warp group, rows of a TMA load */
+    TMA_BYTES = WARP_GROUP_ROWS * HEAD * 2,
+    TILE_BYTES = 2 * TMA_BYTES,
     STAGES = 2
 };
-/* Places in shared memory: queries of this unit and the next; keys and values of STAGES pieces, and notes of
- * what they are; barriers. */
+/* Shared memory: queries of this q-tile and the next; keys and values of STAGES k/v-tiles, and the records of
+ * them; the scheduler's state; mbarriers. */
 enum {
-    STAGES_AT = 2 * TILE_BYTES,
-    PIECES_AT = STAGES_AT + STAGES * 2 * TILE_BYTES,
-    WALK_AT = PIECES_AT + STAGES * (int)sizeof(attention_piece),
-    FULL = WALK_AT + (int)sizeof(attention_walk),
-    EMPTY = FULL + 8 * STAGES, /* of the stage; behind the last piece of a unit, of its queries too */
+    KV_AT = 2 * TILE_BYTES,
+    KV_TILES_AT = KV_AT + STAGES * 2 * TILE_BYTES,
+    SCHEDULER_AT = KV_TILES_AT + STAGES * (int)sizeof(kv_tile),
+    FULL = SCHEDULER_AT + (int)sizeof(scheduler_state),
+    EMPTY = FULL + 8 * STAGES, /* of a stage; behind the last k/v-tile of a q-tile, of the queries too */
     SHARED_BYTES = EMPTY + 8 * STAGES
 };
-static_assert(2 * (SHARED_BYTES + 1024) <= 228 << 10, "two blocks a processor");
+static_assert(2 * (SHARED_BYTES + 1024) <= 228 << 10, "two blocks a multiprocessor");
 
-__device__ __forceinline__ attention_piece *piece_at(char *shared, unsigned stage) {
-    return (attention_piece *)(shared + PIECES_AT) + stage;
+__device__ __forceinline__ kv_tile *kv_tile_at(char *shared, unsigned stage) {
+    return (kv_tile *)(shared + KV_TILES_AT) + stage;
 }
 
-/* ---- Units ---- */
+/* ---- Tile scheduler ---- */
 
-struct attention_unit {
+struct q_tile {
     int lane, head, kv_head;
-    int query, queries; /* the first row, and how many at most ROWS there are; none: <= 0 */
-    int key, keys;      /* of its sequence */
-    int reach;          /* so many keys the first query sees, or fewer; each further query one more */
+    int query, queries; /* the first row, and how many there are, at most TILE; <= 0: none */
+    int key, keys;      /* of the sequence */
+    int visible;        /* how many keys the first query attends to, at most; each further query one more */
 };
 
-__device__ __forceinline__ attention_place place_of(const attention_work &work, unsigned number) {
-    attention_place place;
+__device__ __forceinline__ tile_coordinates coordinates_of(const sm90_attention_params &params,
+                                                           unsigned index) {
+    tile_coordinates coordinates;
 #pragma unroll
-    for (int i = 0; i < LANE; i++) place.at[i] = number % work.counts[i], number /= work.counts[i];
-    place.at[LANE] = number;
-    return place;
+    for (int i = 0; i < LANE; i++) coordinates.at[i] = index % params.counts[i], index /= params.counts[i];
+    coordinates.at[LANE] = index;
+    return coordinates;
 }
 
-__device__ __forceinline__ void move_on(const attention_work &work, attention_place &place,
-                                        const attention_place &step) {
+__device__ __forceinline__ void advance(const sm90_attention_params &params, tile_coordinates &coordinates,
+                                        const tile_coordinates &stride) {
     unsigned carry = 0;
 #pragma unroll
     for (int i = 0; i < LANE; i++) {
-        place.at[i] += step.at[i] + carry;
-        carry = place.at[i] >= work.counts[i];
-        if (carry) place.at[i] -= work.counts[i];
+        coordinates.at[i] += stride.at[i] + carry;
+        carry = coordinates.at[i] >= params.counts[i];
+        if (carry) coordinates.at[i] -= params.counts[i];
     }
-    place.at[LANE] += step.at[LANE] + carry;
+    coordinates.at[LANE] += stride.at[LANE] + carry;
 }
 
-__device__ __forceinline__ attention_unit unit_at(const attention_work &work, const attention_place &place) {
-    const attention_job &job = work.job;
-    const unsigned sequence = place.at[SEQUENCE];
-    const int first = (int)job.q_start[sequence], all = (int)job.q_start[sequence + 1] - first,
-              tile = (int)place.at[TILE] * ROWS;
-    attention_unit u;
-    u.lane = (int)place.at[LANE];
-    u.kv_head = (int)place.at[KV_HEAD];
-    u.head = (int)(place.at[KV_HEAD] * job.group + place.at[MEMBER]);
-    u.query = first + tile;
-    u.queries = min(all - tile, (int)ROWS);
-    u.key = (int)job.kv_start[sequence];
-    u.keys = (int)(job.kv_end ? job.kv_end[sequence] : job.kv_start[sequence + 1]) - u.key;
-    u.reach = job.causal ? u.keys - all + tile + 1 : u.keys;
-    return u;
+__device__ __forceinline__ q_tile q_tile_at(const sm90_attention_params &params,
+                                            const tile_coordinates &coordinates) {
+    const attention_params &attention = params.attention;
+    const unsigned sequence = coordinates.at[SEQUENCE];
+    const int first = (int)attention.q_start[sequence], all = (int)attention.q_start[sequence + 1] - first,
+              tile = (int)coordinates.at[Q_TILE] * TILE;
+    q_tile q;
+    q.lane = (int)coordinates.at[LANE];
+    q.kv_head = (int)coordinates.at[KV_HEAD];
+    q.head = (int)(coordinates.at[KV_HEAD] * attention.group_size + coordinates.at[HEAD_IN_GROUP]);
+    q.query = first + tile;
+    q.queries = min(all - tile, (int)TILE);
+    q.key = (int)attention.kv_start[sequence];
+    q.keys = (int)(attention.kv_end ? attention.kv_end[sequence] : attention.kv_start[sequence + 1]) - q.key;
+    q.visible = attention.causal ? q.keys - all + tile + 1 : q.keys;
+    return q;
 }
 
-/* ---- Thread 0 walks ahead ---- */
+/* ---- Producer (thread 0) ---- */
 
-__device__ __forceinline__ uint32_t bytes_of(int rows) { return rows > HALF ? TILE_BYTES : HALF_BYTES; }
+__device__ __forceinline__ uint32_t bytes_of(int rows) {
+    return rows > WARP_GROUP_ROWS ? TILE_BYTES : TMA_BYTES;
+}
 
-/* Of what lies behind the rows, some comes along: rows of others, or zeros behind the last one there is. */
-__device__ __forceinline__ void fetch_rows(uint32_t to, const CUtensorMap *map, uint32_t full, int head,
-                                           int row, int lane, int rows) {
-    tile_load(to, map, full, head * HEAD, row, lane);
-    if (rows > HALF) tile_load(to + HALF_BYTES, map, full, head * HEAD, row + HALF, lane);
+/* Loads 64 or 128 rows. Those beyond `rows` belong to other sequences, or are zeros beyond the matrix. */
+__device__ __forceinline__ void load_rows(uint32_t to, const CUtensorMap *tensormap, uint32_t full, int head,
+                                          int row, int lane, int rows) {
+    tma_load(to, tensormap, full, head * HEAD, row, lane);
+    if (rows > WARP_GROUP_ROWS)
+        tma_load(to + TMA_BYTES, tensormap, full, head * HEAD, row + WARP_GROUP_ROWS, lane);
 }
 
 template <class T>
-__device__ __forceinline__ void fetch_piece(const attention_work &work, const attention_unit &u,
-                                            const attention_walk &at, attention_piece *piece, uint32_t base,
-                                            uint32_t full) {
-    const attention_job &job = work.job;
-    const uint32_t stage = base + STAGES_AT + at.pieces % STAGES * 2 * TILE_BYTES;
-    const int rows = min(u.keys - at.first, (int)ROWS);
-    piece->out = (T *)job.out + u.lane * job.out_lane + u.query * job.out_stride + u.head * HEAD;
-    piece->queries = u.queries;
-    piece->keys = rows;
-    piece->reach = u.reach - at.first;
-    piece->room = at.units % 2;
-    piece->begins = at.first == 0;
-    piece->ends = at.first + ROWS >= min(u.keys, u.reach + u.queries - 1);
-    barrier_arrive_expecting(full, 2 * bytes_of(rows) + (piece->begins ? bytes_of(u.queries) : 0));
-    if (piece->begins)
-        fetch_rows(base + piece->room * TILE_BYTES, &work.q, full, u.head, u.query, u.lane, u.queries);
-    fetch_rows(stage, &work.k, full, u.kv_head, u.key + at.first, u.lane, rows);
-    fetch_rows(stage + TILE_BYTES, &work.v, full, u.kv_head, u.key + at.first, u.lane, rows);
+__device__ __forceinline__ void load_kv_tile(const sm90_attention_params &params, const q_tile &q,
+                                             const scheduler_state &at, kv_tile *tile, uint32_t base,
+                                             uint32_t full) {
+    const attention_params &attention = params.attention;
+    const uint32_t stage = base + KV_AT + at.kv_tiles % STAGES * 2 * TILE_BYTES;
+    const int rows = min(q.keys - at.first_key, (int)TILE);
+    tile->out =
+        (T *)attention.out + q.lane * attention.out_lane + q.query * attention.out_stride + q.head * HEAD;
+    tile->queries = q.queries;
+    tile->keys = rows;
+    tile->visible = q.visible - at.first_key;
+    tile->q_buffer = at.q_tiles % 2;
+    tile->first_of_q = at.first_key == 0;
+    tile->last_of_q = at.first_key + TILE >= min(q.keys, q.visible + q.queries - 1);
+    mbarrier_arrive_expect_tx(full, 2 * bytes_of(rows) + (tile->first_of_q ? bytes_of(q.queries) : 0));
+    if (tile->first_of_q)
+        load_rows(base + tile->q_buffer * TILE_BYTES, &params.q, full, q.head, q.query, q.lane, q.queries);
+    load_rows(stage, &params.k, full, q.kv_head, q.key + at.first_key, q.lane, rows);
+    load_rows(stage + TILE_BYTES, &params.v, full, q.kv_head, q.key + at.first_key, q.lane, rows);
 }
 
-/* The block is done with the piece before last, or will be without this thread's help. */
+/* Loads the next k/v-tile, and the queries with the first one of a q-tile. The block is done with the stage,
+ * or will be without this thread. */
 template <class T>
-__device__ __forceinline__ void fetch_next(const attention_work &work, char *shared, uint32_t base) {
-    attention_walk at = *(attention_walk *)(shared + WALK_AT);
-    const unsigned stage = at.pieces % STAGES, phase = at.pieces / STAGES % 2;
+__device__ __forceinline__ void load_next(const sm90_attention_params &params, char *shared, uint32_t base) {
+    scheduler_state at = *(scheduler_state *)(shared + SCHEDULER_AT);
+    const unsigned stage = at.kv_tiles % STAGES, phase = at.kv_tiles / STAGES % 2;
     const uint32_t full = base + FULL + 8 * stage;
-    attention_piece *piece = piece_at(shared, stage);
-    attention_unit u;
-    for (; at.unit.at[LANE] < work.counts[LANE]; move_on(work, at.unit, at.step))
-        if ((u = unit_at(work, at.unit)).queries > 0) break; /* else its sequence is a shorter one */
-    barrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
-    if (at.unit.at[LANE] >= work.counts[LANE]) {
-        piece->queries = 0;
-        barrier_arrive(full);
+    kv_tile *tile = kv_tile_at(shared, stage);
+    q_tile q;
+    for (; at.next.at[LANE] < params.counts[LANE]; advance(params, at.next, at.stride))
+        if ((q = q_tile_at(params, at.next)).queries > 0) break; /* else the sequence is shorter */
+    mbarrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
+    if (at.next.at[LANE] >= params.counts[LANE]) {
+        tile->queries = 0;
+        mbarrier_arrive(full);
         return;
     }
-    fetch_piece<T>(work, u, at, piece, base, full);
-    at.pieces++;
-    at.first += ROWS;
-    if (piece->ends) {
-        at.first = 0, at.units++;
-        move_on(work, at.unit, at.step);
+    load_kv_tile<T>(params, q, at, tile, base, full);
+    at.kv_tiles++;
+    at.first_key += TILE;
+    if (tile->last_of_q) {
+        at.first_key = 0, at.q_tiles++;
+        advance(params, at.next, at.stride);
     }
-    *(attention_walk *)(shared + WALK_AT) = at;
+    *(scheduler_state *)(shared + SCHEDULER_AT) = at;
 }
 
-/* ---- A group's products ---- */
+/* ---- Consumers (two warp groups) ---- */
 
-/* What 64 queries have so far. A thread has two rows, 8 apart, and two columns of every eight. */
-struct attention_sums {
-    float result[HEAD / 2], most[2], sum[2];
+/* Of 64 queries. A thread has two rows, 8 apart, and two columns of every eight. */
+struct softmax_state {
+    float acc[HEAD / 2], row_max[2], row_sum[2]; /* row_sum: over the thread's columns */
 };
 
-__device__ __forceinline__ void sums_begin(attention_sums &sums) {
+__device__ __forceinline__ void reset(softmax_state &state) {
 #pragma unroll
-    for (int i = 0; i < HEAD / 2; i++) sums.result[i] = 0;
+    for (int i = 0; i < HEAD / 2; i++) state.acc[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 2; i++) sums.most[i] = -INFINITY, sums.sum[i] = 0;
+    for (int i = 0; i < 2; i++) state.row_max[i] = -INFINITY, state.row_sum[i] = 0;
 }
 
-/* Scores of row i of a thread's two become probabilities, of which the first `limit` are not 0. */
+/* Scores of row i of a thread's two become probabilities; keys from `limit` on are masked. Rescales the
+ * accumulators. */
 template <int KEYS>
-__device__ __forceinline__ void soften(float s[KEYS / 2], int i, int limit, float scale,
-                                       attention_sums &sums) {
-    float top = sums.most[i];
+__device__ __forceinline__ void online_softmax(float s[KEYS / 2], int i, int limit, float scale,
+                                               softmax_state &state) {
+    float new_max = state.row_max[i];
     if (limit < KEYS) {
         const int first = (int)threadIdx.x % 4 * 2;
 #pragma unroll
@@ -199,225 +208,228 @@ __device__ __forceinline__ void soften(float s[KEYS / 2], int i, int limit, floa
                 if (j * 8 + c >= limit - first) s[4 * j + 2 * i + c] = -INFINITY;
     }
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++) top = fmaxf(top, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
-    top = most_of_four(top);
-    const float safe = top == -INFINITY ? 0.0f : top * scale;
-    const float shrink = exp2_fast(fmaf(sums.most[i], scale, -safe));
-    float add[2] = {0, 0};
-    sums.most[i] = top;
+    for (int j = 0; j < KEYS / 8; j++)
+        new_max = fmaxf(new_max, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
+    new_max = quad_max(new_max);
+    const float scaled_max = new_max == -INFINITY ? 0.0f : new_max * scale;
+    const float rescale = exp2_fast(fmaf(state.row_max[i], scale, -scaled_max));
+    float tile_sum[2] = {0, 0};
+    state.row_max[i] = new_max;
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             float &x = s[4 * j + 2 * i + c];
-            add[c] += x = exp2_fast(fmaf(x, scale, -safe));
+            tile_sum[c] += x = exp2_fast(fmaf(x, scale, -scaled_max));
         }
-    sums.sum[i] = fmaf(sums.sum[i], shrink, add[0] + add[1]);
+    state.row_sum[i] = fmaf(state.row_sum[i], rescale, tile_sum[0] + tile_sum[1]);
 #pragma unroll
     for (int j = 0; j < HEAD / 8; j++)
-        sums.result[4 * j + 2 * i] *= shrink, sums.result[4 * j + 2 * i + 1] *= shrink;
+        state.acc[4 * j + 2 * i] *= rescale, state.acc[4 * j + 2 * i + 1] *= rescale;
 }
 
-/* 64 queries and KEYS keys and values; row i of a thread's two sees the first limit[i] of them. */
+/* 64 queries and KEYS keys and values; row i of a thread's two attends to the first limit[i] keys. */
 template <class T, int KEYS>
-__device__ __forceinline__ void attend(uint32_t queries, uint32_t stage, const int limit[2], float scale,
-                                       attention_sums &sums) {
-    const uint64_t q = operand_at(queries), k = operand_at(stage), v = operand_at(stage + TILE_BYTES);
+__device__ __forceinline__ void process_tile(uint32_t queries, uint32_t stage, const int limit[2],
+                                             float scale, softmax_state &state) {
+    const uint64_t q = smem_descriptor(queries), k = smem_descriptor(stage),
+                   v = smem_descriptor(stage + TILE_BYTES);
     float s[KEYS / 2];
-    uint32_t p[KEYS / 4]; /* as the sums of the first product lie, the second wants its rows */
-    products_begin();
+    uint32_t p[KEYS / 4]; /* accumulators of q k' have the layout of the A operand of p v */
+    wgmma_fence();
 #pragma unroll
     for (int i = 0; i < HEAD / 16; i++)
-        product<T, KEYS>(s, q + 2 * i, k + 2 * i, i); /* 16 columns: 32 bytes */
-    products_close();
-    products_finish<KEYS / 2>(s);
+        wgmma<T, KEYS>(s, q + 2 * i, k + 2 * i, i); /* 16 columns are 32 bytes */
+    wgmma_commit();
+    wgmma_wait_all<KEYS / 2>(s);
 #pragma unroll
-    for (int i = 0; i < 2; i++) soften<KEYS>(s, i, limit[i], scale, sums);
+    for (int i = 0; i < 2; i++) online_softmax<KEYS>(s, i, limit[i], scale, state);
 #pragma unroll
     for (int i = 0; i < KEYS / 4; i++) p[i] = pack<T>(s[2 * i], s[2 * i + 1]);
-    hold<KEYS / 4>(p);
-    hold<HEAD / 2>(sums.result);
-    products_begin();
+    fence_operand<KEYS / 4>(p);
+    fence_operand<HEAD / 2>(state.acc);
+    wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < KEYS / 16; i++) /* 16 rows: 2048 bytes */
-        product_down<T>(sums.result, p + 4 * i, v + 128 * i);
-    products_close();
-    products_finish<HEAD / 2>(sums.result);
+    for (int i = 0; i < KEYS / 16; i++) /* 16 rows are 2048 bytes */
+        wgmma_rs<T>(state.acc, p + 4 * i, v + 128 * i);
+    wgmma_commit();
+    wgmma_wait_all<HEAD / 2>(state.acc);
 }
 
-/* ---- Before and after ---- */
-
-/* threadIdx.x, read anew: what follows from it is not kept in registers while the products need them. */
-__device__ __forceinline__ unsigned thread_again() {
+/* threadIdx.x, read again: so that what follows from it is not kept in registers during the wgmmas. */
+__device__ __forceinline__ unsigned reload_thread_index() {
     unsigned thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     return thread;
 }
 
-/* Values behind the sequence's keys are somebody else's, or nobody's: they may be NaN, which a probability of
- * 0 would not take away, so that they are overwritten. Keys need not be: their scores are. By all threads. */
-__device__ __forceinline__ void clear_rest(char *values, int rows) {
-    const int end = rows > HALF ? ROWS : HALF;
+/* Zeroes the values beyond the sequence's keys: they may be NaN, and 0 times NaN is NaN. Keys beyond need not
+ * be zero, since their scores are masked. By all threads. */
+__device__ __forceinline__ void clear_tail(char *values, int rows) {
+    const int end = rows > WARP_GROUP_ROWS ? TILE : WARP_GROUP_ROWS;
     for (int i = rows * 8 + (int)threadIdx.x; i < end * 8; i += THREADS)
         ((uint4 *)values)[i] = make_uint4(0, 0, 0, 0);
-    writes_for_copies();
+    fence_proxy_async();
     __syncthreads();
 }
 
-/* A warp's 16 rows, rounded, over its queries, which nobody needs any more, and from there to memory 16 bytes
- * at a time. Copies of whole tiles would overwrite the next sequence's rows. */
+/* A warp's 16 rows, normalised and rounded, go to shared memory in place of its queries and from there to
+ * global memory 16 bytes at a time. A TMA store would overwrite the next sequence's rows. */
 template <class T>
-__device__ __forceinline__ void put(char *room, T *out, size_t stride, int rows, attention_sums &sums) {
-    const unsigned thread = thread_again() % 32, row = thread % 16;
-    const uint32_t to = shared_address(room) + row * 128;
+__device__ __forceinline__ void store_output(char *buffer, T *out, size_t stride, int rows,
+                                             softmax_state &state) {
+    const unsigned thread = reload_thread_index() % 32, row = thread % 16;
+    const uint32_t to = shared_address(buffer) + row * 128;
     float inverse[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float all = sum_of_four(sums.sum[i]);
-        inverse[i] = all == 0.0f ? 0.0f : 1.0f / all; /* without keys: 0 */
+        float all = quad_sum(state.row_sum[i]);
+        inverse[i] = all == 0.0f ? 0.0f : 1.0f / all; /* no keys: 0 */
     }
 #pragma unroll
     for (int i = 0; i < HEAD / 16; i++) {
         uint32_t r[4];
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            r[j] = pack<T>(sums.result[8 * i + 2 * j] * inverse[j % 2],
-                           sums.result[8 * i + 2 * j + 1] * inverse[j % 2]);
-        fragment_store(to + ((2 * i + thread / 16) ^ row % 8) * 16, r);
+            r[j] = pack<T>(state.acc[8 * i + 2 * j] * inverse[j % 2],
+                           state.acc[8 * i + 2 * j + 1] * inverse[j % 2]);
+        stmatrix(to + ((2 * i + thread / 16) ^ row % 8) * 16, r);
     }
     __syncwarp();
-    const unsigned down = thread / 8, across = thread % 8; /* 8 threads a row */
-    uint4 cells[4];
+    const unsigned row_in_warp = thread / 8, vector = thread % 8; /* 8 threads for a row */
+    uint4 vectors[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        cells[i] = *(const uint4 *)(room + (4 * i + down) * 128 + (across ^ (4 * i + down) % 8) * 16);
-    writes_for_copies(); /* before the stores, for which it would wait */
+        vectors[i] = *(const uint4 *)(buffer + (4 * i + row_in_warp) * 128 +
+                                      (vector ^ (4 * i + row_in_warp) % 8) * 16);
+    fence_proxy_async(); /* before the global stores, for which it would wait */
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        if ((int)(4 * i + down) < rows) *(uint4 *)(out + (4 * i + down) * stride + across * 8) = cells[i];
+        if ((int)(4 * i + row_in_warp) < rows)
+            *(uint4 *)(out + (4 * i + row_in_warp) * stride + vector * 8) = vectors[i];
 }
 
-/* ---- All of it ---- */
+/* ---- The kernel ---- */
 
-__device__ __forceinline__ void begin(const attention_work &work, char *shared, uint32_t base) {
+__device__ __forceinline__ void init(const sm90_attention_params &params, char *shared, uint32_t base) {
     if (threadIdx.x == 0) {
-        *(attention_walk *)(shared + WALK_AT) = {place_of(work, blockIdx.x), place_of(work, gridDim.x), 0, 0,
-                                                 0};
-        tile_prefetch_map(&work.q);
-        tile_prefetch_map(&work.k);
-        tile_prefetch_map(&work.v);
+        *(scheduler_state *)(shared + SCHEDULER_AT) = {coordinates_of(params, blockIdx.x),
+                                                       coordinates_of(params, gridDim.x), 0, 0, 0};
+        prefetch_tensormap(&params.q);
+        prefetch_tensormap(&params.k);
+        prefetch_tensormap(&params.v);
         for (int i = 0; i < STAGES; i++) {
-            barrier_init(base + FULL + 8 * i, 1);
-            barrier_init(base + EMPTY + 8 * i, THREADS);
+            mbarrier_init(base + FULL + 8 * i, 1);
+            mbarrier_init(base + EMPTY + 8 * i, THREADS);
         }
-        barrier_init_done();
+        fence_mbarrier_init();
     }
     __syncthreads();
 }
 
-/* A group's share of a piece. */
+/* A warp group's part of a k/v-tile. */
 template <class T>
-__device__ __forceinline__ void take(const attention_work &work, const attention_piece *piece, char *shared,
-                                     uint32_t stage, attention_sums &sums) {
-    const int group = (int)threadIdx.x / 128, first = group * HALF;
-    const int here = min(piece->queries - first, (int)HALF), reach = piece->reach + first;
-    if (here <= 0) return;
-    if (piece->begins) sums_begin(sums);
+__device__ __forceinline__ void consume(const sm90_attention_params &params, const kv_tile *tile,
+                                        char *shared, uint32_t stage, softmax_state &state) {
+    const int group = (int)threadIdx.x / 128, first = group * WARP_GROUP_ROWS;
+    const int rows = min(tile->queries - first, (int)WARP_GROUP_ROWS), visible = tile->visible + first;
+    if (rows <= 0) return;
+    if (tile->first_of_q) reset(state);
     const int row = (int)threadIdx.x / 32 % 4 * 16 + (int)threadIdx.x % 32 / 4;
-    const int limit[2] = {min(piece->keys, reach + row), min(piece->keys, reach + row + 8)};
-    const int seen = min(piece->keys, reach + here - 1);
-    const uint32_t q = shared_address(shared) + piece->room * TILE_BYTES + first * 128;
-    if (seen > HALF)
-        attend<T, ROWS>(q, stage, limit, work.job.scale, sums);
-    else if (seen > 0)
-        attend<T, HALF>(q, stage, limit, work.job.scale, sums);
-    if (!piece->ends) return;
-    some_sync(1 + group, 128); /* all four warps are done with the queries */
-    const int own = (int)thread_again() / 32 * 16;
-    put<T>(shared + piece->room * TILE_BYTES + own * 128, (T *)piece->out + own * work.job.out_stride,
-           work.job.out_stride, piece->queries - own, sums);
+    const int limit[2] = {min(tile->keys, visible + row), min(tile->keys, visible + row + 8)};
+    const int kv_limit = min(tile->keys, visible + rows - 1);
+    const uint32_t q = shared_address(shared) + tile->q_buffer * TILE_BYTES + first * 128;
+    if (kv_limit > WARP_GROUP_ROWS)
+        process_tile<T, TILE>(q, stage, limit, params.attention.scale, state);
+    else if (kv_limit > 0)
+        process_tile<T, WARP_GROUP_ROWS>(q, stage, limit, params.attention.scale, state);
+    if (!tile->last_of_q) return;
+    named_barrier_sync(1 + group, 128); /* the whole warp group is done with the queries */
+    const int own = (int)reload_thread_index() / 32 * 16;
+    store_output<T>(shared + tile->q_buffer * TILE_BYTES + own * 128,
+                    (T *)tile->out + own * params.attention.out_stride, params.attention.out_stride,
+                    tile->queries - own, state);
 }
 
 template <class T>
 static __global__ void __launch_bounds__(THREADS, 2)
-    attention_hopper_kernel(const __grid_constant__ attention_work work) {
-    extern __shared__ __align__(1024) char shared[]; /* which the swizzle counts from */
+    attention_sm90_kernel(const __grid_constant__ sm90_attention_params params) {
+    extern __shared__ __align__(1024) char shared[]; /* the swizzle needs 1024 */
     const uint32_t base = shared_address(shared);
-    attention_sums sums;
-    begin(work, shared, base);
-    if (threadIdx.x == 0) fetch_next<T>(work, shared, base);
+    softmax_state state;
+    init(params, shared, base);
+    if (threadIdx.x == 0) load_next<T>(params, shared, base);
 #pragma unroll 1
-    for (unsigned turn = 0;; turn++) {
-        const unsigned stage = turn % STAGES, place = STAGES_AT + stage * 2 * TILE_BYTES;
-        const attention_piece *piece = piece_at(shared, stage);
-        barrier_wait(base + FULL + 8 * stage, turn / STAGES % 2);
-        if (!piece->queries) break;
-        if (piece->keys % HALF) clear_rest(shared + place + TILE_BYTES, piece->keys);
-        if (threadIdx.x == 0) fetch_next<T>(work, shared, base);
+    for (unsigned iteration = 0;; iteration++) {
+        const unsigned stage = iteration % STAGES, kv_offset = KV_AT + stage * 2 * TILE_BYTES;
+        const kv_tile *tile = kv_tile_at(shared, stage);
+        mbarrier_wait(base + FULL + 8 * stage, iteration / STAGES % 2);
+        if (!tile->queries) break;
+        if (tile->keys % WARP_GROUP_ROWS) clear_tail(shared + kv_offset + TILE_BYTES, tile->keys);
+        if (threadIdx.x == 0) load_next<T>(params, shared, base);
         __syncwarp();
-        take<T>(work, piece, shared, base + place, sums);
-        barrier_arrive(base + EMPTY + 8 * stage); /* each thread for what it has read and written itself */
+        consume<T>(params, tile, shared, base + kv_offset, state);
+        mbarrier_arrive(base + EMPTY + 8 * stage); /* each thread for its own reads and writes */
     }
 }
 
-/* The attention of attention_sm90a.cu for jobs that suit it: which they are, and how it is launched.
- * Elsewhere than on compute capability 9.0 it refuses everything. */
+/* ---- Launch ---- */
 
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
 
-/* Up to 64 queries, half of a block would have nothing to do. */
-static int suits(const zest_cuda *cuda, const zest_attention *job) {
+/* With 64 queries or fewer, half of a block would have nothing to do. */
+static int is_supported(const zest_cuda *cuda, const zest_attention *args) {
     const size_t most = (size_t)1 << 30;
-    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && job->head_dim == HEAD &&
-           job->max_queries > HALF && job->rows && job->rows < most && job->kv_rows && job->kv_rows < most &&
-           (job->lanes == 1 || (job->q_lane && job->kv_lane)) &&
-           tiles_aligned(job->q, job->q_stride, (int64_t)job->q_lane) &&
-           tiles_aligned(job->k, job->kv_stride, (int64_t)job->kv_lane) &&
-           tiles_aligned(job->v, job->kv_stride, (int64_t)job->kv_lane) &&
-           tiles_aligned(job->out, job->out_stride, (int64_t)job->out_lane);
+    return cuda->encode_tensormap && cuda->base.compute != ZEST_COMPUTE_F32 && args->head_dim == HEAD &&
+           args->max_queries > WARP_GROUP_ROWS && args->rows && args->rows < most && args->kv_rows &&
+           args->kv_rows < most && (args->lanes == 1 || (args->q_lane && args->kv_lane)) &&
+           tma_aligned(args->q, args->q_stride, (int64_t)args->q_lane) &&
+           tma_aligned(args->k, args->kv_stride, (int64_t)args->kv_lane) &&
+           tma_aligned(args->v, args->kv_stride, (int64_t)args->kv_lane) &&
+           tma_aligned(args->out, args->out_stride, (int64_t)args->out_lane);
 }
 
-/* Not 0: the driver does not take such tiles. */
-static int describe_work(const zest_cuda *cuda, const zest_attention *job, attention_work *work) {
-    const int lanes = (int)job->lanes;
-    const size_t columns = job->kv_heads * HEAD;
-    work->job = attention_job_of(job);
-    work->counts[MEMBER] = (unsigned)(job->heads / job->kv_heads);
-    work->counts[KV_HEAD] = (unsigned)job->kv_heads;
-    work->counts[TILE] = zest_cuda_blocks(job->max_queries, ROWS);
-    work->counts[SEQUENCE] = (unsigned)job->sequences;
-    work->counts[LANE] = (unsigned)job->lanes;
-    return describe_tiles(cuda, &work->q, job->q, job->rows, job->heads * HEAD, job->q_stride, lanes,
-                          (int64_t)job->q_lane, HALF) ||
-           describe_tiles(cuda, &work->k, job->k, job->kv_rows, columns, job->kv_stride, lanes,
-                          (int64_t)job->kv_lane, HALF) ||
-           describe_tiles(cuda, &work->v, job->v, job->kv_rows, columns, job->kv_stride, lanes,
-                          (int64_t)job->kv_lane, HALF);
+/* Non-zero: the driver refused a TMA descriptor. */
+static int make_params(const zest_cuda *cuda, const zest_attention *args, sm90_attention_params *params) {
+    const int lanes = (int)args->lanes;
+    const size_t columns = args->kv_heads * HEAD;
+    params->attention = attention_params_of(args);
+    params->counts[HEAD_IN_GROUP] = (unsigned)(args->heads / args->kv_heads);
+    params->counts[KV_HEAD] = (unsigned)args->kv_heads;
+    params->counts[Q_TILE] = zest_cuda_blocks(args->max_queries, TILE);
+    params->counts[SEQUENCE] = (unsigned)args->sequences;
+    params->counts[LANE] = (unsigned)args->lanes;
+    return make_tensormap(cuda, &params->q, args->q, args->rows, args->heads * HEAD, args->q_stride, lanes,
+                          (int64_t)args->q_lane, WARP_GROUP_ROWS) ||
+           make_tensormap(cuda, &params->k, args->k, args->kv_rows, columns, args->kv_stride, lanes,
+                          (int64_t)args->kv_lane, WARP_GROUP_ROWS) ||
+           make_tensormap(cuda, &params->v, args->v, args->kv_rows, columns, args->kv_stride, lanes,
+                          (int64_t)args->kv_lane, WARP_GROUP_ROWS);
 }
 
-template <class T> static int launch(zest_cuda *cuda, const attention_work *work) {
-    const size_t most = 2 * (size_t)cuda->processors;
-    size_t units = 1;
-    for (int i = 0; i < DIGITS; i++) units *= work->counts[i];
+template <class T> static int launch(zest_cuda *cuda, const sm90_attention_params *params) {
+    const size_t most = 2 * (size_t)cuda->sm_count;
+    size_t tiles = 1;
+    for (int i = 0; i < COORDINATES; i++) tiles *= params->counts[i];
     if (zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(attention_hopper_kernel<T>,
+                         cudaFuncSetAttribute(attention_sm90_kernel<T>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
                          "computing attention"))
         return -1;
-    const unsigned blocks = (unsigned)(units < most ? units : most);
-    attention_hopper_kernel<T><<<blocks, THREADS, SHARED_BYTES, cuda->stream>>>(*work);
+    const unsigned blocks = (unsigned)(tiles < most ? tiles : most);
+    attention_sm90_kernel<T><<<blocks, THREADS, SHARED_BYTES, cuda->stream>>>(*params);
     return zest_cuda_launched(cuda, "computing attention") ? -1 : 0;
 }
 
-int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job) {
-    attention_work work = {};
-    if (!suits(cuda, job) || describe_work(cuda, job, &work)) return 1;
-    return cuda->base.compute == ZEST_COMPUTE_BF16 ? launch<__nv_bfloat16>(cuda, &work)
-                                                   : launch<__half>(cuda, &work);
+int zest_cuda_attention_sm90(zest_cuda *cuda, const zest_attention *args) {
+    sm90_attention_params params = {};
+    if (!is_supported(cuda, args) || make_params(cuda, args, &params)) return 1;
+    return cuda->base.compute == ZEST_COMPUTE_BF16 ? launch<__nv_bfloat16>(cuda, &params)
+                                                   : launch<__half>(cuda, &params);
 }
 
 #else
 
-int zest_cuda_attention_hopper(zest_cuda *, const zest_attention *) { return 1; }
+int zest_cuda_attention_sm90(zest_cuda *, const zest_attention *) { return 1; }
 
 #endif

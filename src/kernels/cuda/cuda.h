@@ -1,6 +1,6 @@
-/* What the files of the CUDA backend share. One device object: a stream in which everything runs in order,
- * one beside it that makes the lanes' weights ahead of the products, cuBLASLt, and memory. C headers are
- * included inside extern "C". */
+/* What the files of the CUDA backend share: the device, the description of a GEMM, and the functions of each
+ * file. Operations run in order in one stream; a second one of low priority perturbs the weights of the next
+ * operation. Functions return 0, or non-zero with the device's error set, unless they say otherwise. */
 #ifndef ZEST_KERNELS_CUDA_CUDA_H
 #define ZEST_KERNELS_CUDA_CUDA_H
 
@@ -34,54 +34,69 @@ struct zest_cublas {
     cublasLtHandle_t handle;
 };
 
-/* Of the rows of a product's result, which have no gaps then. */
+/* Layer norm of the rows of a GEMM's output, which are `outputs` elements apart. */
 struct zest_gemm_norm {
-    int there, rms;
-    const float *gain, *bias; /* NULL: none */
-    int64_t lane;             /* between those of the lanes */
+    int enabled, rms;
+    const float *gain, *bias; /* (lanes, outputs) in fp32; NULL: none */
+    int64_t lane;             /* lane stride of gain and bias */
     float epsilon;
 };
 
-/* D[b] = act(A[b] W[b]' + bias[b]) or A[b] W[b]' + bias[b] + residual[b], then norm; rows of D are rows of A;
- * all types but `out` are the compute's. */
+/* out[l] = act(a[l] weight[l]' + bias[l]), or a[l] weight[l]' + bias[l] + residual[l], then norm; l: lane.
+ *
+ *   a         (lanes, rows, inputs), or (lanes, inputs, rows) with a_transposed
+ *   weight    (lanes, outputs, inputs), or (lanes, inputs, outputs) with transposed; lane stride 0: one for all
+ *   bias      (lanes, outputs)
+ *   residual  (lanes, rows, outputs); may be out
+ *   out       (lanes, rows, outputs)
+ *
+ * The elements of a and weight have the device's compute type, those of bias, residual and out too, or are
+ * floats with fp32_output. Strides are in elements: *_stride between rows, *_lane between lanes. */
 struct zest_gemm {
     const void *weight, *a, *bias, *residual; /* bias, residual: NULL for none */
     void *out;
-    int transposed, batch;
-    int a_transposed;  /* a is inputs × rows */
-    int fp32_output;   /* out, bias and residual are floats */
-    int split;         /* weight and a are bf16, though the compute is f32 */
+    int transposed, batch; /* batch: lanes */
+    int a_transposed;
+    int fp32_output;
+    int split;         /* weight and a are bf16, though the compute type is fp32 (gemm_f32.cu) */
     int deterministic; /* the algorithm follows from the sizes alone */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
-    int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane; /* elements */
-    zest_activation activation;                                      /* NONE with a residual */
+    int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane;
+    zest_activation activation; /* NONE with a residual */
     zest_gemm_norm norm;
 };
 
+/* How GEMMs of about the same sizes are computed. */
 struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
     int found, uses;
-    size_t rows, inputs; /* for which the algorithm is known to be good */
-    int own;             /* our kernel's, not cuBLASLt's */
+    size_t rows, inputs; /* for which the algorithm is known to work */
+    int use_sm90;        /* our kernel, not cuBLASLt */
 };
-enum { ZEST_GEMM_PLANS = 256, ZEST_CUDA_WORKSPACE = 48 << 20, ZEST_CUDA_PARTS = 16 << 20 };
+enum {
+    ZEST_GEMM_PLANS = 256,
+    ZEST_CUDA_CUBLAS_WORKSPACE = 48 << 20, /* bytes */
+    ZEST_CUDA_ROW_STATS_BYTES = 16 << 20,
+};
 
-struct zest_cuda_room {
+/* ---- The device ---- */
+
+struct zest_cuda_buffer {
     char *data;
     size_t size;
 };
 
-struct zest_cuda_block {
+struct zest_cuda_allocation {
     void *data;
     size_t size;
 };
 
-/* Weights, biases, gains and rows of tables as the lanes of one operation see them. Some operations' worth
- * exist at once, so that they can be made ahead. */
+/* Perturbed weights, biases, gains or table rows of all lanes for one operation. The prefetch stream fills a
+ * slot while the operation before is still running. */
 struct zest_cuda_slot {
-    zest_cuda_room weights, vectors;
-    cudaEvent_t made, used; /* by the stream beside; by the operation */
+    zest_cuda_buffer weights, vectors;
+    cudaEvent_t ready, consumed; /* recorded by the prefetch stream; by the stream of the operation */
 };
 
 /* Linear layers and norms whose perturbed weights exist at once. */
@@ -92,7 +107,8 @@ struct zest_cuda_ring {
     unsigned count, next;
 };
 
-struct zest_cuda_mark { /* an operation of a watched pass */
+/* Events around an operation while the profiler is on. */
+struct zest_cuda_profile_event {
     cudaEvent_t begin, end;
     zest_profile_part kind;
 };
@@ -100,37 +116,40 @@ struct zest_cuda_mark { /* an operation of a watched pass */
 struct zest_cuda {
     zest_device base;
     char name[256];
-    int number, processors;
-    size_t shared_most;   /* bytes of shared memory that a block may have */
-    void *describe_tiles; /* the driver's cuTensorMapEncodeTiled; NULL: no tiles */
-    cudaStream_t stream, beside;
-    cudaEvent_t changed; /* behind what the stream beside has to wait for */
-    int has_changed;
+    int ordinal, sm_count;
+    size_t max_shared_bytes; /* of a block */
+    void *encode_tensormap;  /* the driver's cuTensorMapEncodeTiled; NULL: no TMA, so no kernels for 9.0 */
+
+    cudaStream_t stream, prefetch_stream;
+    cudaEvent_t weights_changed; /* recorded in `stream` behind a change that the prefetch stream must see */
+    int weights_dirty;           /* there was one since the last record */
+    zest_cuda_ring linear_slots, norm_slots;
+
     zest_cublas cublas;
-    zest_cuda_room workspace; /* of cuBLASLt */
-    zest_cuda_room parts;     /* of rows, for gemm_sm90.cuh: two rooms of them, */
-    unsigned parts_turn;      /* the one that was used last, */
-    unsigned parts_used;      /* and how many of it */
-    zest_cuda_ring linears, norms;
-    zest_cuda_room aside;   /* a residual that a product would overwrite */
-    zest_cuda_room scratch; /* of one operation */
+    zest_cuda_buffer workspace; /* of cuBLASLt */
     zest_gemm_plan *plans;
     size_t plan_next;
     zest_cuda_settings settings;
-    zest_cuda_room split_weight, split_a;
+    zest_cuda_buffer split_weight, split_a; /* gemm_f32.cu */
+    zest_cuda_buffer residual_backup;       /* of a residual that a GEMM would overwrite */
+    zest_cuda_buffer scratch;               /* of one operation */
 
-    char *pinned; /* on the host, for uploads in flight */
+    zest_cuda_buffer row_stats; /* partial row statistics of gemm_sm90.cuh, double-buffered */
+    unsigned row_stats_index;   /* the half that was used last, */
+    unsigned row_stats_used;    /* and how many of its elements */
+
+    char *pinned; /* host memory of uploads in flight */
     size_t pinned_size, pinned_used;
-    cudaEvent_t uploaded; /* behind the last upload out of pinned */
-    zest_cuda_room staged;
+    cudaEvent_t uploaded; /* recorded behind the last upload from pinned */
+    zest_cuda_buffer staged;
     size_t staged_used;
 
-    zest_cuda_block *blocks;
-    size_t block_count, block_room, held, peak;
+    zest_cuda_allocation *allocations;
+    size_t allocation_count, allocation_capacity, bytes_allocated, peak_bytes;
 
-    int watching;
-    zest_cuda_mark *marks;
-    size_t mark_count, mark_room;
+    int profiling;
+    zest_cuda_profile_event *profile_events;
+    size_t profile_event_count, profile_event_capacity;
 };
 
 static inline zest_cuda *zest_cuda_of(zest_device *device) { return (zest_cuda *)device; }
@@ -143,55 +162,59 @@ int zest_cuda_failed(zest_cuda *cuda, cudaError_t error, const char *doing);
 int zest_cuda_launched(zest_cuda *cuda, const char *doing); /* the same for a kernel that was just launched */
 int zest_cuda_no_memory(zest_cuda *cuda, const char *what, size_t bytes); /* of the host; non-zero */
 int zest_cuda_unsupported(zest_cuda *cuda, const char *what); /* by the GPU or its libraries; non-zero */
-/* Lets a kernel have that much shared memory, of which GPUs have different amounts (9.0: 227 KiB a block, 8.0: 163,
- * 8.6, 8.9 and 12.0: 99). Non-zero when this one has less. */
+/* Lets a kernel use that much dynamic shared memory; an error when the GPU has less. A block may have 227 KiB
+ * on compute capability 9.0, 163 on 8.0, 99 on 8.6, 8.9 and 12.0. */
 int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *doing);
-/* Grows a room; work that is queued may still use the old one, so this waits when it has to. */
-int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes);
-/* Around an operation, when a pass is watched. */
-size_t zest_cuda_begin(zest_cuda *cuda, zest_profile_part kind);
-void zest_cuda_end(zest_cuda *cuda, size_t mark);
-int zest_cuda_watch(zest_device *device, int on);
-int zest_cuda_times(zest_device *device, double seconds[ZEST_PROFILE_PARTS]);
-void zest_cuda_forget_marks(zest_cuda *cuda);
+/* Grows a buffer. Freeing the old memory waits for the work that uses it. */
+int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_buffer *buffer, size_t bytes);
 
-struct zest_cuda_watch_one {
+/* ---- profiler.cu ---- */
+
+/* Records events around an operation when the profiler is on. */
+size_t zest_cuda_profile_begin(zest_cuda *cuda, zest_profile_part kind);
+void zest_cuda_profile_end(zest_cuda *cuda, size_t event);
+int zest_cuda_profile(zest_device *device, int on);
+int zest_cuda_profile_read(zest_device *device, double seconds[ZEST_PROFILE_PARTS]);
+void zest_cuda_profile_close(zest_cuda *cuda);
+
+struct zest_cuda_profile_scope {
     zest_cuda *cuda;
-    size_t mark;
-    zest_cuda_watch_one(zest_cuda *c, zest_profile_part kind) : cuda(c), mark(zest_cuda_begin(c, kind)) {}
-    ~zest_cuda_watch_one() { zest_cuda_end(cuda, mark); }
+    size_t event;
+    zest_cuda_profile_scope(zest_cuda *c, zest_profile_part kind)
+        : cuda(c), event(zest_cuda_profile_begin(c, kind)) {}
+    ~zest_cuda_profile_scope() { zest_cuda_profile_end(cuda, event); }
 };
 
 /* ---- gemm_cublas.cu ---- */
 
 zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error);
 void zest_cuda_cublas_close(zest_cuda *cuda);
-int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *what);
-int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job);
+int zest_cuda_cublas_failed(zest_cuda *cuda, cublasStatus_t status, const char *doing);
+/* Any GEMM: by the backend that suits it, lanes together or one by one. */
+int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- gemm_select.cu ---- */
 
-/* 0 when done, 1 when there is nothing for it, -1 on error. */
-int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job);
+/* By cuBLASLt or our kernel, whichever is faster. 0: done, 1: neither can, nothing was done, -1: error. */
+int zest_cuda_gemm_select(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- gemm_sm90a.cu ---- */
 
-/* The same by our own kernel; 1: not for this job or this GPU, nothing has been done. */
-int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job);
-/* Whether it would do the job's norm. */
-int zest_cuda_hopper_norms(const zest_cuda *cuda, const zest_gemm *job);
-/* For GPUs of compute capability 9.0; not called: every job is refused, here and in
- * attention_sm90a.cu. */
-int zest_cuda_hopper_open(zest_cuda *cuda);
+/* By our kernel for compute capability 9.0. 0: done, 1: it does not suit, nothing was done, -1: error. */
+int zest_cuda_gemm_sm90(zest_cuda *cuda, const zest_gemm *gemm);
+/* Whether its epilogue would compute the norm. */
+int zest_cuda_gemm_sm90_fuses_norm(const zest_cuda *cuda, const zest_gemm *gemm);
+/* Called on compute capability 9.0. Without it this kernel and that of attention_sm90a.cu are never used. */
+int zest_cuda_gemm_sm90_open(zest_cuda *cuda);
 
 /* ---- gemm_f32.cu ---- */
 
-/* The same for an fp32 product; 1: not for this job, nothing has been done. */
-int zest_cuda_multiply_split(zest_cuda *cuda, const zest_gemm *job);
+/* An fp32 GEMM by bf16 products. 0: done, 1: it does not suit, nothing was done, -1: error. */
+int zest_cuda_gemm_f32(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- perturb.cu ---- */
 
-/* The directions of a call. */
+/* The directions of a lane group: lane 2p + i is W + scale[p][i] z(seed[p]). */
 struct zest_cuda_pairs {
     uint64_t seed[1 + ZEST_PAIRS_MORE];
     float scale[1 + ZEST_PAIRS_MORE][2];
@@ -199,92 +222,90 @@ struct zest_cuda_pairs {
 };
 zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p);
 
-/* The next slot of a ring, with that much room. NULL: there is none. */
+/* The next slot of a ring, with buffers of at least so many bytes. NULL: out of memory. */
 zest_cuda_slot *zest_cuda_slot_next(zest_cuda *cuda, zest_cuda_ring *ring, size_t weights, size_t vectors);
 int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count);
 void zest_cuda_ring_close(zest_cuda_ring *ring);
-/* The operation that reads the slot is queued. */
-int zest_cuda_slot_used(zest_cuda *cuda, zest_cuda_slot *slot);
+/* To be called when the operation that reads the slot is queued. */
+int zest_cuda_slot_release(zest_cuda *cuda, zest_cuda_slot *slot);
 
-/* A stored tensor, and where the lanes' versions of it go. */
+/* A stored tensor, and where its perturbed copies go: (lanes, count). */
 struct zest_cuda_segment {
     const void *from;
     void *to;
-    int64_t lane; /* elements between the lanes */
-    uint64_t first, count;
-    unsigned block;                            /* of the launch that begins it */
-    unsigned char dtype, type, moves[2], fast; /* fast: zest_cuda_make's */
+    int64_t lane;          /* lane stride of `to`, in elements */
+    uint64_t first, count; /* first: number of the tensor's first element in the noise stream */
+    unsigned block;        /* first thread block of the launch that works on it */
+    unsigned char dtype, out_type, perturbed[2], vectorized; /* vectorized: see zest_cuda_perturb */
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
 
-/* Makes all of them in one launch; what is queued next finds them there. */
-int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
-                   const zest_perturbation *p);
+/* Perturbs all segments in one launch of the prefetch stream. What is queued in `stream` next waits for
+ * it. */
+int zest_cuda_perturb(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
+                      const zest_perturbation *p);
 zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_perturbation *p, void *to,
                                        int64_t lane, zest_compute type);
-int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p);
+int zest_cuda_is_perturbed(const zest_weight *weight, const zest_perturbation *p);
 
-/* ---- perturb.cu ---- */
-
-/* A tensor that a sweep goes over; see tensor_loop.cuh. */
-struct zest_cuda_swept {
+/* A tensor that a kernel over all tensors works on; see tensor_loop.cuh. */
+struct zest_cuda_tensor {
     void *data;
     uint64_t first, count;
-    uint64_t block; /* of the launch that begins it */
+    uint64_t block; /* first thread block of the launch that works on it */
     int dtype;
 };
-/* All of them, on the host and to be freed, and how the launch is to be; NULL: no memory. */
-zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
-                                      unsigned *turns);
+/* All tensors, in host memory that the caller frees, and the size of the launch. NULL: out of memory. */
+zest_cuda_tensor *zest_cuda_tensor_list(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
+                                        unsigned *chunks_per_block);
 
 /* ---- layernorm.cu ---- */
 
-/* The lanes' gains and biases, for what is queued next; NULL: they could not be made. */
-zest_cuda_slot *zest_cuda_norm_vectors(zest_cuda *cuda, const zest_norm *job, const zest_perturbation *p,
+/* Perturbs gain and bias for all lanes, for what is queued next. NULL: an error. */
+zest_cuda_slot *zest_cuda_norm_perturb(zest_cuda *cuda, const zest_norm *args, const zest_perturbation *p,
                                        zest_gemm_norm *norm);
-/* The norm of a product's result, which has been made. */
-int zest_cuda_norm_result(zest_cuda *cuda, const zest_gemm *done);
+/* A separate norm kernel over the output of a GEMM that is queued. */
+int zest_cuda_norm_after_gemm(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- The operations ---- */
 
-int zest_cuda_linear(const zest_linear *job, int threads, zest_workspace *scratch);
-int zest_cuda_norm(const zest_norm *job, int threads, zest_workspace *scratch);
-int zest_cuda_attention(const zest_attention *job, int threads, zest_workspace *scratch);
-/* 1: not for this job, nothing has been done. */
-int zest_cuda_attention_hopper(zest_cuda *cuda, const zest_attention *job);
-int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *job);
-int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *job);
-/* The largest head that the latter, or any of them, takes. */
-size_t zest_cuda_attention_widest(const zest_cuda *cuda);
+int zest_cuda_linear(const zest_linear *args, int threads, zest_workspace *scratch);
+int zest_cuda_norm(const zest_norm *args, int threads, zest_workspace *scratch);
+int zest_cuda_attention(const zest_attention *args, int threads, zest_workspace *scratch);
+/* 0: done, 1: it does not suit, nothing was done, -1: error. */
+int zest_cuda_attention_sm90(zest_cuda *cuda, const zest_attention *args);
+int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *args);
+int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *args);
+/* The largest head dimension that any of them takes; beyond 256 only attention_wide. */
+size_t zest_cuda_attention_max_head_dim(const zest_cuda *cuda);
 void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch);
 void zest_cuda_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                     zest_workspace *scratch);
-int zest_cuda_gather(const zest_gather *job, int threads, zest_workspace *scratch);
-int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *job);
-int zest_cuda_head_rows(zest_device *device, const zest_head_rows *job);
-int zest_cuda_words(zest_device *device, const zest_label_logits *job);
+int zest_cuda_gather(const zest_gather *args, int threads, zest_workspace *scratch);
+int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *args);
+int zest_cuda_head_rows(zest_device *device, const zest_head_rows *args);
+int zest_cuda_label_logits(zest_device *device, const zest_label_logits *args);
 int zest_cuda_sum_logits(zest_device *device, const zest_logit_block *block, zest_logit_sum *sums);
 int zest_cuda_best_logits(zest_device *device, const zest_logit_block *block, zest_logit_best *best);
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_update_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest);
-int zest_cuda_ceiling(zest_device *device, zest_device_peak *ceiling);
-/* x = act(x + bias) + residual in place, for what a product does not take along. Lanes are `lane` elements
- * apart. */
-int zest_cuda_finish(zest_cuda *cuda, const zest_gemm *job, const void *bias, zest_activation activation,
-                     const void *residual);
+int zest_cuda_peak(zest_device *device, zest_device_peak *peak);
+/* out = act(out + bias) + residual in place: what the GEMM's own epilogue could not do. */
+int zest_cuda_epilogue(zest_cuda *cuda, const zest_gemm *gemm, const void *bias, zest_activation activation,
+                       const void *residual);
 
 /* ---- Types ---- */
 
-static inline size_t zest_cuda_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
-static inline zest_dtype zest_cuda_stored_as(zest_compute type) {
+static inline size_t zest_cuda_element_size(zest_compute type) { return type == ZEST_COMPUTE_F32 ? 4 : 2; }
+static inline zest_dtype zest_cuda_dtype(zest_compute type) {
     return type == ZEST_COMPUTE_F32    ? ZEST_DTYPE_F32
            : type == ZEST_COMPUTE_BF16 ? ZEST_DTYPE_BF16
                                        : ZEST_DTYPE_F16;
 }
-/* Elements from a lane to the next. */
-static inline int64_t zest_cuda_apart(const void *first, const void *second, size_t size) {
+/* Elements from a lane to the next one. */
+static inline int64_t zest_cuda_lane_stride(const void *first, const void *second, size_t size) {
     return ((const char *)second - (const char *)first) / (int64_t)size;
 }
 static inline unsigned zest_cuda_blocks(size_t work, size_t each) {
@@ -292,17 +313,17 @@ static inline unsigned zest_cuda_blocks(size_t work, size_t each) {
     return (unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff);
 }
 
-/* Does something with Cell standing for the type of a compute's activations. */
-#define ZEST_CUDA_TYPED(compute, Cell, ...)          \
+/* Runs code with Element standing for the type of activations in a compute type. */
+#define ZEST_CUDA_DISPATCH(compute, Element, ...)    \
     do {                                             \
         if ((compute) == ZEST_COMPUTE_F32) {         \
-            typedef float Cell;                      \
+            typedef float Element;                   \
             __VA_ARGS__;                             \
         } else if ((compute) == ZEST_COMPUTE_BF16) { \
-            typedef __nv_bfloat16 Cell;              \
+            typedef __nv_bfloat16 Element;           \
             __VA_ARGS__;                             \
         } else {                                     \
-            typedef __half Cell;                     \
+            typedef __half Element;                  \
             __VA_ARGS__;                             \
         }                                            \
     } while (0)

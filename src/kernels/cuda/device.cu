@@ -1,4 +1,4 @@
-/* The device itself: opening, memory, copies, errors. */
+/* The CUDA device: errors, memory, copies between host and GPU, opening and closing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +32,12 @@ int zest_cuda_unsupported(zest_cuda *cuda, const char *what) {
 
 int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const char *doing) {
     if (bytes <= 48 << 10) return 0; /* every kernel may have those */
-    if (bytes > cuda->shared_most) {
+    if (bytes > cuda->max_shared_bytes) {
         if (!cuda->base.error.status)
             (void)zest_error_set(
                 &cuda->base.error, ZEST_ERROR_DEVICE,
                 "%s needs %zu KiB of shared memory, and the GPU %s has %zu for a block: use --device cpu",
-                doing, (bytes + 1023) / 1024, cuda->name, cuda->shared_most / 1024);
+                doing, (bytes + 1023) / 1024, cuda->name, cuda->max_shared_bytes / 1024);
         return -1;
     }
     return zest_cuda_failed(
@@ -49,67 +49,71 @@ int zest_cuda_shared(zest_cuda *cuda, const void *kernel, size_t bytes, const ch
 static void *allocate(zest_device *device, size_t bytes) {
     zest_cuda *cuda = zest_cuda_of(device);
     void *data = NULL;
-    if (cuda->block_count == cuda->block_room) {
-        size_t room = 2 * cuda->block_room + 16;
-        zest_cuda_block *grown = (zest_cuda_block *)realloc(cuda->blocks, room * sizeof *grown);
+    if (cuda->allocation_count == cuda->allocation_capacity) {
+        size_t capacity = 2 * cuda->allocation_capacity + 16;
+        zest_cuda_allocation *grown =
+            (zest_cuda_allocation *)realloc(cuda->allocations, capacity * sizeof *grown);
         if (!grown) {
-            (void)zest_cuda_no_memory(cuda, "a list of GPU allocations", room * sizeof *grown);
+            (void)zest_cuda_no_memory(cuda, "a list of GPU allocations", capacity * sizeof *grown);
             return NULL;
         }
-        cuda->blocks = grown;
-        cuda->block_room = room;
+        cuda->allocations = grown;
+        cuda->allocation_capacity = capacity;
     }
-    int beyond = cuda->settings.memory_limit && cuda->held + bytes > cuda->settings.memory_limit;
-    cudaError_t error = beyond ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
+    int over_limit =
+        cuda->settings.memory_limit && cuda->bytes_allocated + bytes > cuda->settings.memory_limit;
+    cudaError_t error = over_limit ? cudaErrorMemoryAllocation : cudaMalloc(&data, bytes ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         size_t free_bytes = 0, total = 0;
         (void)cudaGetLastError();
         (void)cudaMemGetInfo(&free_bytes, &total);
         if (!cuda->base.error.status)
-            (void)zest_cuda_error_memory(&cuda->base.error, bytes, free_bytes, total, cuda->held,
+            (void)zest_cuda_error_memory(&cuda->base.error, bytes, free_bytes, total, cuda->bytes_allocated,
                                          cuda->settings.memory_limit);
         return NULL;
     }
     if (zest_cuda_failed(cuda, error, "allocating memory")) return NULL;
-    cuda->blocks[cuda->block_count].data = data;
-    cuda->blocks[cuda->block_count++].size = bytes;
-    cuda->held += bytes;
-    if (cuda->held > cuda->peak) cuda->peak = cuda->held;
+    cuda->allocations[cuda->allocation_count].data = data;
+    cuda->allocations[cuda->allocation_count++].size = bytes;
+    cuda->bytes_allocated += bytes;
+    if (cuda->bytes_allocated > cuda->peak_bytes) cuda->peak_bytes = cuda->bytes_allocated;
     return data;
 }
 
 static void release(zest_device *device, void *data) {
     zest_cuda *cuda = zest_cuda_of(device);
-    for (size_t i = 0; data && i < cuda->block_count; i++) {
-        if (cuda->blocks[i].data != data) continue;
+    for (size_t i = 0; data && i < cuda->allocation_count; i++) {
+        if (cuda->allocations[i].data != data) continue;
         (void)cudaFree(data); /* waits for the work that uses it */
-        cuda->held -= cuda->blocks[i].size;
-        cuda->blocks[i] = cuda->blocks[--cuda->block_count];
+        cuda->bytes_allocated -= cuda->allocations[i].size;
+        cuda->allocations[i] = cuda->allocations[--cuda->allocation_count];
         return;
     }
 }
 
-int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_room *room, size_t bytes) {
-    if (bytes <= room->size) return 0;
-    release(&cuda->base, room->data);
-    room->size = 0;
-    room->data = (char *)allocate(&cuda->base, bytes);
-    if (!room->data) return -1;
-    room->size = bytes;
+int zest_cuda_reserve(zest_cuda *cuda, zest_cuda_buffer *buffer, size_t bytes) {
+    if (bytes <= buffer->size) return 0;
+    release(&cuda->base, buffer->data);
+    buffer->size = 0;
+    buffer->data = (char *)allocate(&cuda->base, bytes);
+    if (!buffer->data) return -1;
+    buffer->size = bytes;
     return 0;
 }
 
-static size_t held(const zest_device *device, size_t *peak) {
+static size_t bytes_allocated(const zest_device *device, size_t *peak) {
     const zest_cuda *cuda = (const zest_cuda *)device;
-    if (peak) *peak = cuda->peak;
-    return cuda->held;
+    if (peak) *peak = cuda->peak_bytes;
+    return cuda->bytes_allocated;
 }
 
 static size_t available(zest_device *device) {
     const zest_cuda *cuda = zest_cuda_of(device);
     size_t free_bytes = 0, total = 0;
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
-    size_t left = cuda->held < cuda->settings.memory_limit ? cuda->settings.memory_limit - cuda->held : 0;
+    size_t left = cuda->bytes_allocated < cuda->settings.memory_limit
+                      ? cuda->settings.memory_limit - cuda->bytes_allocated
+                      : 0;
     return cuda->settings.memory_limit && left < free_bytes ? left : free_bytes;
 }
 
@@ -117,13 +121,13 @@ static const char *name(const zest_device *device) { return ((const zest_cuda *)
 
 /* ---- Copies ---- */
 
-/* Room on the host that stays as it is until the upload out of it is done. */
-static char *pinned(zest_cuda *cuda, size_t bytes) {
+/* Pinned host memory, which is not reused before the upload from it is done. */
+static char *reserve_pinned(zest_cuda *cuda, size_t bytes) {
     if (cuda->pinned_used + bytes > cuda->pinned_size) {
         if (zest_cuda_failed(cuda, cudaEventSynchronize(cuda->uploaded), "waiting for uploads")) return NULL;
         cuda->pinned_used = 0;
         if (bytes > cuda->pinned_size) {
-            size_t size = 2 * bytes + (8 << 20); /* the tables of many passes: waiting for them is rare */
+            size_t size = 2 * bytes + (8 << 20); /* the tables of many passes, so that waiting is rare */
             if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
             cuda->pinned = NULL, cuda->pinned_size = 0;
             cudaError_t error = cudaMallocHost((void **)&cuda->pinned, size);
@@ -143,12 +147,12 @@ static int upload(zest_device *device, void *to, const void *from, size_t bytes)
     zest_cuda *cuda = zest_cuda_of(device);
     enum { LARGE = 1 << 22 };
     if (!bytes) return 0;
-    cuda->has_changed = 1;
-    if (bytes > LARGE) /* weights: behind what is queued, and done when this returns */
+    cuda->weights_dirty = 1;
+    if (bytes > LARGE) /* weights: synchronous */
         return zest_cuda_failed(cuda, cudaStreamSynchronize(cuda->stream), "waiting for a stream") ||
                zest_cuda_failed(cuda, cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice),
                                 "copying to the GPU");
-    char *here = pinned(cuda, bytes);
+    char *here = reserve_pinned(cuda, bytes);
     if (!here) return -1;
     memcpy(here, from, bytes);
     return zest_cuda_failed(cuda, cudaMemcpyAsync(to, here, bytes, cudaMemcpyHostToDevice, cuda->stream),
@@ -168,11 +172,11 @@ static const void *stage(zest_device *device, const void *from, size_t bytes) {
     zest_cuda *cuda = zest_cuda_of(device);
     size_t size = (bytes + 255) / 256 * 256;
     if (cuda->staged_used + size > cuda->staged.size) {
-        /* Tables that are in use stay where they are: the old room is let go of at the next unstage. */
+        /* Tables that are in use stay where they are. */
         size_t wanted = 2 * (cuda->staged.size + size) + 65536;
         char *grown = (char *)allocate(device, wanted);
         if (!grown) return NULL;
-        cuda->staged.data = grown; /* the old block is freed with the device */
+        cuda->staged.data = grown; /* the old buffer is freed with the device */
         cuda->staged.size = wanted;
         cuda->staged_used = 0;
     }
@@ -192,26 +196,26 @@ static int unstage(zest_device *device) {
 static void close_device(zest_device *device) {
     zest_cuda *cuda = zest_cuda_of(device);
     if (!cuda) return;
-    if (cuda->beside) (void)cudaStreamSynchronize(cuda->beside);
+    if (cuda->prefetch_stream) (void)cudaStreamSynchronize(cuda->prefetch_stream);
     if (cuda->stream) (void)cudaStreamSynchronize(cuda->stream);
-    zest_cuda_ring_close(&cuda->linears);
-    zest_cuda_ring_close(&cuda->norms);
-    zest_cuda_forget_marks(cuda);
+    zest_cuda_ring_close(&cuda->linear_slots);
+    zest_cuda_ring_close(&cuda->norm_slots);
+    zest_cuda_profile_close(cuda);
     zest_cuda_cublas_close(cuda);
-    for (size_t i = 0; i < cuda->block_count; i++) (void)cudaFree(cuda->blocks[i].data);
+    for (size_t i = 0; i < cuda->allocation_count; i++) (void)cudaFree(cuda->allocations[i].data);
     if (cuda->pinned) (void)cudaFreeHost(cuda->pinned);
     if (cuda->uploaded) (void)cudaEventDestroy(cuda->uploaded);
-    if (cuda->changed) (void)cudaEventDestroy(cuda->changed);
-    if (cuda->beside) (void)cudaStreamDestroy(cuda->beside);
+    if (cuda->weights_changed) (void)cudaEventDestroy(cuda->weights_changed);
+    if (cuda->prefetch_stream) (void)cudaStreamDestroy(cuda->prefetch_stream);
     if (cuda->stream) (void)cudaStreamDestroy(cuda->stream);
-    free(cuda->blocks);
+    free(cuda->allocations);
     free(cuda->plans);
     free(cuda);
 }
 
 static const zest_device_table device_table = {
     close_device,
-    held,
+    bytes_allocated,
     available,
     name,
     allocate,
@@ -222,13 +226,13 @@ static const zest_device_table device_table = {
     unstage,
     zest_cuda_copy_rows,
     zest_cuda_head_rows,
-    zest_cuda_words,
+    zest_cuda_label_logits,
     zest_cuda_sum_logits,
     zest_cuda_best_logits,
     zest_cuda_update,
-    zest_cuda_watch,
-    zest_cuda_times,
-    zest_cuda_ceiling,
+    zest_cuda_profile,
+    zest_cuda_profile_read,
+    zest_cuda_peak,
 };
 
 static const zest_ops forward_table = {
@@ -237,25 +241,26 @@ static const zest_ops forward_table = {
 };
 
 static int open_streams(zest_cuda *cuda) {
-    int least = 0, most = 0;
-    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&least, &most),
+    int lowest = 0, highest = 0;
+    return zest_cuda_failed(cuda, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                             "reading stream priorities") ||
-           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, most),
+           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->stream, cudaStreamNonBlocking, highest),
                             "creating a stream") ||
-           zest_cuda_failed(cuda, cudaStreamCreateWithPriority(&cuda->beside, cudaStreamNonBlocking, least),
-                            "creating a stream") ||
+           zest_cuda_failed(
+               cuda, cudaStreamCreateWithPriority(&cuda->prefetch_stream, cudaStreamNonBlocking, lowest),
+               "creating a stream") ||
            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->uploaded, cudaEventDisableTiming),
                             "creating an event") ||
-           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->changed, cudaEventDisableTiming),
+           zest_cuda_failed(cuda, cudaEventCreateWithFlags(&cuda->weights_changed, cudaEventDisableTiming),
                             "creating an event") ||
-           zest_cuda_ring_open(cuda, &cuda->linears, ZEST_CUDA_LINEAR_SLOTS) ||
-           zest_cuda_ring_open(cuda, &cuda->norms, ZEST_CUDA_NORM_SLOTS);
+           zest_cuda_ring_open(cuda, &cuda->linear_slots, ZEST_CUDA_LINEAR_SLOTS) ||
+           zest_cuda_ring_open(cuda, &cuda->norm_slots, ZEST_CUDA_NORM_SLOTS);
 }
 
 static __global__ void probe_kernel(void) {}
 
-/* All kernels are compiled for the same GPUs, so one stands for all. Other failures are reported by what fails
- * because of them. */
+/* All kernels are compiled for the same GPUs, so one stands for all. Other errors are reported by the calls
+ * that fail because of them. */
 static zest_cuda_code find_code(void) {
     cudaFuncAttributes attributes;
     cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
@@ -276,11 +281,11 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
         return zest_device_take_error(&cuda->base, error);
     cudaDeviceProp properties;
     int shared = 0;
-    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->number), "selecting the GPU") ||
-        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->number),
+    if (zest_cuda_failed(cuda, cudaGetDevice(&cuda->ordinal), "selecting the GPU") ||
+        zest_cuda_failed(cuda, cudaGetDeviceProperties(&properties, cuda->ordinal),
                          "reading the GPU's properties") ||
         zest_cuda_failed(
-            cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->number),
+            cuda, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->ordinal),
             "reading the GPU's properties"))
         return zest_device_take_error(&cuda->base, error);
     snprintf(cuda->name, sizeof cuda->name, "%s", properties.name);
@@ -288,11 +293,11 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
                             error))
         return ZEST_ERROR_ARGUMENT;
     if (open_streams(cuda)) return zest_device_take_error(&cuda->base, error);
-    cuda->processors = properties.multiProcessorCount;
+    cuda->sm_count = properties.multiProcessorCount;
     cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
-    cuda->shared_most = (size_t)shared;
-    cuda->base.max_head_dim = zest_cuda_attention_widest(cuda);
-    if (properties.major == 9 && properties.minor == 0 && zest_cuda_hopper_open(cuda))
+    cuda->max_shared_bytes = (size_t)shared;
+    cuda->base.max_head_dim = zest_cuda_attention_max_head_dim(cuda);
+    if (properties.major == 9 && properties.minor == 0 && zest_cuda_gemm_sm90_open(cuda))
         return zest_device_take_error(&cuda->base, error);
     return zest_cuda_cublas_open(cuda, error);
 }
@@ -303,7 +308,7 @@ extern "C" zest_status zest_cuda_open(zest_compute compute, zest_device **device
     if (!cuda) return zest_error_memory(error, "a device", sizeof *cuda);
     cuda->base.operations = &forward_table;
     cuda->base.compute = compute;
-    cuda->base.element_size = zest_cuda_size(compute);
+    cuda->base.element_size = zest_cuda_element_size(compute);
     zest_status status = zest_cuda_settings_read(&cuda->settings, error);
     if (compute != ZEST_COMPUTE_F32) cuda->settings.split_f32 = 0;
     if (!status) status = open_all(cuda, error);

@@ -1,4 +1,5 @@
-/* Numbers as kernels see them: cells to floats and back, noise by element, activations. */
+/* Element types in kernels: conversion to and from fp32, vectors of eight, noise, activations, reductions.
+ * Arithmetic is fp32; activations and weights are stored as fp32, bf16 or fp16. */
 #ifndef ZEST_KERNELS_CUDA_DTYPE_CUH
 #define ZEST_KERNELS_CUDA_DTYPE_CUH
 
@@ -8,14 +9,14 @@
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
-template <class T> __device__ __forceinline__ T to_cell(float x);
-template <> __device__ __forceinline__ float to_cell<float>(float x) { return x; }
-template <> __device__ __forceinline__ __nv_bfloat16 to_cell<__nv_bfloat16>(float x) {
+template <class T> __device__ __forceinline__ T from_float(float x);
+template <> __device__ __forceinline__ float from_float<float>(float x) { return x; }
+template <> __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
-template <> __device__ __forceinline__ __half to_cell<__half>(float x) { return __float2half_rn(x); }
+template <> __device__ __forceinline__ __half from_float<__half>(float x) { return __float2half_rn(x); }
 
-/* ---- Two cells in a word, eight in a row ---- */
+/* ---- Vectors: two elements of 16 bits in a word, eight elements in one or two loads of 128 bits ---- */
 
 template <class T> __device__ __forceinline__ uint32_t pack(float low, float high);
 template <> __device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
@@ -35,17 +36,17 @@ template <> __device__ __forceinline__ float2 unpack<__half>(uint32_t both) {
     return __half22float2(*(const __half2 *)&both);
 }
 
-/* Eight cells as they lie in memory. */
-template <class T> struct cells8 { uint4 raw[sizeof(T) / 2]; };
+/* Eight elements as they lie in memory. */
+template <class T> struct vec8 { uint4 raw[sizeof(T) / 2]; };
 
-template <class T> __device__ __forceinline__ cells8<T> fetch8(const T *from) {
-    cells8<T> cells;
+template <class T> __device__ __forceinline__ vec8<T> load_vec8(const T *from) {
+    vec8<T> vec;
 #pragma unroll
-    for (int i = 0; i < (int)(sizeof(T) / 2); i++) cells.raw[i] = ((const uint4 *)from)[i];
-    return cells;
+    for (int i = 0; i < (int)(sizeof(T) / 2); i++) vec.raw[i] = ((const uint4 *)from)[i];
+    return vec;
 }
 
-template <class T> __device__ __forceinline__ void widen8(const cells8<T> &in, float out[8]) {
+template <class T> __device__ __forceinline__ void vec8_to_float(const vec8<T> &in, float out[8]) {
     const uint32_t *words = (const uint32_t *)in.raw;
 #pragma unroll
     for (int i = 0; i < (int)sizeof(T) * 2; i++) {
@@ -57,42 +58,43 @@ template <class T> __device__ __forceinline__ void widen8(const cells8<T> &in, f
     }
 }
 
-/* Eight cells at an address that suits them. */
+/* Eight elements at an address that 16 divides. */
 template <class T> __device__ __forceinline__ void load8(const T *from, float out[8]) {
-    widen8(fetch8(from), out);
+    vec8_to_float(load_vec8(from), out);
 }
 
-/* In one piece: left to itself the compiler makes four stores of it where registers are scarce. */
-__device__ __forceinline__ void store_words(void *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+/* One store of 128 bits: the compiler alone would emit four where registers are scarce. */
+__device__ __forceinline__ void store_128(void *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
 template <class T> __device__ __forceinline__ void store8(T *to, const float in[8]) {
     if constexpr (sizeof(T) == 2)
-        store_words(to, pack<T>(in[0], in[1]), pack<T>(in[2], in[3]), pack<T>(in[4], in[5]),
-                    pack<T>(in[6], in[7]));
+        store_128(to, pack<T>(in[0], in[1]), pack<T>(in[2], in[3]), pack<T>(in[4], in[5]),
+                  pack<T>(in[6], in[7]));
     else
 #pragma unroll
         for (int i = 0; i < 8; i += 4)
-            store_words(to + i, __float_as_uint(in[i]), __float_as_uint(in[i + 1]),
-                        __float_as_uint(in[i + 2]), __float_as_uint(in[i + 3]));
+            store_128(to + i, __float_as_uint(in[i]), __float_as_uint(in[i + 1]), __float_as_uint(in[i + 2]),
+                      __float_as_uint(in[i + 3]));
 }
 
-/* ---- 16 rows and columns of cells as tensor cores have them ---- */
+/* ---- Shared memory and fragments of tensor cores ---- */
 
 __device__ __forceinline__ uint32_t shared_address(const void *at) {
     return (uint32_t)__cvta_generic_to_shared(at);
 }
 
-/* Four matrices of 8 x 8; a thread says where a row of one of them lies. */
-__device__ __forceinline__ void fragment_load(uint32_t r[4], uint32_t at) {
+/* ldmatrix: four 8 x 8 matrices; each thread passes the address of one row. */
+__device__ __forceinline__ void ldmatrix(uint32_t r[4], uint32_t at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(at)
                  : "memory");
 }
 
-/* Stored weights, whose type is known at run time alone. */
+/* ---- Stored weights, whose dtype is known at run time only ---- */
+
 __device__ __forceinline__ float load_weight(const void *data, int dtype, uint64_t i) {
     if (dtype == ZEST_DTYPE_F32) return ((const float *)data)[i];
     if (dtype == ZEST_DTYPE_BF16) return to_float(((const __nv_bfloat16 *)data)[i]);
@@ -108,7 +110,9 @@ __device__ __forceinline__ void load_weight8(const void *data, int dtype, uint64
         load8((const __half *)data + i, out);
 }
 
-/* z of elements 4·block .. 4·block+3, as rng/noise.c has them. */
+/* ---- Noise: the bits of rng/noise.c ---- */
+
+/* z of elements 4 block .. 4 block + 3. */
 __device__ __forceinline__ void noise4(uint64_t seed, int signs, uint64_t block, float z[4]) {
     if (!signs) {
         zest_normal4(seed, ZEST_STREAM_NORMAL, block, z);
@@ -122,7 +126,7 @@ __device__ __forceinline__ void noise4(uint64_t seed, int signs, uint64_t block,
     for (int j = 0; j < 4; j++) z[j] = word >> j & 1 ? -1.0f : 1.0f;
 }
 
-/* Two blocks in a row: both in one piece of code, so that they share the rounds' keys. */
+/* Two consecutive blocks, which share the keys of the Philox rounds. */
 __device__ __forceinline__ void noise8(uint64_t seed, int signs, uint64_t block, float z[8]) {
     if (!signs) {
         zest_normal4(seed, ZEST_STREAM_NORMAL, block, z);
@@ -133,7 +137,7 @@ __device__ __forceinline__ void noise8(uint64_t seed, int signs, uint64_t block,
     noise4(seed, 1, block + 1, z + 4);
 }
 
-/* One element, for those that come alone. */
+/* A single element. */
 __device__ __forceinline__ float noise1(uint64_t seed, int signs, uint64_t element) {
     float z[4];
     noise4(seed, signs, element / 4, z);
@@ -141,7 +145,9 @@ __device__ __forceinline__ float noise1(uint64_t seed, int signs, uint64_t eleme
     return j == 0 ? z[0] : j == 1 ? z[1] : j == 2 ? z[2] : z[3];
 }
 
-/* 2^x to about 2e-7 of it; what would be subnormal is 0. */
+/* ---- Activations ---- */
+
+/* 2^x with a relative error of about 2e-7; subnormal results are 0. */
 __device__ __forceinline__ float exp2_fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -170,7 +176,7 @@ __device__ __forceinline__ float gelu(float x) {
     return (x > 0.0f ? x : 0.0f) - a * normal_tail(a);
 }
 
-/* A NaN stays a NaN. */
+/* NaN stays NaN. */
 __device__ __forceinline__ float activate(float x, int activation) {
     switch (activation) {
     case ZEST_ACT_RELU: return x < 0.0f ? 0.0f : x;
@@ -184,35 +190,37 @@ __device__ __forceinline__ float activate(float x, int activation) {
     }
 }
 
-template <class F> __device__ __forceinline__ float over_warp(float x, F f) {
+/* ---- Reductions ---- */
+
+template <class F> __device__ __forceinline__ float warp_reduce(float x, F f) {
 #pragma unroll
     for (int step = 16; step; step /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, step));
     return x;
 }
 
 __device__ __forceinline__ float warp_sum(float x) {
-    return over_warp(x, [](float a, float b) { return a + b; });
+    return warp_reduce(x, [](float a, float b) { return a + b; });
 }
 
-/* Of a whole block, for all of its threads. */
+/* Over a block; every thread gets the sum. */
 template <int THREADS> __device__ float block_sum(float x) {
-    __shared__ float part[THREADS / 32];
+    __shared__ float warp_sums[THREADS / 32];
     x = warp_sum(x);
-    __syncthreads(); /* part may still be read from the call before */
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads(); /* a call before may still be reading */
+    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = x;
     __syncthreads();
     float sum = 0;
-    for (int i = 0; i < THREADS / 32; i++) sum += part[i];
+    for (int i = 0; i < THREADS / 32; i++) sum += warp_sums[i];
     return sum;
 }
 
-/* Over four threads beside each other, who share a row of scores or sums. */
-__device__ __forceinline__ float sum_of_four(float x) {
+/* Over a quad: the four threads that share a row of accumulators. */
+__device__ __forceinline__ float quad_sum(float x) {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-__device__ __forceinline__ float most_of_four(float x) {
+__device__ __forceinline__ float quad_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }

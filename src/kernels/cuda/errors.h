@@ -1,5 +1,5 @@
-/* What a person is told when CUDA or cuBLASLt fails, or when the GPU cannot run this program. Plain C that works on
- * the names of error codes, so that it is tested where there is no GPU. */
+/* What a person is told when CUDA or cuBLASLt fails, or when the GPU cannot run this program. Plain C that
+ * works on the names of error codes, so that it is tested where there is no GPU. */
 #ifndef ZEST_KERNELS_CUDA_ERRORS_H
 #define ZEST_KERNELS_CUDA_ERRORS_H
 
@@ -12,8 +12,8 @@ typedef struct {
     const char *gpu;   /* the GPU's name; NULL or empty: not known yet */
 } zest_cuda_failure;
 
-/* Sets and returns ZEST_ERROR_MEMORY where the code says that memory ran out, else ZEST_ERROR_DEVICE. The message has
- * the code's name, what was being done, and what to do about it. */
+/* Sets and returns ZEST_ERROR_MEMORY where the code says that memory ran out, else ZEST_ERROR_DEVICE. The
+ * message has the code's name, what was being done, and what to do about it. */
 zest_status zest_cuda_error_set(zest_error *error, const zest_cuda_failure *failure);
 
 /* An allocation of GPU memory that failed. limit: ZEST_CUDA_MEMORY in bytes, 0: none. */

@@ -1,4 +1,6 @@
-/* Matrix products by cuBLASLt. Row-major operands are handed over as their transposes: out' = W a'. */
+/* zest_cuda_gemm: dispatches a GEMM to the backends (gemm_select.cu, gemm_f32.cu), with a reference kernel
+ * for what none of them supports. Opens cuBLASLt at run time, so that the program starts on machines without
+ * it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,10 +76,9 @@ zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error) {
                               "cuBLAS %d",
                               CUBLAS_VER_MAJOR);
     cuda->plans = (zest_gemm_plan *)calloc(ZEST_GEMM_PLANS, sizeof *cuda->plans);
-    if (!cuda->plans)
-        return zest_error_memory(error, "plans of products", ZEST_GEMM_PLANS * sizeof *cuda->plans);
+    if (!cuda->plans) return zest_error_memory(error, "GEMM plans", ZEST_GEMM_PLANS * sizeof *cuda->plans);
     if (zest_cuda_cublas_failed(cuda, c->create(&c->handle), "starting cuBLASLt") ||
-        zest_cuda_reserve(cuda, &cuda->workspace, ZEST_CUDA_WORKSPACE))
+        zest_cuda_reserve(cuda, &cuda->workspace, ZEST_CUDA_CUBLAS_WORKSPACE))
         return zest_device_take_error(&cuda->base, error);
     return ZEST_OK;
 }
@@ -88,70 +89,72 @@ void zest_cuda_cublas_close(zest_cuda *cuda) {
     if (c->library) (void)dlclose(c->library);
 }
 
-/* ---- Where cuBLASLt has nothing: one thread an output ---- */
+/* ---- Reference kernel, for sizes that cuBLASLt does not support: one thread for an element ---- */
 
-template <class T, class Out> static __global__ void plain_kernel(zest_gemm job) {
+template <class T, class Out> static __global__ void gemm_reference_kernel(zest_gemm gemm) {
     size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x, m = blockIdx.y;
-    if (n >= job.outputs) return;
-    for (; m < job.rows; m += gridDim.y)
-        for (int b = 0; b < job.batch; b++) {
-            const T *w = (const T *)job.weight + b * job.weight_lane, *a = (const T *)job.a + b * job.a_lane;
+    if (n >= gemm.outputs) return;
+    for (; m < gemm.rows; m += gridDim.y)
+        for (int b = 0; b < gemm.batch; b++) {
+            const T *w = (const T *)gemm.weight + b * gemm.weight_lane,
+                    *a = (const T *)gemm.a + b * gemm.a_lane;
             float sum = 0;
-            for (size_t k = 0; k < job.inputs; k++)
-                sum = fmaf(to_float(a[job.a_transposed ? k * job.a_stride + m : m * job.a_stride + k]),
-                           to_float(w[job.transposed ? k * job.outputs + n : n * job.inputs + k]), sum);
-            if (job.bias) sum += to_float(((const Out *)job.bias)[b * job.bias_lane + n]);
-            sum = activate(sum, job.activation);
-            if (job.residual)
+            for (size_t k = 0; k < gemm.inputs; k++)
+                sum = fmaf(to_float(a[gemm.a_transposed ? k * gemm.a_stride + m : m * gemm.a_stride + k]),
+                           to_float(w[gemm.transposed ? k * gemm.outputs + n : n * gemm.inputs + k]), sum);
+            if (gemm.bias) sum += to_float(((const Out *)gemm.bias)[b * gemm.bias_lane + n]);
+            sum = activate(sum, gemm.activation);
+            if (gemm.residual)
                 sum += to_float(
-                    ((const Out *)job.residual)[b * job.residual_lane + m * job.residual_stride + n]);
-            ((Out *)job.out)[b * job.out_lane + m * job.out_stride + n] = to_cell<Out>(sum);
+                    ((const Out *)gemm.residual)[b * gemm.residual_lane + m * gemm.residual_stride + n]);
+            ((Out *)gemm.out)[b * gemm.out_lane + m * gemm.out_stride + n] = from_float<Out>(sum);
         }
 }
 
-static int multiply_plainly(zest_cuda *cuda, const zest_gemm *job) {
-    dim3 grid(zest_cuda_blocks(job->outputs, 128), (unsigned)(job->rows < 65535 ? job->rows : 65535));
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_GEMM);
-    ZEST_CUDA_TYPED(cuda->base.compute, T, {
-        if (job->fp32_output)
-            plain_kernel<T, float><<<grid, 128, 0, cuda->stream>>>(*job);
+static int gemm_reference(zest_cuda *cuda, const zest_gemm *gemm) {
+    dim3 grid(zest_cuda_blocks(gemm->outputs, 128), (unsigned)(gemm->rows < 65535 ? gemm->rows : 65535));
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_GEMM);
+    ZEST_CUDA_DISPATCH(cuda->base.compute, T, {
+        if (gemm->fp32_output)
+            gemm_reference_kernel<T, float><<<grid, 128, 0, cuda->stream>>>(*gemm);
         else
-            plain_kernel<T, T><<<grid, 128, 0, cuda->stream>>>(*job);
+            gemm_reference_kernel<T, T><<<grid, 128, 0, cuda->stream>>>(*gemm);
     });
     if (zest_cuda_launched(cuda, "computing a GEMM")) return -1;
-    return job->norm.there ? zest_cuda_norm_result(cuda, job) : 0;
+    return gemm->norm.enabled ? zest_cuda_norm_after_gemm(cuda, gemm) : 0;
 }
 
-/* Lane by lane. A norm comes along with a single lane alone: what suits our kernel goes together. */
-static int multiply_apart(zest_cuda *cuda, const zest_gemm *job) {
-    size_t size = zest_cuda_size(cuda->base.compute), wide = job->fp32_output ? 4 : size;
-    for (int b = 0; b < job->batch; b++) {
-        zest_gemm one = *job;
+/* One lane after the other, for lanes in any order in memory. A norm comes here with a single lane only: else
+ * our kernel took all lanes at once. */
+static int gemm_by_lane(zest_cuda *cuda, const zest_gemm *gemm) {
+    size_t size = zest_cuda_element_size(cuda->base.compute), wide = gemm->fp32_output ? 4 : size;
+    for (int b = 0; b < gemm->batch; b++) {
+        zest_gemm one = *gemm;
         one.batch = 1;
-        one.weight = (const char *)job->weight + b * job->weight_lane * (int64_t)size;
-        one.a = (const char *)job->a + b * job->a_lane * (int64_t)size;
-        one.out = (char *)job->out + b * job->out_lane * (int64_t)wide;
-        if (job->bias) one.bias = (const char *)job->bias + b * job->bias_lane * (int64_t)wide;
-        if (job->residual)
-            one.residual = (const char *)job->residual + b * job->residual_lane * (int64_t)wide;
+        one.weight = (const char *)gemm->weight + b * gemm->weight_lane * (int64_t)size;
+        one.a = (const char *)gemm->a + b * gemm->a_lane * (int64_t)size;
+        one.out = (char *)gemm->out + b * gemm->out_lane * (int64_t)wide;
+        if (gemm->bias) one.bias = (const char *)gemm->bias + b * gemm->bias_lane * (int64_t)wide;
+        if (gemm->residual)
+            one.residual = (const char *)gemm->residual + b * gemm->residual_lane * (int64_t)wide;
         one.weight_lane = one.a_lane = one.out_lane = one.bias_lane = one.residual_lane = 0;
-        int result = zest_cuda_multiply(cuda, &one);
+        int result = zest_cuda_gemm_select(cuda, &one);
         if (result < 0) return -1;
-        if (result && multiply_plainly(cuda, &one)) return -1;
+        if (result && gemm_reference(cuda, &one)) return -1;
     }
     return 0;
 }
 
-int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *job) {
-    if (job->norm.there && !zest_cuda_hopper_norms(cuda, job)) {
-        zest_gemm bare = *job;
-        bare.norm.there = 0;
-        return zest_cuda_gemm(cuda, &bare) || zest_cuda_norm_result(cuda, job) ? -1 : 0;
+int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *gemm) {
+    if (gemm->norm.enabled && !zest_cuda_gemm_sm90_fuses_norm(cuda, gemm)) {
+        zest_gemm without_norm = *gemm;
+        without_norm.norm.enabled = 0;
+        return zest_cuda_gemm(cuda, &without_norm) || zest_cuda_norm_after_gemm(cuda, gemm) ? -1 : 0;
     }
-    int together = job->batch > 1 && job->a_lane >= 0 && job->out_lane > 0 && job->residual_lane >= 0;
+    int batched = gemm->batch > 1 && gemm->a_lane >= 0 && gemm->out_lane > 0 && gemm->residual_lane >= 0;
     int result =
-        cuda->settings.split_f32 && (together || job->batch == 1) ? zest_cuda_multiply_split(cuda, job) : 1;
+        cuda->settings.split_f32 && (batched || gemm->batch == 1) ? zest_cuda_gemm_f32(cuda, gemm) : 1;
     if (result != 1) return result;
-    result = together ? zest_cuda_multiply(cuda, job) : 1;
-    return result == 1 ? multiply_apart(cuda, job) : result;
+    result = batched ? zest_cuda_gemm_select(cuda, gemm) : 1;
+    return result == 1 ? gemm_by_lane(cuda, gemm) : result;
 }

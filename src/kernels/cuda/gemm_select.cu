@@ -1,65 +1,69 @@
-/* How a product is done: by which of cuBLASLt's algorithms, or by the kernel of gemm_sm90.cuh. cuBLASLt's
- * heuristic proposes some; a product that comes again is timed with each of them and with ours. */
+/* The GEMM backend: which of cuBLASLt's algorithms, or the kernel of gemm_sm90.cuh. A plan is kept for each
+ * set of sizes. It begins with cuBLASLt's first heuristic; when GEMMs of these sizes come a second time, the
+ * heuristics and our kernel are timed (ZEST_CUDA_TUNE, ZEST_CUDA_GEMM).
+ *
+ * cuBLASLt is column-major, so row-major operands are passed as their transposes: out' = weight a'. */
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
 
-struct product {
+struct matmul_desc {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t weight, a, c, out;
 };
 
-static cudaDataType_t type_of(zest_compute compute) {
+static cudaDataType_t data_type(zest_compute compute) {
     return compute == ZEST_COMPUTE_F32 ? CUDA_R_32F : compute == ZEST_COMPUTE_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-static zest_compute operands_of(const zest_cuda *cuda, const zest_gemm *job) {
-    return job->split ? ZEST_COMPUTE_BF16 : cuda->base.compute;
+static zest_compute operand_type(const zest_cuda *cuda, const zest_gemm *gemm) {
+    return gemm->split ? ZEST_COMPUTE_BF16 : cuda->base.compute;
 }
 
-static cublasLtEpilogue_t epilogue_of(const zest_gemm *job) {
-    if (job->activation == ZEST_ACT_RELU)
-        return job->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    if (job->activation == ZEST_ACT_GELU_TANH)
-        return job->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-    return job->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+static cublasLtEpilogue_t epilogue_of(const zest_gemm *gemm) {
+    if (gemm->activation == ZEST_ACT_RELU)
+        return gemm->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (gemm->activation == ZEST_ACT_GELU_TANH)
+        return gemm->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    return gemm->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static int lay_out(zest_cublas *c, cublasLtMatrixLayoutOpaque_t *layout, cudaDataType_t type, uint64_t rows,
-                   uint64_t columns, int64_t stride, int batch, int64_t lane) {
+static int set_layout(zest_cublas *c, cublasLtMatrixLayoutOpaque_t *layout, cudaDataType_t type,
+                      uint64_t rows, uint64_t columns, int64_t stride, int batch, int64_t lane) {
     return c->layout_init(layout, sizeof *layout, type, rows, columns, stride) ||
            (batch > 1 &&
             (c->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch) ||
              c->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &lane, sizeof lane)));
 }
 
-static int describe(zest_cuda *cuda, const zest_gemm *job, product *p) {
+static int describe(zest_cuda *cuda, const zest_gemm *gemm, matmul_desc *p) {
     zest_cublas *c = &cuda->cublas;
-    cudaDataType_t type = type_of(operands_of(cuda, job)), out = job->fp32_output ? CUDA_R_32F : type;
-    cublasOperation_t turned = CUBLAS_OP_T, straight = CUBLAS_OP_N;
-    cublasLtEpilogue_t epilogue = epilogue_of(job);
+    cudaDataType_t type = data_type(operand_type(cuda, gemm)), out = gemm->fp32_output ? CUDA_R_32F : type;
+    cublasOperation_t transpose = CUBLAS_OP_T, no_transpose = CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = epilogue_of(gemm);
     int bad = c->desc_init(&p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
-              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSA, job->transposed ? &straight : &turned,
-                          sizeof turned) ||
-              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSB, job->a_transposed ? &turned : &straight,
-                          sizeof turned) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                          gemm->transposed ? &no_transpose : &transpose, sizeof transpose) ||
+              c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_TRANSB,
+                          gemm->a_transposed ? &transpose : &no_transpose, sizeof transpose) ||
               c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    if (!bad && job->bias)
-        bad = c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &job->bias, sizeof job->bias) ||
+    if (!bad && gemm->bias)
+        bad = c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &gemm->bias, sizeof gemm->bias) ||
               c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &out, sizeof out) ||
-              (job->batch > 1 && c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
-                                             &job->bias_lane, sizeof job->bias_lane));
-    uint64_t first = job->transposed ? job->outputs : job->inputs,
-             second = job->transposed ? job->inputs : job->outputs;
-    size_t c_stride = job->residual ? job->residual_stride : job->out_stride;
-    bad = bad || lay_out(c, &p->weight, type, first, second, (int64_t)first, job->batch, job->weight_lane) ||
-          lay_out(c, &p->a, type, job->a_transposed ? job->rows : job->inputs,
-                  job->a_transposed ? job->inputs : job->rows, (int64_t)job->a_stride, job->batch,
-                  job->a_lane) ||
-          lay_out(c, &p->c, out, job->outputs, job->rows, (int64_t)c_stride, job->batch,
-                  job->residual ? job->residual_lane : job->out_lane) ||
-          lay_out(c, &p->out, out, job->outputs, job->rows, (int64_t)job->out_stride, job->batch,
-                  job->out_lane);
+              (gemm->batch > 1 && c->desc_set(&p->desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
+                                              &gemm->bias_lane, sizeof gemm->bias_lane));
+    uint64_t first = gemm->transposed ? gemm->outputs : gemm->inputs,
+             second = gemm->transposed ? gemm->inputs : gemm->outputs;
+    size_t c_stride = gemm->residual ? gemm->residual_stride : gemm->out_stride;
+    bad = bad ||
+          set_layout(c, &p->weight, type, first, second, (int64_t)first, gemm->batch, gemm->weight_lane) ||
+          set_layout(c, &p->a, type, gemm->a_transposed ? gemm->rows : gemm->inputs,
+                     gemm->a_transposed ? gemm->inputs : gemm->rows, (int64_t)gemm->a_stride, gemm->batch,
+                     gemm->a_lane) ||
+          set_layout(c, &p->c, out, gemm->outputs, gemm->rows, (int64_t)c_stride, gemm->batch,
+                     gemm->residual ? gemm->residual_lane : gemm->out_lane) ||
+          set_layout(c, &p->out, out, gemm->outputs, gemm->rows, (int64_t)gemm->out_stride, gemm->batch,
+                     gemm->out_lane);
     if (bad)
         (void)zest_cuda_cublas_failed(cuda, CUBLAS_STATUS_INVALID_VALUE, "describing a GEMM to cuBLASLt");
     return bad;
@@ -71,31 +75,32 @@ static uint32_t alignment(const void *data, size_t stride, int64_t lane, size_t 
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* ---- Proposals ---- */
+/* ---- Algorithms ---- */
 
 struct operand_alignment {
     uint32_t bytes[4]; /* weight, a, residual, out */
 };
 
-static operand_alignment alignment_of(const zest_cuda *cuda, const zest_gemm *job) {
-    size_t size = zest_cuda_size(operands_of(cuda, job)), wide = job->fp32_output ? 4 : size;
-    return {{alignment(job->weight, job->transposed ? job->outputs : job->inputs, job->weight_lane, size),
-             alignment(job->a, job->a_stride, job->a_lane, size),
-             alignment(job->residual ? job->residual : job->out,
-                       job->residual ? job->residual_stride : job->out_stride,
-                       job->residual ? job->residual_lane : job->out_lane, wide),
-             alignment(job->out, job->out_stride, job->out_lane, wide)}};
+static operand_alignment alignment_of(const zest_cuda *cuda, const zest_gemm *gemm) {
+    size_t size = zest_cuda_element_size(operand_type(cuda, gemm)), wide = gemm->fp32_output ? 4 : size;
+    return {
+        {alignment(gemm->weight, gemm->transposed ? gemm->outputs : gemm->inputs, gemm->weight_lane, size),
+         alignment(gemm->a, gemm->a_stride, gemm->a_lane, size),
+         alignment(gemm->residual ? gemm->residual : gemm->out,
+                   gemm->residual ? gemm->residual_stride : gemm->out_stride,
+                   gemm->residual ? gemm->residual_lane : gemm->out_lane, wide),
+         alignment(gemm->out, gemm->out_stride, gemm->out_lane, wide)}};
 }
 
-/* How many were found, -1 on error. */
-static int propose(zest_cuda *cuda, const operand_alignment *align, product *p,
-                   cublasLtMatmulHeuristicResult_t *results, int most) {
+/* The number of algorithms found, -1 on error. */
+static int get_heuristics(zest_cuda *cuda, const operand_alignment *align, matmul_desc *p,
+                          cublasLtMatmulHeuristicResult_t *results, int most) {
     static const cublasLtMatmulPreferenceAttributes_t names[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     zest_cublas *c = &cuda->cublas;
     cublasLtMatmulPreferenceOpaque_t preference;
-    size_t workspace = ZEST_CUDA_WORKSPACE;
+    size_t workspace = ZEST_CUDA_CUBLAS_WORKSPACE;
     int found = 0;
     int bad = c->preference_init(&preference, sizeof preference) ||
               c->preference_set(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
@@ -108,72 +113,72 @@ static int propose(zest_cuda *cuda, const operand_alignment *align, product *p,
     return status == CUBLAS_STATUS_SUCCESS ? found : 0;
 }
 
-static int search(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+static int find_algorithm(zest_cuda *cuda, const zest_gemm *gemm, matmul_desc *p, zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t result;
-    const operand_alignment align = alignment_of(cuda, job);
-    int found = propose(cuda, &align, p, &result, 1);
+    const operand_alignment align = alignment_of(cuda, gemm);
+    int found = get_heuristics(cuda, &align, p, &result, 1);
     plan->found = found > 0;
     if (plan->found) plan->algorithm = result.algo;
-    plan->rows = job->rows, plan->inputs = job->inputs;
+    plan->rows = gemm->rows, plan->inputs = gemm->inputs;
     return found < 0;
 }
 
-/* An algorithm that was found for about the same sizes is asked whether it does these, once for all products
- * of a batch: a layer's products follow on those of the layer before. */
-static int is_good(zest_cuda *cuda, const zest_gemm *job, product *p, zest_gemm_plan *plan) {
+/* Whether an algorithm that was found for similar sizes works for these. Asked once per batch: the layers of
+ * a model have the same sizes. */
+static int is_still_valid(zest_cuda *cuda, const zest_gemm *gemm, matmul_desc *p, zest_gemm_plan *plan) {
     const zest_cublas *c = &cuda->cublas;
     cublasLtMatmulHeuristicResult_t result = {};
-    if (plan->rows == job->rows && plan->inputs == job->inputs) return 1;
+    if (plan->rows == gemm->rows && plan->inputs == gemm->inputs) return 1;
     if (c->check(c->handle, &p->desc, &p->weight, &p->a, &p->c, &p->out, &plan->algorithm, &result) ||
         result.state || result.workspaceSize > cuda->workspace.size)
         return 0;
-    plan->rows = job->rows, plan->inputs = job->inputs;
+    plan->rows = gemm->rows, plan->inputs = gemm->inputs;
     return 1;
 }
 
-static cublasStatus_t run(zest_cuda *cuda, const zest_gemm *job, product *p,
-                          const cublasLtMatmulAlgo_t *algorithm) {
-    const float one = 1, beta = job->residual ? 1.0f : 0.0f;
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_GEMM);
-    return cuda->cublas.matmul(cuda->cublas.handle, &p->desc, &one, job->weight, &p->weight, job->a, &p->a,
-                               &beta, job->residual ? job->residual : job->out, &p->c, job->out, &p->out,
+static cublasStatus_t run_matmul(zest_cuda *cuda, const zest_gemm *gemm, matmul_desc *p,
+                                 const cublasLtMatmulAlgo_t *algorithm) {
+    const float one = 1, beta = gemm->residual ? 1.0f : 0.0f;
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_GEMM);
+    return cuda->cublas.matmul(cuda->cublas.handle, &p->desc, &one, gemm->weight, &p->weight, gemm->a, &p->a,
+                               &beta, gemm->residual ? gemm->residual : gemm->out, &p->c, gemm->out, &p->out,
                                algorithm, cuda->workspace.data, cuda->workspace.size, cuda->stream);
 }
 
-/* Whether something is left to do: a norm, or an activation that cuBLASLt does not have (its GELU is the tanh
- * form). */
-static int finishes(const zest_gemm *job) {
-    return job->norm.there || job->activation == ZEST_ACT_GELU || job->activation == ZEST_ACT_SILU;
+/* Whether a kernel must follow cuBLASLt: for a norm, or for an activation that it does not have (its GELU is
+ * the tanh form). */
+static int needs_epilogue(const zest_gemm *gemm) {
+    return gemm->norm.enabled || gemm->activation == ZEST_ACT_GELU || gemm->activation == ZEST_ACT_SILU;
 }
 
-static int finish(zest_cuda *cuda, const zest_gemm *job) {
-    if (!finishes(job)) return 0;
-    return job->norm.there ? zest_cuda_norm_result(cuda, job)
-                           : zest_cuda_finish(cuda, job, NULL, job->activation, NULL);
+static int run_epilogue(zest_cuda *cuda, const zest_gemm *gemm) {
+    if (!needs_epilogue(gemm)) return 0;
+    return gemm->norm.enabled ? zest_cuda_norm_after_gemm(cuda, gemm)
+                              : zest_cuda_epilogue(cuda, gemm, NULL, gemm->activation, NULL);
 }
 
-/* ---- The fastest ---- */
+/* ---- Autotuning ---- */
 
-enum { CANDIDATES = 10, RUNS = 2, TURNS = 4 };
-static const double NEVER = 1e9;   /* seconds: it does not work */
-static const double ENOUGH = 0.98; /* of the best time before: not by chance */
+enum { CANDIDATES = 10, TIMED_RUNS = 2, ROUNDS = 4 };
+static const double FAILED = 1e9;  /* seconds of what does not run */
+static const double MARGIN = 0.98; /* a faster one must gain that much, so that chance does not decide */
 
-/* Seconds of one attempt. */
-template <class F> static double time_one(zest_cuda *cuda, const cudaEvent_t clock[2], F attempt) {
+/* Mean seconds of an attempt, after one to warm up. */
+template <class F> static double seconds_of(zest_cuda *cuda, const cudaEvent_t events[2], F attempt) {
     float milliseconds = 0;
-    if (attempt() || cudaEventRecord(clock[0], cuda->stream)) return NEVER;
-    for (int i = 0; i < RUNS; i++)
-        if (attempt()) return NEVER;
-    if (cudaEventRecord(clock[1], cuda->stream) || cudaEventSynchronize(clock[1]) ||
-        cudaEventElapsedTime(&milliseconds, clock[0], clock[1]))
-        return NEVER;
-    return 1e-3 * (double)milliseconds / RUNS;
+    if (attempt() || cudaEventRecord(events[0], cuda->stream)) return FAILED;
+    for (int i = 0; i < TIMED_RUNS; i++)
+        if (attempt()) return FAILED;
+    if (cudaEventRecord(events[1], cuda->stream) || cudaEventSynchronize(events[1]) ||
+        cudaEventElapsedTime(&milliseconds, events[0], events[1]))
+        return FAILED;
+    return 1e-3 * (double)milliseconds / TIMED_RUNS;
 }
 
-/* A kernel that cannot be launched here is no candidate, and no problem. */
-static int try_own(zest_cuda *cuda, const zest_gemm *job) {
+/* A kernel that cannot be launched is no candidate, and no error. */
+static int try_sm90(zest_cuda *cuda, const zest_gemm *gemm) {
     const zest_error before = cuda->base.error;
-    int result = zest_cuda_multiply_hopper(cuda, job);
+    int result = zest_cuda_gemm_sm90(cuda, gemm);
     if (result < 0) {
         cuda->base.error = before;
         (void)cudaGetLastError();
@@ -181,132 +186,136 @@ static int try_own(zest_cuda *cuda, const zest_gemm *job) {
     return result;
 }
 
-/* The best of theirs, then ours against it in turns: the GPU becomes slower the longer it multiplies, until
- * it needs no more than its power, so what is timed first would win. Where theirs leave nothing to be
- * finished ours has to gain enough: in a step it loses some of that again, probably because it holds every
- * processor to its end, while the next weights are to be made beside it. */
-static void choose(zest_cuda *cuda, const zest_gemm *job, product *p, const cudaEvent_t clock[2],
-                   zest_gemm_plan *plan) {
+/* The best of cuBLASLt, then our kernel against it in alternation: under load the GPU lowers its clock until
+ * it stays within its power, so the one that is timed first would win. Where cuBLASLt needs no further
+ * kernel, ours must be faster by MARGIN: within a step it loses some of its lead, probably because it
+ * occupies every multiprocessor to its end, and the prefetch stream finds none. */
+static void choose_fastest(zest_cuda *cuda, const zest_gemm *gemm, matmul_desc *p,
+                           const cudaEvent_t events[2], zest_gemm_plan *plan) {
     cublasLtMatmulHeuristicResult_t results[CANDIDATES];
-    const operand_alignment align = alignment_of(cuda, job);
-    const int count = propose(cuda, &align, p, results, CANDIDATES);
-    auto time_theirs = [&](const cublasLtMatmulAlgo_t *algorithm) {
-        return time_one(cuda, clock, [&] { return run(cuda, job, p, algorithm) || finish(cuda, job); });
+    const operand_alignment align = alignment_of(cuda, gemm);
+    const int count = get_heuristics(cuda, &align, p, results, CANDIDATES);
+    auto time_cublas = [&](const cublasLtMatmulAlgo_t *algorithm) {
+        return seconds_of(cuda, events,
+                          [&] { return run_matmul(cuda, gemm, p, algorithm) || run_epilogue(cuda, gemm); });
     };
-    double best = NEVER;
+    double best = FAILED;
     for (int i = 0; i < count; i++) {
-        const double seconds = time_theirs(&results[i].algo);
-        if (seconds > ENOUGH * best) continue;
+        const double seconds = time_cublas(&results[i].algo);
+        if (seconds > MARGIN * best) continue;
         best = seconds;
         plan->algorithm = results[i].algo;
     }
     if (cuda->settings.gemm != ZEST_CUDA_GEMM_AUTO) return;
-    double own = 0, theirs = 0;
-    for (int i = 0; i < TURNS && own < NEVER; i++) {
-        own += time_one(cuda, clock, [&] { return try_own(cuda, job); });
-        theirs += best < NEVER ? time_theirs(&plan->algorithm) : NEVER;
+    double sm90_seconds = 0, cublas_seconds = 0;
+    for (int i = 0; i < ROUNDS && sm90_seconds < FAILED; i++) {
+        sm90_seconds += seconds_of(cuda, events, [&] { return try_sm90(cuda, gemm); });
+        cublas_seconds += best < FAILED ? time_cublas(&plan->algorithm) : FAILED;
     }
-    plan->own = own < (finishes(job) ? 1 : ENOUGH) * theirs;
+    plan->use_sm90 = sm90_seconds < (needs_epilogue(gemm) ? 1 : MARGIN) * cublas_seconds;
 }
 
-/* Runs the product some times more than asked for, which changes nothing unless the residual is where the
- * result goes: then the result goes elsewhere. */
-static void tune(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
+/* Runs the GEMM some times more. That changes nothing, unless the residual is overwritten by the result: then
+ * the trials write to another buffer. */
+static void autotune(zest_cuda *cuda, const zest_gemm *gemm, zest_gemm_plan *plan) {
     const zest_device_table *table = cuda->base.operations->device;
-    size_t size = job->fp32_output ? 4 : cuda->base.element_size;
-    size_t bytes = ((size_t)(job->batch - 1) * (size_t)job->out_lane + job->rows * job->out_stride) * size;
-    int in_place = job->residual == job->out;
-    zest_gemm trial = *job;
-    product p;
-    cudaEvent_t clock[2] = {};
+    size_t size = gemm->fp32_output ? 4 : cuda->base.element_size;
+    size_t bytes =
+        ((size_t)(gemm->batch - 1) * (size_t)gemm->out_lane + gemm->rows * gemm->out_stride) * size;
+    int in_place = gemm->residual == gemm->out;
+    zest_gemm trial = *gemm;
+    matmul_desc p;
+    cudaEvent_t events[2] = {};
     if (in_place && bytes > table->available(&cuda->base)) return;
     if (in_place) trial.out = table->allocate(&cuda->base, bytes);
-    if (trial.out && !describe(cuda, &trial, &p) && cudaEventCreate(&clock[0]) == cudaSuccess &&
-        cudaEventCreate(&clock[1]) == cudaSuccess)
-        choose(cuda, &trial, &p, clock, plan);
+    if (trial.out && !describe(cuda, &trial, &p) && cudaEventCreate(&events[0]) == cudaSuccess &&
+        cudaEventCreate(&events[1]) == cudaSuccess)
+        choose_fastest(cuda, &trial, &p, events, plan);
     for (int i = 0; i < 2; i++)
-        if (clock[i]) (void)cudaEventDestroy(clock[i]);
+        if (events[i]) (void)cudaEventDestroy(events[i]);
     if (in_place) table->release(&cuda->base, trial.out);
 }
 
-static int worth_it(const zest_cuda *cuda, const zest_gemm *job) {
-    return cuda->settings.autotune && !cuda->watching && !job->deterministic &&
-           2.0 * (double)job->rows * (double)job->inputs * (double)job->outputs * job->batch > 1e7;
+static int should_autotune(const zest_cuda *cuda, const zest_gemm *gemm) {
+    return cuda->settings.autotune && !cuda->profiling && !gemm->deterministic &&
+           2.0 * (double)gemm->rows * (double)gemm->inputs * (double)gemm->outputs * gemm->batch > 1e7;
 }
 
 /* ---- Plans ---- */
 
-/* Batches of about the same size share a plan: five bits of the number of rows. */
-static uint64_t about(uint64_t rows) {
+/* Batches of similar size share a plan: the number of rows is rounded up to five significant bits. */
+static uint64_t bucket(uint64_t rows) {
     int shift = 0;
     while (rows >> shift > 31) shift++;
     return (rows + ((uint64_t)1 << shift) - 1) >> shift << shift;
 }
 
-/* A product whose algorithm follows from its sizes: it is looked for with the sizes that share it, whichever
- * comes first. The tokens of the batch are the rows, or what gradients of weights sum over. */
-static int search_deterministic(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
-    zest_gemm like = *job;
-    product p;
-    like.rows = (size_t)about(job->rows);
-    if (job->a_transposed) like.inputs = (size_t)about(job->inputs);
-    return describe(cuda, &like, &p) || search(cuda, &like, &p, plan);
+/* For a GEMM whose algorithm must follow from its sizes alone: it is looked for with the sizes of the bucket,
+ * whichever GEMM of the bucket comes first. The tokens of a batch are the rows, or, in gradients of weights,
+ * the inputs. */
+static int find_deterministic(zest_cuda *cuda, const zest_gemm *gemm, zest_gemm_plan *plan) {
+    zest_gemm representative = *gemm;
+    matmul_desc p;
+    representative.rows = (size_t)bucket(gemm->rows);
+    if (gemm->a_transposed) representative.inputs = (size_t)bucket(gemm->inputs);
+    return describe(cuda, &representative, &p) || find_algorithm(cuda, &representative, &p, plan);
 }
 
-static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *job) {
-    const operand_alignment aligned = alignment_of(cuda, job);
+static zest_gemm_plan *plan_for(zest_cuda *cuda, const zest_gemm *gemm) {
+    const operand_alignment aligned = alignment_of(cuda, gemm);
     const uint32_t *align = aligned.bytes;
-    const uint64_t key[8] = {about(job->rows) + 1,
-                             job->a_transposed ? about(job->inputs) : job->inputs,
-                             job->outputs,
-                             job->a_stride << 32 | job->out_stride,
+    const uint64_t key[8] = {bucket(gemm->rows) + 1,
+                             gemm->a_transposed ? bucket(gemm->inputs) : gemm->inputs,
+                             gemm->outputs,
+                             gemm->a_stride << 32 | gemm->out_stride,
                              (uint64_t)align[0] << 48 | (uint64_t)align[1] << 32 | (uint64_t)align[2] << 16 |
                                  align[3],
-                             (uint64_t)job->batch << 8 | (uint64_t)job->norm.there << 7 |
-                                 (uint64_t)(job->deterministic != 0) << 6 |
-                                 (uint64_t)(job->a_transposed != 0) << 5 | (uint64_t)job->transposed << 4 |
-                                 (uint64_t)job->fp32_output << 3 | (uint64_t)(job->weight_lane == 0) << 2 |
-                                 (uint64_t)(job->residual != NULL) << 1 | (uint64_t)(job->split != 0),
-                             (uint64_t)job->activation << 1 | (uint64_t)(job->bias != NULL),
-                             job->residual_stride};
+                             (uint64_t)gemm->batch << 8 | (uint64_t)gemm->norm.enabled << 7 |
+                                 (uint64_t)(gemm->deterministic != 0) << 6 |
+                                 (uint64_t)(gemm->a_transposed != 0) << 5 | (uint64_t)gemm->transposed << 4 |
+                                 (uint64_t)gemm->fp32_output << 3 | (uint64_t)(gemm->weight_lane == 0) << 2 |
+                                 (uint64_t)(gemm->residual != NULL) << 1 | (uint64_t)(gemm->split != 0),
+                             (uint64_t)gemm->activation << 1 | (uint64_t)(gemm->bias != NULL),
+                             gemm->residual_stride};
     for (size_t i = 0; i < ZEST_GEMM_PLANS; i++)
         if (!memcmp(cuda->plans[i].key, key, sizeof key)) return &cuda->plans[i];
     zest_gemm_plan *plan = &cuda->plans[cuda->plan_next++ % ZEST_GEMM_PLANS];
-    product p;
+    matmul_desc p;
     memset(plan, 0, sizeof *plan);
-    if (job->deterministic ? search_deterministic(cuda, job, plan)
-                           : describe(cuda, job, &p) || search(cuda, job, &p, plan))
+    if (gemm->deterministic ? find_deterministic(cuda, gemm, plan)
+                            : describe(cuda, gemm, &p) || find_algorithm(cuda, gemm, &p, plan))
         return NULL;
-    plan->own = cuda->settings.gemm == ZEST_CUDA_GEMM_SM90;
+    plan->use_sm90 = cuda->settings.gemm == ZEST_CUDA_GEMM_SM90;
     memcpy(plan->key, key, sizeof key);
     return plan;
 }
 
-static int refused(cublasStatus_t status) {
+static int is_refused(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static int multiply_cublas(zest_cuda *cuda, const zest_gemm *job, zest_gemm_plan *plan) {
-    product p;
+static int gemm_cublas(zest_cuda *cuda, const zest_gemm *gemm, zest_gemm_plan *plan) {
+    matmul_desc p;
     if (!plan->found) return 1;
-    if (describe(cuda, job, &p)) return -1;
-    cublasStatus_t status =
-        is_good(cuda, job, &p, plan) ? run(cuda, job, &p, &plan->algorithm) : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (refused(status)) { /* the plan was for another number of rows */
-        zest_gemm_plan own = *plan;
-        if (search(cuda, job, &p, &own)) return -1;
-        if (own.found) status = run(cuda, job, &p, &own.algorithm);
-        own.found = own.found && !refused(status);
-        if (!job->deterministic) *plan = own;
-        if (!own.found) return 1;
+    if (describe(cuda, gemm, &p)) return -1;
+    cublasStatus_t status = is_still_valid(cuda, gemm, &p, plan)
+                                ? run_matmul(cuda, gemm, &p, &plan->algorithm)
+                                : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (is_refused(status)) { /* the plan came from another number of rows */
+        zest_gemm_plan fresh = *plan;
+        if (find_algorithm(cuda, gemm, &p, &fresh)) return -1;
+        if (fresh.found) status = run_matmul(cuda, gemm, &p, &fresh.algorithm);
+        fresh.found = fresh.found && !is_refused(status);
+        if (!gemm->deterministic) *plan = fresh;
+        if (!fresh.found) return 1;
     }
-    return zest_cuda_cublas_failed(cuda, status, "computing a GEMM") || finish(cuda, job) ? -1 : 0;
+    return zest_cuda_cublas_failed(cuda, status, "computing a GEMM") || run_epilogue(cuda, gemm) ? -1 : 0;
 }
 
-int zest_cuda_multiply(zest_cuda *cuda, const zest_gemm *job) {
-    zest_gemm_plan *plan = plan_for(cuda, job);
+int zest_cuda_gemm_select(zest_cuda *cuda, const zest_gemm *gemm) {
+    zest_gemm_plan *plan = plan_for(cuda, gemm);
     if (!plan) return -1;
-    if (++plan->uses == 2 && worth_it(cuda, job)) tune(cuda, job, plan);
-    int result = plan->own ? zest_cuda_multiply_hopper(cuda, job) : 1;
-    return result == 1 ? multiply_cublas(cuda, job, plan) : result;
+    if (++plan->uses == 2 && should_autotune(cuda, gemm)) autotune(cuda, gemm, plan);
+    int result = plan->use_sm90 ? zest_cuda_gemm_sm90(cuda, gemm) : 1;
+    return result == 1 ? gemm_cublas(cuda, gemm, plan) : result;
 }

@@ -1,309 +1,320 @@
-/* What the parts of zest's product kernel (gemm_sm90.cuh) share: the job, the places in shared memory, the
- * tiles. */
+/* GEMM with fused epilogues for compute capability 9.0: D = act(A W' + bias), A W' + bias + residual, or the
+ * layer norm of the latter's rows; all lanes in one launch, bf16 or fp16 operands, fp32 accumulators.
+ *
+ *   A  (lanes, rows, inputs)    W  (lanes, outputs, inputs)    D, residual  (lanes, rows, outputs)
+ *
+ * Persistent and warp-specialised. A block of 384 threads stays on its multiprocessor and takes one output
+ * tile of TILE_M x TILE_N = 128 x 256 after the other, in k-tiles of TILE_K = 64:
+ *
+ *   warp 0       producer: TMA loads of A and W into a ring of STAGES buffers
+ *   warp 1       epilogue loads and stores: bias, gain, shift and residual of the next tile; TMA stores of D
+ *   warps 2, 3   idle; with a fused norm they reset the row statistics of the GEMM before
+ *   warps 4..11  two consumer warp groups: wgmma m64n256k16 on 64 rows each, epilogue in registers, result to shared
+ *                memory
+ *
+ * Two blocks form a cluster. Their tiles lie below each other and share W: each block loads half of a W
+ * k-tile and multicasts it to both. The GPU lowers its clock under this load to stay within its power, so the
+ * kernel's speed depends less on waiting than on the bytes that move. */
 #ifndef ZEST_KERNELS_CUDA_GEMM_SM90_CUH
 #define ZEST_KERNELS_CUDA_GEMM_SM90_CUH
 
 #include "kernels/cuda/sm90.cuh"
 
-/* Of the rows of the result: gemm_sm90.cuh. */
-struct hopper_norm {
-    const float *gain, *shift; /* NULL: 1 and 0 */
-    int64_t lane;              /* between those of the lanes */
-    float epsilon, each;       /* each: 1 / columns */
-    uint64_t *parts;           /* of every row, one for each tile */
-    uint64_t *before;          /* those of the product before with a norm: to be forgotten */
-    unsigned before_count;
-    unsigned *late; /* how many are on the list; blocks that have done theirs */
-    unsigned *list;
-    int patience; /* looks at others' parts */
-    void *out;    /* as the job's map has it */
+/* Layer norm in the epilogue. */
+struct sm90_norm_params {
+    const float *gain, *shift; /* (lanes, outputs); NULL: 1 and 0 */
+    int64_t lane;              /* their lane stride */
+    float epsilon, inv_outputs;
+    uint64_t *stats;          /* partial row statistics: (padded rows of all lanes, n_tiles) */
+    uint64_t *previous_stats; /* those of the GEMM with a norm before this one, to be reset */
+    unsigned previous_count;
+    unsigned *fallback_count; /* [0]: entries of the list; [1]: blocks of the fallback kernel that are done */
+    unsigned *fallback_list;
+    int spin_limit; /* how often a warp looks for the statistics of other blocks */
+    void *out;      /* D, as its TMA descriptor has it */
     size_t out_stride, rows;
     int64_t out_lane;
 };
 
-struct hopper_job {
+struct sm90_gemm_params {
     CUtensorMap a, weight, out, residual;
-    const void *bias; /* NULL: none */
+    const void *bias; /* (lanes, outputs); NULL: none */
     int64_t bias_lane;
-    unsigned outputs, pieces;             /* pieces: of 64 inputs */
-    unsigned heights, widths, band, work; /* tiles a lane, heights and bands in clusters; all of them */
-    int a_moves, weight_moves;            /* 0: the same for all lanes */
-    int residual_there;
-    float bend[2]; /* x / (1 + 2^(bend[0] x + bend[1] x^3)): SiLU and the tanh form of GELU */
-    hopper_norm norm;
+    unsigned outputs, k_tiles;
+    unsigned m_tiles, n_tiles;       /* of a lane; m_tiles counts clusters of 2 x 128 rows */
+    unsigned raster_group;           /* m_tiles that are taken together */
+    unsigned tiles;                  /* lanes x m_tiles x n_tiles */
+    int a_per_lane, weight_per_lane; /* 0: the same for all lanes */
+    int has_residual;
+    float activation_coefficients[2]; /* of swish() */
+    sm90_norm_params norm;
 };
 
 enum {
     THREADS = 384,
     CLUSTER = 2,
     STAGES = 3,
-    ROWS = 128, /* of a tile */
-    COLUMNS = 256,
-    A_BYTES = ROWS * 128, /* of a piece */
-    W_BYTES = COLUMNS * 128,
+    TILE_M = 128,
+    TILE_N = 256,
+    TILE_K = 64,                   /* 128 bytes, one swizzled row */
+    A_BYTES = TILE_M * 2 * TILE_K, /* of a k-tile */
+    W_BYTES = TILE_N * 2 * TILE_K,
     STAGE_BYTES = A_BYTES + W_BYTES,
-    PANELS = COLUMNS / 64, /* of a half: 64 columns, 64 rows of 128 bytes, swizzled as the copies do */
+    PANELS = TILE_N / 64, /* of a warp group's output: (64 rows, 64 columns), swizzled as TMA does */
     PANEL_BYTES = 64 * 128,
-    HALF_BYTES = PANELS * PANEL_BYTES
+    OUTPUT_BYTES = PANELS * PANEL_BYTES /* of a warp group */
 };
-/* Places in shared memory: stages; a room for each group of consumers; bias, gain and shift of this tile's
- * and the next one's columns; barriers, STAGES of the first two kinds, one of the others for each group. */
+/* Shared memory: k-tiles; outputs of the two consumer warp groups (first their residual, then D); bias, gain
+ * and shift of this tile's and the next tile's columns; mbarriers, STAGES of the first two kinds, one of the
+ * others for each warp group. */
 enum {
     VECTORS = 3,
-    HALVES_AT = STAGES * STAGE_BYTES,
-    VECTORS_AT = HALVES_AT + 2 * HALF_BYTES,
-    FULL = VECTORS_AT + 2 * VECTORS * COLUMNS * 4,
+    OUTPUT_AT = STAGES * STAGE_BYTES,
+    VECTORS_AT = OUTPUT_AT + 2 * OUTPUT_BYTES,
+    FULL = VECTORS_AT + 2 * VECTORS * TILE_N * 4,
     EMPTY = FULL + 8 * STAGES,
-    READY = EMPTY + 8 * STAGES, /* room, bias and residual for the half */
-    PUT = READY + 16,           /* the half lies in its room */
-    SHARED_BYTES = PUT + 16
+    EPILOGUE_READY = EMPTY + 8 * STAGES, /* the output buffer is free; vectors and residual are there */
+    OUTPUT_READY = EPILOGUE_READY + 16,  /* the output buffer holds D */
+    SHARED_BYTES = OUTPUT_READY + 16
 };
-static_assert(SHARED_BYTES <= 227 << 10, "a block has that much shared memory");
+static_assert(SHARED_BYTES <= 227 << 10, "shared memory of a block");
 
-/* Where, in a panel of a group's room, a thread's rows of 16 columns are: i = 0..3. */
-__device__ __forceinline__ uint32_t cells_at(uint32_t room, int panel, int i) {
-    return (room ^ 32u * (unsigned)i) + (unsigned)panel * PANEL_BYTES;
+/* The address of a thread's fragment row in its warp group's output buffer; `panel` and i = 0..3, 16 columns
+ * each, select the fragment. */
+__device__ __forceinline__ uint32_t fragment_address(uint32_t output, int panel, int i) {
+    return (output ^ 32u * (unsigned)i) + (unsigned)panel * PANEL_BYTES;
 }
 
-__device__ __forceinline__ uint32_t room_of(uint32_t base) {
+__device__ __forceinline__ uint32_t output_address(uint32_t base) {
     const unsigned group = threadIdx.x / 128 - 1, thread = threadIdx.x % 32;
     const unsigned row = threadIdx.x / 32 % 4 * 16 + thread % 16;
-    return base + HALVES_AT + group * HALF_BYTES + row * 128 + (thread / 16 ^ row % 8) * 16;
+    return base + OUTPUT_AT + group * OUTPUT_BYTES + row * 128 + (thread / 16 ^ row % 8) * 16;
 }
 
-/* Bias, gain and shift of a turn's tile. */
-__device__ __forceinline__ float *vectors_of(char *shared, unsigned turn) {
-    return (float *)(shared + VECTORS_AT) + turn % 2 * (VECTORS * COLUMNS);
+/* Bias, gain and shift of a tile's columns, double-buffered. */
+__device__ __forceinline__ float *column_vectors(char *shared, unsigned iteration) {
+    return (float *)(shared + VECTORS_AT) + iteration % 2 * (VECTORS * TILE_N);
 }
 
-/* ---- Tiles ---- */
+/* ---- Persistent tile scheduler ---- */
 
-struct hopper_tile {
+struct output_tile {
     int row, column, lane;
 };
 
-/* A tile by its number. Lanes come one after the other; within a lane, bands of rows so low that their A
- * stays in the cache while all of W passes. */
-__device__ __forceinline__ hopper_tile tile_of(const hopper_job &job, unsigned number, unsigned rank) {
-    unsigned each = job.heights * job.widths, within = number % each, band = job.band * job.widths;
-    unsigned first = within / band * job.band, height = min(job.band, job.heights - first);
-    within %= band;
-    return {(int)((first + within % height) * CLUSTER + rank) * ROWS, (int)(within / height) * COLUMNS,
-            (int)(number / each)};
+/* Tiles are numbered lane by lane. Within a lane they are rastered in groups of rows that are small enough
+ * for their A to stay in the L2 cache while all of W passes. */
+__device__ __forceinline__ output_tile tile_at(const sm90_gemm_params &params, unsigned index,
+                                               unsigned rank) {
+    unsigned per_lane = params.m_tiles * params.n_tiles, within = index % per_lane,
+             group = params.raster_group * params.n_tiles;
+    unsigned first = within / group * params.raster_group,
+             height = min(params.raster_group, params.m_tiles - first);
+    within %= group;
+    return {(int)((first + within % height) * CLUSTER + rank) * TILE_M, (int)(within / height) * TILE_N,
+            (int)(index / per_lane)};
 }
 
-/* This block's: a first one, then every so many. */
-__device__ __forceinline__ unsigned number_of(unsigned turn) {
-    return blockIdx.x / CLUSTER + turn * (gridDim.x / CLUSTER);
+/* The tile of this cluster's iteration. */
+__device__ __forceinline__ unsigned tile_index(unsigned iteration) {
+    return blockIdx.x / CLUSTER + iteration * (gridDim.x / CLUSTER);
 }
 
-/* A norm of the rows that zest's product kernel gives (HOPPER_NORM). A row lies in several tiles beside each
- * other, each of another block. A warp measures its part of 16 rows, puts that down where the others find it,
- * waits for theirs, and normalizes its sums before they are rounded.
+/* ---- Fused layer norm (EPILOGUE_NORM) ----
  *
- * So blocks wait for each other, and where programs share the GPU not all of them need be running: a warp
- * that has waited for long stores its rows as they are and puts them on a list, which late_kernel does behind
- * the product. From then on all wait less. */
+ * A row lies in up to four tiles beside each other, each in another block. A warp reduces its part of 16 rows to
+ * partial statistics (sum and sum of squares), publishes them in global memory, waits for those of the other blocks,
+ * and normalises its accumulators before they are rounded.
+ *
+ * So blocks wait for each other, and where programs share the GPU not all of them need be running. A warp that has
+ * waited for spin_limit looks stores its rows as they are and puts them on a list for norm_fallback_kernel, which runs
+ * behind the GEMM. From then on all warps wait less. */
 
-enum { PARTS_MOST = 4 };  /* of a row: one for each thread that has it */
-enum { SOME_LOOKS = 32 }; /* at others' parts, where other warps have waited in vain */
+enum { NORM_MAX_N_TILES = 4 }; /* a thread of a quad reads the statistics of one tile */
+enum { SPIN_CHECK = 32 };      /* looks after which a warp gives up if others have done so */
 
-/* ---- Parts of rows: sum and sum of squares, in one word, so that they come together ---- */
+/* Both statistics are one 64-bit word, so that they arrive together. This value stands for "not yet": no sum
+ * gives it. */
+__device__ const uint64_t stats_pending = ~(uint64_t)0;
 
-/* Before they come: no sum gives that. */
-__device__ const uint64_t no_part = ~(uint64_t)0;
-
-__device__ __forceinline__ void part_store(uint64_t *at, float sum, float squares) {
+__device__ __forceinline__ void stats_store(uint64_t *at, float sum, float squares) {
     const uint64_t both = (uint64_t)__float_as_uint(squares) << 32 | __float_as_uint(sum);
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(both) : "memory");
 }
 
-__device__ __forceinline__ uint64_t part_load(const uint64_t *at) {
+__device__ __forceinline__ uint64_t stats_load(const uint64_t *at) {
     uint64_t both;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(both) : "l"(at) : "memory");
     return both;
 }
 
-/* What a row's numbers are multiplied by, and what is added then, so that their mean is 0 and their
- * variance 1. Where the mean is large, digits of the variance are lost; a row that was rounded to 16 bits
- * before its norm, as it is when that has a kernel of its own, would have lost more. */
-__device__ __forceinline__ float2 row_of(const hopper_job &job, float sum, float squares) {
-    const float mean = sum * job.norm.each, above = fmaf(-mean, mean, squares * job.norm.each);
-    const float scale = rsqrtf((above < 0 ? 0 : above) + job.norm.epsilon);
+/* (1 / sigma, -mean / sigma) of a row. Where the mean is large, digits of the variance are lost; a row that
+ * is rounded to 16 bits before a separate norm kernel loses more. */
+__device__ __forceinline__ float2 row_scale(const sm90_gemm_params &params, float sum, float squares) {
+    const float mean = sum * params.norm.inv_outputs,
+                variance = fmaf(-mean, mean, squares * params.norm.inv_outputs);
+    const float scale = rsqrtf((variance < 0 ? 0 : variance) + params.norm.epsilon);
     return make_float2(scale, -mean * scale);
 }
 
-__device__ __forceinline__ float normalized(float x, float2 row, float gain, float shift) {
+__device__ __forceinline__ float normalize(float x, float2 row, float gain, float shift) {
     return fmaf(fmaf(x, row.x, row.y), gain, shift);
 }
 
-/* Products take turns at two rooms for parts: what one has put down the next one forgets, by its warps 2 and
- * 3, which have nothing else to do. */
-__device__ __forceinline__ void forget_before(const hopper_job &job) {
-    for (unsigned i = blockIdx.x * 64 + threadIdx.x % 64; i < job.norm.before_count; i += gridDim.x * 64)
-        job.norm.before[i] = no_part;
+/* The statistics are double-buffered: warps 2 and 3 reset those of the GEMM before. */
+__device__ __forceinline__ void reset_previous_stats(const sm90_gemm_params &params) {
+    for (unsigned i = blockIdx.x * 64 + threadIdx.x % 64; i < params.norm.previous_count; i += gridDim.x * 64)
+        params.norm.previous_stats[i] = stats_pending;
 }
 
-/* ---- A group's half of a tile ---- */
-
-/* The number of the first of a warp's 16 rows. */
-__device__ __forceinline__ unsigned first_row(const hopper_job &job, const hopper_tile &t) {
-    return (unsigned)t.lane * (job.heights * CLUSTER * ROWS) + (unsigned)t.row +
+/* The number of a warp's first row, among the padded rows of all lanes. */
+__device__ __forceinline__ unsigned warp_row(const sm90_gemm_params &params, const output_tile &t) {
+    return (unsigned)t.lane * (params.m_tiles * CLUSTER * TILE_M) + (unsigned)t.row +
            (threadIdx.x - 128) / 32 * 16;
 }
 
-/* Of a thread's two rows and its columns of them, even and odd ones. */
-struct hopper_spread {
+/* Of a thread's two rows, over its even and its odd columns. */
+struct row_partials {
     float sum[2][2], square[2][2];
 };
 
-__device__ __forceinline__ void spread_add(hopper_spread &spread, int row, float2 x) {
-    spread.sum[row][0] += x.x, spread.sum[row][1] += x.y;
-    spread.square[row][0] = fmaf(x.x, x.x, spread.square[row][0]);
-    spread.square[row][1] = fmaf(x.y, x.y, spread.square[row][1]);
+__device__ __forceinline__ void add_to_partials(row_partials &partials, int row, float2 x) {
+    partials.sum[row][0] += x.x, partials.sum[row][1] += x.y;
+    partials.square[row][0] = fmaf(x.x, x.x, partials.square[row][0]);
+    partials.square[row][1] = fmaf(x.y, x.y, partials.square[row][1]);
 }
 
-/* Four threads have a row; columns beyond the last one were 0. */
-__device__ __forceinline__ void publish(const hopper_job &job, const hopper_tile &t,
-                                        const hopper_spread &spread) {
-    const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
+/* A quad has a row. Columns beyond the last one are 0. */
+__device__ __forceinline__ void publish_stats(const sm90_gemm_params &params, const output_tile &t,
+                                              const row_partials &partials) {
+    const unsigned thread = threadIdx.x % 32, row = warp_row(params, t) + thread / 4;
 #pragma unroll
     for (unsigned r = 0; r < 2; r++) {
-        const float sum = sum_of_four(spread.sum[r][0] + spread.sum[r][1]);
-        const float square = sum_of_four(spread.square[r][0] + spread.square[r][1]);
+        const float sum = quad_sum(partials.sum[r][0] + partials.sum[r][1]);
+        const float square = quad_sum(partials.square[r][0] + partials.square[r][1]);
         if (thread % 4 == r)
-            part_store(job.norm.parts + (row + 8 * r) * job.widths + (unsigned)t.column / COLUMNS, sum,
-                       square);
+            stats_store(params.norm.stats + (row + 8 * r) * params.n_tiles + (unsigned)t.column / TILE_N, sum,
+                        square);
     }
 }
 
-/* Four threads have two rows, and each looks for one part of both. False: some are not there, after a while.
- */
-__device__ __forceinline__ bool await_rows(const hopper_job &job, const hopper_tile &t, float2 rows[2]) {
-    const unsigned thread = threadIdx.x % 32, row = first_row(job, t) + thread / 4;
-    const uint64_t *at = job.norm.parts + row * job.widths + thread % 4;
-    uint64_t part[2] = {0, 0};
-    bool there = false;
-    for (int looks = 0; looks < job.norm.patience && !there; looks++) {
-        if (looks == SOME_LOOKS && *(volatile unsigned *)job.norm.late) break;
-        if (thread % 4 < job.widths) part[0] = part_load(at), part[1] = part_load(at + 8 * job.widths);
-        there = __all_sync(~0u, part[0] != no_part && part[1] != no_part);
+/* A quad has two rows, and each of its threads reads one tile's statistics of both. False: some did not come
+ * in time. */
+__device__ __forceinline__ bool wait_for_stats(const sm90_gemm_params &params, const output_tile &t,
+                                               float2 rows[2]) {
+    const unsigned thread = threadIdx.x % 32, row = warp_row(params, t) + thread / 4;
+    const uint64_t *at = params.norm.stats + row * params.n_tiles + thread % 4;
+    uint64_t stats[2] = {0, 0};
+    bool complete = false;
+    for (int looks = 0; looks < params.norm.spin_limit && !complete; looks++) {
+        if (looks == SPIN_CHECK && *(volatile unsigned *)params.norm.fallback_count) break;
+        if (thread % 4 < params.n_tiles)
+            stats[0] = stats_load(at), stats[1] = stats_load(at + 8 * params.n_tiles);
+        complete = __all_sync(~0u, stats[0] != stats_pending && stats[1] != stats_pending);
     }
 #pragma unroll
     for (int r = 0; r < 2; r++)
-        rows[r] = row_of(job, sum_of_four(__uint_as_float((uint32_t)part[r])),
-                         sum_of_four(__uint_as_float((uint32_t)(part[r] >> 32))));
-    return there;
+        rows[r] = row_scale(params, quad_sum(__uint_as_float((uint32_t)stats[r])),
+                            quad_sum(__uint_as_float((uint32_t)(stats[r] >> 32))));
+    return complete;
 }
 
-/* What a panel is multiplied by, and what is added then. */
-struct hopper_gains {
+/* Gain and shift of a thread's columns of a panel. */
+struct norm_vectors {
     float2 gain[8], shift[8];
 };
 
-__device__ __forceinline__ void load_gains(const float *gains, int panel, hopper_gains &of) {
+__device__ __forceinline__ void load_norm_vectors(const float *gains, int panel, norm_vectors &of) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const float *at = gains + panel * 64 + i * 8 + threadIdx.x % 4 * 2;
-        of.gain[i] = *(const float2 *)at, of.shift[i] = *(const float2 *)(at + COLUMNS);
+        of.gain[i] = *(const float2 *)at, of.shift[i] = *(const float2 *)(at + TILE_N);
     }
 }
 
-/* Finished sums into their room: as they are, for late_kernel. */
+/* Stores the accumulators as they are and lists the warp's rows for norm_fallback_kernel. */
 template <class T>
-__device__ __forceinline__ void put_late(const hopper_job &job, uint32_t room, const hopper_tile &t,
-                                         const float sums[COLUMNS / 2]) {
+__device__ __forceinline__ void store_for_fallback(const sm90_gemm_params &params, uint32_t output,
+                                                   const output_tile &t, const float acc[TILE_N / 2]) {
     if (threadIdx.x % 32 == 0)
-        job.norm.list[atomicAdd(job.norm.late, 1)] =
-            first_row(job, t) / 16 * job.widths + (unsigned)t.column / COLUMNS;
+        params.norm.fallback_list[atomicAdd(params.norm.fallback_count, 1)] =
+            warp_row(params, t) / 16 * params.n_tiles + (unsigned)t.column / TILE_N;
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < COLUMNS / 16; i++) {
-        const float *s = sums + i * 8;
+    for (int i = 0; i < TILE_N / 16; i++) {
+        const float *s = acc + i * 8;
         const uint32_t r[4] = {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]),
                                pack<T>(s[6], s[7])};
-        fragment_store(cells_at(room, i / 4, i % 4), r);
+        stmatrix(fragment_address(output, i / 4, i % 4), r);
     }
 }
 
-/* Normalized, when they have been measured. gains: of the columns; the shifts stand behind. */
+/* The second half of the epilogue: normalises the accumulators. gains: of the tile's columns, the shifts
+ * behind them. */
 template <class T>
-__device__ __forceinline__ void put_normalized(const hopper_job &job, uint32_t room, const float *gains,
-                                               const hopper_tile &t, const hopper_spread &spread,
-                                               const float sums[COLUMNS / 2]) {
+__device__ __forceinline__ void epilogue_norm(const sm90_gemm_params &params, uint32_t output,
+                                              const float *gains, const output_tile &t,
+                                              const row_partials &partials, const float acc[TILE_N / 2]) {
     float2 rows[2];
-    hopper_gains of[2];
-    publish(job, t, spread);
-    load_gains(gains, 0, of[0]);
-    if (!await_rows(job, t, rows)) {
-        put_late<T>(job, room, t, sums);
+    norm_vectors of[2];
+    publish_stats(params, t, partials);
+    load_norm_vectors(gains, 0, of[0]);
+    if (!wait_for_stats(params, t, rows)) {
+        store_for_fallback<T>(params, output, t, acc);
         return;
     }
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
-        const hopper_gains &here = of[p % 2];
-        if (p + 1 < PANELS) load_gains(gains, p + 1, of[(p + 1) % 2]);
+        const norm_vectors &here = of[p % 2];
+        if (p + 1 < PANELS) load_norm_vectors(gains, p + 1, of[(p + 1) % 2]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t r[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                const float *s = sums + p * 32 + i * 8 + j * 2;
+                const float *s = acc + p * 32 + i * 8 + j * 2;
                 const float2 gain = here.gain[2 * i + j / 2], shift = here.shift[2 * i + j / 2];
-                r[j] = pack<T>(normalized(s[0], rows[j % 2], gain.x, shift.x),
-                               normalized(s[1], rows[j % 2], gain.y, shift.y));
+                r[j] = pack<T>(normalize(s[0], rows[j % 2], gain.x, shift.x),
+                               normalize(s[1], rows[j % 2], gain.y, shift.y));
             }
-            fragment_store(cells_at(room, p, i), r);
+            stmatrix(fragment_address(output, p, i), r);
         }
     }
 }
 
-/* ---- Behind the product ---- */
-
-/* A listed part of 16 rows. */
-template <class T> __device__ void normalize_late(const hopper_job &job, unsigned number) {
-    const unsigned tall = job.heights * CLUSTER * ROWS, at = number / job.widths * 16 + threadIdx.x / 8;
-    const unsigned begin = number % job.widths * COLUMNS, end = min(begin + COLUMNS, job.outputs);
-    const unsigned lane = at / tall, row = at % tall;
+/* One entry of the list: (16 rows, TILE_N columns), in place. */
+template <class T> __device__ void norm_fallback_rows(const sm90_gemm_params &params, unsigned entry) {
+    const unsigned padded_rows = params.m_tiles * CLUSTER * TILE_M,
+                   at = entry / params.n_tiles * 16 + threadIdx.x / 8;
+    const unsigned begin = entry % params.n_tiles * TILE_N, end = min(begin + TILE_N, params.outputs);
+    const unsigned lane = at / padded_rows, row = at % padded_rows;
     float sum = 0, squares = 0;
-    if (row >= job.norm.rows) return;
-    for (unsigned i = 0; i < job.widths; i++) {
-        const uint64_t both = part_load(job.norm.parts + at * job.widths + i);
+    if (row >= params.norm.rows) return;
+    for (unsigned i = 0; i < params.n_tiles; i++) {
+        const uint64_t both = stats_load(params.norm.stats + at * params.n_tiles + i);
         sum += __uint_as_float((uint32_t)both), squares += __uint_as_float((uint32_t)(both >> 32));
     }
-    const float2 own = row_of(job, sum, squares);
-    T *out = (T *)job.norm.out + lane * job.norm.out_lane + row * job.norm.out_stride;
+    const float2 own = row_scale(params, sum, squares);
+    T *out = (T *)params.norm.out + lane * params.norm.out_lane + row * params.norm.out_stride;
     for (unsigned c = begin + threadIdx.x % 8; c < end; c += 8) {
-        const float gain = job.norm.gain ? job.norm.gain[lane * job.norm.lane + c] : 1.0f;
-        const float shift = job.norm.shift ? job.norm.shift[lane * job.norm.lane + c] : 0.0f;
-        out[c] = to_cell<T>(normalized(to_float(out[c]), own, gain, shift));
+        const float gain = params.norm.gain ? params.norm.gain[lane * params.norm.lane + c] : 1.0f;
+        const float shift = params.norm.shift ? params.norm.shift[lane * params.norm.lane + c] : 0.0f;
+        out[c] = from_float<T>(normalize(to_float(out[c]), own, gain, shift));
     }
 }
 
-/* All that are listed. The last block empties the list. */
+/* The rows that were listed; 8 threads a row. The last block empties the list. */
 template <class T>
-static __global__ void __launch_bounds__(128) late_kernel(const __grid_constant__ hopper_job job) {
-    const unsigned late = *(volatile unsigned *)job.norm.late;
-    if (!late) return;
-    for (unsigned i = blockIdx.x; i < late; i += gridDim.x) normalize_late<T>(job, job.norm.list[i]);
-    __syncthreads(); /* all have read how many */
-    if (threadIdx.x == 0 && atomicAdd(job.norm.late + 1, 1) == gridDim.x - 1)
-        job.norm.late[0] = job.norm.late[1] = 0;
+static __global__ void __launch_bounds__(128)
+    norm_fallback_kernel(const __grid_constant__ sm90_gemm_params params) {
+    const unsigned count = *(volatile unsigned *)params.norm.fallback_count;
+    if (!count) return;
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        norm_fallback_rows<T>(params, params.norm.fallback_list[i]);
+    __syncthreads(); /* all have read the count */
+    if (threadIdx.x == 0 && atomicAdd(params.norm.fallback_count + 1, 1) == gridDim.x - 1)
+        params.norm.fallback_count[0] = params.norm.fallback_count[1] = 0;
 }
-
-/* D = act(A W' + bias), A W' + bias + residual or a norm of the latter's rows on compute capability 9.0, for
- * all lanes in one launch, bf16 or fp16, sums in fp32. A block stays on its processor and takes one tile of
- * 128 rows and 256 columns after the other:
- *
- *   warp 0       copies pieces of 64 inputs of A and W ahead into STAGES rooms;
- *   warps 4..11  two groups of consumers multiply 64 rows each, finish the sums in their registers (bias,
- *                residual, activation or norm), round, and put them down in shared memory;
- *   warp 1       fetches bias, gains and residual ahead and stores what was put down, while the consumers go
- *                on.
- *
- * Two blocks are a cluster. Their tiles lie below each other and share the pieces of W: each copies half of
- * every piece to both. The GPU lowers its clock under such a load to stay within its power, so what counts is
- * less the waiting than what is moved for a product. */
 
 /* ---- Activations of results that are rounded to 16 bits ---- */
 
@@ -317,9 +328,9 @@ template <> __device__ __forceinline__ uint32_t relu2<__half>(uint32_t both) {
     return both;
 }
 
-/* log2 of the normal distribution's tail, for results of a type: from 0 to 6 right to 5e-5 of the tail for
- * fp16, a tenth of its rounding, and to 4e-4 for bf16, a fifth. Beyond 6, where the tail is below 1e-9, fp16
- * stays there, and bf16's polynomial goes on falling. */
+/* log2 of the normal distribution's tail, for results of a type. From 0 to 6 the tail is right to 5e-5 of it
+ * for fp16, a tenth of its rounding, and to 4e-4 for bf16, a fifth. Beyond 6, where the tail is below 1e-9,
+ * fp16 stays there, and bf16's polynomial goes on falling. */
 template <class T> __device__ __forceinline__ float log2_tail(float a);
 template <> __device__ __forceinline__ float log2_tail<__half>(float a) {
     asm("min.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(6.0f));
@@ -338,61 +349,63 @@ template <> __device__ __forceinline__ float log2_tail<__nv_bfloat16>(float a) {
     return fmaf(p, a, -1.00053176f);
 }
 
-/* As gelu() in half as many instructions. Of an infinite x it makes NaN. */
-template <class T> __device__ __forceinline__ float gelu_short(float x) {
+/* gelu() in half as many instructions. Of an infinite x it makes NaN. */
+template <class T> __device__ __forceinline__ float gelu_fast(float x) {
     return fmaf(-fabsf(x), exp2_fast(log2_tail<T>(fabsf(x))), fmaxf(x, 0.0f));
 }
 
-__device__ __forceinline__ float bent(float x, const float bend[2]) {
-    return __fdividef(x, 1.0f + exp2_fast(x * fmaf(bend[1] * x, x, bend[0])));
+/* x / (1 + 2^(c0 x + c1 x^3)): SiLU, and the tanh form of GELU. */
+__device__ __forceinline__ float swish(float x, const float c[2]) {
+    return __fdividef(x, 1.0f + exp2_fast(x * fmaf(c[1] * x, x, c[0])));
 }
 
-/* ---- Warp 0 ---- */
+/* ---- Producer (warp 0) ---- */
 
-__device__ __forceinline__ void produce(const hopper_job &job, uint32_t base, unsigned rank) {
+__device__ __forceinline__ void produce(const sm90_gemm_params &params, uint32_t base, unsigned rank) {
     unsigned stage = 0, phase = 0;
-    const int part = COLUMNS / CLUSTER;
-    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
-        const hopper_tile t = tile_of(job, number_of(turn), rank);
-        for (unsigned piece = 0; piece < job.pieces; piece++) {
+    const int part = TILE_N / CLUSTER; /* rows of W that this block loads for the cluster */
+    for (unsigned iteration = 0; tile_index(iteration) < params.tiles; iteration++) {
+        const output_tile t = tile_at(params, tile_index(iteration), rank);
+        for (unsigned k_tile = 0; k_tile < params.k_tiles; k_tile++) {
             uint32_t a = base + stage * STAGE_BYTES, w = a + A_BYTES, full = base + FULL + 8 * stage;
-            int column = (int)piece * 64;
-            barrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
-            barrier_arrive_expecting(full, STAGE_BYTES);
-            tile_load(a, &job.a, full, column, t.row, job.a_moves ? t.lane : 0);
-            tile_load_shared(w + rank * part * 128, &job.weight, full, column, t.column + (int)rank * part,
-                             job.weight_moves ? t.lane : 0, (1 << CLUSTER) - 1);
+            int column = (int)k_tile * TILE_K;
+            mbarrier_wait(base + EMPTY + 8 * stage, phase ^ 1);
+            mbarrier_arrive_expect_tx(full, STAGE_BYTES);
+            tma_load(a, &params.a, full, column, t.row, params.a_per_lane ? t.lane : 0);
+            tma_load_multicast(w + rank * part * 128, &params.weight, full, column,
+                               t.column + (int)rank * part, params.weight_per_lane ? t.lane : 0,
+                               (1 << CLUSTER) - 1);
             if (++stage == STAGES) stage = 0, phase ^= 1;
         }
     }
 }
 
-/* ---- Consumers ---- */
+/* ---- Consumers (warps 4..11) ---- */
 
-/* One thread a warp for each block of the cluster: all of them copy into this stage of ours. */
-__device__ __forceinline__ void release(uint32_t base, unsigned stage) {
-    if (threadIdx.x % 32 < CLUSTER) barrier_arrive_at(base + EMPTY + 8 * stage, threadIdx.x % 32);
+/* One thread of a warp for each block of the cluster, since all of them load into this stage of ours. */
+__device__ __forceinline__ void release_stage(uint32_t base, unsigned stage) {
+    if (threadIdx.x % 32 < CLUSTER) mbarrier_arrive_cluster(base + EMPTY + 8 * stage, threadIdx.x % 32);
 }
 
-/* The tile whose first piece is this block's piece `at`; the last piece is still on its way, and its stage is
- * returned. */
+/* The main loop over the k-tiles of an output tile; `first` counts the k-tiles of all tiles before. The last
+ * wgmma is still running when it returns: it returns its stage. */
 template <class T>
-__device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, unsigned at,
-                                             float sums[COLUMNS / 2]) {
+__device__ __forceinline__ unsigned mainloop(uint32_t base, unsigned k_tiles, unsigned first,
+                                             float acc[TILE_N / 2]) {
     const unsigned group = threadIdx.x / 128 - 1;
-    unsigned stage = at % STAGES, phase = at / STAGES % 2, before = 0;
-    for (unsigned piece = 0; piece < pieces; piece++) {
+    unsigned stage = first % STAGES, phase = first / STAGES % 2, before = 0;
+    for (unsigned k_tile = 0; k_tile < k_tiles; k_tile++) {
         uint32_t here = base + stage * STAGE_BYTES;
-        uint64_t a = operand_at(here + group * 64 * 128), w = operand_at(here + A_BYTES);
-        barrier_wait(base + FULL + 8 * stage, phase);
-        products_begin();
+        uint64_t a = smem_descriptor(here + group * 64 * 128), w = smem_descriptor(here + A_BYTES);
+        mbarrier_wait(base + FULL + 8 * stage, phase);
+        wgmma_fence();
 #pragma unroll
         for (int k = 0; k < 4; k++) /* 16 inputs are 32 bytes */
-            product<T, COLUMNS>(sums, a + 2 * k, w + 2 * k, piece || k);
-        products_close();
-        if (piece) {
-            products_wait<1>();
-            release(base, before);
+            wgmma<T, TILE_N>(acc, a + 2 * k, w + 2 * k, k_tile || k);
+        wgmma_commit();
+        if (k_tile) {
+            wgmma_wait<1>();
+            release_stage(base, before);
         }
         before = stage;
         if (++stage == STAGES) stage = 0, phase ^= 1;
@@ -400,194 +413,211 @@ __device__ __forceinline__ unsigned multiply(uint32_t base, unsigned pieces, uns
     return before;
 }
 
-/* What they do to their sums besides adding the bias. */
-enum hopper_ending { HOPPER_PLAIN, HOPPER_RESIDUAL, HOPPER_NORM, HOPPER_RELU, HOPPER_GELU, HOPPER_BENT };
+/* What the epilogue does besides adding the bias. */
+enum sm90_epilogue {
+    EPILOGUE_BIAS,
+    EPILOGUE_RESIDUAL,
+    EPILOGUE_NORM, /* residual, then norm */
+    EPILOGUE_RELU,
+    EPILOGUE_GELU,
+    EPILOGUE_SWISH
+};
 
 /* What is added to a panel. */
-struct hopper_more {
+struct epilogue_operands {
     float2 bias[8];
     uint32_t residual[4][4];
 };
 
-template <int ENDING>
-__device__ __forceinline__ void load_more(uint32_t room, const float *bias, int panel, hopper_more &more) {
+template <int EPILOGUE>
+__device__ __forceinline__ void load_operands(uint32_t output, const float *bias, int panel,
+                                              epilogue_operands &operands) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        more.bias[i] = *(const float2 *)(bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
-    if (ENDING == HOPPER_RESIDUAL || ENDING == HOPPER_NORM)
+        operands.bias[i] = *(const float2 *)(bias + panel * 64 + i * 8 + threadIdx.x % 4 * 2);
+    if (EPILOGUE == EPILOGUE_RESIDUAL || EPILOGUE == EPILOGUE_NORM)
 #pragma unroll
-        for (int i = 0; i < 4; i++) fragment_load(more.residual[i], cells_at(room, panel, i));
+        for (int i = 0; i < 4; i++) ldmatrix(operands.residual[i], fragment_address(output, panel, i));
 }
 
-template <class T, int ENDING> __device__ __forceinline__ uint32_t ended(const hopper_job &job, float2 x) {
-    if (ENDING == HOPPER_GELU) x.x = gelu_short<T>(x.x), x.y = gelu_short<T>(x.y);
-    if (ENDING == HOPPER_BENT) x.x = bent(x.x, job.bend), x.y = bent(x.y, job.bend);
+/* Activation and rounding of two columns. */
+template <class T, int EPILOGUE>
+__device__ __forceinline__ uint32_t finish(const sm90_gemm_params &params, float2 x) {
+    if (EPILOGUE == EPILOGUE_GELU) x.x = gelu_fast<T>(x.x), x.y = gelu_fast<T>(x.y);
+    if (EPILOGUE == EPILOGUE_SWISH)
+        x.x = swish(x.x, params.activation_coefficients), x.y = swish(x.y, params.activation_coefficients);
     const uint32_t both = pack<T>(x.x, x.y);
-    return ENDING == HOPPER_RELU ? relu2<T>(both) : both;
+    return EPILOGUE == EPILOGUE_RELU ? relu2<T>(both) : both;
 }
 
-/* The sums of a group, finished, into its room; or, where a norm follows, measured and left where they are.
- * What is added to a panel is read while the one before it, or the product, is finished. */
-template <class T, int ENDING>
-__device__ __forceinline__ void put(const hopper_job &job, uint32_t room, const float *bias,
-                                    hopper_more more[2], float sums[COLUMNS / 2], hopper_spread &spread) {
+/* A warp group's accumulators (64 rows, TILE_N columns), finished, into its output buffer. With EPILOGUE_NORM
+ * they stay in registers and partial row statistics are taken. The operands of a panel are loaded while the
+ * one before it is finished; those of the first while the last wgmma runs. */
+template <class T, int EPILOGUE>
+__device__ __forceinline__ void epilogue(const sm90_gemm_params &params, uint32_t output, const float *bias,
+                                         epilogue_operands operands[2], float acc[TILE_N / 2],
+                                         row_partials &partials) {
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
-        const hopper_more &here = more[p % 2];
-        if (p + 1 < PANELS) load_more<ENDING>(room, bias, p + 1, more[(p + 1) % 2]);
+        const epilogue_operands &here = operands[p % 2];
+        if (p + 1 < PANELS) load_operands<EPILOGUE>(output, bias, p + 1, operands[(p + 1) % 2]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t r[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 /* 8 x 8 each: left above, left below, right above, right below */
-                float *s = sums + p * 32 + i * 8 + j * 2;
+                float *s = acc + p * 32 + i * 8 + j * 2;
                 float2 x = here.bias[2 * i + j / 2];
                 x.x += s[0], x.y += s[1];
-                if (ENDING == HOPPER_RESIDUAL || ENDING == HOPPER_NORM) {
+                if (EPILOGUE == EPILOGUE_RESIDUAL || EPILOGUE == EPILOGUE_NORM) {
                     const float2 add = unpack<T>(here.residual[i][j]);
                     x.x += add.x, x.y += add.y;
                 }
-                if (ENDING == HOPPER_NORM) {
-                    spread_add(spread, j % 2, x);
+                if (EPILOGUE == EPILOGUE_NORM) {
+                    add_to_partials(partials, j % 2, x);
                     s[0] = x.x, s[1] = x.y;
                 } else
-                    r[j] = ended<T, ENDING>(job, x);
+                    r[j] = finish<T, EPILOGUE>(params, x);
             }
-            if (ENDING != HOPPER_NORM) fragment_store(cells_at(room, p, i), r);
+            if (EPILOGUE != EPILOGUE_NORM) stmatrix(fragment_address(output, p, i), r);
         }
     }
 }
 
-template <class T, int ENDING>
-__device__ __forceinline__ void consume(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
+template <class T, int EPILOGUE>
+__device__ __forceinline__ void consume(const sm90_gemm_params &params, char *shared, uint32_t base,
+                                        unsigned rank) {
     const unsigned group = threadIdx.x / 128 - 1;
-    const uint32_t room = room_of(base);
-    float sums[COLUMNS / 2];
-    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
-        const float *vectors = vectors_of(shared, turn);
-        hopper_more more[2];
-        hopper_spread spread = {};
-        const unsigned last = multiply<T>(base, job.pieces, turn * job.pieces, sums);
-        barrier_wait(base + READY + 8 * group, turn % 2);
-        load_more<ENDING>(room, vectors, 0, more[0]);
-        products_finish<COLUMNS / 2>(sums);
-        release(base, last);
-        put<T, ENDING>(job, room, vectors, more, sums, spread);
-        if (ENDING == HOPPER_NORM)
-            put_normalized<T>(job, room, vectors + COLUMNS, tile_of(job, number_of(turn), rank), spread,
-                              sums);
-        writes_for_copies();
-        barrier_arrive(base + PUT + 8 * group);
+    const uint32_t output = output_address(base);
+    float acc[TILE_N / 2];
+    for (unsigned iteration = 0; tile_index(iteration) < params.tiles; iteration++) {
+        const float *vectors = column_vectors(shared, iteration);
+        epilogue_operands operands[2];
+        row_partials partials = {};
+        const unsigned last = mainloop<T>(base, params.k_tiles, iteration * params.k_tiles, acc);
+        mbarrier_wait(base + EPILOGUE_READY + 8 * group, iteration % 2);
+        load_operands<EPILOGUE>(output, vectors, 0, operands[0]);
+        wgmma_wait_all<TILE_N / 2>(acc);
+        release_stage(base, last);
+        epilogue<T, EPILOGUE>(params, output, vectors, operands, acc, partials);
+        if (EPILOGUE == EPILOGUE_NORM)
+            epilogue_norm<T>(params, output, vectors + TILE_N, tile_at(params, tile_index(iteration), rank),
+                             partials, acc);
+        fence_proxy_async();
+        mbarrier_arrive(base + OUTPUT_READY + 8 * group);
     }
 }
 
-/* ---- Warp 1 ---- */
+/* ---- Epilogue loads and stores (warp 1) ---- */
 
 template <class V>
-__device__ __forceinline__ void copy_vector(float *to, const V *from, float absent, unsigned there) {
+__device__ __forceinline__ void copy_vector(float *to, const V *from, float absent, unsigned count) {
 #pragma unroll 4
-    for (unsigned i = threadIdx.x % 32; i < COLUMNS; i += 32)
-        to[i] = from && i < there ? to_float(from[i]) : absent;
+    for (unsigned i = threadIdx.x % 32; i < TILE_N; i += 32)
+        to[i] = from && i < count ? to_float(from[i]) : absent;
 }
 
-/* What all rows of a tile share. */
-template <class T, int ENDING>
-__device__ __forceinline__ void fetch_vectors(const hopper_job &job, char *shared, unsigned turn,
-                                              unsigned rank) {
-    if (number_of(turn) >= job.work) return;
-    const hopper_tile t = tile_of(job, number_of(turn), rank);
-    const unsigned there = job.outputs - (unsigned)t.column;
-    float *to = vectors_of(shared, turn);
-    const T *bias = (const T *)job.bias + t.lane * job.bias_lane + t.column;
-    copy_vector(to, job.bias ? bias : NULL, 0.0f, there);
-    if (ENDING != HOPPER_NORM) return;
-    const int64_t at = t.lane * job.norm.lane + t.column;
-    copy_vector(to + COLUMNS, job.norm.gain ? job.norm.gain + at : NULL, 1.0f, there);
-    copy_vector(to + 2 * COLUMNS, job.norm.shift ? job.norm.shift + at : NULL, 0.0f, there);
+template <class T, int EPILOGUE>
+__device__ __forceinline__ void load_vectors(const sm90_gemm_params &params, char *shared, unsigned iteration,
+                                             unsigned rank) {
+    if (tile_index(iteration) >= params.tiles) return;
+    const output_tile t = tile_at(params, tile_index(iteration), rank);
+    const unsigned columns = params.outputs - (unsigned)t.column;
+    float *to = column_vectors(shared, iteration);
+    const T *bias = (const T *)params.bias + t.lane * params.bias_lane + t.column;
+    copy_vector(to, params.bias ? bias : NULL, 0.0f, columns);
+    if (EPILOGUE != EPILOGUE_NORM) return;
+    const int64_t at = t.lane * params.norm.lane + t.column;
+    copy_vector(to + TILE_N, params.norm.gain ? params.norm.gain + at : NULL, 1.0f, columns);
+    copy_vector(to + 2 * TILE_N, params.norm.shift ? params.norm.shift + at : NULL, 0.0f, columns);
 }
 
-/* The room of a group is free: the residual of its half of a tile goes there. */
-__device__ __forceinline__ void fetch_residual(const hopper_job &job, uint32_t base, unsigned turn,
-                                               unsigned group, unsigned rank) {
-    if (number_of(turn) >= job.work) return;
-    const hopper_tile t = tile_of(job, number_of(turn), rank);
-    const uint32_t ready = base + READY + 8 * group;
-    if (threadIdx.x % 32 || !job.residual_there) {
-        barrier_arrive(ready); /* the vectors are there, too */
+/* A warp group's output buffer is free: its part of the residual goes there. */
+__device__ __forceinline__ void load_residual(const sm90_gemm_params &params, uint32_t base,
+                                              unsigned iteration, unsigned group, unsigned rank) {
+    if (tile_index(iteration) >= params.tiles) return;
+    const output_tile t = tile_at(params, tile_index(iteration), rank);
+    const uint32_t ready = base + EPILOGUE_READY + 8 * group;
+    if (threadIdx.x % 32 || !params.has_residual) {
+        mbarrier_arrive(ready); /* for the vectors that this thread has written */
         return;
     }
-    barrier_arrive_expecting(ready, HALF_BYTES);
+    mbarrier_arrive_expect_tx(ready, OUTPUT_BYTES);
     for (int p = 0; p < PANELS; p++)
-        tile_load(base + HALVES_AT + group * HALF_BYTES + p * PANEL_BYTES, &job.residual, ready,
-                  t.column + 64 * p, t.row + (int)group * 64, t.lane);
+        tma_load(base + OUTPUT_AT + group * OUTPUT_BYTES + p * PANEL_BYTES, &params.residual, ready,
+                 t.column + 64 * p, t.row + (int)group * 64, t.lane);
 }
 
-template <class T, int ENDING>
-__device__ __forceinline__ void store(const hopper_job &job, char *shared, uint32_t base, unsigned rank) {
-    fetch_vectors<T, ENDING>(job, shared, 0, rank);
-    for (unsigned group = 0; group < 2; group++) fetch_residual(job, base, 0, group, rank);
-    for (unsigned turn = 0; number_of(turn) < job.work; turn++) {
-        const hopper_tile t = tile_of(job, number_of(turn), rank);
-        fetch_vectors<T, ENDING>(job, shared, turn + 1, rank); /* both groups have put the turn before */
+template <class T, int EPILOGUE>
+__device__ __forceinline__ void load_and_store(const sm90_gemm_params &params, char *shared, uint32_t base,
+                                               unsigned rank) {
+    load_vectors<T, EPILOGUE>(params, shared, 0, rank);
+    for (unsigned group = 0; group < 2; group++) load_residual(params, base, 0, group, rank);
+    for (unsigned iteration = 0; tile_index(iteration) < params.tiles; iteration++) {
+        const output_tile t = tile_at(params, tile_index(iteration), rank);
+        /* both warp groups are done with the vectors of the iteration before */
+        load_vectors<T, EPILOGUE>(params, shared, iteration + 1, rank);
         for (unsigned group = 0; group < 2; group++) {
-            barrier_wait(base + PUT + 8 * group, turn % 2);
+            mbarrier_wait(base + OUTPUT_READY + 8 * group, iteration % 2);
             if (threadIdx.x % 32 == 0) {
                 for (int p = 0; p < PANELS; p++)
-                    tile_store(&job.out, base + HALVES_AT + group * HALF_BYTES + p * PANEL_BYTES,
-                               t.column + 64 * p, t.row + (int)group * 64, t.lane);
-                tile_stores_close();
-                tile_stores_read();
+                    tma_store(&params.out, base + OUTPUT_AT + group * OUTPUT_BYTES + p * PANEL_BYTES,
+                              t.column + 64 * p, t.row + (int)group * 64, t.lane);
+                tma_store_commit();
+                tma_store_wait_read();
             }
             __syncwarp();
-            fetch_residual(job, base, turn + 1, group, rank);
+            load_residual(params, base, iteration + 1, group, rank);
         }
     }
-    if (threadIdx.x % 32 == 0) tile_stores_done();
+    if (threadIdx.x % 32 == 0) tma_store_wait();
 }
 
-/* ---- All of them ---- */
+/* ---- The kernel ---- */
 
-__device__ __forceinline__ void begin(const hopper_job &job, uint32_t base) {
+__device__ __forceinline__ void init_barriers(const sm90_gemm_params &params, uint32_t base) {
     if (threadIdx.x == 0) {
-        tile_prefetch_map(&job.a);
-        tile_prefetch_map(&job.weight);
-        tile_prefetch_map(&job.out);
-        if (job.residual_there) tile_prefetch_map(&job.residual);
+        prefetch_tensormap(&params.a);
+        prefetch_tensormap(&params.weight);
+        prefetch_tensormap(&params.out);
+        if (params.has_residual) prefetch_tensormap(&params.residual);
         for (int i = 0; i < STAGES; i++) {
-            barrier_init(base + FULL + 8 * i, 1);
-            barrier_init(base + EMPTY + 8 * i, 8 * CLUSTER); /* a consumers' warp each */
+            mbarrier_init(base + FULL + 8 * i, 1);
+            mbarrier_init(base + EMPTY + 8 * i, 8 * CLUSTER); /* the consumer warps of the cluster */
         }
         for (int i = 0; i < 2; i++) {
-            barrier_init(base + READY + 8 * i, 32); /* each thread for what it has written itself */
-            barrier_init(base + PUT + 8 * i, 128);
+            mbarrier_init(base + EPILOGUE_READY + 8 * i, 32);
+            mbarrier_init(base + OUTPUT_READY + 8 * i, 128);
         }
-        barrier_init_done();
+        fence_mbarrier_init();
     }
     cluster_sync();
 }
 
-/* 168 registers a thread when a block starts; then the consumers take what the others give back. */
-template <class T, int ENDING>
-static __global__ void __launch_bounds__(THREADS, 1) hopper_kernel(const __grid_constant__ hopper_job job) {
-    extern __shared__ __align__(1024) char shared[]; /* which the swizzle counts from */
+/* A block starts with 168 registers a thread; the consumers take those that the other warp group gives
+ * back. */
+template <class T, int EPILOGUE>
+static __global__ void __launch_bounds__(THREADS, 1)
+    gemm_sm90_kernel(const __grid_constant__ sm90_gemm_params params) {
+    extern __shared__ __align__(1024) char shared[]; /* the swizzle needs 1024 */
     const uint32_t base = shared_address(shared);
     const unsigned rank = cluster_rank();
-    begin(job, base);
+    init_barriers(params, base);
     if (threadIdx.x < 128) {
-        registers_less<40>();
+        setmaxnreg_dec<40>();
         if (threadIdx.x / 32 == 1)
-            store<T, ENDING>(job, shared, base, rank);
-        else if (ENDING == HOPPER_NORM && threadIdx.x >= 64)
-            forget_before(job);
+            load_and_store<T, EPILOGUE>(params, shared, base, rank);
+        else if (EPILOGUE == EPILOGUE_NORM && threadIdx.x >= 64)
+            reset_previous_stats(params);
         else if (threadIdx.x == 0)
-            produce(job, base, rank);
+            produce(params, base, rank);
     } else {
-        registers_more<232>();
-        consume<T, ENDING>(job, shared, base, rank);
+        setmaxnreg_inc<232>();
+        consume<T, EPILOGUE>(params, shared, base, rank);
     }
     __syncwarp();
-    cluster_sync(); /* the other block may still write here and arrive at our barriers */
+    cluster_sync(); /* the other block may still write here and arrive at our mbarriers */
 }
 
 #endif

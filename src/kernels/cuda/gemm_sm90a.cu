@@ -1,107 +1,110 @@
-/* The product of gemm_sm90.cuh for jobs that suit it: which they are, and how it is launched. A name that
- * ends in _sm90a is compiled for compute capability 9.0 alone (ZEST_SM90A); elsewhere it refuses everything.
- */
+/* The GEMM of gemm_sm90.cuh: which GEMMs it supports, and its launch. Files whose name ends in _sm90a are
+ * compiled for compute capability 9.0 alone (ZEST_SM90A); in other builds the functions say that nothing is
+ * supported. */
 #include "kernels/cuda/cuda.h"
 
 #if defined ZEST_SM90A && CUDART_VERSION >= 12050
 #include "kernels/cuda/gemm_sm90.cuh"
 
-enum { BAND = 2048 };    /* rows */
-enum { PATIENCE = 256 }; /* looks, of about half a microsecond each: some tiles' time */
-enum { PARTS_AT = 256 }; /* counts stand before both rooms for them */
-enum { PARTS_MOST_EACH = (ZEST_CUDA_PARTS - PARTS_AT) / 2 / (int)sizeof(uint64_t) };
+enum { RASTER_ROWS = 2048 }; /* of a raster group */
+enum { SPIN_LIMIT = 256 };   /* looks of about half a microsecond each: the time of a few tiles */
+enum { STATS_AT = 256 };     /* the two counters of the fallback list stand before both halves */
+enum { STATS_MAX = (ZEST_CUDA_ROW_STATS_BYTES - STATS_AT) / 2 / (int)sizeof(uint64_t) };
 
-/* ---- The job as the kernel sees it ---- */
+/* ---- Kernel parameters ---- */
 
-static int describe_all(const zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
-    int lanes = job->batch;
-    return describe_tiles(cuda, &work->a, job->a, job->rows, job->inputs, job->a_stride, lanes, job->a_lane,
-                          ROWS) ||
-           describe_tiles(cuda, &work->weight, job->weight, job->outputs, job->inputs, job->inputs, lanes,
-                          job->weight_lane, COLUMNS / CLUSTER) ||
-           describe_tiles(cuda, &work->out, job->out, job->rows, job->outputs, job->out_stride, lanes,
-                          job->out_lane, 64) ||
-           (job->residual && describe_tiles(cuda, &work->residual, job->residual, job->rows, job->outputs,
-                                            job->residual_stride, lanes, job->residual_lane, 64));
+static int make_tensormaps(const zest_cuda *cuda, const zest_gemm *gemm, sm90_gemm_params *params) {
+    int lanes = gemm->batch;
+    return make_tensormap(cuda, &params->a, gemm->a, gemm->rows, gemm->inputs, gemm->a_stride, lanes,
+                          gemm->a_lane, TILE_M) ||
+           make_tensormap(cuda, &params->weight, gemm->weight, gemm->outputs, gemm->inputs, gemm->inputs,
+                          lanes, gemm->weight_lane, TILE_N / CLUSTER) ||
+           make_tensormap(cuda, &params->out, gemm->out, gemm->rows, gemm->outputs, gemm->out_stride, lanes,
+                          gemm->out_lane, 64) ||
+           (gemm->residual &&
+            make_tensormap(cuda, &params->residual, gemm->residual, gemm->rows, gemm->outputs,
+                           gemm->residual_stride, lanes, gemm->residual_lane, 64));
 }
 
-static hopper_job job_of(const zest_gemm *job) {
-    const int silu = job->activation == ZEST_ACT_SILU;
-    hopper_job work = {};
-    work.bias = job->bias;
-    work.bias_lane = job->bias_lane;
-    work.outputs = (unsigned)job->outputs;
-    work.pieces = (unsigned)((job->inputs + 63) / 64);
-    work.heights = (unsigned)((job->rows + ROWS * CLUSTER - 1) / (ROWS * CLUSTER));
-    work.widths = (unsigned)((job->outputs + COLUMNS - 1) / COLUMNS);
-    work.band = BAND / (ROWS * CLUSTER);
-    work.work = work.heights * work.widths * (unsigned)job->batch;
-    work.a_moves = job->a_lane != 0;
-    work.weight_moves = job->weight_lane != 0;
-    work.residual_there = job->residual != NULL;
-    work.bend[0] = silu ? -1.44269504f : -2.30220819f; /* -log2(e), and times sqrt(8/pi) */
-    work.bend[1] = silu ? 0.0f : -0.102943243f;        /* that times 0.044715 */
-    return work;
+static sm90_gemm_params params_of(const zest_gemm *gemm) {
+    const int silu = gemm->activation == ZEST_ACT_SILU;
+    sm90_gemm_params params = {};
+    params.bias = gemm->bias;
+    params.bias_lane = gemm->bias_lane;
+    params.outputs = (unsigned)gemm->outputs;
+    params.k_tiles = (unsigned)((gemm->inputs + 63) / 64);
+    params.m_tiles = (unsigned)((gemm->rows + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER));
+    params.n_tiles = (unsigned)((gemm->outputs + TILE_N - 1) / TILE_N);
+    params.raster_group = RASTER_ROWS / (TILE_M * CLUSTER);
+    params.tiles = params.m_tiles * params.n_tiles * (unsigned)gemm->batch;
+    params.a_per_lane = gemm->a_lane != 0;
+    params.weight_per_lane = gemm->weight_lane != 0;
+    params.has_residual = gemm->residual != NULL;
+    params.activation_coefficients[0] =
+        silu ? -1.44269504f : -2.30220819f;                          /* -log2(e); -log2(e) sqrt(8/pi) */
+    params.activation_coefficients[1] = silu ? 0.0f : -0.102943243f; /* the latter times 0.044715 */
+    return params;
 }
 
-static size_t parts_of(const hopper_job *work) { return (size_t)work->work * CLUSTER * ROWS; }
+static size_t stats_count(const sm90_gemm_params *params) { return (size_t)params->tiles * CLUSTER * TILE_M; }
 
-static int norm_suits(const zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
-    return cuda->settings.norm != ZEST_CUDA_NORM_SEPARATE && job->residual && !job->norm.rms &&
-           work->widths <= PARTS_MOST && work->widths <= (unsigned)cuda->processors / CLUSTER &&
-           parts_of(work) <= PARTS_MOST_EACH &&
-           parts_of(work) / 16 * sizeof(unsigned) <= cuda->workspace.size;
+static int can_fuse_norm(const zest_cuda *cuda, const zest_gemm *gemm, const sm90_gemm_params *params) {
+    return cuda->settings.norm != ZEST_CUDA_NORM_SEPARATE && gemm->residual && !gemm->norm.rms &&
+           params->n_tiles <= NORM_MAX_N_TILES && params->n_tiles <= (unsigned)cuda->sm_count / CLUSTER &&
+           stats_count(params) <= STATS_MAX &&
+           stats_count(params) / 16 * sizeof(unsigned) <= cuda->workspace.size;
 }
 
-static uint64_t *parts_room(const zest_cuda *cuda) {
-    return (uint64_t *)(cuda->parts.data + PARTS_AT) + cuda->parts_turn * PARTS_MOST_EACH;
+static uint64_t *current_stats(const zest_cuda *cuda) {
+    return (uint64_t *)(cuda->row_stats.data + STATS_AT) + cuda->row_stats_index * STATS_MAX;
 }
 
-static void add_norm(zest_cuda *cuda, const zest_gemm *job, hopper_job *work) {
-    const zest_gemm_norm *is = &job->norm;
-    hopper_norm *norm = &work->norm;
-    work->band = 1; /* the tiles of a row at the same time */
-    norm->gain = is->gain, norm->shift = is->bias, norm->lane = is->lane, norm->epsilon = is->epsilon;
-    norm->each = 1.0f / (float)job->outputs;
-    norm->late = (unsigned *)cuda->parts.data;
-    norm->before = parts_room(cuda), norm->before_count = cuda->parts_used;
-    cuda->parts_turn ^= 1;
-    norm->parts = parts_room(cuda), cuda->parts_used = (unsigned)parts_of(work);
-    norm->list = (unsigned *)cuda->workspace.data; /* which nobody else uses meanwhile */
-    norm->patience = cuda->settings.norm == ZEST_CUDA_NORM_FALLBACK ? 0 : PATIENCE;
-    norm->out = job->out, norm->rows = job->rows;
-    norm->out_stride = job->out_stride, norm->out_lane = job->out_lane;
+static void set_norm(zest_cuda *cuda, const zest_gemm *gemm, sm90_gemm_params *params) {
+    const zest_gemm_norm *from = &gemm->norm;
+    sm90_norm_params *norm = &params->norm;
+    params->raster_group = 1; /* the tiles of a row run at the same time */
+    norm->gain = from->gain, norm->shift = from->bias, norm->lane = from->lane, norm->epsilon = from->epsilon;
+    norm->inv_outputs = 1.0f / (float)gemm->outputs;
+    norm->fallback_count = (unsigned *)cuda->row_stats.data;
+    norm->previous_stats = current_stats(cuda), norm->previous_count = cuda->row_stats_used;
+    cuda->row_stats_index ^= 1;
+    norm->stats = current_stats(cuda), cuda->row_stats_used = (unsigned)stats_count(params);
+    norm->fallback_list = (unsigned *)cuda->workspace.data; /* cuBLASLt does not use it meanwhile */
+    norm->spin_limit = cuda->settings.norm == ZEST_CUDA_NORM_FALLBACK ? 0 : SPIN_LIMIT;
+    norm->out = gemm->out, norm->rows = gemm->rows;
+    norm->out_stride = gemm->out_stride, norm->out_lane = gemm->out_lane;
 }
 
 /* ---- Launching ---- */
 
-typedef void (*hopper_product)(hopper_job);
+typedef void (*sm90_kernel)(sm90_gemm_params);
 
-template <class T> static hopper_product kernel_for(const zest_gemm *job) {
-    if (job->norm.there) return hopper_kernel<T, HOPPER_NORM>;
-    if (job->residual) return hopper_kernel<T, HOPPER_RESIDUAL>;
-    if (job->activation == ZEST_ACT_GELU) return hopper_kernel<T, HOPPER_GELU>;
-    if (job->activation == ZEST_ACT_GELU_TANH || job->activation == ZEST_ACT_SILU)
-        return hopper_kernel<T, HOPPER_BENT>;
-    return job->activation == ZEST_ACT_RELU ? hopper_kernel<T, HOPPER_RELU> : hopper_kernel<T, HOPPER_PLAIN>;
+template <class T> static sm90_kernel kernel_for(const zest_gemm *gemm) {
+    if (gemm->norm.enabled) return gemm_sm90_kernel<T, EPILOGUE_NORM>;
+    if (gemm->residual) return gemm_sm90_kernel<T, EPILOGUE_RESIDUAL>;
+    if (gemm->activation == ZEST_ACT_GELU) return gemm_sm90_kernel<T, EPILOGUE_GELU>;
+    if (gemm->activation == ZEST_ACT_GELU_TANH || gemm->activation == ZEST_ACT_SILU)
+        return gemm_sm90_kernel<T, EPILOGUE_SWISH>;
+    return gemm->activation == ZEST_ACT_RELU ? gemm_sm90_kernel<T, EPILOGUE_RELU>
+                                             : gemm_sm90_kernel<T, EPILOGUE_BIAS>;
 }
 
-static int launch_late(zest_cuda *cuda, const hopper_job *work) {
-    const unsigned blocks = (unsigned)cuda->processors;
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_NORM);
+static int launch_fallback(zest_cuda *cuda, const sm90_gemm_params *params) {
+    const unsigned blocks = (unsigned)cuda->sm_count;
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_NORM);
     if (cuda->base.compute == ZEST_COMPUTE_BF16)
-        late_kernel<__nv_bfloat16><<<blocks, 128, 0, cuda->stream>>>(*work);
+        norm_fallback_kernel<__nv_bfloat16><<<blocks, 128, 0, cuda->stream>>>(*params);
     else
-        late_kernel<__half><<<blocks, 128, 0, cuda->stream>>>(*work);
+        norm_fallback_kernel<__half><<<blocks, 128, 0, cuda->stream>>>(*params);
     return zest_cuda_launched(cuda, "computing the fallback layer norm");
 }
 
-static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work) {
-    const hopper_product kernel =
-        cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(job) : kernel_for<__half>(job);
-    unsigned most = (unsigned)cuda->processors / CLUSTER;
-    if (job->norm.there) most -= most % work->widths; /* none of a row's tiles comes a turn later */
-    const unsigned clusters = work->work < most ? work->work : most;
+static int launch(zest_cuda *cuda, const zest_gemm *gemm, const sm90_gemm_params *params) {
+    const sm90_kernel kernel =
+        cuda->base.compute == ZEST_COMPUTE_BF16 ? kernel_for<__nv_bfloat16>(gemm) : kernel_for<__half>(gemm);
+    unsigned most = (unsigned)cuda->sm_count / CLUSTER;
+    if (gemm->norm.enabled) most -= most % params->n_tiles; /* no tile of a row comes an iteration later */
+    const unsigned clusters = params->tiles < most ? params->tiles : most;
     cudaLaunchAttribute cluster = {};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
@@ -112,46 +115,47 @@ static int launch(zest_cuda *cuda, const zest_gemm *job, const hopper_job *work)
     config.stream = cuda->stream;
     config.attrs = &cluster;
     config.numAttrs = 1;
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_GEMM);
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_GEMM);
     return zest_cuda_failed(
                cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
                "computing a GEMM") ||
-           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *work), "computing a GEMM");
+           zest_cuda_failed(cuda, cudaLaunchKernelEx(&config, kernel, *params), "computing a GEMM");
 }
 
-/* ---- What suits it ---- */
+/* ---- Support ---- */
 
-/* Copies of tiles write 16 bytes at a time: of a last part of a row that is less, the rest would be
- * overwritten, so eight has to divide the outputs. */
-static int suits(const zest_cuda *cuda, const zest_gemm *job) {
+/* TMA stores 16 bytes at a time, so the number of outputs must be a multiple of eight: else it would
+ * overwrite what lies behind a row. */
+static int is_supported(const zest_cuda *cuda, const zest_gemm *gemm) {
     const size_t most = (size_t)1 << 30;
-    return cuda->describe_tiles && cuda->base.compute != ZEST_COMPUTE_F32 && !job->transposed &&
-           !job->a_transposed && !job->fp32_output && !job->split && job->outputs % 8 == 0 && job->rows &&
-           job->inputs && job->outputs && job->rows < most && job->inputs < most && job->outputs < most &&
-           tiles_aligned(job->a, job->a_stride, job->a_lane) &&
-           tiles_aligned(job->weight, job->inputs, job->weight_lane) &&
-           tiles_aligned(job->out, job->out_stride, job->out_lane) && (job->out_lane || job->batch == 1) &&
-           (!job->residual || (job->activation == ZEST_ACT_NONE && (job->residual_lane || job->batch == 1) &&
-                               tiles_aligned(job->residual, job->residual_stride, job->residual_lane)));
+    return cuda->encode_tensormap && cuda->base.compute != ZEST_COMPUTE_F32 && !gemm->transposed &&
+           !gemm->a_transposed && !gemm->fp32_output && !gemm->split && gemm->outputs % 8 == 0 &&
+           gemm->rows && gemm->inputs && gemm->outputs && gemm->rows < most && gemm->inputs < most &&
+           gemm->outputs < most && tma_aligned(gemm->a, gemm->a_stride, gemm->a_lane) &&
+           tma_aligned(gemm->weight, gemm->inputs, gemm->weight_lane) &&
+           tma_aligned(gemm->out, gemm->out_stride, gemm->out_lane) && (gemm->out_lane || gemm->batch == 1) &&
+           (!gemm->residual ||
+            (gemm->activation == ZEST_ACT_NONE && (gemm->residual_lane || gemm->batch == 1) &&
+             tma_aligned(gemm->residual, gemm->residual_stride, gemm->residual_lane)));
 }
 
-int zest_cuda_hopper_norms(const zest_cuda *cuda, const zest_gemm *job) {
-    if (!suits(cuda, job)) return 0;
-    const hopper_job work = job_of(job);
-    return norm_suits(cuda, job, &work);
+int zest_cuda_gemm_sm90_fuses_norm(const zest_cuda *cuda, const zest_gemm *gemm) {
+    if (!is_supported(cuda, gemm)) return 0;
+    const sm90_gemm_params params = params_of(gemm);
+    return can_fuse_norm(cuda, gemm, &params);
 }
 
-int zest_cuda_multiply_hopper(zest_cuda *cuda, const zest_gemm *job) {
-    if (!suits(cuda, job)) return 1;
-    hopper_job work = job_of(job);
-    if (job->norm.there && !norm_suits(cuda, job, &work)) return 1;
-    if (describe_all(cuda, job, &work)) return 1;
-    if (job->norm.there) add_norm(cuda, job, &work);
-    if (launch(cuda, job, &work)) return -1;
-    return job->norm.there && launch_late(cuda, &work) ? -1 : 0;
+int zest_cuda_gemm_sm90(zest_cuda *cuda, const zest_gemm *gemm) {
+    if (!is_supported(cuda, gemm)) return 1;
+    sm90_gemm_params params = params_of(gemm);
+    if (gemm->norm.enabled && !can_fuse_norm(cuda, gemm, &params)) return 1;
+    if (make_tensormaps(cuda, gemm, &params)) return 1;
+    if (gemm->norm.enabled) set_norm(cuda, gemm, &params);
+    if (launch(cuda, gemm, &params)) return -1;
+    return gemm->norm.enabled && launch_fallback(cuda, &params) ? -1 : 0;
 }
 
-int zest_cuda_hopper_open(zest_cuda *cuda) {
+int zest_cuda_gemm_sm90_open(zest_cuda *cuda) {
     cudaDriverEntryPointQueryResult found;
     void *entry = NULL;
     if (zest_cuda_failed(cuda,
@@ -160,20 +164,20 @@ int zest_cuda_hopper_open(zest_cuda *cuda) {
                          "looking up cuTensorMapEncodeTiled"))
         return -1;
     if (found != cudaDriverEntryPointSuccess) return 0;
-    cuda->describe_tiles = entry;
-    return zest_cuda_reserve(cuda, &cuda->parts, ZEST_CUDA_PARTS) ||
-           zest_cuda_failed(cuda, cudaMemsetAsync(cuda->parts.data, 0, PARTS_AT, cuda->stream),
+    cuda->encode_tensormap = entry;
+    return zest_cuda_reserve(cuda, &cuda->row_stats, ZEST_CUDA_ROW_STATS_BYTES) ||
+           zest_cuda_failed(cuda, cudaMemsetAsync(cuda->row_stats.data, 0, STATS_AT, cuda->stream),
                             "clearing partial row statistics") ||
-           zest_cuda_failed(
-               cuda,
-               cudaMemsetAsync(cuda->parts.data + PARTS_AT, 0xff, ZEST_CUDA_PARTS - PARTS_AT, cuda->stream),
-               "clearing partial row statistics");
+           zest_cuda_failed(cuda,
+                            cudaMemsetAsync(cuda->row_stats.data + STATS_AT, 0xff,
+                                            ZEST_CUDA_ROW_STATS_BYTES - STATS_AT, cuda->stream),
+                            "clearing partial row statistics");
 }
 
 #else
 
-int zest_cuda_hopper_norms(const zest_cuda *, const zest_gemm *) { return 0; }
-int zest_cuda_multiply_hopper(zest_cuda *, const zest_gemm *) { return 1; }
-int zest_cuda_hopper_open(zest_cuda *) { return 0; }
+int zest_cuda_gemm_sm90_fuses_norm(const zest_cuda *, const zest_gemm *) { return 0; }
+int zest_cuda_gemm_sm90(zest_cuda *, const zest_gemm *) { return 1; }
+int zest_cuda_gemm_sm90_open(zest_cuda *) { return 0; }
 
 #endif

@@ -1,105 +1,107 @@
-/* Weights as the lanes see them: W is read once, one draw of noise gives both lanes of a pair, and what the
- * matrix product wants is written. The bits before rounding to the compute type are those of the CPU.
+/* Perturbed weights, and the update: the two kernels that draw noise for all weights.
  *
- * It happens in a stream beside the one of the operations, at low priority: it fills the processors that
- * products leave idle. A watched pass does it in line. */
+ * Perturbation: W (count) becomes W + scale z (lanes, count) for the lanes of a group, in the type that the
+ * GEMM reads. W is read once, and one draw of noise serves both lanes of a pair. Before rounding to the
+ * compute type the bits are those of the CPU. It runs in the prefetch stream at low priority, on
+ * multiprocessors that GEMMs leave idle; while the profiler is on, in the stream of the operations. */
 #include <stdlib.h>
 
-#include "kernels/cuda/dtype.cuh"
 #include "kernels/cuda/tensor_loop.cuh"
 
-enum { THREADS = 256, EACH = 8, TURNS = 4, CHUNK = THREADS * EACH };
+enum { THREADS = 256, WIDTH = 8, MAX_CHUNKS = 4, CHUNK = THREADS * WIDTH }; /* WIDTH: elements of a thread */
 
-struct make_job {
+struct perturb_params {
     zest_cuda_segment segment[ZEST_CUDA_SEGMENTS];
     int count;
-    unsigned turns; /* chunks a block */
+    unsigned chunks_per_block;
     zest_cuda_pairs pairs;
 };
 
 template <class T>
-static __device__ __forceinline__ void put(const zest_cuda_segment &s, int lane, int64_t at, int whole,
-                                           const float x[EACH]) {
+static __device__ __forceinline__ void store_as(const zest_cuda_segment &s, int lane, int64_t at,
+                                                int vectorized, const float x[WIDTH]) {
     T *to = (T *)s.to + lane * s.lane;
-    if (whole) {
+    if (vectorized) {
         store8(to + at, x);
         return;
     }
 #pragma unroll
-    for (int j = 0; j < EACH; j++)
-        if (at + j >= 0 && at + j < (int64_t)s.count) to[at + j] = to_cell<T>(x[j]);
+    for (int j = 0; j < WIDTH; j++)
+        if (at + j >= 0 && at + j < (int64_t)s.count) to[at + j] = from_float<T>(x[j]);
 }
 
-static __device__ __forceinline__ void put_any(const zest_cuda_segment &s, int lane, int64_t at, int whole,
-                                               const float x[EACH]) {
-    if (s.type == ZEST_COMPUTE_F32)
-        put<float>(s, lane, at, whole, x);
-    else if (s.type == ZEST_COMPUTE_BF16)
-        put<__nv_bfloat16>(s, lane, at, whole, x);
+static __device__ __forceinline__ void store_any(const zest_cuda_segment &s, int lane, int64_t at,
+                                                 int vectorized, const float x[WIDTH]) {
+    if (s.out_type == ZEST_COMPUTE_F32)
+        store_as<float>(s, lane, at, vectorized, x);
+    else if (s.out_type == ZEST_COMPUTE_BF16)
+        store_as<__nv_bfloat16>(s, lane, at, vectorized, x);
     else
-        put<__half>(s, lane, at, whole, x);
+        store_as<__half>(s, lane, at, vectorized, x);
 }
 
-/* Eight elements from a number that four divides, wherever they lie. */
-static __device__ void make_some(const zest_cuda_segment &s, const zest_cuda_pairs &pairs, int64_t at) {
-    uint64_t number = s.first + (uint64_t)at;
-    int size = s.dtype == ZEST_DTYPE_F32 ? 4 : 2, room = s.type == ZEST_COMPUTE_F32 ? 4 : 2;
-    int whole = at >= 0 && at + EACH <= (int64_t)s.count &&
-                (((uintptr_t)s.from + (uintptr_t)(at * size)) & 15) == 0 &&
-                (((uintptr_t)s.to + (uintptr_t)(at * room)) & 15) == 0 && (s.lane * room & 15) == 0;
-    float w[EACH], z[EACH] = {0}, x[EACH];
-    if (whole) {
+/* Eight elements from one whose element four divides, of any type and alignment. */
+static __device__ void perturb_any(const zest_cuda_segment &s, const zest_cuda_pairs &pairs, int64_t at) {
+    uint64_t element = s.first + (uint64_t)at;
+    int size = s.dtype == ZEST_DTYPE_F32 ? 4 : 2, out_size = s.out_type == ZEST_COMPUTE_F32 ? 4 : 2;
+    int vectorized = at >= 0 && at + WIDTH <= (int64_t)s.count &&
+                     (((uintptr_t)s.from + (uintptr_t)(at * size)) & 15) == 0 &&
+                     (((uintptr_t)s.to + (uintptr_t)(at * out_size)) & 15) == 0 &&
+                     (s.lane * out_size & 15) == 0;
+    float w[WIDTH], z[WIDTH] = {0}, x[WIDTH];
+    if (vectorized) {
         load_weight8(s.from, s.dtype, (uint64_t)at, w);
     } else {
 #pragma unroll
-        for (int j = 0; j < EACH; j++)
+        for (int j = 0; j < WIDTH; j++)
             w[j] = at + j >= 0 && at + j < (int64_t)s.count ? load_weight(s.from, s.dtype, (uint64_t)(at + j))
                                                             : 0;
     }
     for (int p = 0; p < pairs.count; p++) {
-        if (s.moves[0] | s.moves[1]) noise8(pairs.seed[p], pairs.signs, number / 4, z);
+        if (s.perturbed[0] | s.perturbed[1]) noise8(pairs.seed[p], pairs.signs, element / 4, z);
         for (int l = 0; l < pairs.lanes; l++) {
 #pragma unroll
-            for (int j = 0; j < EACH; j++)
-                x[j] = s.moves[l] ? __fmaf_rn(pairs.scale[p][l], z[j], w[j]) : w[j];
-            put_any(s, p * pairs.lanes + l, at, whole, x);
+            for (int j = 0; j < WIDTH; j++)
+                x[j] = s.perturbed[l] ? __fmaf_rn(pairs.scale[p][l], z[j], w[j]) : w[j];
+            store_any(s, p * pairs.lanes + l, at, vectorized, x);
         }
     }
 }
 
-/* The same for nearly all there is: aligned, both lanes move, the types known when this is compiled. */
+/* The common case: aligned, both lanes perturbed, types known at compile time. */
 template <class W, class T>
-static __device__ __forceinline__ void make_whole(const zest_cuda_segment &s, const zest_cuda_pairs &pairs,
-                                                  int64_t at) {
+static __device__ __forceinline__ void perturb_vector(const zest_cuda_segment &s,
+                                                      const zest_cuda_pairs &pairs, int64_t at) {
     uint64_t block = (s.first + (uint64_t)at) / 4;
     T *to = (T *)s.to + at;
-    float w[EACH], z[EACH], x[EACH];
+    float w[WIDTH], z[WIDTH], x[WIDTH];
     load8((const W *)s.from + at, w);
     for (int p = 0; p < pairs.count; p++) {
         noise8(pairs.seed[p], pairs.signs, block, z);
 #pragma unroll
         for (int l = 0; l < 2; l++) {
 #pragma unroll
-            for (int j = 0; j < EACH; j++) x[j] = __fmaf_rn(pairs.scale[p][l], z[j], w[j]);
+            for (int j = 0; j < WIDTH; j++) x[j] = __fmaf_rn(pairs.scale[p][l], z[j], w[j]);
             store8(to, x);
             to += s.lane;
         }
     }
 }
 
-/* Some chunks a block, eight elements of each a thread. */
+/* A block has some chunks of one segment. */
 template <class W, class T>
-static __global__ void __launch_bounds__(THREADS, 6) make_kernel(const __grid_constant__ make_job job) {
+static __global__ void __launch_bounds__(THREADS, 6)
+    perturb_kernel(const __grid_constant__ perturb_params params) {
     int i = 0;
-    while (i + 1 < job.count && blockIdx.x >= job.segment[i + 1].block) i++;
-    const zest_cuda_segment &s = job.segment[i];
-    int64_t at = (int64_t)(blockIdx.x - s.block) * (job.turns * (unsigned)CHUNK) + threadIdx.x * EACH -
-                 (int64_t)(s.first & 3);
-    for (unsigned turn = 0; turn < job.turns && at < (int64_t)s.count; turn++, at += CHUNK)
-        if (s.fast && at + EACH <= (int64_t)s.count)
-            make_whole<W, T>(s, job.pairs, at);
+    while (i + 1 < params.count && blockIdx.x >= params.segment[i + 1].block) i++;
+    const zest_cuda_segment &s = params.segment[i];
+    int64_t at = (int64_t)(blockIdx.x - s.block) * (params.chunks_per_block * (unsigned)CHUNK) +
+                 threadIdx.x * WIDTH - (int64_t)(s.first & 3);
+    for (unsigned chunk = 0; chunk < params.chunks_per_block && at < (int64_t)s.count; chunk++, at += CHUNK)
+        if (s.vectorized && at + WIDTH <= (int64_t)s.count)
+            perturb_vector<W, T>(s, params.pairs, at);
         else
-            make_some(s, job.pairs, at);
+            perturb_any(s, params.pairs, at);
 }
 
 zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p) {
@@ -116,7 +118,7 @@ zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p) {
     return pairs;
 }
 
-int zest_cuda_moves(const zest_weight *weight, const zest_perturbation *p) {
+int zest_cuda_is_perturbed(const zest_weight *weight, const zest_perturbation *p) {
     return !weight->frozen && (p->scale[0] != 0 || (p->lanes > 1 && p->scale[1] != 0));
 }
 
@@ -129,19 +131,19 @@ zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_per
     s.first = weight->first;
     s.count = weight->rows * weight->columns;
     s.dtype = (unsigned char)weight->dtype;
-    s.type = (unsigned char)type;
-    for (int l = 0; l < p->lanes; l++) s.moves[l] = !weight->frozen && p->scale[l] != 0;
+    s.out_type = (unsigned char)type;
+    for (int l = 0; l < p->lanes; l++) s.perturbed[l] = !weight->frozen && p->scale[l] != 0;
     return s;
 }
 
-/* ---- Slots ---- */
+/* ---- Slots and the prefetch stream ---- */
 
 int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count) {
     for (; ring->count < count; ring->count++) {
         zest_cuda_slot *slot = &ring->slots[ring->count];
-        if (zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->made, cudaEventDisableTiming),
+        if (zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->ready, cudaEventDisableTiming),
                              "creating an event") ||
-            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->used, cudaEventDisableTiming),
+            zest_cuda_failed(cuda, cudaEventCreateWithFlags(&slot->consumed, cudaEventDisableTiming),
                              "creating an event"))
             return -1;
     }
@@ -150,8 +152,8 @@ int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count) {
 
 void zest_cuda_ring_close(zest_cuda_ring *ring) {
     for (unsigned i = 0; i < ring->count; i++) {
-        (void)cudaEventDestroy(ring->slots[i].made);
-        (void)cudaEventDestroy(ring->slots[i].used);
+        (void)cudaEventDestroy(ring->slots[i].ready);
+        (void)cudaEventDestroy(ring->slots[i].consumed);
     }
 }
 
@@ -163,126 +165,135 @@ zest_cuda_slot *zest_cuda_slot_next(zest_cuda *cuda, zest_cuda_ring *ring, size_
                : slot;
 }
 
-int zest_cuda_slot_used(zest_cuda *cuda, zest_cuda_slot *slot) {
-    return zest_cuda_failed(cuda, cudaEventRecord(slot->used, cuda->stream), "recording an event");
+int zest_cuda_slot_release(zest_cuda *cuda, zest_cuda_slot *slot) {
+    return zest_cuda_failed(cuda, cudaEventRecord(slot->consumed, cuda->stream), "recording an event");
 }
 
-/* The stream beside waits for whoever read the slot last, and for changes of the weights themselves. */
-static int begin_beside(zest_cuda *cuda, const zest_cuda_slot *slot) {
-    if (cuda->has_changed) {
-        cuda->has_changed = 0;
-        if (zest_cuda_failed(cuda, cudaEventRecord(cuda->changed, cuda->stream), "recording an event") ||
-            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, cuda->changed, 0),
+/* The prefetch stream waits for the operation that read the slot last, and for changes of the weights. */
+static int wait_for_slot(zest_cuda *cuda, const zest_cuda_slot *slot) {
+    if (cuda->weights_dirty) {
+        cuda->weights_dirty = 0;
+        if (zest_cuda_failed(cuda, cudaEventRecord(cuda->weights_changed, cuda->stream),
+                             "recording an event") ||
+            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->prefetch_stream, cuda->weights_changed, 0),
                              "waiting for a stream"))
             return -1;
     }
-    return zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->beside, slot->used, 0), "waiting for a stream");
+    return zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->prefetch_stream, slot->consumed, 0),
+                            "waiting for a stream");
 }
 
-static int end_beside(zest_cuda *cuda, const zest_cuda_slot *slot) {
-    return zest_cuda_failed(cuda, cudaEventRecord(slot->made, cuda->beside), "recording an event") ||
-           zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->made, 0), "waiting for a stream");
+/* The stream of the operations waits for the perturbed weights. */
+static int publish_slot(zest_cuda *cuda, const zest_cuda_slot *slot) {
+    return zest_cuda_failed(cuda, cudaEventRecord(slot->ready, cuda->prefetch_stream),
+                            "recording an event") ||
+           zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->ready, 0), "waiting for a stream");
 }
 
-/* Of the types that the kernel is compiled for, and nothing special about it. */
-static int plain_segment(const zest_cuda_segment *s, const zest_cuda_pairs *pairs, zest_dtype dtype,
-                         zest_compute type) {
-    size_t size = zest_cuda_size(type);
-    return s->dtype == dtype && s->type == type && s->moves[0] && s->moves[1] && pairs->lanes == 2 &&
-           s->first % 4 == 0 && (uintptr_t)s->from % 16 == 0 && (uintptr_t)s->to % 16 == 0 &&
-           s->lane * (int64_t)size % 16 == 0;
+/* Whether perturb_vector can be used. */
+static int is_vectorizable(const zest_cuda_segment *s, const zest_cuda_pairs *pairs, zest_dtype dtype,
+                           zest_compute type) {
+    size_t size = zest_cuda_element_size(type);
+    return s->dtype == dtype && s->out_type == type && s->perturbed[0] && s->perturbed[1] &&
+           pairs->lanes == 2 && s->first % 4 == 0 && (uintptr_t)s->from % 16 == 0 &&
+           (uintptr_t)s->to % 16 == 0 && s->lane * (int64_t)size % 16 == 0;
 }
 
-/* With the products' split of a processor's memory between cache and blocks, which then need not change
- * between the two (OPT-1.3B: 0.1839 s a step against 0.1847, in one run). */
+/* With the shared-memory carveout of the GEMMs, which then need not change between the two kernels (OPT-1.3B:
+ * 0.1839 s a step instead of 0.1847, in one run). */
 template <class W, class T>
-static int launch_typed(zest_cuda *cuda, const make_job *job, unsigned blocks, cudaStream_t stream) {
+static int launch_typed(zest_cuda *cuda, const perturb_params *params, unsigned blocks, cudaStream_t stream) {
     if (zest_cuda_failed(cuda,
-                         cudaFuncSetAttribute(make_kernel<W, T>,
+                         cudaFuncSetAttribute(perturb_kernel<W, T>,
                                               cudaFuncAttributePreferredSharedMemoryCarveout,
                                               cudaSharedmemCarveoutMaxShared),
                          "configuring shared memory"))
         return -1;
-    make_kernel<W, T><<<blocks, THREADS, 0, stream>>>(*job);
+    perturb_kernel<W, T><<<blocks, THREADS, 0, stream>>>(*params);
     return zest_cuda_launched(cuda, "perturbing weights");
 }
 
-static int launch(zest_cuda *cuda, const make_job *job, unsigned blocks, cudaStream_t stream) {
-    if (job->segment[0].dtype == ZEST_DTYPE_F32 && cuda->base.compute == ZEST_COMPUTE_BF16)
-        return launch_typed<float, __nv_bfloat16>(cuda, job, blocks, stream);
-    ZEST_CUDA_TYPED(cuda->base.compute, T, return (launch_typed<T, T>(cuda, job, blocks, stream)));
+static int launch(zest_cuda *cuda, const perturb_params *params, unsigned blocks, cudaStream_t stream) {
+    if (params->segment[0].dtype == ZEST_DTYPE_F32 && cuda->base.compute == ZEST_COMPUTE_BF16)
+        return launch_typed<float, __nv_bfloat16>(cuda, params, blocks, stream);
+    ZEST_CUDA_DISPATCH(cuda->base.compute, T, return (launch_typed<T, T>(cuda, params, blocks, stream)));
 }
 
-int zest_cuda_make(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
-                   const zest_perturbation *p) {
-    make_job job = {};
-    size_t chunks = 0, wave = (size_t)cuda->processors * 12;
+int zest_cuda_perturb(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *segments, size_t count,
+                      const zest_perturbation *p) {
+    perturb_params params = {};
+    size_t chunks = 0, wave = (size_t)cuda->sm_count * 12;
     unsigned blocks = 0;
     if (!count) return 0;
     zest_compute type = cuda->base.compute;
-    int widened = segments[0].dtype == ZEST_DTYPE_F32 && type == ZEST_COMPUTE_BF16;
-    zest_dtype dtype = widened ? ZEST_DTYPE_F32 : zest_cuda_stored_as(type);
+    int from_f32 = segments[0].dtype == ZEST_DTYPE_F32 && type == ZEST_COMPUTE_BF16;
+    zest_dtype dtype = from_f32 ? ZEST_DTYPE_F32 : zest_cuda_dtype(type);
     for (size_t i = 0; i < count; i++) chunks += segments[i].count / CHUNK;
-    job.turns = (unsigned)(chunks < wave ? 1 : chunks / wave < TURNS ? chunks / wave : TURNS);
-    job.pairs = zest_cuda_pairs_of(p);
+    params.chunks_per_block = (unsigned)(chunks < wave                ? 1
+                                         : chunks / wave < MAX_CHUNKS ? chunks / wave
+                                                                      : MAX_CHUNKS);
+    params.pairs = zest_cuda_pairs_of(p);
     for (size_t i = 0; i < count; i++) {
         segments[i].block = blocks;
-        segments[i].fast = (unsigned char)plain_segment(&segments[i], &job.pairs, dtype, type);
-        blocks += zest_cuda_blocks(segments[i].count + segments[i].first % 4, (size_t)CHUNK * job.turns);
-        job.segment[i] = segments[i];
+        segments[i].vectorized = (unsigned char)is_vectorizable(&segments[i], &params.pairs, dtype, type);
+        blocks += zest_cuda_blocks(segments[i].count + segments[i].first % 4,
+                                   (size_t)CHUNK * params.chunks_per_block);
+        params.segment[i] = segments[i];
     }
-    job.count = (int)count;
-    if (cuda->watching) {
-        zest_cuda_watch_one watch(cuda, ZEST_PROFILE_PERTURB);
-        return launch(cuda, &job, blocks, cuda->stream);
+    params.count = (int)count;
+    if (cuda->profiling) {
+        zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_PERTURB);
+        return launch(cuda, &params, blocks, cuda->stream);
     }
-    return begin_beside(cuda, slot) || launch(cuda, &job, blocks, cuda->beside) || end_beside(cuda, slot) ? -1
-                                                                                                          : 0;
+    return wait_for_slot(cuda, slot) || launch(cuda, &params, blocks, cuda->prefetch_stream) ||
+                   publish_slot(cuda, slot)
+               ? -1
+               : 0;
 }
 
-/* The update: one kernel for all tensors and all directions, the bits of optim/step.c. Every operation is
- * written out, so that nothing is contracted. */
+/* ---- Update: one launch for all tensors and all directions, with the bits of optim/step.c ---- */
 
-enum { FEW = 32, UPDATE_TURNS = 4 };
+enum { FEW_TERMS = 32, UPDATE_CHUNKS = 4 };
 
-/* Few terms travel with the launch: seeds that all threads know to be the same cost no arithmetic of their
- * own. */
+/* x = keep x + sum of c z. Operations are written out, so that none are contracted. Few terms are kernel
+ * parameters: then the compiler knows that the seeds are the same for all threads. */
 struct update_terms {
     static const bool writes = true;
-    const zest_update_term *terms; /* when there are more than FEW */
-    zest_update_term few[FEW];
+    const zest_update_term *terms; /* when there are more than FEW_TERMS */
+    zest_update_term few[FEW_TERMS];
     unsigned count;
     float keep;
 
-    static __device__ __forceinline__ void add(const zest_update_term &term, uint64_t number,
-                                               float x[SWEEP_EACH]) {
-        float z[SWEEP_EACH];
-        noise8(term.seed, term.signs, number / 4, z);
+    static __device__ __forceinline__ void add(const zest_update_term &term, uint64_t element,
+                                               float x[LOOP_WIDTH]) {
+        float z[LOOP_WIDTH];
+        noise8(term.seed, term.signs, element / 4, z);
 #pragma unroll
-        for (int j = 0; j < SWEEP_EACH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
+        for (int j = 0; j < LOOP_WIDTH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
     }
 
-    __device__ __forceinline__ void operator()(uint64_t number, int, int, float x[SWEEP_EACH]) const {
+    __device__ __forceinline__ void operator()(uint64_t element, int, int, float x[LOOP_WIDTH]) const {
         if (keep != 1.0f)
 #pragma unroll
-            for (int j = 0; j < SWEEP_EACH; j++) x[j] = __fmul_rn(x[j], keep);
+            for (int j = 0; j < LOOP_WIDTH; j++) x[j] = __fmul_rn(x[j], keep);
         if (!terms)
-            for (unsigned i = 0; i < count; i++) add(few[i], number, x);
+            for (unsigned i = 0; i < count; i++) add(few[i], element, x);
         else
-            for (unsigned i = 0; i < count; i++) add(terms[i], number, x);
+            for (unsigned i = 0; i < count; i++) add(terms[i], element, x);
     }
 };
 
-zest_cuda_swept *zest_cuda_sweep_plan(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
-                                      unsigned *turns) {
-    zest_cuda_swept *tensors = (zest_cuda_swept *)malloc((params->count + 1) * sizeof *tensors);
+zest_cuda_tensor *zest_cuda_tensor_list(const zest_cuda *cuda, const zest_params *params, unsigned *blocks,
+                                        unsigned *chunks_per_block) {
+    zest_cuda_tensor *tensors = (zest_cuda_tensor *)malloc((params->count + 1) * sizeof *tensors);
     uint64_t next = 0;
     if (!tensors) return NULL;
-    *turns = params->dimension > (uint64_t)cuda->processors * 64 * SWEEP_CHUNK ? UPDATE_TURNS : 1;
+    *chunks_per_block = params->dimension > (uint64_t)cuda->sm_count * 64 * LOOP_CHUNK ? UPDATE_CHUNKS : 1;
     for (size_t i = 0; i < params->count; i++) {
         const zest_tensor *t = &params->tensors[i];
         tensors[i] = {t->data, t->first, t->count, next, t->dtype};
-        next += (t->count + t->first % SWEEP_EACH + *turns * SWEEP_CHUNK - 1) / (*turns * SWEEP_CHUNK);
+        next += (t->count + t->first % LOOP_WIDTH + *chunks_per_block * LOOP_CHUNK - 1) /
+                (*chunks_per_block * LOOP_CHUNK);
     }
     *blocks = (unsigned)next;
     return tensors;
@@ -294,23 +305,23 @@ int zest_cuda_update(zest_device *device, const zest_params *params, const zest_
     const zest_device_table *table = device->operations->device;
     if (!params->count) return 0;
     unsigned blocks;
-    sweep_job job = {};
-    zest_cuda_swept *tensors = zest_cuda_sweep_plan(cuda, params, &blocks, &job.turns);
+    tensor_loop_params loop = {};
+    zest_cuda_tensor *tensors = zest_cuda_tensor_list(cuda, params, &blocks, &loop.chunks_per_block);
     if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", params->count * sizeof *tensors);
-    job.tensors = (const zest_cuda_swept *)table->stage(device, tensors, params->count * sizeof *tensors);
+    loop.tensors = (const zest_cuda_tensor *)table->stage(device, tensors, params->count * sizeof *tensors);
     free(tensors);
-    update_terms each = {};
-    if (count > FEW)
-        each.terms = (const zest_update_term *)table->stage(device, terms, count * sizeof *terms);
-    for (size_t i = 0; i < count && count <= FEW; i++) each.few[i] = terms[i];
-    if (!job.tensors || (count > FEW && !each.terms)) return -1;
-    each.count = (unsigned)count;
-    each.keep = keep;
-    job.tensor_count = (unsigned)params->count;
-    job.rounding = rounding;
-    job.nearest = nearest;
-    cuda->has_changed = 1;
-    zest_cuda_watch_one watch(cuda, ZEST_PROFILE_UPDATE);
-    sweep_kernel<<<blocks, SWEEP_THREADS, 0, cuda->stream>>>(job, each);
+    update_terms op = {};
+    if (count > FEW_TERMS)
+        op.terms = (const zest_update_term *)table->stage(device, terms, count * sizeof *terms);
+    for (size_t i = 0; i < count && count <= FEW_TERMS; i++) op.few[i] = terms[i];
+    if (!loop.tensors || (count > FEW_TERMS && !op.terms)) return -1;
+    op.count = (unsigned)count;
+    op.keep = keep;
+    loop.tensor_count = (unsigned)params->count;
+    loop.rounding = rounding;
+    loop.nearest = nearest;
+    cuda->weights_dirty = 1;
+    zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
+    tensor_loop_kernel<<<blocks, LOOP_THREADS, 0, cuda->stream>>>(loop, op);
     return zest_cuda_launched(cuda, "updating the weights");
 }

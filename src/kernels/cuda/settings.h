@@ -1,5 +1,5 @@
-/* How the CUDA backend computes, from the environment variables ZEST_CUDA_* (base/environment.c). Plain C, so that it
- * is tested where there is no GPU. */
+/* How the CUDA backend computes, from the environment variables ZEST_CUDA_* (base/environment.c). Plain C, so
+ * that it is tested where there is no GPU. */
 #ifndef ZEST_KERNELS_CUDA_SETTINGS_H
 #define ZEST_KERNELS_CUDA_SETTINGS_H
 
@@ -10,8 +10,8 @@
 /* ZEST_CUDA_GEMM: the faster one of cuBLASLt and our kernel, cuBLASLt, or our kernel wherever it can. */
 typedef enum { ZEST_CUDA_GEMM_AUTO, ZEST_CUDA_GEMM_CUBLAS, ZEST_CUDA_GEMM_SM90 } zest_cuda_gemm_backend;
 
-/* ZEST_CUDA_NORM, layer norm after a GEMM: in our kernel's epilogue where it can, in a kernel of its own, or, for
- * tests, in the fallback kernel, because blocks never wait for the statistics of the others. */
+/* ZEST_CUDA_NORM, layer norm after a GEMM: in our kernel's epilogue where it can, in a kernel of its own, or,
+ * for tests, in the fallback kernel, because blocks never wait for the statistics of the others. */
 typedef enum { ZEST_CUDA_NORM_FUSED, ZEST_CUDA_NORM_SEPARATE, ZEST_CUDA_NORM_FALLBACK } zest_cuda_norm_mode;
 
 typedef struct {
