@@ -5,11 +5,13 @@
  *
  *     step:  2k losses f(x ± rho·v_i)  ->  tilt  ->  k coefficients  ->  x += sum c_i·v_i  ->  journal record
  *
- * Words used throughout:
- *   direction  v(seed): d random numbers that are never stored, only made again.
+ * Words of its own, used throughout:
+ *   direction  v(seed): d random numbers that are never stored, only computed again.
  *   lane       one perturbed copy of x, written as (direction, scale): x + scale·v.
- *   tilt       2k losses -> k coefficients. t = 0 is MeZO, t > 0 is ZEST.
- *   journal    an append-only file from which a run can be rebuilt bit for bit.
+ *   tilt       the rule that turns 2k losses into k coefficients. t = 0 is MeZO, t > 0 is ZEST.
+ *   journal    an append-only file of a run's options and losses, from which it can be rebuilt bit for bit.
+ *   run        one optimisation from start to stop, over all its sessions.
+ *   replay     computing x at any step of a run from its start and its journal, without evaluating a loss.
  *
  * A ladder of four rungs; stop climbing where you have what you need:
  *   1. zest_minimize_f32/f64        one call
