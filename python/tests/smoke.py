@@ -4,6 +4,7 @@ tools/package_test.sh runs it in a clean system and in the repository and compar
 """
 
 import hashlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,4 +21,11 @@ digest = hashlib.sha256()
 for dtype in (np.float32, np.float64):
     result = zest.minimize(lambda x: float((x * x).sum()), np.ones(1000, dtype), k=4, lr=1e-3, steps=50)
     digest.update(result.x.tobytes())
+examples = Path(sys.argv[1])
+with zest.LM(examples / "roberta-tiny") as lm:
+    digest.update(lm.logits("A good day.").tobytes())
+result = zest.train(
+    examples / "roberta-tiny", examples / "reviews" / "reviews.task", steps=3, k=2, batch=16, dev_size=16, test_size=16
+)
+digest.update(repr(result.test.loss).encode())
 print(f"zest {zest.__version__} {digest.hexdigest()[:16]}")

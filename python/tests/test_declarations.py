@@ -116,16 +116,34 @@ class Declarations(Case):
         expected += library.ENUMS.values()
         self.assertEqual([int(number) for number in printed], expected)
 
+    def same_field(self, c_text, declared):
+        """One field of a struct, without its name."""
+        text = re.sub(r"\b(const|volatile)\b", "", c_text)
+        array = re.search(r"\[(\w+)\]", text)
+        if array:
+            base = {**SCALARS, "char": ctypes.c_char}[text.split()[0]]
+            return declared._length_ == int(array.group(1)) and declared._type_ is base
+        base = text.split()[0].strip("*")
+        if base in library.STRUCTS and "*" not in text:
+            return declared is library.STRUCTS[base]
+        if base == "sig_atomic_t":
+            return declared._type_ is ctypes.c_int
+        return self.agrees(text, declared)
+
     def test_fields(self):
-        """No field of a struct is missing, and they have C's order."""
+        """No field of a struct is missing; order and types are C's."""
         for name, struct in library.STRUCTS.items():
             body = re.search(r"typedef struct(?: \w+)? \{([^{}]*)\}\s*" + name + ";", code()).group(1)
             fields = []
-            for line in body.split(";"):
+            for line in filter(None, (" ".join(line.split()) for line in body.split(";"))):
                 callback = re.search(r"\(\*(\w+)\)", line)
                 if callback:
-                    fields.append(callback.group(1))
-                elif line.strip():
-                    names = line.strip().split(",")
-                    fields += [re.search(r"(\w+)(?:\[\w+\])?$", each.strip()).group(1) for each in names]
-            self.assertEqual(fields, [field for field, *_ in struct._fields_], name)
+                    fields.append((callback.group(1), line))
+                    continue
+                kind = re.match(r"(?:const |volatile )*\w+", line).group(0)  # before the first name
+                for each in line[len(kind) :].split(","):
+                    stars, field, array = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(\[\w+\])?", each).groups()
+                    fields.append((field, f"{kind} {stars}{array or ''}"))
+            self.assertEqual([field for field, _ in fields], [field for field, *_ in struct._fields_], name)
+            for (field, text), (_, declared) in zip(fields, struct._fields_):
+                self.assertTrue(self.same_field(text, declared), f"{name}.{field}: {text}, {declared}")

@@ -11,6 +11,7 @@ import numpy as np
 from support import BUILD, Case
 
 import zest
+from zest._callbacks import Callbacks
 
 OPTIONS = dict(k=3, rho=1e-3, lr=0.05, t=0.7, seed=7, schedule="cosine", steps=120, eval_every=10)
 
@@ -187,9 +188,25 @@ class Failures(Case):
                 timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
                 timer.start()
             with self.assertRaises(KeyboardInterrupt, msg=where):
-                zest.minimize(f, np.zeros(n), steps=10**9)
+                zest.minimize(f, np.zeros(n), steps=10**9, seconds=20)
             self.assertGreater(count[0], 0)
             self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    def test_interrupt_between_callbacks(self):
+        """A signal that arrives while C runs is kept until a callback, or the end of the call, can raise it."""
+        callbacks, returned = Callbacks(), []
+        wrapped = callbacks.wrap(lambda: 5, 1)
+        with self.assertRaises(KeyboardInterrupt):
+            with callbacks.calling():
+                self.assertEqual(wrapped(), 5)
+                os.kill(os.getpid(), signal.SIGINT)
+                returned.append(wrapped())
+        self.assertEqual(returned, [1])
+        with self.assertRaises(KeyboardInterrupt):
+            with callbacks.calling():
+                os.kill(os.getpid(), signal.SIGINT)
+                returned.append("went on")
+        self.assertEqual(returned, [1, "went on"])
 
     def test_errors_have_the_library_s_words(self):
         cases = [
