@@ -36,8 +36,8 @@ portable() { # arguments of make: libcurl is loaded when it is needed, so that t
 }
 documents() { # folder: what every package says about itself
     cp LICENSE NOTICE README.md CHANGELOG.md "$1/"
-    mkdir -p "$1/docs"
-    cp docs/*.md "$1/docs/"
+    cp -R docs "$1/"
+    rm "$1/docs/zest.1"
 }
 licences() { # folder: the terms of the libraries that the package contains
     mkdir -p "$1"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The packages of `make package wheel`, each in a clean minimal Debian or Ubuntu of its own:
-#   the .deb is installed by apt, which finds what it depends on, used, and removed;
+#   the .deb is installed by apt, which finds what it depends on, used (by `pip install ./python`, too), and removed;
 #   the portable archive is unpacked where nothing is installed, and used;
 #   the wheel is installed by pip beside Debian's python3-numpy, and used.
 # Used means: training on examples/roberta-tiny gives the weights that the build here gives, bit for bit.
@@ -39,6 +39,8 @@ try() { # label, commands, in a copy of the clean system; the package is in /roo
     begun=$(seconds)
     cp -a "$work/clean" "$work/root"
     cp "$packages"/* "$work/root/root/"
+    mkdir "$work/root/root/source"
+    (cd "$tree" && tar -cf - --exclude=build --exclude='*.egg-info' python include) | tar -xf - -C "$work/root/root/source"
     cp "$tree/python/tests/smoke.py" "$work/root/root/"
     if in_root "$work/log" "$work/root" "set -e; cd /root; $2"; then
         echo "package: $1: ok, $(($(seconds) - begun)) s: $(tail -n 1 "$work/log")"
@@ -55,7 +57,9 @@ check="[ \"\$(sha256sum <run/last/model.safetensors)\" = '$weights' ]"
 for kind in "$@"; do
     case $kind in
     deb) try "the .deb, by apt" "$apt ./zest_*.deb; zest --version; zest $train run; $check; ldconfig -p | grep -q libzest.so.0
-        zest pull no/such-model 2>&1 | grep -v 'without libcurl'; test -s /usr/include/zest.h
+        zest pull no/such-model 2>&1 | grep -v 'without libcurl'; test -s /usr/include/zest.h; test -s /usr/include/zest_lm.h
+        $apt python3-numpy python3-pip python3-setuptools python3-wheel; rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
+        pip install --no-index --no-deps --no-build-isolation ./source/python; python3 smoke.py examples
         apt-get remove -y -qq zest; test ! -e /usr/bin/zest; test ! -e /usr/lib/libzest.so.0; echo 'same weights as here; removed'" ;;
     portable) try "the portable archive" "tar xzf zest-*-linux-*.tar.gz; PATH=\$PATH:\$(echo /root/zest-*/bin); zest --version
         if ldconfig -p | grep -E 'jansson|gomp|curl'; then exit 1; fi; zest $train run; $check
