@@ -134,7 +134,7 @@ static void activations(void **state) {
             zest_plain_activate_backward(d + skip, d_up + skip, x + skip, by ? by + skip : NULL, n, kind, 1,
                                          NULL);
             zest_backward_for(device->operations)
-                ->activate_back(AT(ds), AT(d_ups), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
+                ->activate_backward(AT(ds), AT(d_ups), AT(xs), bys ? AT(bys) : NULL, n, kind, 1, &scratch);
 #undef AT
             double allowed = 2e-6 + device_step[c];
             device_get_cells(device, ys, count, got);
@@ -182,7 +182,7 @@ static void drops(void **state) {
 /* ---- Rows ---- */
 
 /* An index of lists of row i % rows, some of them long; in the order of zest_grad_index. */
-static zest_index make_index(uint32_t *table, size_t count, size_t rows, size_t *used) {
+static zest_scatter_index make_index(uint32_t *table, size_t count, size_t rows, size_t *used) {
     uint32_t *targets = table, *starts = targets + rows, *runs = starts + rows + 1, *sources = NULL;
     size_t run = 0, at = 0;
     for (size_t pass = 0; pass < 2; pass++) {
@@ -193,7 +193,7 @@ static zest_index make_index(uint32_t *table, size_t count, size_t rows, size_t 
             starts[r] = (uint32_t)run;
             for (size_t i = 0; i < count; i++) {
                 if (i * 2654435761u % 97 % rows != r || r == 1) continue; /* row 1: nobody */
-                if (in_run++ % ZEST_INDEX_RUN == 0) runs[run++] = (uint32_t)at;
+                if (in_run++ % ZEST_SCATTER_RUN == 0) runs[run++] = (uint32_t)at;
                 if (sources) sources[at] = (uint32_t)i;
                 at++;
             }
@@ -203,17 +203,17 @@ static zest_index make_index(uint32_t *table, size_t count, size_t rows, size_t 
         sources = runs + run + 1;
     }
     *used = (size_t)(sources + at - table);
-    return (zest_index){targets, starts, runs, sources, rows, run, count > rows * ZEST_INDEX_RUN};
+    return (zest_scatter_index){targets, starts, runs, sources, rows, run, count > rows * ZEST_SCATTER_RUN};
 }
 
-static void one_collect(zest_device *device, int c, size_t count, size_t rows, size_t width, int add) {
+static void one_scatter_add(zest_device *device, int c, size_t count, size_t rows, size_t width, int add) {
     uint32_t table[4000];
     size_t used, x_stride = width + 8, out_stride = width + 16;
-    zest_index index = make_index(table, count, rows, &used);
+    zest_scatter_index index = make_index(table, count, rows, &used);
     assert_true(used <= COUNT(table));
     const uint32_t *there = device_put(device, table, used * sizeof *table);
     float *x = normals(count * x_stride, 1, 1), *out = normals(rows * out_stride, 2, 1);
-    zest_collect job = {index, x, out, x_stride, out_stride, width, add}, far = job;
+    zest_scatter_add job = {index, x, out, x_stride, out_stride, width, add}, far = job;
     far.x = device_put_cells(device, x, count * x_stride);
     far.out = add ? device_put(device, out, rows * out_stride * sizeof *out)
                   : (void *)device_put_cells(device, out, rows * out_stride);
@@ -221,9 +221,10 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     far.index.starts = there + (index.starts - table);
     far.index.runs = there + (index.runs - table);
     far.index.sources = there + (index.sources - table);
-    assert_int_equal(zest_plain_collect(&job, 2, NULL), 0);
-    device_fine(device,
-                zest_backward_for(device->operations)->collect(&far, 1, &(zest_workspace){.device = device}));
+    assert_int_equal(zest_plain_scatter_add(&job, 2, NULL), 0);
+    device_fine(
+        device,
+        zest_backward_for(device->operations)->scatter_add(&far, 1, &(zest_workspace){.device = device}));
     float *got = room(rows * out_stride);
     if (add)
         device_fine(device, device->operations->device->download(device, got, far.out,
@@ -231,7 +232,7 @@ static void one_collect(zest_device *device, int c, size_t count, size_t rows, s
     else
         device_get_cells(device, far.out, rows * out_stride, got);
     device_same(got, out, rows, width, out_stride,
-                add || !c ? 2e-6 * sqrt((double)count) : 2 * device_step[c], "collect");
+                add || !c ? 2e-6 * sqrt((double)count) : 2 * device_step[c], "scatter_add");
     zest_copy_rows copy = {x, out, x_stride, out_stride, width, index.runs[1], index.sources, NULL, 1, 0, 0};
     zest_copy_rows copied = copy;
     copied.from = far.x, copied.to = device_put_cells(device, out, rows * out_stride);
@@ -250,11 +251,11 @@ static void rows(void **state) {
     for (int c = 0; c < COMPUTES; c++) {
         zest_device *device = device_open(device_computes[c]);
         for (int add = 0; add < 2; add++) {
-            one_collect(device, c, 12, 5, 768, add);
-            one_collect(device, c, 12, 5, 7, add);
-            one_collect(device, c, 900, 3, 64, add);
-            one_collect(device, c, 900, 3, 5, add);
-            one_collect(device, c, 1, 3, 8, add);
+            one_scatter_add(device, c, 12, 5, 768, add);
+            one_scatter_add(device, c, 12, 5, 7, add);
+            one_scatter_add(device, c, 900, 3, 64, add);
+            one_scatter_add(device, c, 900, 3, 5, add);
+            one_scatter_add(device, c, 1, 3, 8, add);
         }
         zest_device_close(device);
     }
@@ -269,19 +270,20 @@ static void one_words(zest_device *device, int c, size_t items, size_t width, in
     size_t table = VOCABULARY * (width + 1);
     float *by = normals(items * WORDS, 1, 1), *lines = normals(WORDS * width, 2, 1),
           *features = normals(items * width, 3, 1), *d = room(items * width), *head = normals(table, 4, 1);
-    zest_words_backward job = {by,    lines, features, d, words, head, head + VOCABULARY * width,
-                               items, WORDS, width};
-    zest_words_backward far = job;
-    far.by = device_put(device, by, items * WORDS * sizeof *by);
+    zest_label_words_backward job = {by,    lines, features, d, words, head, head + VOCABULARY * width,
+                                     items, WORDS, width};
+    zest_label_words_backward far = job;
+    far.d_logits = device_put(device, by, items * WORDS * sizeof *by);
     far.rows = device_put_cells(device, lines, WORDS * width);
     far.features = device_put_cells(device, features, items * width);
     far.d = device_put_cells(device, d, items * width);
     far.words = device_put(device, words, sizeof words);
     far.d_weight = device_put(device, head, table * sizeof *head);
     far.d_bias = far.d_weight + VOCABULARY * width;
-    assert_int_equal(zest_plain_words_backward(&job, 1, NULL), 0);
-    device_fine(device,
-                zest_backward_for(device->operations)->words(&far, 1, &(zest_workspace){.device = device}));
+    assert_int_equal(zest_plain_label_words_backward(&job, 1, NULL), 0);
+    device_fine(
+        device,
+        zest_backward_for(device->operations)->label_words(&far, 1, &(zest_workspace){.device = device}));
     float *got = room(items * width), *got_head = device_fetch(device, far.d_weight, table * sizeof *head);
     device_get_cells(device, far.d, items * width, got);
     device_same(got, d, items, width, width, 1e-6 + device_step[c], "words");

@@ -237,7 +237,7 @@ static void activation_slopes(void **state) {
                 float y[COUNT], d[COUNT], d_up[COUNT] = {0};
                 tables[l]->activate(y, x, gated ? up : NULL, COUNT, activation, 2, NULL);
                 for (int i = 0; i < COUNT; i++) d[i] = 0.5f;
-                tables[l]->activate_back(d, d_up, x, gated ? up : NULL, COUNT, activation, 2, NULL);
+                tables[l]->activate_backward(d, d_up, x, gated ? up : NULL, COUNT, activation, 2, NULL);
                 if (!l)
                     memcpy(first[0], y, sizeof y), memcpy(first[1], d, sizeof d),
                         memcpy(first[2], d_up, sizeof d);

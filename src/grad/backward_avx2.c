@@ -12,5 +12,5 @@ static inline vec v_step(vec x) {
 
 const zest_backward zest_backward_avx2 = {ZEST_CPU_AVX2,    norm_backward, attention_backward,
                                           attention_masked, activate,      activate_backward,
-                                          sum_columns,      drop,          ZEST_PLAIN_OF_ROWS};
+                                          sum_columns,      drop,          ZEST_PLAIN_ROW_OPS};
 #endif

@@ -1,4 +1,5 @@
-/* Activations. y = act(x): dx = act'(x) dy. Gated, y = act(x) up: dx = act'(x) up dy, d_up = act(x) dy. */
+/* The operations of the backward pass in plain C: the reference, with the derivations and the order of every sum.
+ */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -12,6 +13,10 @@
 static inline vec v_step(vec x) { return x > 0 ? 1.0f : 0.0f; }
 #include "kernels/cpu/activations.h"
 #include "grad/activation_grad.h"
+
+/* ---- Activations ----
+ *
+ * y = act(x): dx = act'(x) dy. Gated, y = act(x) up: dx = act'(x) up dy, d_up = act(x) dy. */
 
 void zest_plain_activate(void *result, const void *input, const void *gated, size_t count,
                          zest_activation activation, int threads, zest_workspace *scratch) {
@@ -39,13 +44,15 @@ void zest_plain_activate_backward(void *d_result, void *d_gated, const void *inp
     }
 }
 
-/* Attention. For one query, s_j = scale q·k_j, p = softmax(s), o = sum_j m_j p_j v_j (m: the mask, or ones).
+/* ---- Attention ----
+ *
+ * For one query, s_j = scale q·k_j, p = softmax(s), o = sum_j m_j p_j v_j (m: the mask, or ones).
  * With w = m p and do given:
  *
  *     dv_j += w_j do          dp_j = m_j do·v_j          ds_j = p_j (dp_j - sum_i p_i dp_i) scale
  *     dk_j += ds_j q          dq = sum_j ds_j k_j
  *
- * The weights p are made again from q and k, so nothing of queries × keys is kept between the passes. Orders:
+ * The weights p are made again from q and k, so nothing of (queries, keys) is saved between the passes. Orders:
  * scores and dp by one chain over the head's elements; dq by one chain over the keys; dk and dv by one chain
  * over the queries, within the heads that share a key head in order; the sums of a softmax's row as in
  * ops_plain.c. */
@@ -58,7 +65,7 @@ static float total(float sums[SUMS]) {
     return sums[0];
 }
 
-/* The keys of one sequence and key head, and room for a query's row. */
+/* The keys of one sequence and key head, and a workspace for a query's row. */
 typedef struct {
     const zest_attention_backward *job;
     const float *k, *v;
@@ -76,13 +83,13 @@ static float dot(const float *a, const float *b, size_t count) {
 /* p of a query that sees `keys` keys; element: of the mask */
 static void weigh_keys(const head_task *t, const float *q, size_t keys, uint64_t element) {
     const zest_attention *job = &t->job->forward;
-    float sums[SUMS] = {0}, most = -INFINITY;
+    float sums[SUMS] = {0}, row_max = -INFINITY;
     for (size_t j = 0; j < keys; j++) {
         t->p[j] = dot(q, t->k + j * job->kv_stride, job->head_dim) * job->scale;
-        most = v_max(t->p[j], most);
+        row_max = v_max(t->p[j], row_max);
     }
     for (size_t j = 0; j < keys; j++) {
-        t->p[j] = f_exp(t->p[j] - most);
+        t->p[j] = f_exp(t->p[j] - row_max);
         sums[j % SUMS] += t->p[j];
         t->m[j] = 1;
     }
@@ -127,8 +134,8 @@ static void query_forward(const head_task *t, const float *q, size_t keys, uint6
     }
 }
 
-static void do_task(const zest_attention_backward *backward, size_t task, int forward, float *room,
-                    size_t longest) {
+static void run_task(const zest_attention_backward *backward, size_t task, int forward, float *workspace,
+                     size_t longest) {
     const zest_attention *job = &backward->forward;
     size_t sequence = task / job->kv_heads, kv_head = task % job->kv_heads, size = job->head_dim;
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
@@ -138,9 +145,9 @@ static void do_task(const zest_attention_backward *backward, size_t task, int fo
                    .k = (const float *)job->k + at,
                    .v = (const float *)job->v + at,
                    .keys = keys,
-                   .p = room,
-                   .m = room + longest,
-                   .ds = room + 2 * longest};
+                   .p = workspace,
+                   .m = workspace + longest,
+                   .ds = workspace + 2 * longest};
     if (!forward) {
         t.dk = (float *)backward->dk + at, t.dv = (float *)backward->dv + at;
         for (size_t j = 0; j < keys; j++) {
@@ -161,28 +168,30 @@ static void do_task(const zest_attention_backward *backward, size_t task, int fo
         }
 }
 
-static int do_all(const zest_attention_backward *backward, int forward, int threads,
-                  zest_workspace *scratch) {
+static int run_tasks(const zest_attention_backward *backward, int forward, int threads,
+                     zest_workspace *scratch) {
     const zest_attention *job = &backward->forward;
     size_t longest = zest_attention_max_keys(job), tasks = job->sequences * job->kv_heads;
-    size_t room = zest_scratch_round(3 * longest * sizeof(float)) / sizeof(float);
-    if (zest_scratch_reserve(scratch, room * sizeof(float) * (size_t)threads + 1)) return -1;
+    size_t stride = zest_scratch_round(3 * longest * sizeof(float)) / sizeof(float);
+    if (zest_scratch_reserve(scratch, stride * sizeof(float) * (size_t)threads + 1)) return -1;
     float *data = scratch->data;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (size_t task = 0; task < tasks; task++)
-        do_task(backward, task, forward, data + room * (size_t)omp_get_thread_num(), longest);
+        run_task(backward, task, forward, data + stride * (size_t)omp_get_thread_num(), longest);
     return 0;
 }
 
 int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
-    return do_all(job, 0, threads, scratch);
+    return run_tasks(job, 0, threads, scratch);
 }
 
 int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
-    return do_all(job, 1, threads, scratch);
+    return run_tasks(job, 1, threads, scratch);
 }
 
-/* Norms. With h = (x - mean) s, s = 1/sqrt(var + eps), y = h g + b, and e = dy g:
+/* ---- Norms ----
+ *
+ * With h = (x - mean) s, s = 1/sqrt(var + eps), y = h g + b, and e = dy g:
  *
  *     dx = s (e - mean(e) - h mean(e h))     dg = sum over rows of dy h     db = sum over rows of dy
  *
@@ -192,26 +201,17 @@ int zest_plain_attention_masked(const zest_attention_backward *job, int threads,
  * Sums over a row: sixteen running sums, element i in sum i % 16, then added by halves. Sums over rows: runs
  * of ZEST_BACKWARD_ROWS rows, then the runs in order. */
 
-enum { norm_backward_SUMS = 16 };
-
-static float norm_backward_total(float sums[norm_backward_SUMS]) {
-    for (int half = norm_backward_SUMS / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) sums[i] += sums[i + half];
-    return sums[0];
-}
-
 /* Mean and scale, with the forward pass's bits. */
 static float scale_of(const zest_norm_backward *job, const float *x, float *mean) {
-    float sums[norm_backward_SUMS] = {0}, width = (float)job->width;
+    float sums[SUMS] = {0}, width = (float)job->width;
     *mean = 0;
     if (!job->rms) {
-        for (size_t i = 0; i < job->width; i++) sums[i % norm_backward_SUMS] += x[i];
-        *mean = norm_backward_total(sums) / width;
+        for (size_t i = 0; i < job->width; i++) sums[i % SUMS] += x[i];
+        *mean = total(sums) / width;
         memset(sums, 0, sizeof sums);
     }
-    for (size_t i = 0; i < job->width; i++)
-        sums[i % norm_backward_SUMS] = fmaf(x[i] - *mean, x[i] - *mean, sums[i % norm_backward_SUMS]);
-    return 1.0f / sqrtf(norm_backward_total(sums) / width + job->epsilon);
+    for (size_t i = 0; i < job->width; i++) sums[i % SUMS] = fmaf(x[i] - *mean, x[i] - *mean, sums[i % SUMS]);
+    return 1.0f / sqrtf(total(sums) / width + job->epsilon);
 }
 
 /* One row; what it adds to the gradients of gain and bias goes to g and b. */
@@ -219,16 +219,15 @@ static void row_backward(const zest_norm_backward *job, size_t row, float *g, fl
     const float *x = (const float *)job->x + row * job->width;
     const float *dy = (const float *)job->dy + row * job->width;
     float *dx = (float *)job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
-    float along_ones[norm_backward_SUMS] = {0}, along_h[norm_backward_SUMS] = {0}, width = (float)job->width;
+    float along_ones[SUMS] = {0}, along_h[SUMS] = {0}, width = (float)job->width;
     for (size_t i = 0; i < job->width; i++) {
         float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
-        along_ones[i % norm_backward_SUMS] += e;
-        along_h[i % norm_backward_SUMS] = fmaf(e, h, along_h[i % norm_backward_SUMS]);
+        along_ones[i % SUMS] += e;
+        along_h[i % SUMS] = fmaf(e, h, along_h[i % SUMS]);
         g[i] = fmaf(dy[i], h, g[i]);
         b[i] += dy[i];
     }
-    float first = job->rms ? 0 : norm_backward_total(along_ones) / width,
-          second = norm_backward_total(along_h) / width;
+    float first = job->rms ? 0 : total(along_ones) / width, second = total(along_h) / width;
     for (size_t i = 0; i < job->width; i++) {
         float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
         float d = fmaf(-second, h, e - first) * scale;
@@ -273,8 +272,9 @@ int zest_plain_sum_columns(const void *activations, size_t stride, size_t rows, 
     return 0;
 }
 
-/* Rows that are moved, and rows that are added up where they were read: the gradient of a row that several
- * read is the sum of theirs, in their order. */
+/* ---- Rows ----
+ *
+ * The gradient of a row that was read several times is the sum of its readers' gradients, in their order. */
 
 int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch) {
     const float *from = job->from;
@@ -288,8 +288,8 @@ int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scra
     return 0;
 }
 
-int zest_plain_collect(const zest_collect *job, int threads, zest_workspace *scratch) {
-    const zest_index *index = &job->index;
+int zest_plain_scatter_add(const zest_scatter_add *job, int threads, zest_workspace *scratch) {
+    const zest_scatter_index *index = &job->index;
     (void)scratch;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < index->count; i++) {
@@ -308,21 +308,24 @@ void zest_plain_negate(float *out, const float *x, size_t count, int threads, ze
     for (size_t i = 0; i < count; i++) out[i] = -x[i];
 }
 
-/* From the gradient by logits: of a few words to the features and the words' rows of the head; of a block of
- * the vocabulary, out of the rows' sums. */
+/* ---- Logits ----
+ *
+ * Of label words: gradients of the features and of the words' rows of the head. Of a block of the vocabulary: out
+ * of the rows' sums. */
 
-int zest_plain_words_backward(const zest_words_backward *job, int threads, zest_workspace *scratch) {
+int zest_plain_label_words_backward(const zest_label_words_backward *job, int threads,
+                                    zest_workspace *scratch) {
     size_t width = job->width;
     (void)threads, (void)scratch;
     for (size_t i = 0; i < job->items; i++)
         for (size_t w = 0; w < job->count; w++) {
-            float by = job->by[i * job->count + w], *to = (float *)job->d + i * width;
+            float d_logit = job->d_logits[i * job->count + w], *to = (float *)job->d + i * width;
             const float *row = (const float *)job->rows + w * width;
             const float *feature = (const float *)job->features + i * width;
-            for (size_t c = 0; c < width; c++) to[c] = w ? fmaf(by, row[c], to[c]) : by * row[c];
-            float *wanted = job->d_weight ? job->d_weight + job->words[w] * width : NULL;
-            for (size_t c = 0; wanted && c < width; c++) wanted[c] = fmaf(by, feature[c], wanted[c]);
-            if (job->d_bias) job->d_bias[job->words[w]] += by;
+            for (size_t c = 0; c < width; c++) to[c] = w ? fmaf(d_logit, row[c], to[c]) : d_logit * row[c];
+            float *d_row = job->d_weight ? job->d_weight + job->words[w] * width : NULL;
+            for (size_t c = 0; d_row && c < width; c++) d_row[c] = fmaf(d_logit, feature[c], d_row[c]);
+            if (job->d_bias) job->d_bias[job->words[w]] += d_logit;
         }
     return 0;
 }
@@ -346,7 +349,9 @@ int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zes
     return 0;
 }
 
-/* Dropout (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 2014), the kept elements scaled up:
+/* ---- Dropout ----
+ *
+ * (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 2014), the kept elements scaled up:
  * y = m x, dx = m dy. The mask is a function of a key and the element's number, so the backward pass makes
  * the same one again. */
 
@@ -385,7 +390,7 @@ const zest_backward zest_backward_plain = {ZEST_CPU_PLAIN,
                                            zest_plain_activate_backward,
                                            zest_plain_sum_columns,
                                            zest_plain_drop,
-                                           ZEST_PLAIN_OF_ROWS};
+                                           ZEST_PLAIN_ROW_OPS};
 
 const zest_backward *zest_backward_for(const zest_ops *operations) {
 #if defined(ZEST_CUDA)

@@ -1,5 +1,5 @@
-/* The operations on rows and single elements with vectors: the sums of backward_plain.c in its order. Include
- * a simd_*.h first, and define v_step. */
+/* The operations of the backward pass with vectors: the sums of backward_plain.c in its order. Include a
+ * simd_*.h first, and define v_step and PRODUCT_ROWS. */
 #ifndef ZEST_GRAD_BACKWARD_SIMD_H
 #define ZEST_GRAD_BACKWARD_SIMD_H
 
@@ -229,29 +229,29 @@ static void product(size_t rows, size_t columns, size_t steps, const float *a, s
     }
 }
 
-/* ---- Room of a thread, in floats ---- */
+/* ---- Workspace of a thread: offsets and sizes in floats ---- */
 
 typedef struct {
     size_t keys, head; /* padded: of the longest sequence, of a head */
     size_t k_columns, v_columns, k, v, dk, dv, q, d_out, dq, p, m, ds, all;
-} attention_room;
+} attention_workspace;
 
-static attention_room measure(const zest_attention *job) {
-    attention_room r = {0};
+static attention_workspace attention_workspace_of(const zest_attention *job) {
+    attention_workspace r = {0};
     r.keys = round_up(zest_attention_max_keys(job), UNIT);
     r.head = round_up(job->head_dim, UNIT);
     size_t by_keys = r.keys * r.head, by_queries = QUERIES * r.head, scores = QUERIES * r.keys, at = 0;
-    size_t *const pieces[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,
-                              &r.q,         &r.d_out,     &r.dq, &r.p, &r.m,  &r.ds};
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        *pieces[i] = at;
+    size_t *const parts[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,
+                             &r.q,         &r.d_out,     &r.dq, &r.p, &r.m,  &r.ds};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i] = at;
         at += i < 6 ? by_keys : i < 9 ? by_queries : scores;
     }
     r.all = round_up(at, ZEST_MEMORY_LINE / sizeof(float));
     return r;
 }
 
-/* Rows of `size` elements, one behind the other with `head` of room, the rest zero. */
+/* Rows of `size` elements, `head` apart, the rest zero. */
 static void copy_rows(const float *from, size_t stride, size_t rows, size_t size, size_t head, float *out) {
     for (size_t i = 0; i < rows; i++, out += head) {
         memcpy(out, from + i * stride, size * sizeof *out);
@@ -259,37 +259,38 @@ static void copy_rows(const float *from, size_t stride, size_t rows, size_t size
     }
 }
 
-/* The same as columns: out[element][row], rows padded with zeros to `room`. */
-static void copy_columns(const float *rows, size_t count, size_t head, size_t size, size_t room, float *out) {
+/* The same as columns: out[element][row], rows padded with zeros to `stride`. */
+static void copy_columns(const float *rows, size_t count, size_t head, size_t size, size_t stride,
+                         float *out) {
     for (size_t j = 0; j < round_up(count, WIDTH); j += WIDTH)
-        for (size_t d = 0; d < size; d += WIDTH) { /* rows have room for whole vectors */
+        for (size_t d = 0; d < size; d += WIDTH) { /* rows are padded to full vectors */
             vec t[WIDTH];
             for (size_t r = 0; r < WIDTH; r++)
                 t[r] = j + r < count ? v_load(rows + (j + r) * head + d) : v_set(0.0f);
             v_transpose(t);
-            for (size_t i = 0; i < WIDTH && d + i < size; i++) v_store(out + (d + i) * room + j, t[i]);
+            for (size_t i = 0; i < WIDTH && d + i < size; i++) v_store(out + (d + i) * stride + j, t[i]);
         }
     for (size_t d = 0; d < size; d++)
-        memset(out + d * room + round_up(count, WIDTH), 0,
+        memset(out + d * stride + round_up(count, WIDTH), 0,
                (round_up(count, UNIT) - round_up(count, WIDTH)) * sizeof *out);
 }
 
 /* ---- Softmax ---- */
 
 /* A row of scores becomes its softmax over the first `keys`; zeros up to `end`. */
-static void soften(float *p, size_t keys, size_t end, float scale) {
-    vec most = v_set(-INFINITY), factor = v_set(scale);
+static void softmax_row(float *p, size_t keys, size_t end, float scale) {
+    vec row_max = v_set(-INFINITY), factor = v_set(scale);
     running sums = running_zero();
     for (size_t j = 0; j < keys; j += WIDTH) {
         vec s = v_mul(v_load(p + j), factor);
-        if (keys - j < WIDTH) s = v_first(keys - j, s, most);
-        most = v_max(s, most);
+        if (keys - j < WIDTH) s = v_first(keys - j, s, row_max);
+        row_max = v_max(s, row_max);
     }
-    most = v_set(v_largest(most));
+    row_max = v_set(v_largest(row_max));
     for (size_t j = 0; j < end; j += WIDTH) {
         vec e = v_set(0.0f);
         if (j < keys) {
-            e = f_exp(v_sub(v_mul(v_load(p + j), factor), most));
+            e = f_exp(v_sub(v_mul(v_load(p + j), factor), row_max));
             if (keys - j < WIDTH) e = v_first(keys - j, e, v_set(0.0f));
             size_t part = j / WIDTH % SUM_VECTORS;
             sums.part[part] = v_add(sums.part[part], e);
@@ -301,7 +302,7 @@ static void soften(float *p, size_t keys, size_t end, float scale) {
 }
 
 /* dp to ds, in place. m: the mask's factors, or NULL; there p becomes m p. */
-static void soften_back(float *p, const float *m, size_t keys, float scale, float *ds) {
+static void softmax_backward(float *p, const float *m, size_t keys, float scale, float *ds) {
     running sums = running_zero();
     for (size_t j = 0; j < keys; j += WIDTH) {
         size_t part = j / WIDTH % SUM_VECTORS;
@@ -322,22 +323,22 @@ static void soften_back(float *p, const float *m, size_t keys, float scale, floa
 
 typedef struct {
     const zest_attention_backward *job;
-    const attention_room *r;
-    float *room;
+    const attention_workspace *r;
+    float *work;
     size_t keys; /* of the sequence */
 } head_task;
 
 /* Softmax and mask of a block's rows. Row i sees seen + i keys (causal) or `seen`. */
 static void block_weights(const head_task *t, size_t rows, size_t seen, size_t end, size_t row, size_t head) {
     const zest_attention *job = &t->job->forward;
-    const attention_room *r = t->r;
-    float *room = t->room;
-    product(rows, end, job->head_dim, room + r->q, r->head, 1, room + r->k_columns, r->keys, room + r->p,
+    const attention_workspace *r = t->r;
+    float *work = t->work;
+    product(rows, end, job->head_dim, work + r->q, r->head, 1, work + r->k_columns, r->keys, work + r->p,
             r->keys, 0);
     for (size_t i = 0; i < rows; i++) {
         size_t keys = job->causal ? seen + i : seen;
-        float *m = room + r->m + i * r->keys;
-        soften(room + r->p + i * r->keys, keys, end, job->scale);
+        float *m = work + r->m + i * r->keys;
+        softmax_row(work + r->p + i * r->keys, keys, end, job->scale);
         if (!t->job->mask) continue;
         zest_plain_mask(&VECTOR_NOISE, t->job->mask,
                         (uint64_t)((row + i) * job->heads + head) * t->job->longest, keys, m);
@@ -347,60 +348,60 @@ static void block_weights(const head_task *t, size_t rows, size_t seen, size_t e
 
 static void block_backward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
     const zest_attention *job = &t->job->forward;
-    const attention_room *r = t->r;
-    float *room = t->room;
+    const attention_workspace *r = t->r;
+    float *work = t->work;
     size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
     copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
-              room + r->q);
+              work + r->q);
     copy_rows((const float *)t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim,
-              r->head, room + r->d_out);
+              r->head, work + r->d_out);
     block_weights(t, rows, seen, end, row, head);
-    product(rows, end, job->head_dim, room + r->d_out, r->head, 1, room + r->v_columns, r->keys, room + r->ds,
+    product(rows, end, job->head_dim, work + r->d_out, r->head, 1, work + r->v_columns, r->keys, work + r->ds,
             r->keys, 0);
     for (size_t i = 0; i < rows; i++) /* beyond the keys that a row sees p is zero, and so is ds */
-        soften_back(room + r->p + i * r->keys, t->job->mask ? room + r->m + i * r->keys : NULL, end,
-                    job->scale, room + r->ds + i * r->keys);
-    product(rows, r->head, last, room + r->ds, r->keys, 1, room + r->k, r->head, room + r->dq, r->head, 0);
-    product(last, r->head, rows, room + r->ds, 1, r->keys, room + r->q, r->head, room + r->dk, r->head, 1);
-    product(last, r->head, rows, room + r->p, 1, r->keys, room + r->d_out, r->head, room + r->dv, r->head, 1);
+        softmax_backward(work + r->p + i * r->keys, t->job->mask ? work + r->m + i * r->keys : NULL, end,
+                         job->scale, work + r->ds + i * r->keys);
+    product(rows, r->head, last, work + r->ds, r->keys, 1, work + r->k, r->head, work + r->dq, r->head, 0);
+    product(last, r->head, rows, work + r->ds, 1, r->keys, work + r->q, r->head, work + r->dk, r->head, 1);
+    product(last, r->head, rows, work + r->p, 1, r->keys, work + r->d_out, r->head, work + r->dv, r->head, 1);
     for (size_t i = 0; i < rows; i++)
-        memcpy((float *)t->job->dq + (row + i) * job->q_stride + h, room + r->dq + i * r->head,
+        memcpy((float *)t->job->dq + (row + i) * job->q_stride + h, work + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
 static void block_forward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
     const zest_attention *job = &t->job->forward;
-    const attention_room *r = t->r;
-    float *room = t->room;
+    const attention_workspace *r = t->r;
+    float *work = t->work;
     size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
     copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
-              room + r->q);
+              work + r->q);
     block_weights(t, rows, seen, end, row, head);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < end; j += WIDTH) {
-            float *p = room + r->p + i * r->keys + j;
-            v_store(p, v_mul(v_load(p), v_load(room + r->m + i * r->keys + j)));
+            float *p = work + r->p + i * r->keys + j;
+            v_store(p, v_mul(v_load(p), v_load(work + r->m + i * r->keys + j)));
         }
-    product(rows, r->head, last, room + r->p, r->keys, 1, room + r->v, r->head, room + r->dq, r->head, 0);
+    product(rows, r->head, last, work + r->p, r->keys, 1, work + r->v, r->head, work + r->dq, r->head, 0);
     for (size_t i = 0; i < rows; i++)
-        memcpy((float *)job->out + (row + i) * job->out_stride + h, room + r->dq + i * r->head,
+        memcpy((float *)job->out + (row + i) * job->out_stride + h, work + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
-static void do_task(const zest_attention_backward *backward, const attention_room *r, size_t task,
-                    int forward, float *room) {
+static void run_task(const zest_attention_backward *backward, const attention_workspace *r, size_t task,
+                     int forward, float *work) {
     const zest_attention *job = &backward->forward;
     size_t sequence = task / job->kv_heads, kv_head = task % job->kv_heads, size = job->head_dim;
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0;
     size_t k0 = job->kv_start[sequence], keys = job->kv_start[sequence + 1] - k0;
     size_t at = k0 * job->kv_stride + kv_head * size, group = job->heads / job->kv_heads;
-    head_task t = {backward, r, room, keys};
-    copy_rows((const float *)job->k + at, job->kv_stride, keys, size, r->head, room + r->k);
-    copy_rows((const float *)job->v + at, job->kv_stride, keys, size, r->head, room + r->v);
-    copy_columns(room + r->k, keys, r->head, size, r->keys, room + r->k_columns);
-    copy_columns(room + r->v, keys, r->head, size, r->keys, room + r->v_columns);
-    memset(room + r->dk, 0, keys * r->head * sizeof *room);
-    memset(room + r->dv, 0, keys * r->head * sizeof *room);
+    head_task t = {backward, r, work, keys};
+    copy_rows((const float *)job->k + at, job->kv_stride, keys, size, r->head, work + r->k);
+    copy_rows((const float *)job->v + at, job->kv_stride, keys, size, r->head, work + r->v);
+    copy_columns(work + r->k, keys, r->head, size, r->keys, work + r->k_columns);
+    copy_columns(work + r->v, keys, r->head, size, r->keys, work + r->v_columns);
+    memset(work + r->dk, 0, keys * r->head * sizeof *work);
+    memset(work + r->dv, 0, keys * r->head * sizeof *work);
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = 0; i < queries; i += QUERIES) {
             size_t rows = queries - i < QUERIES ? queries - i : QUERIES;
@@ -409,28 +410,28 @@ static void do_task(const zest_attention_backward *backward, const attention_roo
         }
     for (size_t j = 0; j < keys && !forward; j++) {
         size_t key = at + j * job->kv_stride;
-        memcpy((float *)backward->dk + key, room + r->dk + j * r->head, size * sizeof *room);
-        memcpy((float *)backward->dv + key, room + r->dv + j * r->head, size * sizeof *room);
+        memcpy((float *)backward->dk + key, work + r->dk + j * r->head, size * sizeof *work);
+        memcpy((float *)backward->dv + key, work + r->dv + j * r->head, size * sizeof *work);
     }
 }
 
-static int do_all(const zest_attention_backward *job, int forward, int threads, zest_workspace *scratch) {
-    attention_room r = measure(&job->forward);
+static int run_tasks(const zest_attention_backward *job, int forward, int threads, zest_workspace *scratch) {
+    attention_workspace r = attention_workspace_of(&job->forward);
     size_t tasks = job->forward.sequences * job->forward.kv_heads;
     if (zest_scratch_reserve(scratch, (size_t)threads * r.all * sizeof(float) + 1)) return -1;
     float *data = scratch->data;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (size_t task = 0; task < tasks; task++)
-        do_task(job, &r, task, forward, data + r.all * (size_t)omp_get_thread_num());
+        run_task(job, &r, task, forward, data + r.all * (size_t)omp_get_thread_num());
     return 0;
 }
 
 static int attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
-    return do_all(job, 0, threads, scratch);
+    return run_tasks(job, 0, threads, scratch);
 }
 
 static int attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
-    return do_all(job, 1, threads, scratch);
+    return run_tasks(job, 1, threads, scratch);
 }
 
 #endif

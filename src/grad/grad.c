@@ -1,3 +1,5 @@
+/* The gradient of a model's loss: the model at an evaluation point, one forward and one backward pass, and
+ * the scatter indexes that the backward pass needs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,32 +9,32 @@
 #include "optim/lanes.h"
 #include "base/text.h"
 
-/* Over the view: of its own on the CPU, else on the other's device. */
+/* A runner over the view: with a CPU of its own, or on the device of another runner. */
 static zest_status runner_for(zest_grad *grad, const zest_ops *operations, const zest_grad_options *options,
-                              const zest_model_runner *on, zest_error *error) {
+                              const zest_model_runner *device_runner, zest_error *error) {
     zest_model_runner_options run = {.compute = options->compute, .threads = options->threads};
-    if (!on) return zest_model_runner_new(&grad->view, operations, &run, &grad->runner, error);
-    zest_status status = zest_model_runner_borrow(on, &grad->view, &grad->runner, error);
-    if (!status) grad->runner->deterministic = 1; /* a run that is resumed takes the same steps */
+    if (!device_runner) return zest_model_runner_new(&grad->view, operations, &run, &grad->runner, error);
+    zest_status status = zest_model_runner_borrow(device_runner, &grad->view, &grad->runner, error);
+    if (!status) grad->runner->deterministic = 1; /* so that a resumed run takes the same steps */
     return status;
 }
 
 zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
                           const zest_grad_options *options, zest_grad **grad, zest_error *error) {
-    static const zest_grad_options plain = {0};
-    if (!options) options = &plain;
-    zest_model_runner *on = options->runner && options->runner->device ? options->runner : NULL;
+    static const zest_grad_options defaults = {0};
+    if (!options) options = &defaults;
+    zest_model_runner *device_runner = options->runner && options->runner->device ? options->runner : NULL;
     *grad = NULL;
-    if (on && on->compute == ZEST_COMPUTE_F16)
+    if (device_runner && device_runner->compute == ZEST_COMPUTE_F16)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "gradients are too small for fp16: use --compute bf16 or f32");
     *grad = calloc(1, sizeof **grad);
     if (!*grad) return zest_error_memory(error, "a gradient", sizeof **grad);
-    (*grad)->model = on ? on->model : model;
-    (*grad)->backward = zest_backward_for(on ? on->operations : operations);
+    (*grad)->model = device_runner ? device_runner->model : model;
+    (*grad)->backward = zest_backward_for(device_runner ? device_runner->operations : operations);
     (*grad)->recompute = options->recompute;
     zest_status status = zest_grad_view_new(*grad, error);
-    if (!status) status = runner_for(*grad, operations, options, on, error);
+    if (!status) status = runner_for(*grad, operations, options, device_runner, error);
     if (!status && model->config.transposed && !model->config.fused_qkv)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "gradients of projections stored inputs first need q, k and v as one tensor");
@@ -44,15 +46,16 @@ zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
 
 void zest_grad_free(zest_grad *grad) {
     if (!grad) return;
-    zest_model_buffer *rooms[] = {&grad->tape, &grad->inputs, &grad->d,     &grad->wide,
-                                  &grad->a,    &grad->head,   &grad->small, &grad->sines};
-    for (size_t i = 0; grad->runner && i < sizeof rooms / sizeof *rooms; i++)
-        zest_model_dealloc(grad->runner, rooms[i]->data);
+    zest_model_buffer *buffers[] = {&grad->saved,      &grad->inputs,       &grad->d_stream,
+                                    &grad->layer_work, &grad->norm_out,     &grad->head_saved,
+                                    &grad->small_work, &grad->negated_sines};
+    for (size_t i = 0; grad->runner && i < sizeof buffers / sizeof *buffers; i++)
+        zest_model_dealloc(grad->runner, buffers[i]->data);
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) free(grad->lists[i]);
     free(grad->key_sources);
     free(grad->sums);
     free(grad->scores);
-    free(grad->by);
+    free(grad->d_logits);
     free(grad->weights);
     free(grad->view.layers);
     zest_model_runner_free(grad->runner);
@@ -60,26 +63,26 @@ void zest_grad_free(zest_grad *grad) {
 }
 
 size_t zest_grad_memory(const zest_grad *grad) {
-    size_t cells = grad->tape.count + grad->inputs.count + grad->d.count + grad->wide.count + grad->a.count +
-                   grad->head.count + grad->small.count;
+    size_t elements = grad->saved.count + grad->inputs.count + grad->d_stream.count + grad->layer_work.count +
+                      grad->norm_out.count + grad->head_saved.count + grad->small_work.count;
     size_t lists = grad->key_count;
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) lists += grad->list_counts[i];
-    return cells * zest_model_element_size(grad->runner) + grad->sines.count * sizeof(float) +
+    return elements * zest_model_element_size(grad->runner) + grad->negated_sines.count * sizeof(float) +
            lists * sizeof(uint32_t) + zest_model_runner_memory(grad->runner) +
-           grad->scores_count * (sizeof *grad->scores + sizeof *grad->by) +
+           grad->scores_count * (sizeof *grad->scores + sizeof *grad->d_logits) +
            grad->sums_count * (sizeof *grad->sums + sizeof *grad->weights);
 }
 
-static zest_status go_back(zest_grad_pass *pass, double factor) {
-    zest_status status = zest_grad_index(pass, ZEST_GRAD_ASKED, pass->request.out_rows, pass->asked,
+static zest_status run_backward(zest_grad_pass *pass, double factor) {
+    zest_status status = zest_grad_index(pass, ZEST_GRAD_OUT_ROWS, pass->request.out_rows, pass->out_rows,
                                          pass->rows, 1, &pass->by_rows);
-    if (!status) status = zest_grad_head_backward(pass, factor, zest_grad_stream(pass, 0));
+    if (!status) status = zest_grad_head_backward(pass, factor, zest_grad_d_stream(pass, 0));
     if (!status) status = zest_grad_finish_backward(pass);
-    for (size_t i = pass->pass.config->layers; i-- > 0 && !status;)
+    for (size_t i = pass->forward.config->layers; i-- > 0 && !status;)
         status = zest_grad_layer_backward(pass, i);
     if (!status) status = zest_grad_embed_backward(pass);
-    const zest_device *device = pass->grad->runner->device; /* not every operation says that it failed */
-    return status || !device ? status : zest_grad_done(pass, device->error.status != ZEST_OK);
+    const zest_device *device = pass->grad->runner->device; /* some operations cannot return an error */
+    return status || !device ? status : zest_grad_check(pass, device->error.status != ZEST_OK);
 }
 
 zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *losses, double *mean,
@@ -91,43 +94,37 @@ zest_status zest_grad_losses(zest_grad *grad, const zest_grad_job *job, double *
     if (status) return status;
     zest_grad_view_at(grad, &job->at);
     zest_model_lane lane = {*direction, job->at.point ? 0 : job->at.scale};
-    size_t items = objective->items;
     zest_grad_pass pass = {.grad = grad, .job = job, .error = error};
-    pass.request = (zest_forward_request){
-        .lanes = &lane,
-        .lane_count = 1,
-        .batch = objective->batch,
-        .out_rows = objective->rows,
-        .out_row_count = objective->kind == ZEST_LOSS_LABEL_WORDS ? items : objective->item_starts[items],
-        .depth = grad->model->config.layers};
+    pass.request = (zest_forward_request){.lanes = &lane,
+                                          .lane_count = 1,
+                                          .batch = objective->batch,
+                                          .out_rows = objective->rows,
+                                          .out_row_count = zest_loss_rows(objective),
+                                          .depth = grad->model->config.layers};
     pass.lane.perturbation = (zest_perturbation){.seed = lane.direction.seed, .lanes = 1};
     pass.lane.perturbation.signs = lane.direction.distribution == ZEST_RADEMACHER;
     pass.lane.perturbation.scale[0] = (float)(lane.scale * lane.direction.gain);
-    status = zest_forward_prepare(grad->runner, &pass.request, &pass.pass, error);
-    if (!status) status = zest_model_stage_pass(&pass.pass);
+    status = zest_forward_prepare(grad->runner, &pass.request, &pass.forward, error);
+    if (!status) status = zest_model_stage_pass(&pass.forward);
     if (status) return status;
-    pass.rows = pass.pass.rows;
-    pass.asked = pass.pass.out_rows;
+    pass.rows = pass.forward.rows;
+    pass.out_rows = pass.forward.out_rows;
     double value;
     status = zest_grad_forward(&pass);
     if (!status) status = zest_grad_head(&pass, losses, &value);
     if (status) return status;
     if (mean) *mean = value;
     double factor = job->weigh ? job->weigh(job->user, value) : job->factor;
-    return job->gradient && factor != 0 ? go_back(&pass, factor) : ZEST_OK;
+    return job->gradient && factor != 0 ? run_backward(&pass, factor) : ZEST_OK;
 }
 
-/* The model as it is at a place: the same description, weights that point elsewhere. */
-
-/* ---- Pointing ---- */
+/* ---- The model at an evaluation point: the same config, weights that may point elsewhere ---- */
 
 static void point_weight(zest_weight *weight, void *point) {
     if (!weight->data || weight->frozen) return;
     weight->data = (const float *)point + weight->first;
     weight->dtype = ZEST_DTYPE_F32;
 }
-
-/* ---- For the rest ---- */
 
 zest_status zest_grad_view_new(zest_grad *grad, zest_error *error) {
     size_t bytes = (grad->model->config.layers + 1) * sizeof(zest_model_layer);
@@ -136,40 +133,40 @@ zest_status zest_grad_view_new(zest_grad *grad, zest_error *error) {
     return grad->view.layers ? ZEST_OK : zest_error_memory(error, "a view of the model", bytes);
 }
 
-void zest_grad_view_at(zest_grad *grad, const zest_eval_point *place) {
+void zest_grad_view_at(zest_grad *grad, const zest_eval_point *at) {
     zest_model_layer *layers = grad->view.layers;
     grad->view = *grad->model;
     grad->view.layers = layers;
     memcpy(layers, grad->model->layers, grad->model->config.layers * sizeof *layers);
-    if (place->point) zest_model_each_weight(&grad->view, point_weight, (void *)(uintptr_t)place->point);
+    if (at->point) zest_model_each_weight(&grad->view, point_weight, (void *)(uintptr_t)at->point);
 }
 
-float *zest_grad_of(const zest_grad_pass *pass, const zest_weight *weight) {
+float *zest_grad_weight_grad(const zest_grad_pass *pass, const zest_weight *weight) {
     return weight->data && !weight->frozen ? pass->job->gradient + weight->first : NULL;
 }
 
 enum { SLICE = 2048 };
 
-void zest_eval_point_read(const zest_eval_point *place, const zest_vector_ops *ops, const zest_tensor *tensor,
+void zest_eval_point_read(const zest_eval_point *at, const zest_vector_ops *ops, const zest_tensor *tensor,
                           uint64_t first, size_t count, float *out) {
-    if (place->point) {
-        memcpy(out, place->point + tensor->first + first, count * sizeof *out);
+    if (at->point) {
+        memcpy(out, at->point + tensor->first + first, count * sizeof *out);
         return;
     }
     size_t size = zest_dtype_size(tensor->dtype);
     (void)zest_dtype_to_float(tensor->dtype, (const char *)tensor->data + first * size, count, out);
-    if (!place->direction || place->scale == 0) return;
-    float c = (float)(place->scale * place->direction->gain), noise[SLICE];
+    if (!at->direction || at->scale == 0) return;
+    float c = (float)(at->scale * at->direction->gain), noise[SLICE];
     for (size_t i = 0; i < count; i += SLICE) {
         size_t here = count - i < SLICE ? count - i : SLICE;
-        zest_direction_raw(ops, place->direction, tensor->first + first + i, here, noise);
+        zest_direction_raw(ops, at->direction, tensor->first + first + i, here, noise);
         ops->fma_f32(out + i, out + i, c, noise, here);
     }
 }
 
-/* Lists of rows, turned round: who read a row. And tables where the operations look for them. */
+/* ---- Scatter indexes ---- */
 
-zest_status zest_grad_done(const zest_grad_pass *pass, int failed) {
+zest_status zest_grad_check(const zest_grad_pass *pass, int failed) {
     return failed ? zest_model_device_error(pass->grad->runner, pass->error) : ZEST_OK;
 }
 
@@ -178,15 +175,15 @@ const void *zest_grad_stage(zest_grad_pass *pass, const void *table, size_t byte
     return runner->device && bytes ? runner->operations->device->stage(runner->device, table, bytes) : table;
 }
 
-static zest_status grow(zest_grad_pass *pass, uint32_t **list, size_t *had, size_t count) {
-    if (count <= *had) return ZEST_OK;
+static zest_status grow(zest_grad_pass *pass, uint32_t **list, size_t *capacity, size_t count) {
+    if (count <= *capacity) return ZEST_OK;
     free(*list);
     *list = malloc(count * sizeof **list);
-    *had = *list ? count : 0;
+    *capacity = *list ? count : 0;
     return *list ? ZEST_OK : zest_error_memory(pass->error, "lists of rows", count * sizeof **list);
 }
 
-/* Positions in the list, by the row they read and then in order. Behind it, ends[r] is the end of row r's. */
+/* Positions in the list, sorted by the row they read and then in order; ends[r] is the end of row r's. */
 static void sort_by_row(const uint32_t *list, size_t count, size_t rows, uint32_t *ends, uint32_t *sorted) {
     memset(ends, 0, (rows + 1) * sizeof *ends);
     for (size_t i = 0; i < count; i++) ends[list[i] + 1]++;
@@ -194,39 +191,39 @@ static void sort_by_row(const uint32_t *list, size_t count, size_t rows, uint32_
     for (size_t i = 0; i < count; i++) sorted[ends[list[i]]++] = (uint32_t)i;
 }
 
-/* Room: the ends of all rows, then targets, starts, runs and sources without gaps, so that they travel as one
- * table. */
+/* One allocation: the ends of all rows, then targets, starts, runs and sources without gaps, so that they are
+ * uploaded as one table. */
 zest_status zest_grad_index(zest_grad_pass *pass, zest_grad_list which, const uint32_t *list, size_t count,
-                            size_t rows, int all, zest_index *index) {
+                            size_t rows, int all, zest_scatter_index *index) {
     zest_grad *grad = pass->grad;
-    size_t most = all || rows < count ? rows : count, runs_most = count / ZEST_INDEX_RUN + most + 1;
+    size_t max_sums = all || rows < count ? rows : count, max_runs = count / ZEST_SCATTER_RUN + max_sums + 1;
     zest_status status = grow(pass, &grad->lists[which], &grad->list_counts[which],
-                              rows + 1 + 2 * most + 1 + runs_most + count);
+                              rows + 1 + 2 * max_sums + 1 + max_runs + count);
     if (status) return status;
-    uint32_t *ends = grad->lists[which], *targets = ends + rows + 1, *starts = targets + most;
-    uint32_t *runs = starts + most + 1, *sorted = runs + runs_most;
+    uint32_t *ends = grad->lists[which], *targets = ends + rows + 1, *starts = targets + max_sums;
+    uint32_t *runs = starts + max_sums + 1, *sorted = runs + max_runs;
     size_t sums = 0, run = 0;
-    *index = (zest_index){0};
+    *index = (zest_scatter_index){0};
     sort_by_row(list, count, rows, ends, sorted);
     for (size_t r = 0; r < rows; r++) {
         uint32_t first = r ? ends[r - 1] : 0, end = ends[r];
         if (first == end && !all) continue;
         targets[sums] = (uint32_t)r;
         starts[sums++] = (uint32_t)run;
-        for (uint32_t s = first; s < end; s += ZEST_INDEX_RUN) runs[run++] = s;
-        index->divided |= end - first > ZEST_INDEX_RUN;
+        for (uint32_t s = first; s < end; s += ZEST_SCATTER_RUN) runs[run++] = s;
+        index->divided |= end - first > ZEST_SCATTER_RUN;
     }
     starts[sums] = (uint32_t)run;
     runs[run] = (uint32_t)count;
     memmove(targets + sums, starts, (sums + 1) * sizeof *starts);
     memmove(targets + 2 * sums + 1, runs, (run + 1) * sizeof *runs);
     memmove(targets + 2 * sums + run + 2, sorted, count * sizeof *sorted);
-    const uint32_t *there = zest_grad_stage(pass, targets, (2 * sums + run + 2 + count) * sizeof *targets);
-    if (!there) return zest_grad_done(pass, 1);
-    index->targets = all ? NULL : there;
-    index->starts = there + sums;
-    index->runs = there + 2 * sums + 1;
-    index->sources = there + 2 * sums + run + 2;
+    const uint32_t *staged = zest_grad_stage(pass, targets, (2 * sums + run + 2 + count) * sizeof *targets);
+    if (!staged) return zest_grad_check(pass, 1);
+    index->targets = all ? NULL : staged;
+    index->starts = staged + sums;
+    index->runs = staged + 2 * sums + 1;
+    index->sources = staged + 2 * sums + run + 2;
     index->count = sums;
     index->run_count = run;
     return ZEST_OK;
@@ -236,13 +233,13 @@ zest_status zest_grad_list_keys(zest_grad_pass *pass) {
     const zest_model_batch *batch = pass->request.batch;
     zest_grad *grad = pass->grad;
     for (size_t s = 0; s < batch->sequences; s++) {
-        size_t keys = pass->pass.key_starts[s + 1] - pass->pass.key_starts[s];
+        size_t keys = pass->forward.key_starts[s + 1] - pass->forward.key_starts[s];
         if (keys > pass->longest_keys) pass->longest_keys = keys;
     }
     if (!batch->prefix_of) return ZEST_OK;
-    zest_status status = grow(pass, &grad->key_sources, &grad->key_count, pass->pass.key_rows);
+    zest_status status = grow(pass, &grad->key_sources, &grad->key_count, pass->forward.key_rows);
     if (status) return status;
-    zest_model_list_key_sources(&pass->pass, grad->key_sources);
-    return zest_grad_index(pass, ZEST_GRAD_KEYS, grad->key_sources, pass->pass.key_rows, pass->rows, 1,
+    zest_model_list_key_sources(&pass->forward, grad->key_sources);
+    return zest_grad_index(pass, ZEST_GRAD_KEYS, grad->key_sources, pass->forward.key_rows, pass->rows, 1,
                            &pass->by_keys);
 }

@@ -3,68 +3,70 @@
 #include "base/text.h"
 #include "grad/grad_internal.h"
 
-size_t zest_grad_max_width(const zest_grad_pass *pass) {
-    const zest_model_config *config = pass->pass.config;
+/* Elements of the widest row outside a layer. */
+static size_t max_width(const zest_grad_pass *pass) {
+    const zest_model_config *config = pass->forward.config;
     return config->hidden_size > config->embedding_size ? config->hidden_size : config->embedding_size;
 }
 
-void *zest_grad_stream(const zest_grad_pass *pass, size_t which) {
-    return zest_model_offset(pass->grad->runner, pass->grad->d.data,
-                             which * pass->pass.max_rows * zest_grad_max_width(pass));
+void *zest_grad_d_stream(const zest_grad_pass *pass, size_t which) {
+    return zest_model_offset(pass->grad->runner, pass->grad->d_stream.data,
+                             which * pass->forward.max_rows * max_width(pass));
 }
 
 /* ---- Layout ---- */
 
-/* `count` activations from *next on, which moves behind them. */
+/* `count` activations from *next on; *next moves past them. */
 static void *take(const zest_grad_pass *pass, void **next, size_t count) {
     void *taken = *next;
     *next = zest_model_offset(pass->grad->runner, taken, count);
     return taken;
 }
 
-/* With `recompute`: x lies in a buffer of its own, the rest in one that all layers share. */
+/* With `recompute`, x is in a buffer of its own and the rest in one that all layers share. */
 static void *saved_x(const zest_grad_pass *pass, size_t i) {
     zest_grad *grad = pass->grad;
-    size_t rows = pass->pass.max_rows;
-    return grad->recompute
-               ? zest_model_offset(grad->runner, grad->inputs.data, i * rows * pass->pass.config->hidden_size)
-               : zest_model_offset(grad->runner, grad->tape.data, i * rows * pass->row_cells);
+    size_t rows = pass->forward.max_rows;
+    return grad->recompute ? zest_model_offset(grad->runner, grad->inputs.data,
+                                               i * rows * pass->forward.config->hidden_size)
+                           : zest_model_offset(grad->runner, grad->saved.data, i * rows * pass->layer_width);
 }
 
 zest_saved_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
-    const zest_model_config *config = pass->pass.config;
+    const zest_model_config *config = pass->forward.config;
     zest_grad *grad = pass->grad;
-    size_t rows = pass->pass.max_rows, layer_size = rows * pass->row_cells;
+    size_t rows = pass->forward.max_rows, layer_size = rows * pass->layer_width;
     int last = i + 1 == config->layers;
-    void *next = zest_model_offset(grad->runner, grad->tape.data, (grad->recompute ? 0 : i) * layer_size);
-    zest_saved_layer saved = {.x = saved_x(pass, i), .normed = grad->a.data, .inner = grad->wide.data};
+    void *next = zest_model_offset(grad->runner, grad->saved.data, (grad->recompute ? 0 : i) * layer_size);
+    zest_saved_layer saved = {
+        .x = saved_x(pass, i), .normed = grad->norm_out.data, .inner = grad->layer_work.data};
     if (!grad->recompute) (void)take(pass, &next, rows * config->hidden_size); /* x */
-    saved.qkv = take(pass, &next, rows * pass->pass.qkv_stride);
-    saved.context = take(pass, &next, rows * pass->pass.q_width);
+    saved.qkv = take(pass, &next, rows * pass->forward.qkv_stride);
+    saved.context = take(pass, &next, rows * pass->forward.q_width);
     saved.attended = take(pass, &next, rows * config->hidden_size);
     saved.up = take(pass, &next, rows * config->ffn_size);
     if (config->gated) saved.gate = take(pass, &next, rows * config->ffn_size);
     if (config->post_norm) saved.mlp_sum = next;
-    saved.context_all = last ? grad->wide.data : saved.context;
-    saved.residual = last ? zest_model_offset(grad->runner, grad->tape.data,
+    saved.context_all = last ? grad->layer_work.data : saved.context;
+    saved.residual = last ? zest_model_offset(grad->runner, grad->saved.data,
                                               (grad->recompute ? 1 : config->layers) * layer_size)
                           : saved.x;
-    saved.out = last ? grad->head.data : saved_x(pass, i + 1);
+    saved.out = last ? grad->head_saved.data : saved_x(pass, i + 1);
     return saved;
 }
 
-/* What follows the layers, in grad->head: the last layer's output, then what each step makes of it. */
+/* What follows the layers, in grad->head_saved: the last layer's output, then what each step makes of it. */
 static void lay_out_head(zest_grad_pass *pass) {
     const zest_model *model = &pass->grad->view;
-    const zest_model_config *config = pass->pass.config;
-    size_t size = pass->asked * zest_grad_max_width(pass);
-    void *next = pass->grad->head.data;
+    const zest_model_config *config = pass->forward.config;
+    size_t size = pass->out_rows * max_width(pass);
+    void *next = pass->grad->head_saved.data;
     zest_forward_save *save = &pass->save;
     (void)take(pass, &next, size);
     if (config->final_norm) save->final_normed = take(pass, &next, size);
     if (model->project_out.weight.data) save->projected = take(pass, &next, size);
     if (!config->head_transform) return;
-    save->head_activated = pass->grad->a.data;
+    save->head_activated = pass->grad->norm_out.data;
     save->head_dense = take(pass, &next, size);
     save->features = next;
 }
@@ -112,7 +114,7 @@ static int attention_with_dropout(void *user, size_t layer, const zest_attention
     zest_mask mask = zest_grad_mask(pass, layer, ZEST_DROPOUT_ATTENTION);
     zest_attention_backward masked = {.forward = *job,
                                       .mask = &mask,
-                                      .longest = pass->pass.config->max_positions,
+                                      .longest = pass->forward.config->max_positions,
                                       .keys = pass->longest_keys,
                                       .rows = pass->rows};
     return pass->grad->backward->attention_masked(&masked, runner->threads, &runner->scratch);
@@ -124,6 +126,105 @@ static void drop(void *user, size_t layer, zest_dropout_site site, void *x, cons
     zest_model_runner *runner = pass->grad->runner;
     zest_mask mask = zest_grad_mask(pass, layer, site);
     pass->grad->backward->drop(x, x, residual, count, &mask, runner->threads, &runner->scratch);
+}
+
+/* ---- Memory ---- */
+
+typedef struct {
+    zest_model_buffer *buffer;
+    size_t elements;
+} buffer_size;
+enum { BUFFERS = 8 };
+
+/* Elements a row that a layer saves. */
+static size_t saved_width(const zest_grad_pass *pass, int recompute) {
+    const zest_model_config *config = pass->forward.config;
+    return (recompute ? 0 : config->hidden_size) + pass->forward.qkv_stride + pass->forward.q_width +
+           config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
+           (config->post_norm ? config->hidden_size : 0);
+}
+
+static void list_buffers(const zest_grad_pass *pass, int recompute, buffer_size sizes[BUFFERS]) {
+    const zest_model_config *config = pass->forward.config;
+    zest_grad *grad = pass->grad;
+    size_t rows = pass->forward.max_rows, q = pass->forward.q_width, widest = max_width(pass);
+    size_t work = 2 * q + pass->forward.qkv_stride, keys = 0, slots = recompute ? 1 : config->layers;
+    if (work < 2 * config->ffn_size) work = 2 * config->ffn_size;
+    if (pass->request.batch->prefix_of) keys = pass->forward.key_rows * 2 * pass->forward.kv_width;
+    const buffer_size all[BUFFERS] = {
+        {&grad->saved, rows * (slots * saved_width(pass, recompute) + config->hidden_size)},
+        {&grad->inputs, recompute ? config->layers * rows * config->hidden_size : 0},
+        {&grad->d_stream, 3 * rows * widest},
+        {&grad->norm_out, rows * widest},
+        {&grad->runner->norm_out, rows * widest}, /* for embed */
+        {&grad->runner->prefix_kv, keys},
+        {&grad->layer_work, rows * work + keys},
+        {&grad->head_saved, pass->out_rows * 5 * widest}};
+    for (size_t i = 0; i < BUFFERS; i++) sizes[i] = all[i];
+}
+
+size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs) {
+    const zest_model_config *config = &grad->runner->model->config;
+    size_t q = config->heads * config->head_dim, stride = q + 2 * config->kv_heads * config->head_dim;
+    zest_grad copy = *grad; /* list_buffers only points at its buffers */
+    zest_grad_pass pass = {.grad = &copy, .out_rows = outputs};
+    zest_model_batch batch = {0};
+    buffer_size sizes[BUFFERS];
+    size_t elements = 0;
+    pass.forward.config = config;
+    pass.forward.max_rows = tokens;
+    pass.forward.q_width = q;
+    pass.forward.qkv_stride = stride;
+    pass.request.batch = &batch;
+    list_buffers(&pass, grad->recompute, sizes);
+    for (size_t i = 0; i < BUFFERS; i++) elements += sizes[i].elements;
+    return elements * zest_model_element_size(grad->runner);
+}
+
+/* Bytes of the buffers that have to grow, and the bytes that growing them frees. */
+static size_t bytes_to_allocate(const zest_grad_pass *pass, int recompute, size_t *freed) {
+    buffer_size sizes[BUFFERS];
+    size_t bytes = 0, element_size = zest_model_element_size(pass->grad->runner);
+    *freed = 0;
+    list_buffers(pass, recompute, sizes);
+    for (size_t i = 0; i < BUFFERS; i++) {
+        if (sizes[i].elements <= sizes[i].buffer->count) continue;
+        bytes += sizes[i].elements * element_size;
+        *freed += sizes[i].buffer->count * element_size;
+    }
+    return bytes;
+}
+
+/* On a device: refuses a batch that would not fit. */
+static zest_status check_memory(const zest_grad_pass *pass) {
+    zest_model_runner *runner = pass->grad->runner;
+    size_t freed, less_freed, bytes = bytes_to_allocate(pass, pass->grad->recompute, &freed);
+    if (!bytes) return ZEST_OK;
+    size_t available = runner->operations->device->available(runner->device) + freed;
+    if (bytes <= available) return ZEST_OK;
+    size_t less = bytes_to_allocate(pass, 1, &less_freed), row = bytes / pass->forward.max_rows;
+    const double mib = 1048576;
+    char advice[160] = "";
+    if (!pass->grad->recompute && less <= available - freed + less_freed)
+        (void)zest_number_format(advice, sizeof advice, "--recompute needs %.1f MiB; or ",
+                                 (double)less / mib);
+    return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
+                          "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
+                          "activations, and %.1f are free: %sabout %zu tokens would fit%s",
+                          pass->forward.max_rows, (double)bytes / mib, (double)available / mib, advice,
+                          row ? available / row : 0,
+                          advice[0] || pass->grad->recompute ? "" : " (more with --recompute)");
+}
+
+static zest_status alloc(zest_grad_pass *pass) {
+    buffer_size sizes[BUFFERS];
+    zest_status status = pass->grad->runner->device ? check_memory(pass) : ZEST_OK;
+    pass->layer_width = saved_width(pass, pass->grad->recompute);
+    list_buffers(pass, pass->grad->recompute, sizes);
+    for (size_t i = 0; i < BUFFERS && !status; i++)
+        status =
+            zest_model_buffer_reserve(pass->grad->runner, sizes[i].buffer, 1, sizes[i].elements, pass->error);
+    return status;
 }
 
 /* ---- The pass ---- */
@@ -139,7 +240,7 @@ static zest_status save_output(zest_model_runner *runner, const zest_group_outpu
 }
 
 zest_status zest_grad_forward(zest_grad_pass *pass) {
-    zest_status status = zest_grad_alloc(pass);
+    zest_status status = alloc(pass);
     if (!status) status = zest_grad_list_keys(pass);
     if (status) return status;
     pass->save = (zest_forward_save){.user = pass,
@@ -153,9 +254,9 @@ zest_status zest_grad_forward(zest_grad_pass *pass) {
     pass->request.save = &pass->save;
     pass->request.on_group = save_output;
     pass->request.user = pass;
-    void *x = pass->pass.config->layers ? zest_grad_saved(pass, 0).x : pass->grad->head.data;
+    void *x = pass->forward.config->layers ? zest_grad_saved(pass, 0).x : pass->grad->head_saved.data;
     pass->lane.x[0] = pass->lane.x[1] = x;
-    return zest_forward_groups(&pass->pass, &pass->lane, 1);
+    return zest_forward_groups(&pass->forward, &pass->lane, 1);
 }
 
 zest_status zest_grad_recompute_layer(zest_grad_pass *pass, size_t i) {
@@ -163,104 +264,7 @@ zest_status zest_grad_recompute_layer(zest_grad_pass *pass, size_t i) {
     size_t rows;
     lane.x[0] = lane.x[1] = saved_x(pass, i);
     pass->recomputing = 1;
-    zest_status status = zest_model_forward_layer(&pass->pass, i, &lane, &rows);
+    zest_status status = zest_model_forward_layer(&pass->forward, i, &lane, &rows);
     pass->recomputing = 0;
-    return status;
-}
-
-/* ---- Memory ---- */
-
-typedef struct {
-    zest_model_buffer *room;
-    size_t cells;
-} wanted_room;
-enum { ROOMS = 8 };
-
-/* Cells a row that a layer keeps. */
-static size_t cells_of_layer(const zest_grad_pass *pass, int recompute) {
-    const zest_model_config *config = pass->pass.config;
-    return (recompute ? 0 : config->hidden_size) + pass->pass.qkv_stride + pass->pass.q_width +
-           config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
-           (config->post_norm ? config->hidden_size : 0);
-}
-
-static void list_rooms(const zest_grad_pass *pass, int recompute, wanted_room wanted[ROOMS]) {
-    const zest_model_config *config = pass->pass.config;
-    zest_grad *grad = pass->grad;
-    size_t rows = pass->pass.max_rows, q = pass->pass.q_width, widest = zest_grad_max_width(pass);
-    size_t within = 2 * q + pass->pass.qkv_stride, keys = 0, slots = recompute ? 1 : config->layers;
-    if (within < 2 * config->ffn_size) within = 2 * config->ffn_size;
-    if (pass->request.batch->prefix_of) keys = pass->pass.key_rows * 2 * pass->pass.kv_width;
-    const wanted_room all[ROOMS] = {
-        {&grad->tape, rows * (slots * cells_of_layer(pass, recompute) + config->hidden_size)},
-        {&grad->inputs, recompute ? config->layers * rows * config->hidden_size : 0},
-        {&grad->d, 3 * rows * widest},
-        {&grad->a, rows * widest},
-        {&grad->runner->norm_out, rows * widest}, /* for embed */
-        {&grad->runner->prefix_kv, keys},
-        {&grad->wide, rows * within + keys},
-        {&grad->head, pass->asked * 5 * widest}};
-    for (size_t i = 0; i < ROOMS; i++) wanted[i] = all[i];
-}
-
-size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t outputs) {
-    const zest_model_config *config = &grad->runner->model->config;
-    size_t q = config->heads * config->head_dim, stride = q + 2 * config->kv_heads * config->head_dim;
-    zest_grad scratch = *grad; /* its rooms are only pointed at */
-    zest_grad_pass pass = {.grad = &scratch, .asked = outputs};
-    zest_model_batch batch = {0};
-    wanted_room wanted[ROOMS];
-    size_t cells = 0;
-    pass.pass.config = config;
-    pass.pass.max_rows = tokens;
-    pass.pass.q_width = q;
-    pass.pass.qkv_stride = stride;
-    pass.request.batch = &batch;
-    list_rooms(&pass, grad->recompute, wanted);
-    for (size_t i = 0; i < ROOMS; i++) cells += wanted[i].cells;
-    return cells * zest_model_element_size(grad->runner);
-}
-
-/* Bytes that are missing, and bytes that are let go of when they are had. */
-static size_t bytes_wanted(const zest_grad_pass *pass, int recompute, size_t *had) {
-    wanted_room wanted[ROOMS];
-    size_t bytes = 0, cell = zest_model_element_size(pass->grad->runner);
-    *had = 0;
-    list_rooms(pass, recompute, wanted);
-    for (size_t i = 0; i < ROOMS; i++) {
-        if (wanted[i].cells <= wanted[i].room->count) continue;
-        bytes += wanted[i].cells * cell;
-        *had += wanted[i].room->count * cell;
-    }
-    return bytes;
-}
-
-static zest_status foresee(const zest_grad_pass *pass) {
-    zest_model_runner *runner = pass->grad->runner;
-    size_t had, less_had, bytes = bytes_wanted(pass, pass->grad->recompute, &had);
-    if (!bytes) return ZEST_OK;
-    size_t room = runner->operations->device->available(runner->device) + had;
-    if (bytes <= room) return ZEST_OK;
-    size_t less = bytes_wanted(pass, 1, &less_had), row = bytes / pass->pass.max_rows;
-    const double mib = 1048576;
-    char other[160] = "";
-    if (!pass->grad->recompute && less <= room - had + less_had)
-        (void)zest_number_format(other, sizeof other, "--recompute needs %.1f MiB; or ", (double)less / mib);
-    return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
-                          "the gradient of a batch of %zu tokens needs %.1f MiB of the device's memory for "
-                          "activations, and %.1f are free: %sabout %zu tokens would fit%s",
-                          pass->pass.max_rows, (double)bytes / mib, (double)room / mib, other,
-                          row ? room / row : 0,
-                          other[0] || pass->grad->recompute ? "" : " (more with --recompute)");
-}
-
-zest_status zest_grad_alloc(zest_grad_pass *pass) {
-    wanted_room wanted[ROOMS];
-    zest_status status = pass->grad->runner->device ? foresee(pass) : ZEST_OK;
-    pass->row_cells = cells_of_layer(pass, pass->grad->recompute);
-    list_rooms(pass, pass->grad->recompute, wanted);
-    for (size_t i = 0; i < ROOMS && !status; i++)
-        status =
-            zest_model_buffer_reserve(pass->grad->runner, wanted[i].room, 1, wanted[i].cells, pass->error);
     return status;
 }

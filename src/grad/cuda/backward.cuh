@@ -70,17 +70,18 @@ int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backw
                                      float2 *stats);
 void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_t count,
                                  zest_activation activation, int threads, zest_workspace *scratch);
-void zest_backward_cuda_activate_back(void *d, void *d_up, const void *x, const void *up, size_t count,
-                                      zest_activation activation, int threads, zest_workspace *scratch);
+void zest_backward_cuda_activate_backward(void *d, void *d_up, const void *x, const void *up, size_t count,
+                                          zest_activation activation, int threads, zest_workspace *scratch);
 int zest_backward_cuda_sum_columns(const void *x, size_t stride, size_t rows, size_t width, float *out,
                                    int threads, zest_workspace *scratch);
 void zest_backward_cuda_drop(void *out, const void *x, const void *residual, size_t count,
                              const zest_mask *mask, int threads, zest_workspace *scratch);
 int zest_backward_cuda_copy(const zest_copy_rows *args, int threads, zest_workspace *scratch);
-int zest_backward_cuda_collect(const zest_collect *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_scatter_add(const zest_scatter_add *args, int threads, zest_workspace *scratch);
 void zest_backward_cuda_negate(float *out, const float *x, size_t count, int threads,
                                zest_workspace *scratch);
-int zest_backward_cuda_words(const zest_words_backward *args, int threads, zest_workspace *scratch);
+int zest_backward_cuda_label_words(const zest_label_words_backward *args, int threads,
+                                   zest_workspace *scratch);
 int zest_backward_cuda_logits(const zest_logits_backward *args, int threads, zest_workspace *scratch);
 
 /* ---- Attention ---- */

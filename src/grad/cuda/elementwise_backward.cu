@@ -114,8 +114,8 @@ void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_
                             (const T *)x, (const T *)up, count, activation, is_aligned(out, x, up, NULL));
 }
 
-void zest_backward_cuda_activate_back(void *d, void *d_up, const void *x, const void *up, size_t count,
-                                      zest_activation activation, int threads, zest_workspace *scratch) {
+void zest_backward_cuda_activate_backward(void *d, void *d_up, const void *x, const void *up, size_t count,
+                                          zest_activation activation, int threads, zest_workspace *scratch) {
     (void)threads;
     ZEST_LAUNCH_ELEMENTWISE(scratch, count, "computing the gradient of an activation", activation_grad_kernel,
                             (T *)d, (T *)d_up, (const T *)x, (const T *)up, count, activation,
@@ -224,8 +224,8 @@ template <class T, class Out> static int sum(zest_cuda *cuda, const row_sum_para
     return zest_cuda_launched(cuda, "summing rows");
 }
 
-template <class T> static int collect(zest_cuda *cuda, const zest_collect *args) {
-    const zest_index *index = &args->index;
+template <class T> static int scatter_add(zest_cuda *cuda, const zest_scatter_add *args) {
+    const zest_scatter_index *index = &args->index;
     row_sum_params vectorized = {args->x,       args->out,   args->x_stride, args->out_stride, args->width,
                                  index->starts, index->runs, index->sources, index->targets,   args->add};
     if (index->divided) {
@@ -244,12 +244,12 @@ template <class T> static int collect(zest_cuda *cuda, const zest_collect *args)
                      : sum<T, T>(cuda, &vectorized, index->count);
 }
 
-int zest_backward_cuda_collect(const zest_collect *args, int threads, zest_workspace *scratch) {
+int zest_backward_cuda_scatter_add(const zest_scatter_add *args, int threads, zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     int failed = 0;
     (void)threads;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_ELEMENTWISE);
-    ZEST_BACKWARD_DISPATCH(cuda->base.compute, T, failed = collect<T>(cuda, args));
+    ZEST_BACKWARD_DISPATCH(cuda->base.compute, T, failed = scatter_add<T>(cuda, args));
     return failed;
 }
 
@@ -361,11 +361,11 @@ extern "C" const zest_backward zest_backward_cuda = {ZEST_CPU_PLAIN,
                                                      zest_backward_cuda_attention,
                                                      zest_backward_cuda_attention_masked,
                                                      zest_backward_cuda_activate,
-                                                     zest_backward_cuda_activate_back,
+                                                     zest_backward_cuda_activate_backward,
                                                      zest_backward_cuda_sum_columns,
                                                      zest_backward_cuda_drop,
                                                      zest_backward_cuda_copy,
-                                                     zest_backward_cuda_collect,
+                                                     zest_backward_cuda_scatter_add,
                                                      zest_backward_cuda_negate,
-                                                     zest_backward_cuda_words,
+                                                     zest_backward_cuda_label_words,
                                                      zest_backward_cuda_logits};

@@ -8,14 +8,14 @@ enum { THREADS = 256, WIDTH = 4 };
 /* d (items, width) = by (items, count) rows (count, width); a block for an item. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    features_grad_kernel(const __grid_constant__ zest_words_backward args) {
+    features_grad_kernel(const __grid_constant__ zest_label_words_backward args) {
     size_t i = blockIdx.x;
     const T *rows = (const T *)args.rows;
     T *d = (T *)args.d + i * args.width;
     for (size_t c = threadIdx.x; c < args.width; c += THREADS) {
         float sum = 0;
         for (size_t w = 0; w < args.count; w++)
-            sum = fmaf(args.by[i * args.count + w], to_float(rows[w * args.width + c]), sum);
+            sum = fmaf(args.d_logits[i * args.count + w], to_float(rows[w * args.width + c]), sum);
         d[c] = from_float<T>(sum);
     }
 }
@@ -24,7 +24,7 @@ static __global__ void __launch_bounds__(THREADS)
  * where it comes first. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    head_grad_kernel(const __grid_constant__ zest_words_backward args) {
+    head_grad_kernel(const __grid_constant__ zest_label_words_backward args) {
     size_t c = blockIdx.y * (size_t)THREADS + threadIdx.x, w = blockIdx.x;
     uint32_t word = args.words[w];
     const T *features = (const T *)args.features;
@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(THREADS)
         for (size_t i = 0; i < args.items; i++) {
             float feature = to_float(features[i * args.width + c]);
             for (size_t v = w; v < args.count; v++)
-                if (args.words[v] == word) sum = fmaf(args.by[i * args.count + v], feature, sum);
+                if (args.words[v] == word) sum = fmaf(args.d_logits[i * args.count + v], feature, sum);
         }
         args.d_weight[word * args.width + c] = sum;
     }
@@ -44,12 +44,12 @@ static __global__ void __launch_bounds__(THREADS)
         float sum = args.d_bias[word];
         for (size_t i = 0; i < args.items; i++)
             for (size_t v = w; v < args.count; v++)
-                if (args.words[v] == word) sum += args.by[i * args.count + v];
+                if (args.words[v] == word) sum += args.d_logits[i * args.count + v];
         args.d_bias[word] = sum;
     }
 }
 
-template <class T> static int label_logits_grad(zest_cuda *cuda, const zest_words_backward *args) {
+template <class T> static int label_logits_grad(zest_cuda *cuda, const zest_label_words_backward *args) {
     dim3 grid((unsigned)args->count, zest_cuda_blocks(args->width, THREADS));
     features_grad_kernel<T><<<(unsigned)args->items, THREADS, 0, cuda->stream>>>(*args);
     if (zest_cuda_launched(cuda, "computing the gradient of label logits")) return -1;
@@ -58,7 +58,8 @@ template <class T> static int label_logits_grad(zest_cuda *cuda, const zest_word
     return zest_cuda_launched(cuda, "computing the gradient of label logits");
 }
 
-int zest_backward_cuda_words(const zest_words_backward *args, int threads, zest_workspace *scratch) {
+int zest_backward_cuda_label_words(const zest_label_words_backward *args, int threads,
+                                   zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
     int failed = 0;
     (void)threads;
