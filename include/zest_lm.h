@@ -264,7 +264,7 @@ ZEST_API zest_status zest_lm_write_tensor(zest_lm *lm, size_t i, size_t first, s
 /* Options by name, with the command's defaults. */
 typedef struct zest_lm_options zest_lm_options;
 
-/* command: "train", "pretrain" or "eval". NULL on error. */
+/* command: "train", "pretrain", "eval" or "predict". NULL on error. */
 ZEST_API zest_lm_options *zest_lm_options_new(zest_ctx *ctx, const char *command);
 ZEST_API void zest_lm_options_free(zest_lm_options *options);
 ZEST_API zest_status zest_lm_options_set(zest_lm_options *options, const char *name, const char *value);
@@ -391,6 +391,35 @@ typedef struct {
  * run brings its own task and data. */
 ZEST_API zest_status zest_lm_evaluate(zest_ctx *ctx, const char *path, const zest_lm_options *options,
                                       const zest_lm_callbacks *callbacks, zest_lm_evaluation *evaluation);
+
+/* Answers rows of your own, as `zest predict` does. */
+typedef struct zest_lm_predictor zest_lm_predictor;
+
+/* path: a run, which brings its task, or a model, with the option "task". options: of "predict" or "eval".
+ * NULL on error. */
+ZEST_API zest_lm_predictor *zest_lm_predictor_new(zest_ctx *ctx, const char *path,
+                                                  const zest_lm_options *options,
+                                                  const zest_lm_callbacks *callbacks);
+ZEST_API void zest_lm_predictor_free(zest_lm_predictor *predictor);
+/* The i-th column that the task reads, and the label of its i-th class; NULL past the last. */
+ZEST_API const char *zest_lm_predictor_column(const zest_lm_predictor *predictor, size_t i);
+ZEST_API const char *zest_lm_predictor_class(const zest_lm_predictor *predictor, size_t i);
+
+/* Valid during the call. */
+typedef struct {
+    size_t row;       /* from 0 */
+    int32_t choice;   /* the class or option, from 0; -1: no finite score, or the answer is a text */
+    const char *text; /* the label of the class, or the text that was generated; NULL: an option */
+    const double *probabilities; /* of the classes or options; NULL: the answer is a text */
+    size_t probability_count;
+    int truncated; /* the row was too long and was shortened */
+} zest_lm_prediction;
+
+/* rows: JSON lines, an object a row with the columns that the task reads: {"sentence": "A fine film."}. All rows
+ * are checked before the first is answered; they are answered in order, as one batch after the other. */
+ZEST_API zest_status zest_lm_predict(zest_lm_predictor *predictor, const char *rows, size_t size,
+                                     void (*on_prediction)(const zest_lm_prediction *prediction, void *user),
+                                     void *user);
 
 typedef struct {
     const char *name, *models, *about; /* models: "masked", "causal" or "masked, causal" */

@@ -1,58 +1,5 @@
 /* zest_lm.h against the parts that it is made of, against weights that were really perturbed, and with bad input. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "lm/lm.h"
-#include "tests/device.h"
-#include "tests/temp_folder.h"
-
-#define MASKED "examples/roberta-tiny"
-#define CAUSAL_CONFIG                                                                                     \
-    "{\"model_type\": \"llama\", \"vocab_size\": 4096, \"hidden_size\": 32, \"num_hidden_layers\": 2, "   \
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"intermediate_size\": 48, \"hidden_act\": " \
-    "\"silu\", \"max_position_embeddings\": 48, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000, "          \
-    "\"tie_word_embeddings\": false, \"architectures\": [\"LlamaForCausalLM\"]}"
-
-#define REFUSED(call, words)                 \
-    do {                                     \
-        assert_int_not_equal(call, ZEST_OK); \
-        assert_says(ctx, words);             \
-    } while (0)
-
-static zest_ctx *ctx;
-static char causal[64]; /* a small causal model with the tokenizer of the masked one */
-
-static int begin(void **state) {
-    static const char *const files[] = {"vocab.json", "merges.txt", "tokenizer_config.json"};
-    (void)state;
-    zest_model *model;
-    zest_error error;
-    char from[200], to[200];
-    ctx = test_context();
-    if (!test_folder(causal) || zest_model_random(CAUSAL_CONFIG, 7, NULL, &model, &error)) return -1;
-    int failed = zest_model_save(model, causal, &error) != ZEST_OK;
-    zest_model_free(model);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(from, sizeof from, MASKED "/%s", files[i]);
-        snprintf(to, sizeof to, "%s/%s", causal, files[i]);
-        test_copy_file(from, to);
-    }
-    return failed;
-}
-
-static int end(void **state) {
-    (void)state;
-    test_remove(causal);
-    zest_ctx_free(ctx);
-    return 0;
-}
-
-static zest_lm *load(const char *path, const char *options) {
-    zest_lm *lm = zest_lm_load(ctx, path, options);
-    if (!lm) fail_msg("%s", zest_ctx_error(ctx));
-    return lm;
-}
+#include "tests/lm.h"
 
 /* ---- Tokens ---- */
 
@@ -157,39 +104,21 @@ static void test_info(void **state) {
     /* what a program was compiled with stays as it is: new fields go into new structures */
     assert_int_equal(sizeof(zest_lm_info), 128);
     assert_int_equal(sizeof(zest_lm_generate_options), 56);
+    assert_int_equal(sizeof(zest_lm_tensor), 56);
+    assert_int_equal(sizeof(zest_lm_metrics), 80);
+    assert_int_equal(sizeof(zest_lm_train_summary), 192);
+    assert_int_equal(sizeof(zest_lm_train_progress), 184);
+    assert_int_equal(sizeof(zest_lm_callbacks), 56);
+    assert_int_equal(sizeof(zest_lm_train_result), 376);
+    assert_int_equal(sizeof(zest_lm_evaluation), 376);
+    assert_int_equal(sizeof(zest_lm_prediction), 48);
+    assert_int_equal(sizeof(zest_lm_task_info), 24);
 #endif
 }
 
 /* ---- Losses ---- */
 
-enum { PAIRS = 3, MOST = 24 };
-
-static size_t encode(zest_lm *lm, const char *text, unsigned flags, int32_t ids[MOST]) {
-    size_t count;
-    assert_ok(ctx, zest_lm_encode(lm, text, ZEST_LM_WHOLE, flags, ids, MOST, &count));
-    return count;
-}
-
-static int32_t one_token(zest_lm *lm, const char *text) {
-    int32_t ids[MOST];
-    encode(lm, text, 0, ids);
-    return ids[0];
-}
-
-static zest_lm_batch *masked_batch(zest_lm *lm) {
-    static const char *const texts[] = {"A fine film. It was<mask>.", "dull and slow. It was<mask> indeed."};
-    int32_t ids[MOST], words[2];
-    words[0] = one_token(lm, " great");
-    words[1] = one_token(lm, " bad");
-    zest_lm_batch *batch = zest_lm_batch_new(lm);
-    assert_ok(ctx, zest_lm_batch_set_label_words(batch, words, 2));
-    for (size_t i = 0; i < 2; i++) {
-        size_t count = encode(lm, texts[i], ZEST_LM_ADD_SPECIAL, ids), at = 0;
-        while (ids[at] != zest_lm_special_token(lm, ZEST_LM_MASK)) at++;
-        assert_ok(ctx, zest_lm_batch_add_masked(batch, ids, count, at, i));
-    }
-    return batch;
-}
+enum { PAIRS = 3 };
 
 static zest_lm_batch *choices_batch(zest_lm *lm) {
     static const size_t starts[] = {0, 2, 3, 6};
@@ -349,180 +278,6 @@ static void test_lanes(void **state) {
     check_lanes(MASKED, masked_batch);
     check_lanes(causal, choices_batch);
     check_lanes(causal, text_batch);
-}
-
-/* ---- Training of one's own ---- */
-
-typedef struct {
-    zest_lm *lm;
-    zest_lm_batch *batch;
-} job;
-
-static int objective(const zest_lanes *lanes, double *losses, void *user) {
-    const job *j = user;
-    return zest_lm_losses(j->lm, lanes, j->batch, NULL, losses);
-}
-
-static zest_tuner *tuner_of(job *j, const char *steps) {
-    zest_tuner *tuner = zest_lm_tuner(j->lm);
-    assert_non_null(tuner);
-    assert_string_equal(zest_tuner_get(tuner, "rho"), "0.002");
-    assert_ok(ctx, zest_tuner_set(tuner, "steps", steps));
-    assert_ok(ctx, zest_tuner_set(tuner, "k", "4"));
-    assert_ok(ctx, zest_tuner_set(tuner, "lr", "1e-3"));
-    assert_ok(ctx, zest_tuner_objective_lanes(tuner, objective, j));
-    return tuner;
-}
-
-static uint64_t fingerprint(zest_lm *lm) {
-    uint64_t print;
-    assert_ok(ctx, zest_lm_fingerprint(lm, &print));
-    return print;
-}
-
-/* A tuner over 16-bit weights, some of them frozen: the loss falls; the journal replays to the same bits from a
- * model that is loaded again; a run that stops and goes on ends there, too. */
-static void test_tuner(void **state) {
-    static const char options[] = "weights=bf16 freeze=*embeddings*";
-    (void)state;
-    job j = {.lm = load(MASKED, options)}, other = {.lm = load(MASKED, options)};
-    uint64_t start = fingerprint(j.lm);
-    double before, after;
-    zest_result result;
-    j.batch = masked_batch(j.lm);
-    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, NULL, &before));
-    zest_tuner *tuner = tuner_of(&j, "30");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
-    assert_ok(ctx, zest_tuner_run(tuner, &result));
-    zest_tuner_free(tuner);
-    assert_int_equal(result.steps, 30);
-    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, NULL, &after));
-    assert_true(after == result.loss);
-    assert_true(after < 0.8 * before);
-    assert_true(fingerprint(j.lm) != start);
-
-    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
-    assert_ok(ctx, zest_lm_replay(other.lm, journal, 30));
-    assert_true(fingerprint(other.lm) == fingerprint(j.lm));
-    REFUSED(zest_lm_replay(other.lm, journal, 30), "start"); /* it is no longer at the start */
-    zest_lm_free(other.lm);
-    other.lm = load(MASKED, options);
-    REFUSED(zest_lm_replay(other.lm, journal, 31), "30 steps");
-    REFUSED(zest_lm_replay(other.lm, NULL, 1), "no journal");
-    zest_journal_close(journal);
-    assert_true(fingerprint(other.lm) == start);
-
-    other.batch = masked_batch(other.lm);
-    tuner = tuner_of(&other, "11");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("stopped")));
-    assert_ok(ctx, zest_tuner_run(tuner, NULL));
-    zest_tuner_free(tuner);
-    zest_lm_batch_free(other.batch);
-    zest_lm_free(other.lm);
-    other.lm = load(MASKED, options);
-    other.batch = masked_batch(other.lm);
-    tuner = tuner_of(&other, "11");
-    assert_ok(ctx, zest_tuner_resume_journal(tuner, in_place("stopped")));
-    assert_ok(ctx, zest_tuner_set(tuner, "steps", "30"));
-    assert_ok(ctx, zest_tuner_run(tuner, NULL));
-    zest_tuner_free(tuner);
-    assert_true(fingerprint(other.lm) == fingerprint(j.lm));
-    zest_lm_batch_free(j.batch);
-    zest_lm_batch_free(other.batch);
-    zest_lm_free(j.lm);
-    zest_lm_free(other.lm);
-}
-
-/* A tuner over weights on a GPU: its journal replays on the CPU to the same bits; what is read back are the new
- * weights. */
-static void test_device(void **state) {
-    (void)state;
-    need_device();
-    job j = {.lm = load(MASKED, "weights=bf16 device=cuda")};
-    zest_lm *cpu = load(MASKED, "weights=bf16");
-    zest_lm_batch *same = masked_batch(cpu);
-    zest_lm_info info;
-    double losses[2], expected[2];
-    float value, before;
-    j.batch = masked_batch(j.lm);
-    assert_ok(ctx, zest_lm_get_info(j.lm, &info));
-    assert_string_equal(info.device, "cuda");
-    assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, losses, NULL));
-    assert_ok(ctx, zest_lm_losses(cpu, NULL, same, expected, NULL));
-    for (int i = 0; i < 2; i++) assert_close(losses[i], expected[i], 1e-3);
-    assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &before));
-    zest_tuner *tuner = tuner_of(&j, "10");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
-    assert_ok(ctx, zest_tuner_run(tuner, NULL));
-    zest_tuner_free(tuner);
-    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
-    assert_ok(ctx, zest_lm_replay(cpu, journal, 10));
-    assert_true(fingerprint(cpu) == fingerprint(j.lm));
-    assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &value));
-    assert_true(value != before);
-    assert_ok(ctx, zest_lm_read_tensor(cpu, 0, 5, 1, &before));
-    assert_true(value == before);
-    /* a second tuner begins where the first ended, and replays on the GPU, too */
-    tuner = tuner_of(&j, "3");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("second")));
-    assert_ok(ctx, zest_tuner_run(tuner, NULL));
-    zest_tuner_free(tuner);
-    zest_journal_close(journal);
-    journal = zest_journal_open(ctx, in_place("second"));
-    assert_ok(ctx, zest_lm_replay(cpu, journal, 3));
-    assert_true(fingerprint(cpu) == fingerprint(j.lm));
-    zest_journal_close(journal);
-    zest_lm_batch_free(j.batch);
-    zest_lm_batch_free(same);
-    zest_lm_free(j.lm);
-    zest_lm_free(cpu);
-}
-
-static double vector_objective(const float *x, size_t n, void *user) {
-    (void)user;
-    return n ? (double)x[0] : 0;
-}
-
-static void test_tensors(void **state) {
-    (void)state;
-    zest_lm *lm = load(MASKED, "weights=bf16 freeze=*embeddings*");
-    zest_lm_info info;
-    zest_lm_tensor tensor;
-    float values[8], back[8];
-    size_t all = 0, trained = 0, i = 0;
-    assert_ok(ctx, zest_lm_get_info(lm, &info));
-    for (; zest_lm_get_tensor(lm, i, &tensor); i++) {
-        const zest_tensor *own = &lm->loaded.model->tensors[i];
-        assert_string_equal(tensor.name, own->name);
-        assert_string_equal(tensor.dtype, "BF16");
-        assert_int_equal(tensor.count, tensor.shape[0] * tensor.shape[1]);
-        assert_int_equal(tensor.trained, !strstr(tensor.name, "embeddings"));
-        all += tensor.count;
-        trained += tensor.trained ? tensor.count : 0;
-        assert_ok(ctx, zest_lm_read_tensor(lm, i, tensor.count - 1, 1, values));
-        assert_true(values[0] == zest_dtype_from_bf16(((const uint16_t *)own->data)[tensor.count - 1]));
-    }
-    assert_int_equal(all, info.parameters);
-    assert_int_equal(trained, info.trained);
-    for (int v = 0; v < 8; v++) values[v] = 0.125f * (float)v;
-    uint64_t before = fingerprint(lm);
-    zest_lm_get_tensor(lm, i - 1, &tensor);
-    assert_ok(ctx, zest_lm_write_tensor(lm, i - 1, 3, 8, values));
-    assert_ok(ctx, zest_lm_read_tensor(lm, i - 1, 3, 8, back));
-    assert_memory_equal(values, back, sizeof values);
-    assert_true(fingerprint(lm) != before);
-    REFUSED(zest_lm_read_tensor(lm, i, 0, 1, back), "no number");
-    REFUSED(zest_lm_read_tensor(lm, 0, (size_t)-1, 2, back), "do not lie within");
-    zest_tuner *tuner = zest_lm_tuner(lm);
-    REFUSED(zest_tuner_objective_f32(tuner, vector_objective, NULL), "lanes");
-    zest_tuner_free(tuner);
-    zest_lm_free(lm);
-    lm = zest_lm_load_tokenizer(ctx, MASKED);
-    assert_null(zest_lm_tuner(lm));
-    assert_says(ctx, "without a model");
-    assert_null(zest_lm_tuner(NULL));
-    assert_false(zest_lm_get_tensor(lm, 0, &tensor));
-    zest_lm_free(lm);
 }
 
 /* ---- Generation ---- */
@@ -695,59 +450,11 @@ static void test_refused(void **state) {
     zest_lm_batch_free(NULL);
 }
 
-/* ---- Options of runs, and tasks ---- */
-
-static void test_options(void **state) {
-    (void)state;
-    zest_lm_options *options = zest_lm_options_new(ctx, "train");
-    zest_option option;
-    zest_lm_task_info task;
-    int found = 0;
-    assert_string_equal(zest_lm_options_get(options, "rho"), "0.002"); /* the command's, not the table's */
-    assert_ok(ctx, zest_lm_options_set(options, "rho", "0.5"));
-    assert_ok(ctx, zest_lm_options_set_all(options, "k = 7\nout = a folder with blanks\n"));
-    assert_string_equal(zest_lm_options_get(options, "rho"), "0.5");
-    assert_string_equal(zest_lm_options_get(options, "k"), "7");
-    assert_string_equal(zest_lm_options_get(options, "out"), "a folder with blanks");
-    assert_null(zest_lm_options_get(options, "prompt"));
-    REFUSED(zest_lm_options_set(options, "prompt", "x"), "prompt");
-    REFUSED(zest_lm_options_set(options, "k", "0"), "k");
-    assert_string_equal(zest_lm_options_get(options, "k"), "7");
-    for (size_t i = 0; zest_lm_options_list(options, i, &option); i++)
-        if (!strcmp(option.name, "rho")) {
-            assert_string_equal(option.fallback, "0.002");
-            found = 1;
-        }
-    assert_true(found);
-    zest_lm_options_free(options);
-    assert_null(zest_lm_options_new(ctx, "no-such-command"));
-    assert_says(ctx, "no-such-command");
-    assert_null(zest_lm_options_new(ctx, NULL));
-    assert_int_equal(zest_lm_train(ctx, NULL, NULL, NULL), ZEST_ERROR_ARGUMENT);
-    options = zest_lm_options_new(ctx, "train");
-    REFUSED(zest_lm_train(ctx, options, NULL, NULL), "--model");
-    zest_lm_train_result result;
-    REFUSED(zest_lm_resume(ctx, MASKED, NULL, NULL, &result), "no run of zest train");
-    assert_int_equal(result.step, 0);
-    zest_lm_options_free(options);
-    found = 0;
-    for (size_t i = 0; zest_lm_task(i, &task); i++) found += !strcmp(task.name, "SST-2");
-    assert_int_equal(found, 1);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_info),
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_lanes),
-        IN_PLACE(test_tuner),
-        IN_PLACE(test_device),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_generate),
-        IN_PLACE(test_save),
+        cmocka_unit_test(test_tokens), cmocka_unit_test(test_info),     cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_PLACE(test_save),
         IN_PLACE(test_refused),
-        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -3,6 +3,7 @@
  *     lm.c         loading, runs, saving        lm_batch.c     examples of the caller's, packed
  *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores, generation
  *     lm_train.c   training and evaluation      lm_options.c   options of these
+ *     lm_predict.c answers to rows
  *     lm_weights.c tuner, replay, tensors       target.c       a run at a step, or a model */
 #ifndef ZEST_LM_LM_H
 #define ZEST_LM_LM_H

@@ -11,7 +11,8 @@ static const struct {
     const char *defaults;
 } commands[] = {{"train", ZEST_FOR_TRAIN, ZEST_TRAIN_DEFAULTS},
                 {"pretrain", ZEST_FOR_PRETRAIN, ZEST_PRETRAIN_DEFAULTS},
-                {"eval", ZEST_FOR_EVAL, ZEST_EVAL_DEFAULTS}};
+                {"eval", ZEST_FOR_EVAL, ZEST_EVAL_DEFAULTS},
+                {"predict", ZEST_FOR_PREDICT, ZEST_EVAL_DEFAULTS}};
 
 zest_lm_options *zest_lm_options_new(zest_ctx *ctx, const char *command) {
     size_t i = 0, count = sizeof commands / sizeof *commands;
@@ -19,7 +20,8 @@ zest_lm_options *zest_lm_options_new(zest_ctx *ctx, const char *command) {
     while (i < count && (!command || strcmp(command, commands[i].name))) i++;
     if (i == count) {
         zest_error_set(&ctx->error, ZEST_ERROR_ARGUMENT,
-                       "'%.40s' is no command with options for a run; there are train, pretrain and eval",
+                       "'%.40s' is no command with options for a run; there are train, pretrain, eval and "
+                       "predict",
                        command ? command : "");
         return NULL;
     }
