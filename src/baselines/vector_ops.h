@@ -40,10 +40,10 @@ typedef struct {
     zest_params params; /* the weights, in that memory */
     const zest_vector_ops *ops;
     int threads;
-    zest_device *device;    /* NULL: host memory */
-    void *tensors;          /* on a device: the list of tensors */
-    double *sums;           /* on a device: workspace for sums of blocks and slices */
-    unsigned blocks, turns; /* on a device: the grid of a loop over all weights, and iterations of a block */
+    zest_device *device;               /* NULL: host memory */
+    void *tensors;                     /* on a device: the list of tensors */
+    double *sums;                      /* on a device: workspace for sums of blocks and slices */
+    unsigned blocks, chunks_per_block; /* on a device: the launch of a loop over all weights */
 } zest_optim_vectors;
 
 enum { ZEST_OPTIM_BLOCK = 65536 }; /* elements in one sum of squares */

@@ -21,7 +21,7 @@ static size_t slices_of(const zest_optim_vectors *s) { return (s->params.dimensi
 extern "C" int zest_optim_vectors_cuda_open(zest_optim_vectors *s) {
     zest_cuda *cuda = zest_cuda_of(s->device);
     const zest_device_table *table = s->device->operations->device;
-    zest_cuda_tensor *tensors = zest_cuda_tensor_list(cuda, &s->params, &s->blocks, &s->turns);
+    zest_cuda_tensor *tensors = zest_cuda_tensor_list(cuda, &s->params, &s->blocks, &s->chunks_per_block);
     if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", s->params.count * sizeof *tensors);
     size_t bytes = s->params.count * sizeof *tensors;
     s->tensors = table->allocate(s->device, bytes);
@@ -246,7 +246,7 @@ static int run_loop(const zest_optim_vectors *s, const zest_optim_update *update
     tensor_loop_params loop = {};
     loop.tensors = (const zest_cuda_tensor *)s->tensors;
     loop.tensor_count = (unsigned)s->params.count;
-    loop.chunks_per_block = s->turns;
+    loop.chunks_per_block = s->chunks_per_block;
     loop.rounding = update ? update->rounding : 0;
     loop.nearest = update ? update->nearest : 0;
     cuda->weights_dirty = 1;

@@ -123,12 +123,12 @@ template <class T> static void gather(zest_cuda *cuda, const gather_params *para
 }
 
 /* The rows of a table that a batch uses, as a weight of their own. */
-static zest_weight rows_of(const zest_gather_part *warp_sums) {
-    zest_weight rows = warp_sums->table;
-    size_t before = warp_sums->first_row * rows.columns;
+static zest_weight rows_of(const zest_gather_part *part) {
+    zest_weight rows = part->table;
+    size_t before = part->first_row * rows.columns;
     rows.data = (const char *)rows.data + before * zest_dtype_size(rows.dtype);
     rows.first += before;
-    rows.rows = warp_sums->row_count;
+    rows.rows = part->row_count;
     return rows;
 }
 

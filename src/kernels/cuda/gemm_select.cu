@@ -227,7 +227,9 @@ static void autotune(zest_cuda *cuda, const zest_gemm *gemm, zest_gemm_plan *pla
     matmul_desc p;
     cudaEvent_t events[2] = {};
     if (in_place && bytes > table->available(&cuda->base)) return;
-    if (in_place) trial.out = table->allocate(&cuda->base, bytes);
+    const zest_error before = cuda->base.error;
+    if (in_place && !(trial.out = table->allocate(&cuda->base, bytes)))
+        cuda->base.error = before; /* then it is not tuned, which is no error */
     if (trial.out && !describe(cuda, &trial, &p) && cudaEventCreate(&events[0]) == cudaSuccess &&
         cudaEventCreate(&events[1]) == cudaSuccess)
         choose_fastest(cuda, &trial, &p, events, plan);

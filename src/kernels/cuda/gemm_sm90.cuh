@@ -387,8 +387,8 @@ __device__ __forceinline__ void release_stage(uint32_t base, unsigned stage) {
     if (threadIdx.x % 32 < CLUSTER) mbarrier_arrive_cluster(base + EMPTY + 8 * stage, threadIdx.x % 32);
 }
 
-/* The main loop over the k-tiles of an output tile; `first` counts the k-tiles of all tiles before. The last
- * wgmma is still running when it returns: it returns its stage. */
+/* The main loop over the k-tiles of an output tile; `first` counts the k-tiles of all tiles before. The
+ * last wgmma is still running when it returns; the result is its stage. */
 template <class T>
 __device__ __forceinline__ unsigned mainloop(uint32_t base, unsigned k_tiles, unsigned first,
                                              float acc[TILE_N / 2]) {

@@ -1,5 +1,5 @@
 /* Layer norm and RMS norm: out = (x - mean) / sigma gain + bias over the rows of x (lanes, rows, width). Gain
- * and bias are perturbed for row_groups lanes first; a row passes through registers once. */
+ * and bias are perturbed for all lanes first; a row passes through registers once. */
 #include "kernels/cuda/dtype.cuh"
 
 enum { THREADS = 256 };
@@ -15,7 +15,7 @@ struct norm_params {
     int rms;
 };
 
-/* Sums over the block, one for inv_width of its rows. warp_sums is not used again before the next
+/* Sums over the block, one for each of its rows. warp_sums is not used again before the next
  * __syncthreads. */
 static __device__ __forceinline__ void block_sums(float x[ROWS], float4 warp_sums[MAX_THREADS / 32]) {
     unsigned warps = blockDim.x / 32;
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(MAX_THREADS)
     const T *from = (const T *)params.x + l * params.x_lane + at;
     T *to = (T *)params.out + l * params.out_lane + at;
     for (size_t m = blockIdx.x * (size_t)ROWS; m < params.rows; m += (size_t)gridDim.x * ROWS) {
-        const int rows = in_row ? (int)min(params.rows - m, (size_t)ROWS) : 0; /* of this thread's */
+        const int rows = in_row ? (int)min(params.rows - m, (size_t)ROWS) : 0; /* of this thread */
         const size_t first = m * width;
         vec8<T> vecs[ROWS];
         float mean[ROWS] = {0, 0, 0, 0}, square[ROWS] = {0, 0, 0, 0};

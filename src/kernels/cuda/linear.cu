@@ -150,7 +150,7 @@ static zest_cuda_slot *perturb_weights(zest_cuda *cuda, const zest_linear *args,
 
 static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *args) {
     zest_gemm gemm = {};
-    int64_t size = (int64_t)cuda->base.element_size, vectorized = args->fp32_output ? 4 : size;
+    int64_t size = (int64_t)cuda->base.element_size, out_size = args->fp32_output ? 4 : size;
     gemm.transposed = args->transposed;
     gemm.a_transposed = args->a_transposed;
     gemm.deterministic = args->deterministic;
@@ -169,10 +169,10 @@ static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *args) {
     gemm.residual_stride = args->residual[0] ? args->residual_stride : args->out_stride;
     if (gemm.batch > 1) {
         gemm.a_lane = zest_cuda_lane_stride(args->a[0], args->a[1], (size_t)size);
-        gemm.out_lane = zest_cuda_lane_stride(args->out[0], args->out[1], (size_t)vectorized);
+        gemm.out_lane = zest_cuda_lane_stride(args->out[0], args->out[1], (size_t)out_size);
         if (args->residual[0])
             gemm.residual_lane =
-                zest_cuda_lane_stride(args->residual[0], args->residual[1], (size_t)vectorized);
+                zest_cuda_lane_stride(args->residual[0], args->residual[1], (size_t)out_size);
     }
     return gemm;
 }

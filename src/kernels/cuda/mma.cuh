@@ -43,8 +43,8 @@ __device__ __forceinline__ void mma<__half>(float c[4], const uint32_t a[4], uin
 
 /* ---- A warp's 16 rows ---- */
 
-/* s (16, 8 TILES) += a (16, 16) b (8 TILES, 16)': one k-step of queries times keys. b: its first column in a
- * tile. */
+/* s (16, 8 TILES) += a (16, 16) b (8 TILES, 16)': one k-step of queries times keys. tile: b's first
+ * element. */
 template <class T, int ROW, int TILES>
 __device__ __forceinline__ void mma_abt(float s[TILES][4], const uint32_t a[4], const T *tile,
                                         unsigned thread) {

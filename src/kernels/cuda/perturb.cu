@@ -40,7 +40,7 @@ static __device__ __forceinline__ void store_any(const zest_cuda_segment &s, int
         store_as<__half>(s, lane, at, vectorized, x);
 }
 
-/* Eight elements from one whose element four divides, of any type and alignment. */
+/* Eight elements from one whose number is a multiple of four, of any type and alignment. */
 static __device__ void perturb_any(const zest_cuda_segment &s, const zest_cuda_pairs &pairs, int64_t at) {
     uint64_t element = s.first + (uint64_t)at;
     int size = s.dtype == ZEST_DTYPE_F32 ? 4 : 2, out_size = s.out_type == ZEST_COMPUTE_F32 ? 4 : 2;
