@@ -148,7 +148,8 @@ static cublasStatus_t run_matmul(zest_cuda *cuda, const zest_gemm *gemm, matmul_
 /* Whether a kernel must follow cuBLASLt: for a norm, or for an activation that it does not have (its GELU is
  * the tanh form). */
 static int needs_epilogue(const zest_gemm *gemm) {
-    return gemm->norm.enabled || gemm->activation == ZEST_ACT_GELU || gemm->activation == ZEST_ACT_SILU;
+    const zest_activation act = gemm->activation;
+    return gemm->norm.enabled || (act != ZEST_ACT_NONE && act != ZEST_ACT_RELU && act != ZEST_ACT_GELU_TANH);
 }
 
 static int run_epilogue(zest_cuda *cuda, const zest_gemm *gemm) {

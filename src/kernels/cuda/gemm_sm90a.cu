@@ -79,14 +79,29 @@ static void set_norm(zest_cuda *cuda, const zest_gemm *gemm, sm90_gemm_params *p
 
 typedef void (*sm90_kernel)(sm90_gemm_params);
 
+/* -1: the kernel has no epilogue for this activation. */
+static int epilogue_of(const zest_gemm *gemm) {
+    if (gemm->norm.enabled) return EPILOGUE_NORM;
+    if (gemm->residual) return EPILOGUE_RESIDUAL;
+    switch (gemm->activation) {
+    case ZEST_ACT_NONE: return EPILOGUE_BIAS;
+    case ZEST_ACT_RELU: return EPILOGUE_RELU;
+    case ZEST_ACT_GELU: return EPILOGUE_GELU;
+    case ZEST_ACT_GELU_TANH:
+    case ZEST_ACT_SILU: return EPILOGUE_SWISH;
+    default: return -1;
+    }
+}
+
 template <class T> static sm90_kernel kernel_for(const zest_gemm *gemm) {
-    if (gemm->norm.enabled) return gemm_sm90_kernel<T, EPILOGUE_NORM>;
-    if (gemm->residual) return gemm_sm90_kernel<T, EPILOGUE_RESIDUAL>;
-    if (gemm->activation == ZEST_ACT_GELU) return gemm_sm90_kernel<T, EPILOGUE_GELU>;
-    if (gemm->activation == ZEST_ACT_GELU_TANH || gemm->activation == ZEST_ACT_SILU)
-        return gemm_sm90_kernel<T, EPILOGUE_SWISH>;
-    return gemm->activation == ZEST_ACT_RELU ? gemm_sm90_kernel<T, EPILOGUE_RELU>
-                                             : gemm_sm90_kernel<T, EPILOGUE_BIAS>;
+    switch (epilogue_of(gemm)) {
+    case EPILOGUE_NORM: return gemm_sm90_kernel<T, EPILOGUE_NORM>;
+    case EPILOGUE_RESIDUAL: return gemm_sm90_kernel<T, EPILOGUE_RESIDUAL>;
+    case EPILOGUE_RELU: return gemm_sm90_kernel<T, EPILOGUE_RELU>;
+    case EPILOGUE_GELU: return gemm_sm90_kernel<T, EPILOGUE_GELU>;
+    case EPILOGUE_SWISH: return gemm_sm90_kernel<T, EPILOGUE_SWISH>;
+    default: return gemm_sm90_kernel<T, EPILOGUE_BIAS>;
+    }
 }
 
 static int launch_fallback(zest_cuda *cuda, const sm90_gemm_params *params) {
@@ -128,10 +143,11 @@ static int launch(zest_cuda *cuda, const zest_gemm *gemm, const sm90_gemm_params
  * overwrite what lies behind a row. */
 static int is_supported(const zest_cuda *cuda, const zest_gemm *gemm) {
     const size_t most = (size_t)1 << 30;
-    return cuda->encode_tensormap && cuda->base.compute != ZEST_COMPUTE_F32 && !gemm->transposed &&
-           !gemm->a_transposed && !gemm->fp32_output && !gemm->split && gemm->outputs % 8 == 0 &&
-           gemm->rows && gemm->inputs && gemm->outputs && gemm->rows < most && gemm->inputs < most &&
-           gemm->outputs < most && tma_aligned(gemm->a, gemm->a_stride, gemm->a_lane) &&
+    return cuda->encode_tensormap && cuda->base.compute != ZEST_COMPUTE_F32 && epilogue_of(gemm) >= 0 &&
+           !gemm->transposed && !gemm->a_transposed && !gemm->fp32_output && !gemm->split &&
+           gemm->outputs % 8 == 0 && gemm->rows && gemm->inputs && gemm->outputs && gemm->rows < most &&
+           gemm->inputs < most && gemm->outputs < most &&
+           tma_aligned(gemm->a, gemm->a_stride, gemm->a_lane) &&
            tma_aligned(gemm->weight, gemm->inputs, gemm->weight_lane) &&
            tma_aligned(gemm->out, gemm->out_stride, gemm->out_lane) && (gemm->out_lane || gemm->batch == 1) &&
            (!gemm->residual ||
