@@ -120,6 +120,9 @@ ZEST_API zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, 
 ZEST_API zest_status zest_lm_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t count,
                                     unsigned flags, char *text, size_t capacity, size_t *size);
 
+/* The one token of a text, such as a label word with its blank, " great". A text of several tokens is refused. */
+ZEST_API zest_status zest_lm_single_token(zest_lm *lm, const char *text, int32_t *id);
+
 /* The spelling of a token in the vocabulary ("Ġgood", "▁good"), and its length unless size is NULL. Lives as
  * long as the model. NULL: no such token. */
 ZEST_API const char *zest_lm_token(const zest_lm *lm, int32_t id, size_t *size);
@@ -175,6 +178,8 @@ ZEST_API zest_status zest_lm_batch_add_choices(zest_lm_batch *batch, const int32
 ZEST_API zest_status zest_lm_batch_set_label_words(zest_lm_batch *batch, const int32_t *words, size_t count);
 ZEST_API zest_status zest_lm_batch_add_masked(zest_lm_batch *batch, const int32_t *ids, size_t count,
                                               size_t position, size_t answer);
+/* The same from a text with the mask token in it once: "A fine film. It was<mask>." */
+ZEST_API zest_status zest_lm_batch_add_masked_text(zest_lm_batch *batch, const char *text, size_t answer);
 
 /* ---- Forward passes ----------------------------------------------------------------------------------- */
 

@@ -211,6 +211,16 @@ static void test_losses(void **state) {
     assert_close(mean, (losses[0] + losses[1]) / 2, 1e-12);
     assert_ok(ctx, zest_lm_choose(lm, NULL, batch, choices));
     assert_int_equal(choices[0], two[1] > two[0]);
+    /* the same from texts */
+    double again[2];
+    zest_lm_batch_clear(batch);
+    assert_ok(ctx, zest_lm_batch_add_masked_text(batch, "A fine film. It was<mask>.", 0));
+    assert_ok(ctx, zest_lm_batch_add_masked_text(batch, "dull and slow. It was<mask> indeed.", 1));
+    assert_ok(ctx, zest_lm_losses(lm, NULL, batch, again, NULL));
+    assert_memory_equal(losses, again, sizeof again);
+    int32_t word;
+    assert_ok(ctx, zest_lm_single_token(lm, " great", &word));
+    assert_int_equal(word, words[0]);
     /* the whole vocabulary at the mask */
     zest_lm_batch_clear(batch);
     assert_int_equal(zest_lm_batch_count(batch), 0);
@@ -427,6 +437,13 @@ static void test_refused(void **state) {
     assert_ok(ctx, zest_lm_batch_set_label_words(other, words, 2));
     REFUSED(zest_lm_batch_add_masked(other, ids, 4, 4, 0), "position 4");
     REFUSED(zest_lm_batch_add_masked(other, ids, 4, 1, 2), "no label word 2");
+    REFUSED(zest_lm_batch_add_masked_text(other, "no mask here", 0), "<mask> once, not 0 times");
+    REFUSED(zest_lm_batch_add_masked_text(other, "<mask><mask>", 0), "not 2 times");
+    REFUSED(zest_lm_batch_add_masked_text(other, "It was<mask>.", 2), "no label word 2");
+    REFUSED(zest_lm_batch_add_masked_text(other, NULL, 0), "no text");
+    assert_int_equal(zest_lm_batch_count(other), 0);
+    REFUSED(zest_lm_single_token(masked, " great film", &ids[0]), "2 tokens, not one");
+    REFUSED(zest_lm_single_token(masked, "", &ids[0]), "0 tokens");
     REFUSED(zest_lm_batch_add_mlm(other, ids, 4, &position, words, 1), "position 9");
 
     float x[10] = {0};

@@ -251,6 +251,28 @@ zest_status zest_lm_batch_add_masked(zest_lm_batch *batch, const int32_t *ids, s
     return ZEST_OK;
 }
 
+zest_status zest_lm_batch_add_masked_text(zest_lm_batch *batch, const char *text, size_t answer) {
+    zest_ids ids = {0};
+    zest_status status = check(batch, ZEST_LM_MASKED, "masked examples");
+    if (status) return status;
+    zest_error *error = zest_lm_sink(batch->lm);
+    const zest_tokenizer *tokenizer = batch->lm->loaded.tokenizer;
+    int32_t mask = zest_tokenizer_special(tokenizer, ZEST_TOKEN_MASK);
+    if (!text || mask < 0)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "there is no %s", text ? "mask token" : "text");
+    status = zest_tokenizer_encode(tokenizer, text, strlen(text), ZEST_ENCODE_TEMPLATE, &ids, error);
+    size_t masks = 0, position = 0;
+    for (size_t i = 0; i < ids.count && !status; i++)
+        if (ids.data[i] == mask && !masks++) position = i;
+    if (!status && masks != 1)
+        status =
+            zest_error_set(error, ZEST_ERROR_ARGUMENT, "the text needs the mask token %s once, not %zu times",
+                           zest_tokenizer_token(tokenizer, mask, NULL), masks);
+    if (!status) status = zest_lm_batch_add_masked(batch, ids.data, ids.count, position, answer);
+    zest_ids_free(&ids);
+    return status;
+}
+
 /* ---- Packing ---- */
 
 static zest_status pack(zest_lm_batch *batch) {

@@ -32,6 +32,18 @@ zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, unsigned 
     return status;
 }
 
+zest_status zest_lm_single_token(zest_lm *lm, const char *text, int32_t *id) {
+    size_t count;
+    if (!lm || !id) return ZEST_ERROR_ARGUMENT;
+    zest_status status = zest_lm_encode(lm, text, ZEST_LM_WHOLE, 0, NULL, 0, &count);
+    if (status) return status;
+    if (count != 1)
+        return zest_error_set(
+            zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
+            "'%.60s' is %zu tokens, not one; most tokenizers want a blank in front of a word", text, count);
+    return zest_lm_encode(lm, text, ZEST_LM_WHOLE, 0, id, 1, &count);
+}
+
 zest_status zest_lm_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t count, unsigned flags,
                            char *text, size_t capacity, size_t *size) {
     zest_buffer all = {0};
