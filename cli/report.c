@@ -64,7 +64,7 @@ static void eval_cell(zest_text_table *t, const zest_report_run *run, const zest
         zest_report_value(&text, metric, eval->high);
         zest_buffer_text(&text, ")");
     }
-    zest_text_table_take(t, &text);
+    zest_text_table_cell_buffer(t, &text);
 }
 
 static void run_cells(zest_text_table *t, const zest_report_run *run) {
@@ -77,11 +77,11 @@ static void run_cells(zest_text_table *t, const zest_report_run *run) {
     zest_text_table_cell(t, run->lr);
     zest_text_table_cell(t, run->seed);
     if (*run->dev.part) zest_buffer_format(&step, "%llu", (unsigned long long)run->best_step);
-    zest_text_table_take(t, &step);
+    zest_text_table_cell_buffer(t, &step);
     zest_buffer_format(&steps, "%llu", (unsigned long long)run->steps);
-    zest_text_table_take(t, &steps);
+    zest_text_table_cell_buffer(t, &steps);
     if (isfinite(run->seconds)) zest_buffer_format(&seconds, "%.0f s", run->seconds);
-    zest_text_table_take(t, &seconds);
+    zest_text_table_cell_buffer(t, &seconds);
     zest_text_table_cell(t, run->state == ZEST_REPORT_FINISHED ? "" : zest_report_state_name(run->state));
 }
 

@@ -506,7 +506,7 @@ static void print_hessian(const zest_sharpness_found *f) {
     zest_output_print("  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
     for (size_t k = 0; k < top->count; k++)
         zest_output_print("  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
-                          top->again[k]);
+                          top->rechecked[k]);
     zest_output_print("  lowest seen %.4g (residual %.2g); %s after %zu products, %zu restarts, %.1f MiB; ",
                       top->lowest, top->lowest_bound, top->converged ? "settled" : "not settled", top->steps,
                       top->restarts, f->top_bytes / 0x1p20);
@@ -531,7 +531,7 @@ static void print_slice(const zest_sharpness_found *f) {
     zest_output_print("  slice along %s from %.4g to %.4g: loss %.5g to %.5g\n",
                       f->plan.seeded ? "random directions" : "eigenvectors", -s->span, s->span, low, high);
     for (size_t i = 0; i < s->points && rows == 1; i++)
-        zest_output_print("  %12.5g %12.6g\n", s->places[i], s->values[i]);
+        zest_output_print("  %12.5g %12.6g\n", s->coefficients[i], s->values[i]);
 }
 
 /* How a model's mean losses compare with the first one's, perturbation by perturbation. */

@@ -268,7 +268,7 @@ static void sweeps_vary_what_they_may(void **state) {
             if (plan.count == 2) {
                 assert_int_equal(zest_sweep_is_chosen(&plan, (zest_option_id)id),
                                  row->sweep == ZEST_SWEEP_TUNED);
-                assert_int_equal(zest_sweep_tells_rows(&plan, (zest_option_id)id),
+                assert_int_equal(zest_sweep_distinguishes_rows(&plan, (zest_option_id)id),
                                  row->sweep == ZEST_SWEEP_ROW || row->sweep == ZEST_SWEEP_DATA);
             }
             zest_sweep_plan_free(&plan);

@@ -184,7 +184,7 @@ static void a_sweep_without_runs_is_refused(void **state) {
     zest_error error = {0};
     make_sweep("task = SST-2\nmethod = mezo\nseed = 1\n", 1);
     assert_int_equal(zest_report_load(&path, 1, &report, &error), ZEST_ERROR_FORMAT);
-    has(error.message, "no run of this sweep has begun");
+    has(error.message, "no run of this sweep has started");
 }
 
 int main(void) {

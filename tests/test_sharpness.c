@@ -224,7 +224,7 @@ static void test_slice(void **state) {
         zest_slice s = {.dimensions = dimensions, .points = 10, .span = 0.5};
         assert_fine(zest_slice_measure(&s, slice_loss, &b, error));
         assert_int_equal(s.points, 11);
-        assert_true(s.places[0] == -0.5 && s.places[5] == 0 && s.places[10] == 0.5);
+        assert_true(s.coefficients[0] == -0.5 && s.coefficients[5] == 0 && s.coefficients[10] == 0.5);
         assert_true(s.values[dimensions == 2 ? 5 * 11 + 5 : 5] == b.loss);
         double corner[2] = {0.5, dimensions == 2 ? -0.5 : 0};
         assert_close(s.values[10], bowl_at(&b, corner), 1e-15);

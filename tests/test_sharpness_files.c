@@ -36,7 +36,7 @@ static zest_sharpness_found make_found(double level) {
     f.top = (zest_hessian_top){.count = 3,
                                .values = values,
                                .residuals = residuals,
-                               .again = residuals + 3,
+                               .rechecked = residuals + 3,
                                .lowest = -2,
                                .step = 0.1,
                                .disagreement = 0.001,
@@ -54,7 +54,7 @@ static void what_is_written_is_read(void **state) {
     assert_true(g.is_run && g.step == 30 && g.examples == 12 && g.slope_examples == 6);
     assert_true(g.plan.distribution == ZEST_BALL && g.plan.radius_count == 2 && g.plan.samples == 8);
     assert_true(g.points[1].mean.value == 1.5 && isnan(g.points[1].tilted.low) && g.radii[1] == 2);
-    assert_true(g.top.count == 3 && g.top.values[1] == 10 && g.top.again[2] == 4 && g.top.steps == 20);
+    assert_true(g.top.count == 3 && g.top.values[1] == 10 && g.top.rechecked[2] == 4 && g.top.steps == 20);
     assert_true(g.trace.probes == 4 && g.trace.trace.high == 140 && !g.trace_by_losses);
     /* without the losses themselves nothing is paired */
     assert_true(isnan(zest_sharpness_difference(&g, &f, 0).value));

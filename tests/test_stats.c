@@ -20,18 +20,18 @@ static void the_interval_is_students(void **state) {
     assert_close(s.error, 0.01 / sqrt(3), 1e-15);
     assert_close(s.low, 0.04 - 4.3026527300 * 0.01 / sqrt(3), 1e-10);
     assert_close(s.high, 0.04 + 4.3026527300 * 0.01 / sqrt(3), 1e-10);
-    assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_BETTER);
-    assert_int_equal(zest_paired_judge(&s, 1), ZEST_PAIRED_WORSE); /* of a loss */
-    double const two[] = {0.03, 0.05};                             /* one degree of freedom: 12.706 */
+    assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_BETTER);
+    assert_int_equal(zest_paired_verdict_of(&s, 1), ZEST_PAIRED_WORSE); /* of a loss */
+    double const two[] = {0.03, 0.05};                                  /* one degree of freedom: 12.706 */
     s = zest_paired_sample(two, 2, 0);
     assert_close(s.high, 0.04 + 12.7062047364 * 0.01, 1e-10);
-    assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_TOO_FEW);
+    assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_TOO_FEW);
     double const one[] = {0.03};
     s = zest_paired_sample(one, 1, 100);
     assert_true(s.n == 1 && isnan(s.low));
-    assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_TOO_FEW);
+    assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_TOO_FEW);
     s = zest_paired_sample(NULL, 0, 100);
-    assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_TOO_FEW);
+    assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_TOO_FEW);
 }
 
 /* 2, 2 and 3 of 100 examples: Student's interval alone is 0.9 to 3.8 examples. A difference of 7/3 examples
@@ -44,8 +44,8 @@ static void the_metric_has_a_resolution(void **state) {
     assert_close(coarse.error, least, 1e-15);
     assert_close(coarse.low, 7.0 / 300 - 1.959963984540054 * least, 1e-12);
     assert_close(coarse.high, 7.0 / 300 + 1.959963984540054 * least, 1e-12);
-    assert_int_equal(zest_paired_judge(&coarse, 0), ZEST_PAIRED_NO_DIFFERENCE);
-    assert_int_equal(zest_paired_judge(&fine, 0), ZEST_PAIRED_BETTER);
+    assert_int_equal(zest_paired_verdict_of(&coarse, 0), ZEST_PAIRED_NO_DIFFERENCE);
+    assert_int_equal(zest_paired_verdict_of(&fine, 0), ZEST_PAIRED_BETTER);
     /* a mean of 0 is still uncertain by one example */
     double const none[] = {0.01, -0.01, 0};
     assert_true(zest_paired_sample(none, 3, 100).high >= 1.95 * 0.01);
@@ -62,11 +62,11 @@ static void equal_differences_say_nothing(void **state) {
             zest_sample s = zest_paired_sample(values, n, examples[i]);
             assert_true(isnan(s.low) && isnan(s.high) && isnan(s.error));
             assert_close(s.mean, 0.1, 1e-12);
-            assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_TOO_FEW);
+            assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_TOO_FEW);
         }
     double const zeros[] = {0, 0, 0, 0};
     zest_sample s = zest_paired_sample(zeros, 4, 0);
-    assert_int_equal(zest_paired_judge(&s, 0), ZEST_PAIRED_TOO_FEW);
+    assert_int_equal(zest_paired_verdict_of(&s, 0), ZEST_PAIRED_TOO_FEW);
 }
 
 /* ---- Simulation ---- */
@@ -109,7 +109,7 @@ static double rate(setting s, zest_paired_verdict verdict, size_t sweeps) {
             differences[j] = result(&state, s.level + s.gain, s.between_runs, s.examples) -
                              result(&state, s.level, s.between_runs, s.examples);
         zest_sample const sample = zest_paired_sample(differences, s.seeds, s.examples);
-        count += zest_paired_judge(&sample, 0) == verdict;
+        count += zest_paired_verdict_of(&sample, 0) == verdict;
     }
     return (double)count / (double)sweeps;
 }
@@ -152,7 +152,7 @@ static double coin_rate(size_t least, size_t more, size_t examples) {
             differences[j] = (toss & 1 ? 1 : -1) * (double)ahead / (double)examples;
         }
         zest_sample const sample = zest_paired_sample(differences, 3, examples);
-        better += zest_paired_judge(&sample, 0) == ZEST_PAIRED_BETTER;
+        better += zest_paired_verdict_of(&sample, 0) == ZEST_PAIRED_BETTER;
     }
     return (double)better / SWEEPS;
 }

@@ -85,7 +85,7 @@ static void mistakes_are_explained(void **state) {
     refused("lr = 1e-5,,2\n", "empty value");
     refused("lr = ", "empty value");
     refused("lr = 1e-5, fast", "'fast' is not allowed");
-    refused("steps = 10\nlrr = 1", "line 2: no option is called 'lrr'; did you mean 'lr'?");
+    refused("steps = 10\nlrr = 1", "line 2: unknown option 'lrr'; did you mean 'lr'?");
     refused("just words", "line 1");
     refused("out = here", "command line");
     refused("seed = 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30\n"
@@ -155,7 +155,7 @@ static void sam_searches_in_two_ways(void **state) {
         const char *search = plan.runs[i].value[ZEST_OPTION_SAM_SEARCH];
         assert_true(!plan.runs[i].value[ZEST_OPTION_K] == !(search && !strcmp(search, "random")));
     }
-    assert_true(zest_sweep_tells_rows(&plan, ZEST_OPTION_SAM_SEARCH));
+    assert_true(zest_sweep_distinguishes_rows(&plan, ZEST_OPTION_SAM_SEARCH));
     zest_sweep_plan_free(&plan);
     zest_sweep_grid_free(&grid);
 }

@@ -421,10 +421,10 @@ static void what_is_compared_may_be_said_again(void **state) {
 
 static void only_what_dev_chooses_is_compared(void **state) {
     (void)state;
-    static const char *const wrong[][2] = {{"seed", "nothing that dev would choose"},
-                                           {"weights", "nothing that dev would choose"},
+    static const char *const wrong[][2] = {{"seed", "not an option that dev chooses"},
+                                           {"weights", "not an option that dev chooses"},
                                            {"radious", "did you mean 'radius'?"},
-                                           {"radius, sam: lr", "nothing that dev would choose"}};
+                                           {"radius, sam: lr", "not an option that dev chooses"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         zest_sweep_grid grid;
         zest_sweep_plan plan;

@@ -140,8 +140,8 @@ static void turning(void **state) {
         for (size_t i = 0; i < N * K; i++) turn[i] = (double)turns[i];
         float *there = device_put(device, basis, sizeof basis);
         zest_vector_rotation on_host = {basis, turn, n, K}, on_gpu = {there, turn, n, K};
-        assert_int_equal(zest_vector_host.turn(&host, &on_host), 0);
-        device_fine(device, zest_vector_operations(&gpu)->turn(&gpu, &on_gpu));
+        assert_int_equal(zest_vector_host.rotate(&host, &on_host), 0);
+        device_fine(device, zest_vector_operations(&gpu)->rotate(&gpu, &on_gpu));
         device_fine(device, device->operations->device->download(device, got, there, sizeof got));
         device_same(got, basis, K, D, D, 1e-6, "turn");
         device->operations->device->release(device, there);
@@ -186,7 +186,7 @@ static void lanczos(void **state) {
         zest_lanczos_job job = {.multiply = multiply,
                                 .user = &m,
                                 .dimension = DIMENSION,
-                                .wanted = 4,
+                                .requested = 4,
                                 .steps = 60,
                                 .vectors = 14,
                                 .tolerance = 1e-4,

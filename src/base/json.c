@@ -1,8 +1,9 @@
-#include "base/json.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
 
 enum { FLAGS = JSON_REJECT_DUPLICATES };
 
@@ -99,6 +100,15 @@ zest_status zest_json_parse(const char *bytes, size_t size, const char *name, js
     return zest_error_set(error, ZEST_ERROR_FORMAT,
                           "%s: is not valid JSON at line %d, column %d: %s; download it again", name,
                           problem.line, problem.column, problem.text);
+}
+
+zest_status zest_json_read(const char *path, size_t limit, json_t **json, zest_error *error) {
+    zest_buffer text = {0};
+    *json = NULL;
+    zest_status status = zest_file_read(path, limit, &text, error);
+    if (!status) status = zest_json_parse(text.data, text.size, path, json, error);
+    zest_buffer_free(&text);
+    return status;
 }
 
 static int add_text(const char *text, size_t size, void *out) {

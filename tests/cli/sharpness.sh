@@ -91,7 +91,7 @@ run 2 sharpness "$work/c/sharpness.json" --names a,b
 err_has "2 names for 1"
 echo '{"task": 1}' >"$work/bad.json"
 run 1 sharpness "$work/bad.json"
-err_has "zest sharpness has written"
+err_has "was not written by zest sharpness"
 
 # What is refused.
 run 2 sharpness

@@ -90,7 +90,7 @@ run 0 sweep --resume "$work/stopped" --dry-run
 out_has "1 broken off, 1 to make"
 # its length is part of what it is
 run 2 sweep --resume "$work/stopped" --steps 10
-err_has "holds a run with steps = 4000"
+err_has "contains a run with steps = 4000"
 
 # One run fails: it says why, the others go on.
 run 1 sweep $common --method mezo --lr 1e-3 --steps 4 --freeze "no.such*;*bias" --out "$work/fails"

@@ -1,5 +1,5 @@
-/* Lines, marks, bands, bars and words inside a panel. Coordinates are pixels from the panel's top left
- * corner. */
+/* Drawing: lines, marks, bands, bars and text inside a panel, the legend, the colours, and SVG primitives.
+ * Coordinates are pixels from the panel's top left corner. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static void group_class(zest_buffer *out, zest_plot_style style) {
     zest_buffer_text(out, "\"");
 }
 
-/* Class and attributes of a line; `usual` is the width when the style says none. */
+/* Class and attributes of a line; `usual` is the width when the style has none. */
 void zest_plot_stroke(zest_buffer *out, zest_plot_style style, double usual) {
     static const char *const dashes[] = {"", "7 4", "1.5 4", "8 3.5 1.5 3.5", ""};
     int const colour = (style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
@@ -90,15 +90,14 @@ void zest_plot_draw_mark(zest_buffer *out, double x, double y, zest_plot_style s
 
 /* ---- Lines ---- */
 
-/* Where a line goes on a page of finite sharpness: of the points that share a half-pixel column, the first,
- * the lowest, the highest and the last are all that can be seen. This keeps a curve of a million steps small.
- */
+/* Reduces a line to what is visible: of the points in a half-pixel column, the first, the lowest, the
+ * highest and the last. This keeps a curve of a million steps small. */
 typedef struct {
     zest_buffer *out;
     zest_svg_pen pen;
-    int count; /* points waiting in this column */
+    int count; /* points pending in this column */
     double column, x[4], y[4];
-    int low, high; /* order in which lowest and highest came */
+    int low, high; /* order of the lowest and highest */
 } thinner;
 
 static void thin_flush(thinner *t) {
@@ -147,7 +146,8 @@ static void draw_line(zest_buffer *out, const zest_plot_panel *panel, const zest
         line_path(&path, item, frame);
         out->failed |= path.failed;
         if (path.size &&
-            panel->shaded) { /* a seam in the page's colour keeps a line readable on any ground */
+            /* an outline in the colour of the page keeps a line readable on any background */
+            panel->shaded) {
             zest_buffer_format(out, "<path class=\"halo\" style=\"stroke-width:");
             zest_svg_number(out, (item->style.width > 0 ? item->style.width : 2) + 2.4, 1);
             zest_buffer_format(out, "\" opacity=\".75\" d=\"%s\"/>\n", path.data);
@@ -165,13 +165,13 @@ static void draw_line(zest_buffer *out, const zest_plot_panel *panel, const zest
     }
 }
 
-/* ---- Bands, bars, whiskers, guides, words ---- */
+/* ---- Bands, bars, whiskers, guides, text ---- */
 
 static int band_point(const zest_plot_item *item, const zest_plot_frame *frame, size_t i, double point[3]) {
     point[0] = zest_plot_pixel(&frame->x, item->x[i]);
     point[1] = zest_plot_pixel(&frame->y, item->y[i]);
     point[2] = zest_plot_pixel(&frame->y, item->top[i]);
-    /* mean - sd may reach below 0, where a log axis has no place: the band then goes to the bottom */
+    /* mean - sd may be below 0, which a log axis does not have: the band then extends to the bottom */
     if (isnan(point[1]) && isfinite(item->y[i]) && frame->y.scale == ZEST_PLOT_LOG)
         point[1] = frame->y.length;
     return !isnan(point[0]) && !isnan(point[1]) && !isnan(point[2]);
@@ -250,15 +250,15 @@ static void draw_text(zest_buffer *out, const zest_plot_item *item, const zest_p
     double const x = zest_plot_pixel(&frame->x, item->x[0]), y = zest_plot_pixel(&frame->y, item->y[0]);
     double const size = item->style.size > 0 ? item->style.size : 11.5;
     int const colour = (item->style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
-    double right = item->place == ZEST_PLOT_RIGHT ? 8 : item->place == ZEST_PLOT_LEFT ? -8 : 0;
-    double const down = item->place == ZEST_PLOT_ABOVE   ? -8
-                        : item->place == ZEST_PLOT_BELOW ? size + 6
-                                                         : 0.35 * size;
+    double right = item->position == ZEST_PLOT_RIGHT ? 8 : item->position == ZEST_PLOT_LEFT ? -8 : 0;
+    double const down = item->position == ZEST_PLOT_ABOVE   ? -8
+                        : item->position == ZEST_PLOT_BELOW ? size + 6
+                                                            : 0.35 * size;
     char extra[40] = "class=\"halo f0\"";
     extra[13] = (char)('0' + colour);
     if (isnan(x) || isnan(y) || !item->text) return;
     double const reach =
-        8 + zest_svg_width(item->text, size); /* words that would leave the panel change sides */
+        8 + zest_svg_width(item->text, size); /* text that would leave the panel is put on the other side */
     if ((right > 0 && x + reach > frame->x.length) || (right < 0 && x < reach)) right = -right;
     zest_svg_text(out, x + right, y + down,
                   right > 0   ? "start"
@@ -283,14 +283,14 @@ void zest_plot_draw_items(zest_buffer *out, const zest_plot_panel *panel, const 
     }
 }
 
-/* The legend: one entry for each label, with a swatch that looks like what it names. */
+/* ---- Legend: one entry for each label, with a swatch in its style ---- */
 
 enum { SWATCH = 26, GAP = 7, BETWEEN = 22, ROW = 20 };
 static const double LETTERS = 12.5;
 
 static int in_legend(const zest_plot_item *item) { return item->text && item->kind != ITEM_TEXT; }
 
-/* The same label earlier in the figure? Then it has its entry already. */
+/* Whether the same label occurs earlier in the figure, so that it has an entry already. */
 static int seen_before(const zest_plot *plot, const zest_plot_panel *panel, size_t index) {
     const char *text = panel->items[index].text;
     for (const zest_plot_panel *p = plot->panels; p <= panel; p++) {
@@ -380,14 +380,12 @@ void zest_plot_panel_legend(zest_buffer *out, const zest_plot_panel *panel, cons
     }
 }
 
-/* Colours, in light and dark mode. The categorical ones follow the palette of Okabe and Ito; the maps run
- * evenly in lightness (anchors chosen in OKLab, mixed here in whole numbers so that every machine writes the
- * same text). */
+/* ---- Colours, in light and dark mode\n\nThe categorical ones follow the palette of Okabe and Ito; the maps are even in lightness (anchors chosen in OKLab, interpolated here in integers so that every machine writes the same text). ---- */
 
 enum { ANCHORS = 7 };
 
 typedef struct {
-    unsigned page, ink, soft, grid, frame; /* soft: words that should stand back */
+    unsigned page, ink, soft, grid, frame; /* soft: secondary text */
     unsigned colours[ZEST_PLOT_COLOURS];
     unsigned depth[ANCHORS], light[ANCHORS];
 } theme;
@@ -460,20 +458,19 @@ int zest_plot_shade(const zest_plot_panel *panel, double value) {
                  high = zest_plot_units(shade->scale, shade->high);
     if (!isfinite(value)) return -1;
     double at = zest_plot_units(shade->scale, value);
-    if (isnan(at)) at = low; /* a log scale, and nothing to take the logarithm of */
+    if (isnan(at)) at = low; /* a log scale without a positive value */
     double const part = high > low ? (at - low) / (high - low) : 0;
     int const index = (int)(fmin(fmax(part, 0), 1) * ZEST_PLOT_SHADES);
     return index < ZEST_PLOT_SHADES ? index : ZEST_PLOT_SHADES - 1;
 }
 
-/* SVG as text: numbers, escapes, short paths. Nothing here depends on the locale: printf's decimal point
- * would. */
+/* ---- SVG primitives: numbers, escapes, short paths\n\nIndependent of the locale, unlike printf. ---- */
 
-/* A whole number of 10^-decimals. */
-static void scaled(zest_buffer *out, long long whole, int decimals) {
+/* An integer multiple of 10^-decimals. */
+static void scaled(zest_buffer *out, long long integer, int decimals) {
     char digits[32];
     int size = 0;
-    unsigned long long rest = whole < 0 ? 0ULL - (unsigned long long)whole : (unsigned long long)whole;
+    unsigned long long rest = integer < 0 ? 0ULL - (unsigned long long)integer : (unsigned long long)integer;
     while (decimals > 0 && rest % 10 == 0) rest /= 10, decimals--;
     while (rest || size < decimals) {
         digits[sizeof digits - 1 - size++] = (char)('0' + rest % 10);
@@ -481,7 +478,7 @@ static void scaled(zest_buffer *out, long long whole, int decimals) {
         if (size == decimals) digits[sizeof digits - 1 - size++] = '.', decimals = 0;
     }
     if (!size) digits[sizeof digits - 1 - size++] = '0';
-    if (whole < 0) digits[sizeof digits - 1 - size++] = '-';
+    if (integer < 0) digits[sizeof digits - 1 - size++] = '-';
     zest_buffer_add(out, digits + sizeof digits - size, (size_t)size);
 }
 
@@ -511,7 +508,7 @@ void zest_svg_escaped(zest_buffer *out, const char *text) {
     }
 }
 
-/* ---- Paths ---- */
+/* Paths. */
 
 static long tenths(double pixels) { return lround(fmin(fmax(pixels, -1e5), 1e5) * 10); }
 
@@ -546,13 +543,13 @@ void zest_svg_close(zest_buffer *out, zest_svg_pen *pen) {
     pen->open = 0;
 }
 
-/* ---- Words ---- */
+/* Text. */
 
 double zest_svg_width(const char *text, double size) {
     double em = 0;
     for (; *text; text++) {
         unsigned char const c = (unsigned char)*text;
-        if ((c & 0xc0) == 0x80) continue; /* inside a character of UTF-8 */
+        if ((c & 0xc0) == 0x80) continue; /* a continuation byte of UTF-8 */
         if (strchr("ijltfr.,:;'|!()[] ", c))
             em += 0.33;
         else if (strchr("mwMW@%", c))

@@ -1,4 +1,4 @@
-/* Where everything goes: the range of each axis, then room for its words, then the plotting areas. */
+/* Layout: the range of each axis, space for its labels, the plotting areas, axes and ticks. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ double zest_plot_units(zest_plot_scale scale, double value) {
 double zest_plot_unit_pixel(const zest_plot_ruler *ruler, double units) {
     if (isnan(units)) return NAN;
     double part = (units - ruler->low) / (ruler->high - ruler->low);
-    part = fmin(fmax(part, -20), 20); /* a point far outside: its line leaves the panel all the same */
+    part = fmin(fmax(part, -20), 20); /* a point far outside: its line leaves the panel anyway */
     return ruler->length * (ruler->down ? 1 - part : part);
 }
 
@@ -29,7 +29,7 @@ double zest_plot_pixel(const zest_plot_ruler *ruler, double value) {
 typedef struct {
     zest_plot_scale scale;
     double low, high; /* in axis units */
-    int floor;        /* something stands on 0: no air below it */
+    int floor;        /* something starts at 0: no margin below it */
 } extent;
 
 static void widen(extent *e, double value) {
@@ -63,8 +63,8 @@ static void widen_item(const zest_plot_item *item, extent *x, extent *y) {
     if (item->kind == ITEM_BARS && y->scale == ZEST_PLOT_LINEAR) y->floor = 1, widen(y, 0);
 }
 
-/* Ends that the caller chose stay; the others get air; a range of no width becomes one. */
-static void settle(extent *e, const zest_plot_axis *axis) {
+/* Ends set by the caller stay; the others get a margin; an empty range is widened. */
+static void resolve_range(extent *e, const zest_plot_axis *axis) {
     double const low = zest_plot_units(axis->scale, axis->low),
                  high = zest_plot_units(axis->scale, axis->high);
     if (isnan(e->low)) e->low = isnan(low) ? 0 : low, e->high = isnan(high) ? e->low + 1 : high;
@@ -93,26 +93,26 @@ static void find_ranges(const zest_plot_panel *panel, zest_plot_frame *frame) {
         surface |= panel->items[i].kind >= ITEM_POLYGON;
     }
     zest_plot_axis tight_x = panel->x, tight_y = panel->y;
-    if (surface && !isnan(x.low) && !isnan(y.low)) { /* a surface goes right to the edge */
+    if (surface && !isnan(x.low) && !isnan(y.low)) { /* a surface fills the panel */
         if (isnan(tight_x.low)) tight_x.low = x.scale == ZEST_PLOT_LOG ? pow(10, x.low) : x.low;
         if (isnan(tight_x.high)) tight_x.high = x.scale == ZEST_PLOT_LOG ? pow(10, x.high) : x.high;
         if (isnan(tight_y.low)) tight_y.low = y.scale == ZEST_PLOT_LOG ? pow(10, y.low) : y.low;
         if (isnan(tight_y.high)) tight_y.high = y.scale == ZEST_PLOT_LOG ? pow(10, y.high) : y.high;
     }
     if (panel->names) tight_x.low = -0.6, tight_x.high = (double)panel->name_count - 0.4;
-    settle(&x, &tight_x);
-    settle(&y, &tight_y);
+    resolve_range(&x, &tight_x);
+    resolve_range(&y, &tight_y);
     frame->x = (zest_plot_ruler){.scale = x.scale, .low = x.low, .high = x.high};
     frame->y = (zest_plot_ruler){.scale = y.scale, .low = y.low, .high = y.high, .down = 1};
 }
 
-/* ---- Ticks ---- */
+/* ---- Ticks of a ruler ---- */
 
 static void place_ticks(zest_plot_ruler *ruler, double pixels, double apart) {
     double const low = ruler->scale == ZEST_PLOT_LOG ? pow(10, ruler->low) : ruler->low;
     double const high = ruler->scale == ZEST_PLOT_LOG ? pow(10, ruler->high) : ruler->high;
-    size_t const wanted = pixels > 2 * apart ? (size_t)(pixels / apart) : 2;
-    ruler->count = zest_plot_ticks(ruler->scale, low, high, wanted, ruler->ticks);
+    size_t const target_count = pixels > 2 * apart ? (size_t)(pixels / apart) : 2;
+    ruler->count = zest_plot_ticks(ruler->scale, low, high, target_count, ruler->ticks);
 }
 
 static void place_names(zest_plot_ruler *ruler, const zest_plot_panel *panel) {
@@ -124,18 +124,18 @@ static void place_names(zest_plot_ruler *ruler, const zest_plot_panel *panel) {
     }
 }
 
-/* Up to four decimals. Called again with the final length of the ruler, which words depend on. */
+/* Up to four decimals. Called again with the final length of the ruler, on which labels depend. */
 static void place_given(zest_plot_ruler *ruler, const zest_plot_panel *panel, double pixels) {
-    zest_plot_ruler whole = *ruler;
+    zest_plot_ruler integer = *ruler;
     double end = -HUGE_VAL;
-    whole.length = pixels;
+    integer.length = pixels;
     ruler->count = 0;
-    for (size_t i = 0; i < panel->place_count && ruler->count < ZEST_PLOT_TICKS; i++) {
-        double const at = zest_plot_pixel(&whole, panel->places[i]);
+    for (size_t i = 0; i < panel->tick_count && ruler->count < ZEST_PLOT_TICKS; i++) {
+        double const at = zest_plot_pixel(&integer, panel->tick_positions[i]);
         if (!(at >= -0.5 && at <= pixels + 0.5)) continue;
         zest_plot_tick *tick = &ruler->ticks[ruler->count++];
         zest_buffer text = {0};
-        *tick = (zest_plot_tick){.value = panel->places[i]};
+        *tick = (zest_plot_tick){.value = panel->tick_positions[i]};
         zest_svg_number(&text, tick->value, 4);
         double const half = 0.5 * zest_svg_width(text.data ? text.data : "", 11.5);
         if (text.data && at - half > end + 5) {
@@ -150,7 +150,7 @@ static void find_ticks(const zest_plot_panel *panel, zest_plot_frame *frame, dou
     place_ticks(&frame->y, height, 46);
     if (panel->names)
         place_names(&frame->x, panel);
-    else if (panel->places)
+    else if (panel->tick_positions)
         place_given(&frame->x, panel, width);
     else
         place_ticks(&frame->x, width, 66);
@@ -185,16 +185,16 @@ static void widen_margin(zest_plot_margin *to, const zest_plot_margin *from, int
     if (row) to->top = fmax(to->top, from->top), to->bottom = fmax(to->bottom, from->bottom);
 }
 
-/* ---- All together ---- */
+/* ---- Panels ---- */
 
 /* Shrinks the area until a unit of x is a unit of y, and centres it. */
 static void make_equal(zest_plot_frame *frame) {
     double const per_x = frame->x.length / (frame->x.high - frame->x.low);
     double const per_y = frame->y.length / (frame->y.high - frame->y.low);
-    zest_plot_ruler *longer = per_x > per_y ? &frame->x : &frame->y;
-    double const length = longer->length * fmin(per_x, per_y) / fmax(per_x, per_y);
-    *(longer == &frame->x ? &frame->left : &frame->top) += 0.5 * (longer->length - length);
-    longer->length = length;
+    zest_plot_ruler *longest_label = per_x > per_y ? &frame->x : &frame->y;
+    double const length = longest_label->length * fmin(per_x, per_y) / fmax(per_x, per_y);
+    *(longest_label == &frame->x ? &frame->left : &frame->top) += 0.5 * (longest_label->length - length);
+    longest_label->length = length;
 }
 
 static void place_panel(const zest_plot *plot, const zest_plot_margin *margins, double top, int row,
@@ -211,18 +211,19 @@ static void place_panel(const zest_plot *plot, const zest_plot_margin *margins, 
         height -= m->top + m->bottom;
         if (r < row) above += m->top + m->bottom;
     }
-    const zest_plot_margin *own = &margins[row * plot->columns + column];
+    const zest_plot_margin *own_legend = &margins[row * plot->columns + column];
     frame->x.length = fmax(width / plot->columns, 10);
     frame->y.length = fmax(height / plot->rows, 10);
-    frame->left = 8 + left + own->left + column * frame->x.length;
-    frame->top = top + above + own->top + row * frame->y.length;
+    frame->left = 8 + left + own_legend->left + column * frame->x.length;
+    frame->top = top + above + own_legend->top + row * frame->y.length;
 }
 
 int zest_plot_layout(const zest_plot *plot, double top, zest_plot_frame *frames) {
     int const count = plot->rows * plot->columns;
     zest_plot_margin *margins = calloc((size_t)count, 2 * sizeof *margins);
     if (!margins) return 0;
-    zest_plot_margin *shared = margins + count; /* the largest of the column and of the row: areas line up */
+    /* the largest of the column and of the row: areas are aligned */
+    zest_plot_margin *shared = margins + count;
     for (int i = 0; i < count; i++) {
         find_ranges(&plot->panels[i], &frames[i]);
         find_ticks(&plot->panels[i], &frames[i], plot->width / plot->columns - 90,
@@ -243,7 +244,7 @@ int zest_plot_layout(const zest_plot *plot, double top, zest_plot_frame *frames)
     return 1;
 }
 
-/* Grid, ticks, words around the plotting area, colour bar. */
+/* ---- Grid, ticks, labels around the plotting area, colour bar ---- */
 
 static void straight(zest_buffer *out, const char *class_name, double x1, double y1, double x2, double y2) {
     zest_buffer_format(out, "<line class=\"%s\"", class_name);
@@ -254,7 +255,7 @@ static void straight(zest_buffer *out, const char *class_name, double x1, double
     zest_buffer_text(out, "/>\n");
 }
 
-/* Under the data. */
+/* Below the data. */
 void zest_plot_draw_axes(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame) {
     double const bottom = frame->top + frame->y.length, right = frame->left + frame->x.length;
     for (size_t i = 0; i < frame->x.count && !panel->names; i++) {
@@ -267,7 +268,7 @@ void zest_plot_draw_axes(zest_buffer *out, const zest_plot_panel *panel, const z
     }
 }
 
-/* ---- Colour bar ---- */
+/* Colour bar. */
 
 static void draw_bar(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame) {
     double const left = frame->left + frame->x.length + 14, width = 12, height = frame->y.length;
@@ -280,7 +281,7 @@ static void draw_bar(zest_buffer *out, const zest_plot_panel *panel, const zest_
     double words = 0;
     ruler.count =
         zest_plot_ticks(ruler.scale, panel->shade.low, panel->shade.high, (size_t)(height / 40), ruler.ticks);
-    for (int i = 0; i < ZEST_PLOT_SHADES; i++) { /* each a little taller than its share: no seams */
+    for (int i = 0; i < ZEST_PLOT_SHADES; i++) { /* slightly taller than its share, to avoid seams */
         zest_buffer_format(out, "<rect class=\"%c%d\"", zest_plot_map_letter(panel->map), i);
         zest_svg_attribute(out, "x", left);
         zest_svg_attribute(out, "y", frame->top + height - (i + 1) * step);
@@ -304,7 +305,7 @@ static void draw_bar(zest_buffer *out, const zest_plot_panel *panel, const zest_
     zest_buffer_text(out, "</g>\n");
 }
 
-/* ---- Over the data ---- */
+/* Above the data. */
 
 static void draw_tick_words(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame) {
     double const bottom = frame->top + frame->y.length;
@@ -347,9 +348,9 @@ void zest_plot_draw_words(zest_buffer *out, const zest_plot_panel *panel, const 
     if (panel->shaded && panel->shade.label) draw_bar(out, panel, frame);
 }
 
-/* Ticks: round numbers in a range, and how they are written. */
+/* ---- Ticks: round numbers in a range, and their labels ---- */
 
-/* Exact for |exponent| <= 22: beyond that no printed digit depends on it. */
+/* Exact for abs(exponent) <= 22: beyond that no printed digit depends on it. */
 static double power_of_ten(int exponent) {
     double power = 1;
     int const size = exponent < 0 ? -exponent : exponent;
@@ -365,66 +366,67 @@ static int decimal_exponent(double value) { /* value > 0: the largest e with 10^
     return e;
 }
 
-static void append(char room[ZEST_PLOT_TICK_TEXT], const char *text) {
-    size_t const size = strlen(room);
-    snprintf(room + size, ZEST_PLOT_TICK_TEXT - size, "%s", text);
+static void append(char space[ZEST_PLOT_TICK_TEXT], const char *text) {
+    size_t const size = strlen(space);
+    snprintf(space + size, ZEST_PLOT_TICK_TEXT - size, "%s", text);
 }
 
-static void append_power(char room[ZEST_PLOT_TICK_TEXT], int exponent) {
+static void append_power(char space[ZEST_PLOT_TICK_TEXT], int exponent) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
     char digits[16];
     snprintf(digits, sizeof digits, "%d", exponent);
-    append(room, "10");
+    append(space, "10");
     for (const char *digit = digits; *digit; digit++)
-        append(room, *digit == '-' ? "⁻" : raised[*digit - '0']);
+        append(space, *digit == '-' ? "⁻" : raised[*digit - '0']);
 }
 
-/* whole · 10^-decimals, all decimals shown. */
-static void append_fixed(char room[ZEST_PLOT_TICK_TEXT], int64_t whole, int decimals) {
+/* integer * 10^-decimals, with all decimals. */
+static void append_fixed(char space[ZEST_PLOT_TICK_TEXT], int64_t integer, int decimals) {
     char digits[40], text[48];
-    snprintf(digits, sizeof digits, "%019lld", (long long)(whole < 0 ? -whole : whole));
+    snprintf(digits, sizeof digits, "%019lld", (long long)(integer < 0 ? -integer : integer));
     if (decimals > 18) decimals = 18;
     const char *first = digits;
     while (*first == '0' && (int)strlen(first) > decimals + 1) first++;
     int const before = (int)strlen(first) - decimals;
-    snprintf(text, sizeof text, "%s%.*s%s%s", whole < 0 ? "−" : "", before, first, decimals ? "." : "",
+    snprintf(text, sizeof text, "%s%.*s%s%s", integer < 0 ? "−" : "", before, first, decimals ? "." : "",
              first + before);
-    append(room, text);
+    append(space, text);
 }
 
-static int digit_count(int64_t whole) {
+static int digit_count(int64_t integer) {
     int count = 1;
-    for (uint64_t rest = (uint64_t)(whole < 0 ? -whole : whole); rest >= 10; rest /= 10) count++;
+    for (uint64_t rest = (uint64_t)(integer < 0 ? -integer : integer); rest >= 10; rest /= 10) count++;
     return count;
 }
 
-/* Writes whole · 10^exponent; `largest` (of the same axis) decides between 0.25 and 2.5×10⁻⁷ for all of them.
- */
-static void write_tick(char room[ZEST_PLOT_TICK_TEXT], int64_t whole, int exponent, int64_t largest) {
+/* Writes integer * 10^exponent; `largest` (of the same axis) decides between 0.25 and 2.5e-7 for all of
+ * them. */
+static void write_tick(char space[ZEST_PLOT_TICK_TEXT], int64_t integer, int exponent, int64_t largest) {
     int const top = digit_count(largest) - 1 + exponent; /* decimal exponent of the largest */
-    room[0] = '\0';
-    if (whole == 0) {
-        append(room, "0");
+    space[0] = '\0';
+    if (integer == 0) {
+        append(space, "0");
     } else if (top <= 5 && exponent >= -5) {
-        for (; exponent > 0; exponent--) whole *= 10;
-        append_fixed(room, whole, -exponent);
+        for (; exponent > 0; exponent--) integer *= 10;
+        append_fixed(space, integer, -exponent);
     } else {
-        append_fixed(room, whole, top - exponent);
-        append(room, "×");
-        append_power(room, top);
+        append_fixed(space, integer, top - exponent);
+        append(space, "×");
+        append_power(space, top);
     }
 }
 
-/* The multiples of factor · 10^exponent between low and high: the first and the last. */
+/* The multiples of factor * 10^exponent between low and high: the first and the last. */
 static void multiples(double low, double high, int factor, int exponent, int64_t *first, int64_t *last) {
     double const step = factor * power_of_ten(exponent);
     *first = (int64_t)ceil(low / step - 1e-9);
     *last = (int64_t)floor(high / step + 1e-9);
 }
 
-static size_t linear_ticks(double low, double high, size_t wanted, zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
-    double const raw = high / (double)wanted - low / (double)wanted;
-    if (!(raw > 1e-290) || raw < 1e-12 * fmax(fabs(low), fabs(high)) / (double)wanted) return 0;
+static size_t linear_ticks(double low, double high, size_t target_count,
+                           zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
+    double const raw = high / (double)target_count - low / (double)target_count;
+    if (!(raw > 1e-290) || raw < 1e-12 * fmax(fabs(low), fabs(high)) / (double)target_count) return 0;
     int exponent = decimal_exponent(raw);
     double const lead = raw / power_of_ten(exponent);
     int factor = lead <= 1.0001 ? 1 : lead <= 2.0001 ? 2 : lead <= 5.0001 ? 5 : 10;
@@ -438,27 +440,27 @@ static size_t linear_ticks(double low, double high, size_t wanted, zest_plot_tic
     int64_t const largest = factor * (llabs(first) > llabs(last) ? first : last);
     size_t count = 0;
     for (int64_t i = first; i <= last && count < ZEST_PLOT_TICKS; i++, count++) {
-        int64_t const whole = i * factor;
-        ticks[count].value = exponent < 0 && exponent >= -22 ? (double)whole / power_of_ten(-exponent)
-                                                             : (double)whole * power_of_ten(exponent);
-        write_tick(ticks[count].text, whole, exponent, largest);
+        int64_t const integer = i * factor;
+        ticks[count].value = exponent < 0 && exponent >= -22 ? (double)integer / power_of_ten(-exponent)
+                                                             : (double)integer * power_of_ten(exponent);
+        write_tick(ticks[count].text, integer, exponent, largest);
     }
     return count;
 }
 
-/* The mantissas that get words: 1 alone over many decades, 1 2 5 where there is room for them. */
+/* The mantissas with labels: 1 for many decades, 1 2 5 if they fit. */
 static int is_worded(int mantissa, int roomy) {
     return mantissa == 1 || (roomy && (mantissa == 2 || mantissa == 5));
 }
 
-static size_t log_ticks(double low, double high, size_t wanted, zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
+static size_t log_ticks(double low, double high, size_t target_count, zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
     int const first = decimal_exponent(low), last = decimal_exponent(high);
     int const decades = last - first;
-    if (decades == 0 || high / low < 5) return linear_ticks(low, high, wanted, ticks);
-    int const stride = 1 + (decades - 1) / (int)(wanted < 2 ? 2 : wanted);
+    if (decades == 0 || high / low < 5) return linear_ticks(low, high, target_count, ticks);
+    int const stride = 1 + (decades - 1) / (int)(target_count < 2 ? 2 : target_count);
     int const plain = first >= -4 && last <= 5;
-    int const roomy = decades <= 1 || 3 * log10(high / low) < (double)wanted + 0.5;
-    int const minor = decades <= 2; /* ticks without words, where there is room for them */
+    int const roomy = decades <= 1 || 3 * log10(high / low) < (double)target_count + 0.5;
+    int const minor = decades <= 2; /* unlabelled ticks, if they fit */
     size_t count = 0;
     for (int e = first; e <= last; e++) {
         if ((e % stride + stride) % stride) continue;
@@ -481,12 +483,12 @@ static size_t log_ticks(double low, double high, size_t wanted, zest_plot_tick t
     return count;
 }
 
-size_t zest_plot_ticks(zest_plot_scale scale, double low, double high, size_t wanted,
+size_t zest_plot_ticks(zest_plot_scale scale, double low, double high, size_t target_count,
                        zest_plot_tick ticks[ZEST_PLOT_TICKS]) {
     if (!isfinite(low) || !isfinite(high) || !(low < high)) return 0;
-    if (wanted < 1) wanted = 1;
-    if (wanted > ZEST_PLOT_TICKS / 3)
-        wanted = ZEST_PLOT_TICKS / 3; /* steps of 1 2 5 at most double the count */
-    if (scale == ZEST_PLOT_LINEAR) return linear_ticks(low, high, wanted, ticks);
-    return low > 0 ? log_ticks(low, high, wanted, ticks) : 0;
+    if (target_count < 1) target_count = 1;
+    if (target_count > ZEST_PLOT_TICKS / 3)
+        target_count = ZEST_PLOT_TICKS / 3; /* steps of 1 2 5 at most double the count */
+    if (scale == ZEST_PLOT_LINEAR) return linear_ticks(low, high, target_count, ticks);
+    return low > 0 ? log_ticks(low, high, target_count, ticks) : 0;
 }

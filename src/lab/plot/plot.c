@@ -1,11 +1,11 @@
-/* Figures in memory: everything the caller adds is copied into items, in order. */
+/* Plots: a figure in memory, to which the caller adds items in order, and its SVG. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/plot/figure.h"
 #include "base/file.h"
+#include "lab/plot/figure.h"
 
 /* ---- Figures and panels ---- */
 
@@ -32,7 +32,7 @@ static void free_panel(zest_plot_panel *panel) {
     }
     for (size_t i = 0; i < panel->name_count; i++) free(panel->names[i]);
     free(panel->names);
-    free(panel->places);
+    free(panel->tick_positions);
     free(panel->items);
     free(panel->title);
     free(panel->x.label);
@@ -55,12 +55,12 @@ zest_plot_panel *zest_plot_at(zest_plot *plot, int row, int column) {
     return &plot->panels[row * plot->columns + column];
 }
 
-/* ---- Words and axes ---- */
+/* ---- Text and axes ---- */
 
-static void replace(zest_plot *plot, char **place, const char *text) {
-    free(*place);
-    *place = NULL;
-    if (text && *text && !(*place = strdup(text))) plot->failed = 1;
+static void replace(zest_plot *plot, char **position, const char *text) {
+    free(*position);
+    *position = NULL;
+    if (text && *text && !(*position = strdup(text))) plot->failed = 1;
 }
 
 void zest_plot_title(zest_plot *plot, const char *title, const char *description) {
@@ -102,19 +102,19 @@ void zest_plot_equal(zest_plot_panel *panel) {
     if (panel) panel->equal = 1;
 }
 
-void zest_plot_legend(zest_plot_panel *panel, zest_plot_legend_place place) {
-    if (panel) panel->legend = place;
+void zest_plot_legend(zest_plot_panel *panel, zest_plot_legend_corner position) {
+    if (panel) panel->legend = position;
 }
 
-void zest_plot_ticks_x(zest_plot_panel *panel, size_t count, const double *places) {
-    if (!panel || panel->places) return;
-    panel->places = malloc((count ? count : 1) * sizeof *places);
-    if (!panel->places) {
+void zest_plot_ticks_x(zest_plot_panel *panel, size_t count, const double *tick_positions) {
+    if (!panel || panel->tick_positions) return;
+    panel->tick_positions = malloc((count ? count : 1) * sizeof *tick_positions);
+    if (!panel->tick_positions) {
         panel->plot->failed = 1;
         return;
     }
-    panel->place_count = count;
-    for (size_t i = 0; i < count; i++) panel->places[i] = places[i];
+    panel->tick_count = count;
+    for (size_t i = 0; i < count; i++) panel->tick_positions[i] = tick_positions[i];
 }
 
 void zest_plot_names_x(zest_plot_panel *panel, size_t count, const char *const *names) {
@@ -140,11 +140,11 @@ void zest_plot_colours(zest_plot_panel *panel, zest_plot_map map, zest_plot_scal
 
 /* ---- Items ---- */
 
-/* A new item with `columns` runs of count numbers, copied from sources. NULL: memory is short. */
+/* A new item with `columns` arrays of count numbers, copied from sources. NULL: out of memory. */
 static zest_plot_item *add(zest_plot_panel *panel, zest_plot_kind kind, size_t count, int columns,
                            const double *const *sources, zest_plot_style style, const char *text) {
     if (!panel || panel->plot->failed) return NULL;
-    panel->plot->failed = 1; /* until all is well */
+    panel->plot->failed = 1; /* until everything is copied */
     if (panel->count == panel->capacity) {
         size_t const capacity = panel->capacity ? 2 * panel->capacity : 16;
         zest_plot_item *items = realloc(panel->items, capacity * sizeof *items);
@@ -197,10 +197,10 @@ void zest_plot_guide_y(zest_plot_panel *panel, double value, zest_plot_style sty
     if (item) item->value = value;
 }
 
-void zest_plot_text(zest_plot_panel *panel, double x, double y, zest_plot_place place, const char *text,
+void zest_plot_text(zest_plot_panel *panel, double x, double y, zest_plot_anchor position, const char *text,
                     zest_plot_style style) {
     zest_plot_item *item = add(panel, ITEM_TEXT, 1, 2, (const double *const[]){&x, &y}, style, text);
-    if (item) item->place = place;
+    if (item) item->position = position;
 }
 
 void zest_plot_polygon(zest_plot_panel *panel, size_t count, const double *x, const double *y, double value) {
@@ -240,7 +240,7 @@ void zest_plot_cells(zest_plot_panel *panel, const zest_plot_grid *grid) {
     add_grid(panel, ITEM_CELLS, grid, 0, NULL, (zest_plot_style){0}, NULL);
 }
 
-/* A figure as SVG text. */
+/* ---- SVG ---- */
 
 static void open_svg(zest_buffer *out, const zest_plot *plot) {
     int shaded = 0;
@@ -286,7 +286,7 @@ static void draw_panel(zest_buffer *out, const zest_plot_panel *panel, const zes
     if (frame->empty) return;
     zest_buffer_text(out, "<g>\n");
     zest_plot_draw_axes(out, panel, frame);
-    zest_buffer_text(out, "<svg"); /* a picture of its own: it clips what lies outside */
+    zest_buffer_text(out, "<svg"); /* a nested image, which clips what is outside */
     zest_svg_attribute(out, "x", frame->left);
     zest_svg_attribute(out, "y", frame->top);
     zest_svg_attribute(out, "width", frame->x.length);

@@ -1,4 +1,5 @@
-/* What is shaded by value: filled contours, contour lines, cells, polygons. */
+/* Surfaces of plots: filled contours, contour lines, heat maps, polygons; contour tracing by marching
+ * squares. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ static double off_line(const double a[2], const double b[2], const double p[2]) 
     return fabs(dx * (p[1] - a[1]) - dy * (p[0] - a[0])) / length;
 }
 
-/* A contour as a path. A point that the straight line between its neighbours passes within a twentieth of a
- * pixel is left out, but never two in a row, so that errors do not add up. */
+/* A contour as a path. A point within a twentieth of a pixel of the line between its neighbours is
+ * dropped, but never two in a row, so that errors do not accumulate. */
 static int add_contour(const double *points, size_t count, int closed, void *user) {
     const traced *t = user;
     zest_svg_pen pen = {0};
@@ -54,11 +55,12 @@ static void trace_level(zest_buffer *out, const zest_plot_item *item, const zest
     if (zest_plot_trace(&grid, level, edge, add_contour, &t) == ZEST_ERROR_MEMORY) out->failed = 1;
 }
 
-/* Paints {f >= level} over {f >= the level before}: bands without seams between them. */
+/* Paints {f >= level} over {f >= the previous level}: bands without seams. */
 static void draw_filled(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_item *item,
                         const zest_plot_frame *frame) {
     for (size_t i = 0; i <= item->count && item->count; i++) {
-        /* the band's colour is that of its middle; below the first and above the last level, of the level */
+        /* the colour of a band is that of its middle; below the first and above the last level, that of
+         * the level */
         double const low = item->x[i ? i - 1 : 0], high = item->x[i < item->count ? i : item->count - 1];
         int const shade = zest_plot_shade(
             panel, panel->shade.scale == ZEST_PLOT_LOG && low > 0 ? sqrt(low * high) : 0.5 * (low + high));
@@ -77,7 +79,7 @@ static void draw_contours(zest_buffer *out, const zest_plot_item *item, const ze
     zest_buffer_text(out, "\"/>\n");
 }
 
-/* Cells of equal colour side by side become one rectangle. */
+/* Adjacent cells of equal colour become one rectangle. */
 static void draw_cells(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_item *item,
                        const zest_plot_frame *frame) {
     const zest_plot_grid *grid = &item->grid;
@@ -128,17 +130,16 @@ void zest_plot_draw_surface(zest_buffer *out, const zest_plot_panel *panel, cons
     }
 }
 
-/* Contour lines by marching squares. Every cell of the grid joins the crossings on its four edges in pairs; a
- * walk along these links gives the lines. */
+/* ---- Contour tracing by marching squares\n\nEvery cell of the grid joins the crossings on its four edges in pairs; following these links gives the lines. ---- */
 
-/* With `ring` the grid has a further row and column all around: as high as nothing, as wide as nothing. Every
- * line then closes along the border. */
+/* With `ring` the grid is surrounded by a row and a column of the lowest value and no width. Every line
+ * then closes along the border. */
 typedef struct {
     const zest_plot_grid *grid;
     double level;
     int ring;
-    size_t width, height; /* nodes, the ring's included */
-    size_t *links;        /* two for each edge: the crossings it is joined to, plus one; 0: none */
+    size_t width, height; /* nodes, including the ring */
+    size_t *links;        /* two per edge: the crossings it is joined to, plus one; 0: none */
     double *points;
     zest_plot_trace_line line;
     void *user;
@@ -179,7 +180,7 @@ static void crossing(const tracer *t, size_t edge, double *x, double *y) {
     if (isfinite(a) && isfinite(b))
         part = (t->level - a) / (b - a);
     else
-        part = isfinite(a) ? 0 : 1; /* an end without a number does not move the crossing */
+        part = isfinite(a) ? 0 : 1; /* an end that is not finite does not move the crossing */
     *x = ax + part * (bx - ax);
     *y = ay + part * (by - ay);
 }
@@ -198,11 +199,11 @@ static void march_cell(tracer *t, size_t i, size_t j) {
     if (!t->ring)
         for (int c = 0; c < 4; c++)
             if (!isfinite(corner[c])) return;
-    for (int c = 0; c < 4; c++) /* edge c lies between corners c and c+1 */
+    for (int c = 0; c < 4; c++) /* edge c is between corners c and c+1 */
         if ((corner[c] >= t->level) != (corner[(c + 1) % 4] >= t->level)) crossed[count++] = edges[c];
     if (count == 2) join(t, crossed[0], crossed[1]);
     if (count < 4) return;
-    /* A saddle: the height of its middle says which of the two opposite corners are one region. */
+    /* A saddle: the value of its centre decides which opposite corners are connected. */
     int const middle = 0.25 * (corner[0] + corner[1] + corner[2] + corner[3]) >= t->level;
     if (middle == (corner[0] >= t->level)) {
         join(t, edges[0], edges[1]); /* cuts off corners 1 and 3 */
@@ -213,7 +214,7 @@ static void march_cell(tracer *t, size_t i, size_t j) {
     }
 }
 
-/* Takes the link from a to b out of both. */
+/* Removes the link from a to b in both. */
 static void unlink_edges(tracer *t, size_t a, size_t b) {
     for (int side = 0; side < 2; side++) {
         size_t *link = &t->links[2 * (side ? b : a)];
@@ -247,7 +248,7 @@ static int walk(tracer *t, size_t start) {
 static void trace_all(tracer *t, size_t edges) {
     for (size_t j = 0; j + 1 < t->height; j++)
         for (size_t i = 0; i + 1 < t->width; i++) march_cell(t, i, j);
-    for (size_t e = 0; e < edges; e++) /* open lines first: they begin where an edge has one link alone */
+    for (size_t e = 0; e < edges; e++) /* open lines first: they start where an edge has only one link */
         if (t->links[2 * e] && !t->links[2 * e + 1] && !walk(t, e)) return;
     for (size_t e = 0; e < edges; e++)
         if (t->links[2 * e] && !walk(t, e)) return;

@@ -1,17 +1,17 @@
-/* The page: its sections, and what stands around them. To add a section, write a function that adds HTML to
- * page->body and a row to the list. */
+/* The HTML report: its sections, the head of the page, and the conclusions. To add a section, write a
+ * function that appends HTML to page->body and add a row to the list. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/report/report.h"
 #include "base/file.h"
+#include "lab/report/report.h"
 #include "lab/report/report_page.h"
 
 typedef struct {
     const char *id, *heading;
-    void (*write)(zest_report_page *page); /* adds nothing when the runs have nothing to say about it */
+    void (*write)(zest_report_page *page); /* adds nothing when the runs have no data for it */
     int curves;                            /* has a curve for each run */
 } section;
 
@@ -29,12 +29,12 @@ static const section sections[] = {
     {"details", "Each run", zest_report_details, 0},
 };
 enum { SECTIONS = sizeof sections / sizeof sections[0], LEGEND_BEFORE = 4 };
-/* With more runs a sweep has no curves of its own, only means. With more series a legend helps nobody. */
-enum { CURVES_MOST = 30, SERIES_MOST = 24, SENTENCES_MOST = 8 };
+/* With more runs a sweep shows only means. With more series there is no legend. */
+enum { MAX_CURVES = 30, MAX_SERIES = 24, MAX_SENTENCES = 8 };
 
-/* ---- Head ---- */
+/* ---- Head of the page ---- */
 
-/* A fact that all runs share, or NULL. */
+/* A value that all runs share, or NULL. */
 static const char *shared(const zest_report *report, const char *(*fact)(const zest_report_run *)) {
     const char *first = report->count ? fact(&report->runs[0]) : NULL;
     for (size_t i = 1; first && i < report->count; i++) {
@@ -83,7 +83,7 @@ static void write_conclusion(zest_report_page *page, zest_buffer *out) {
         zest_report_escape(out, text.data);
         zest_buffer_text(out, "</p>\n");
     }
-    if (all && count > 1 && count <= SENTENCES_MOST) {
+    if (all && count > 1 && count <= MAX_SENTENCES) {
         zest_buffer_text(out, "<ul class=\"conclusions\">\n");
         for (size_t i = 0; i < count; i++) {
             text.size = 0;
@@ -128,10 +128,10 @@ static void write_header(zest_report_page *page, zest_buffer *out) {
     zest_buffer_text(out, "</p>\n</header>\n");
 }
 
-/* ---- Legend: one box a series ---- */
+/* ---- Legend: one checkbox per series ---- */
 
 static void write_legend(const zest_report *report, zest_buffer *out) {
-    if (report->count < 2 || report->series_count > SERIES_MOST) return;
+    if (report->count < 2 || report->series_count > MAX_SERIES) return;
     zest_buffer_text(out, "<fieldset class=\"legend\"><legend>Runs shown in the figures</legend>\n");
     for (size_t i = 0; i < report->series_count; i++) {
         const zest_report_series *series = &report->series[i];
@@ -145,18 +145,18 @@ static void write_legend(const zest_report *report, zest_buffer *out) {
     zest_buffer_text(out, "</fieldset>\n");
 }
 
-/* Without script: an empty box takes its series out of the figures. */
+/* Works without script: an unchecked box hides its series. */
 static void write_toggles(const zest_report *report, zest_buffer *out) {
-    for (size_t i = 1; i <= report->series_count && report->series_count <= SERIES_MOST; i++)
+    for (size_t i = 1; i <= report->series_count && report->series_count <= MAX_SERIES; i++)
         zest_buffer_format(out, "body:has(#show-%zu:not(:checked)) figure>svg .g%zu{display:none}\n", i, i);
 }
 
 /* ---- Page ---- */
 
-/* The runs of a sweep are too many for curves of their own, or of different tasks. */
+/* The runs of a sweep are too many for curves of their own, or are of different tasks. */
 static int has_curves(const zest_report *report) {
     const zest_sweep_summary *s = report->sweep;
-    return !s || (s->task_count == 1 && s->noise_count == 1 && report->count <= CURVES_MOST);
+    return !s || (s->task_count == 1 && s->noise_count == 1 && report->count <= MAX_CURVES);
 }
 
 static void write_sections(zest_report_page *page) {
@@ -196,8 +196,8 @@ static void assemble(zest_report_page *page, zest_buffer *out) {
     zest_buffer_text(out, "</script>\n</body>\n</html>\n");
 }
 
-/* The colours of the chips, even on a page without a figure. */
-static void take_style(zest_report_page *page) {
+/* The colours of the legend, even on a page without a figure. */
+static void extract_style(zest_report_page *page) {
     zest_buffer svg = {0};
     zest_plot *plot = zest_plot_new(1, 1, 100, 100);
     if (zest_plot_svg(plot, &svg)) {
@@ -215,7 +215,7 @@ zest_status zest_report_write(const zest_report *report, const char *path, const
     zest_report_page page = {.report = report, .figures = figures};
     zest_buffer out = {0};
     if (figures) page.status = zest_file_make_folder(figures, &page.error);
-    if (!page.status) take_style(&page);
+    if (!page.status) extract_style(&page);
     if (!page.status) write_sections(&page);
     if (!page.status) assemble(&page, &out);
     if (!page.status && (out.failed || page.body.failed || page.style.failed))
@@ -228,9 +228,7 @@ zest_status zest_report_write(const zest_report *report, const char *path, const
     return page.status;
 }
 
-/* What the runs of a report amount to: the settings of each method against MeZO, seed by seed. */
-
-/* ---- Values of a setting ---- */
+/* ---- Conclusions: the settings of each method against MeZO, seed by seed ---- */
 
 static double value_of(const zest_report_run *run, int test) {
     return test ? run->test.value : run->dev.value;
@@ -249,7 +247,7 @@ static const zest_report_run *with_seed(const zest_report *report, size_t settin
     return NULL;
 }
 
-/* Over seeds; base: a setting to take from it, or ZEST_SWEEP_NONE. values: as many numbers as runs. */
+/* Over seeds; base: a setting to subtract, or ZEST_SWEEP_NONE. values: as many numbers as runs. */
 static zest_sample sample_of(const zest_report *report, size_t setting, size_t base, int test,
                              double *values) {
     size_t used = 0, examples = SIZE_MAX;
@@ -276,7 +274,7 @@ static zest_sample value_sample(const zest_report *report, size_t setting, int t
     return s;
 }
 
-/* ---- What is compared with what ---- */
+/* Selection of comparisons. */
 
 static int is_method(const zest_report *report, size_t setting, const char *method) {
     return !strcmp(report->runs[report->settings[setting].first].method, method);

@@ -1,16 +1,17 @@
-/* What every step tells: loss, effective sample size, spread, speed. */
+/* Curves of the report: loss, effective sample size, spread and speed against the step; dev set over time;
+ * results against t. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "optim/choose_t.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "lab/report/report_page.h"
+#include "optim/choose_t.h"
 
 enum { POINTS = 240, BINS = 500, SPEED_POINTS = 40 };
-enum { WINDOWS = 10, WINDOW_LEAST = 15 }; /* means are over a tenth of the steps, and so many at least */
+enum { WINDOWS = 10, MIN_WINDOW = 15 }; /* means are over a tenth of the steps, and at least so many */
 
 typedef double (*read_step)(const zest_log_step *step);
 
@@ -20,7 +21,7 @@ static double spread_of(const zest_log_step *s) { return s->spread; }
 
 /* ---- From a million steps to a curve ---- */
 
-/* Of each bin the lowest and the highest, in the order in which they came. */
+/* The minimum and the maximum of each bin, in their order. */
 static int thin_raw(zest_report_page *page, zest_report_curve *c, const zest_log *log, read_step read) {
     size_t const n = log->step_count, bins = n < BINS ? n : BINS;
     c->raw_x = malloc((4 * bins + 1) * sizeof *c->raw_x);
@@ -44,18 +45,18 @@ static int thin_raw(zest_report_page *page, zest_report_curve *c, const zest_log
     return 1;
 }
 
-/* Means over a window around each of some evenly spread steps, with weights that fall from the middle to the
- * ends: smoother than equal ones. */
+/* Means over a window around evenly spaced steps, with weights that decrease from the centre: smoother
+ * than equal ones. */
 static int smooth(zest_report_page *page, zest_report_curve *c, const zest_log *log, read_step read,
                   size_t window) {
     size_t const n = log->step_count, points = n < POINTS ? n : POINTS, half = window / 2;
-    if (!n || !zest_report_curve_room(page, c, points, 0)) return 0;
+    if (!n || !zest_report_curve_reserve(page, c, points, 0)) return 0;
     for (size_t p = 0; p < points; p++) {
         size_t const middle = points > 1 ? p * (n - 1) / (points - 1) : 0;
         size_t const first = middle > half ? middle - half : 0,
                      end = middle + half + 1 < n ? middle + half + 1 : n;
         double sum = 0,
-               weights = 0; /* anew each time: what a spike leaves in a running sum would never go away */
+               weights = 0; /* recomputed each time: in a running sum a spike would leave rounding errors */
         for (size_t i = first; i < end; i++) {
             double const weight = (double)(half + 1 - (i < middle ? middle - i : i - middle));
             if (!isfinite(read(&log->steps[i]))) continue;
@@ -70,19 +71,19 @@ static int smooth(zest_report_page *page, zest_report_curve *c, const zest_log *
 
 /* Steps in a mean: 1 for runs that are too short. */
 static size_t window_of(const zest_report *report) {
-    size_t longest = 0;
+    size_t max_steps = 0;
     for (size_t i = 0; i < report->count; i++)
-        if (report->runs[i].log.step_count > longest) longest = report->runs[i].log.step_count;
-    if (longest <= WINDOW_LEAST) return 1;
-    return longest / WINDOWS > WINDOW_LEAST ? longest / WINDOWS | 1 : WINDOW_LEAST;
+        if (report->runs[i].log.step_count > max_steps) max_steps = report->runs[i].log.step_count;
+    if (max_steps <= MIN_WINDOW) return 1;
+    return max_steps / WINDOWS > MIN_WINDOW ? max_steps / WINDOWS | 1 : MIN_WINDOW;
 }
 
 #define PALE_AND_STRONG " Pale: every step. Strong: weighted mean over %zu steps."
 
-/* A figure of one number of every step. */
+/* A figure of one value of every step. */
 static int step_figure(zest_report_page *page, zest_report_figure *f, read_step read) {
     size_t const window = window_of(page->report);
-    int const seeds = zest_report_has_seeds(page->report); /* pale then is each seed */
+    int const seeds = zest_report_has_seeds(page->report); /* pale curves are the seeds then */
     f->x = "step";
     f->metric = "";
     f->split = 1;
@@ -103,7 +104,7 @@ static void open_figures(zest_report_page *page) {
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
 }
 
-/* Closes what open_figures began, or takes it back when there was no figure. */
+/* Closes what open_figures began, or removes it when there was no figure. */
 static void close_figures(zest_report_page *page, size_t before, int any) {
     if (any)
         zest_buffer_text(&page->body, "</div>\n");
@@ -127,21 +128,21 @@ void zest_report_losses(zest_report_page *page) {
     close_figures(page, before, step_figure(page, &f, loss_of));
 }
 
-/* k when it is the same in all runs; NaN otherwise. */
+/* k if it is the same in all runs; NaN otherwise. */
 static double most_samples(const zest_report *report) {
-    double most = NAN;
+    double max = NAN;
     for (size_t i = 0; i < report->count; i++) {
         const char *k = zest_log_find_option(&report->runs[i].log, "k");
         double const here = k ? zest_number_parse(k, NULL) : NAN;
-        if (!(here > 0) || (i && here != most)) return NAN;
-        most = here;
+        if (!(here > 0) || (i && here != max)) return NAN;
+        max = here;
     }
-    return most;
+    return max;
 }
 
 enum { ADVICE_RUNS = 6 };
 
-/* What t does, by the last losses in the run's journal; steps = 0: not known. */
+/* The effect of t, from the last losses in the run's journal; steps = 0: unknown. */
 static zest_tilt_advice tilt_of(zest_ctx *ctx, const zest_report_run *run) {
     zest_tilt_advice advice = {0};
     char *path = zest_file_join(run->path, "journal");
@@ -155,13 +156,13 @@ static zest_tilt_advice tilt_of(zest_ctx *ctx, const zest_report_run *run) {
 /* A sentence on t for each of the first few runs, from their last steps. */
 static void add_advice(const zest_report *report, zest_buffer *out) {
     zest_ctx *ctx = zest_ctx_new();
-    size_t said = 0;
-    for (size_t i = 0; ctx && i < report->count && said < ADVICE_RUNS; i++) {
+    size_t sentences = 0;
+    for (size_t i = 0; ctx && i < report->count && sentences < ADVICE_RUNS; i++) {
         zest_tilt_advice const advice = tilt_of(ctx, &report->runs[i]);
         zest_buffer text = {0};
         if (!advice.steps || !(advice.t > 0)) continue;
         zest_choose_t_text(&advice, &text);
-        zest_buffer_text(out, said++ ? " " : " By the losses of the last steps: ");
+        zest_buffer_text(out, sentences++ ? " " : " By the losses of the last steps: ");
         zest_report_escape(out, report->runs[i].name);
         zest_buffer_text(out, ": ");
         zest_report_escape(out, text.failed ? "" : text.data);
@@ -174,13 +175,13 @@ static void add_advice(const zest_report *report, zest_buffer *out) {
 
 void zest_report_tilt(zest_report_page *page) {
     size_t const before = page->body.size;
-    double const most = most_samples(page->report);
+    double const max = most_samples(page->report);
     zest_report_figure ess = {.id = "ess",
                               .title = "Effective sample size",
                               .description = "Effective sample size of the tilt weights against the step.",
                               .y = "effective pairs",
                               .from_zero = 1,
-                              .guide = most,
+                              .guide = max,
                               .guide_text = "k"};
     zest_report_figure spread = {.id = "spread",
                                  .title = "Spread of the losses",
@@ -192,8 +193,7 @@ void zest_report_tilt(zest_report_page *page) {
                      "How many of the <i>k</i> pairs of losses carry the weight of a step: all of them "
                      "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
                      "0, only one when <i>t</i> is too large.");
-    if (isfinite(most))
-        zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", most);
+    if (isfinite(max)) zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", max);
     add_advice(page->report, &ess.caption);
     zest_buffer_text(&spread.caption,
                      "Standard deviation of the 2<i>k</i> losses of a step. The tilt depends on "
@@ -210,21 +210,21 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The middle one of the times of the steps behind `from`, up to `to`: an evaluation in between does not
- * change it. room: as many numbers. */
-static double step_time(const zest_log *log, size_t from, size_t to, double *room) {
+/* The median time of the steps from `from` to `to`, which an evaluation in between does not change.
+ * buffer: as many numbers. */
+static double step_time(const zest_log *log, size_t from, size_t to, double *buffer) {
     size_t used = 0;
     for (size_t i = from + 1; i <= to; i++) {
         double const time = (log->steps[i].seconds - log->steps[i - 1].seconds) /
                             (double)(log->steps[i].step - log->steps[i - 1].step);
-        if (isfinite(time)) room[used++] = time;
+        if (isfinite(time)) buffer[used++] = time;
     }
-    qsort(room, used, sizeof *room, ascending);
-    return used ? room[used / 2] : NAN;
+    qsort(buffer, used, sizeof *buffer, ascending);
+    return used ? buffer[used / 2] : NAN;
 }
 
-/* Forward tokens of a step over all lanes, as the terminal counts them. Older logs do not say how many passes
- * there were: 2k of a zeroth-order step, which has a spread. */
+/* Forward tokens of a step over all lanes, as on the terminal. Older logs have no number of passes: 2k for
+ * a zeroth-order step, which has a spread. */
 static double forward_tokens(const zest_log *log, const zest_log_step *step) {
     const char *k = zest_log_find_option(log, "k");
     double passes = (double)step->passes;
@@ -234,18 +234,18 @@ static double forward_tokens(const zest_log *log, const zest_log_step *step) {
 
 static void speed_curve(zest_report_page *page, zest_report_curve *c, const zest_log *log, int tokens) {
     size_t const n = log->step_count, points = n - 1 < SPEED_POINTS ? n - 1 : SPEED_POINTS;
-    if (n < 2 || !zest_report_curve_room(page, c, points, 0)) return;
-    double *room = malloc(n * sizeof *room);
-    if (!room) page->status = zest_error_memory(&page->error, "a curve", n * sizeof *room);
-    for (size_t p = 0; room && p < points; p++) {
+    if (n < 2 || !zest_report_curve_reserve(page, c, points, 0)) return;
+    double *buffer = malloc(n * sizeof *buffer);
+    if (!buffer) page->status = zest_error_memory(&page->error, "a curve", n * sizeof *buffer);
+    for (size_t p = 0; buffer && p < points; p++) {
         size_t const from = p * (n - 1) / points, to = (p + 1) * (n - 1) / points;
-        double const time = step_time(log, from, to, room);
+        double const time = step_time(log, from, to, buffer);
         double work = 0;
         for (size_t i = from + 1; i <= to; i++) work += tokens ? forward_tokens(log, &log->steps[i]) : 1;
         c->x[p] = (double)log->steps[to].step;
         c->y[p] = time > 0 && work > 0 ? work / (double)(to - from) / time : NAN;
     }
-    free(room);
+    free(buffer);
 }
 
 static int speed_figure(zest_report_page *page, zest_report_figure *f, int tokens) {
@@ -280,7 +280,7 @@ void zest_report_speed(zest_report_page *page) {
     close_figures(page, before, any);
 }
 
-/* What the evaluations tell: the dev set over time, and the test set over t. */
+/* ---- Evaluations: dev set over time, test set over t ---- */
 
 /* The metric that all runs share, or "". */
 static const char *shared_metric(const zest_report *report) {
@@ -291,21 +291,21 @@ static const char *shared_metric(const zest_report *report) {
 }
 
 /* "accuracy (%)" */
-static void label_of(const char *metric, char *room, size_t size) {
+static void label_of(const char *metric, char *buffer, size_t size) {
     char *clean = zest_report_clean(metric);
-    snprintf(room, size, "%s%s", clean && *clean ? clean : "value of the metric",
+    snprintf(buffer, size, "%s%s", clean && *clean ? clean : "value of the metric",
              zest_report_is_share(metric) ? " (%)" : "");
     free(clean);
 }
 
 /* "Dev accuracy", "Dev metric" where runs have different ones */
-static void title_of(const char *part, const char *metric, const char *rest, char *room, size_t size) {
+static void title_of(const char *part, const char *metric, const char *rest, char *buffer, size_t size) {
     char *clean = zest_report_clean(metric);
-    snprintf(room, size, "%s %s%s", part, clean && *clean ? clean : "metric", rest);
+    snprintf(buffer, size, "%s %s%s", part, clean && *clean ? clean : "metric", rest);
     free(clean);
 }
 
-/* ---- Dev ---- */
+/* Dev set. */
 
 static double value_of(const zest_log_eval *e) { return e->value; }
 static double report_evals_loss_of(const zest_log_eval *e) { return e->loss; }
@@ -314,7 +314,7 @@ static int dev_curve(zest_report_page *page, zest_report_curve *c, const zest_re
                      double (*read)(const zest_log_eval *), int intervals) {
     size_t count = 0;
     for (size_t i = 0; i < run->log.eval_count; i++) count += !strcmp(run->log.evals[i].part, "dev");
-    if (!count || !zest_report_curve_room(page, c, count, intervals)) return 0;
+    if (!count || !zest_report_curve_reserve(page, c, count, intervals)) return 0;
     count = 0;
     for (size_t i = 0; i < run->log.eval_count; i++) {
         const zest_log_eval *e = &run->log.evals[i];
@@ -381,9 +381,9 @@ void zest_report_dev(zest_report_page *page) {
         page->body.size = before;
 }
 
-/* ---- t ---- */
+/* Results against t. */
 
-enum { TILTS_MOST = 24 };
+enum { MAX_TILTS = 24 };
 
 /* The result of a run on one part. */
 static const zest_log_eval *result(const zest_report_run *run, int test) {
@@ -394,9 +394,9 @@ static int counts(const zest_report_run *run, int test) {
     return isfinite(run->tilt) && isfinite(result(run, test)->value);
 }
 
-/* The values of t, ascending, as text; 0 when there are too many for a figure or only one. */
+/* The distinct values of t, ascending, as text; 0 when there are too many for a figure or only one. */
 static size_t find_tilts(const zest_report *report, const char **names) {
-    double tilts[TILTS_MOST + 1];
+    double tilts[MAX_TILTS + 1];
     size_t count = 0;
     for (size_t i = 0; i < report->count; i++) {
         const zest_report_run *run = &report->runs[i];
@@ -404,7 +404,7 @@ static size_t find_tilts(const zest_report *report, const char **names) {
         if (!counts(run, 0) && !counts(run, 1)) continue;
         while (at < count && tilts[at] < run->tilt) at++;
         if (at < count && tilts[at] == run->tilt) continue;
-        if (count == TILTS_MOST) return 0;
+        if (count == MAX_TILTS) return 0;
         memmove(tilts + at + 1, tilts + at, (count - at) * sizeof *tilts);
         memmove(names + at + 1, names + at, (count - at) * sizeof *names);
         tilts[at] = run->tilt;
@@ -414,7 +414,7 @@ static size_t find_tilts(const zest_report *report, const char **names) {
     return count > 1 ? count : 0;
 }
 
-/* Runs of the same t stand side by side. */
+/* Runs of the same t are adjacent. */
 static void place_run(zest_report_page *page, zest_report_figure *f, size_t index, int test) {
     const zest_report_run *run = &page->report->runs[index];
     size_t before = 0, sharing = 0, at = 0;
@@ -427,7 +427,7 @@ static void place_run(zest_report_page *page, zest_report_figure *f, size_t inde
         sharing++;
     }
     zest_report_curve *c = &f->curves[index];
-    if (!zest_report_curve_room(page, c, 1, 1)) return;
+    if (!zest_report_curve_reserve(page, c, 1, 1)) return;
     double const gap = fmin(0.12, 0.7 / (double)sharing);
     c->x[0] = (double)at + gap * ((double)before - 0.5 * (double)(sharing - 1));
     c->y[0] = result(run, test)->value;
@@ -451,7 +451,7 @@ static int tilt_figure(zest_report_page *page, zest_report_figure *f, int test) 
 }
 
 void zest_report_sensitivity(zest_report_page *page) {
-    const char *names[TILTS_MOST + 1];
+    const char *names[MAX_TILTS + 1];
     size_t const count = page->report->sweep ? 0 : find_tilts(page->report, names), before = page->body.size;
     const char *metric = shared_metric(page->report);
     char label[80], titles[2][80];

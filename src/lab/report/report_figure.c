@@ -1,14 +1,14 @@
-/* A figure of the report: drawn for wide pages and again for phones, with its numbers as a table below. */
+/* A figure of the report: drawn for wide pages and for phones, with its numbers as a table. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "lab/report/report_page.h"
 
-enum { ROWS = 60, SAMPLED = 4096 }; /* rows of the table; raw values that help to choose the axis */
+enum { ROWS = 60, SAMPLED = 4096 }; /* rows of the table; raw values that are sampled to choose the axis */
 enum { WIDE = ZEST_REPORT_WIDE, HALF = 508, PHONE = ZEST_REPORT_PHONE };
 
 int zest_report_figure_begin(zest_report_page *page, zest_report_figure *figure) {
@@ -19,8 +19,8 @@ int zest_report_figure_begin(zest_report_page *page, zest_report_figure *figure)
     return figure->curves != NULL;
 }
 
-int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, size_t count, int intervals) {
-    curve->x = calloc(count + 1, 4 * sizeof *curve->x); /* one block, x owns it */
+int zest_report_curve_reserve(zest_report_page *page, zest_report_curve *curve, size_t count, int intervals) {
+    curve->x = calloc(count + 1, 4 * sizeof *curve->x); /* one allocation, owned by x */
     if (!curve->x) {
         page->status = zest_error_memory(&page->error, "a curve", 4 * count * sizeof *curve->x);
         return 0;
@@ -32,13 +32,13 @@ int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, siz
     return 1;
 }
 
-/* ---- Axes: chosen here, not by the plot, since the page's script has to know them ---- */
+/* ---- Axes: chosen here, not by the plot, since the page's script needs them ---- */
 
 typedef struct {
     double x0, x1, y0, y1;
     zest_plot_scale scale;
-    int cut;   /* some raw values lie outside */
-    int below; /* so do some points */
+    int cut;   /* some raw values are outside */
+    int below; /* some points are outside */
 } axes;
 
 static void widen(double value, double *low, double *high) {
@@ -52,8 +52,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* All but the wildest twentieth of the raw values at either end (they are extremes of bins already): spikes
- * must not flatten the rest. */
+/* All but the most extreme twentieth of the raw values at both ends (which are minima and maxima of bins):
+ * spikes must not flatten the rest. */
 static void widen_by_raw(const zest_report_curve *c, axes *a) {
     double sample[SAMPLED];
     size_t used = 0, stride = c->raw_count / SAMPLED + 1;
@@ -65,8 +65,8 @@ static void widen_by_raw(const zest_report_curve *c, axes *a) {
     widen(sample[used - 1 - used / 20], &a->y0, &a->y1);
 }
 
-/* Runs begin far below where they end, and the end is what is to be compared: a share keeps the upper part,
- * four times as tall as the upper half of its points. */
+/* Runs start far below their end, and the end is to be compared: the axis of a fraction keeps the upper
+ * part, four times as tall as the upper half of its points. */
 static void leave_beginning(const zest_report_figure *f, axes *a) {
     double sample[SAMPLED];
     size_t used = 0;
@@ -128,10 +128,10 @@ static axes find_axes(const zest_report_figure *f, int intervals) {
 
 /* ---- Values ---- */
 
-/* The place of a point among the rows: points beside a name belong to it. */
+/* The row of a point: points at a name belong to it. */
 static double key(const zest_report_figure *f, double x) { return f->names ? floor(x + 0.5) : x; }
 
-/* NaN where the curve says nothing. *next: where to go on looking, since rows ascend. */
+/* NaN where the curve has no value. *next: where to continue, since rows ascend. */
 static double value_at(const zest_report_figure *f, const zest_report_curve *c, double x, size_t *next) {
     while (*next < c->count && key(f, c->x[*next]) < x) ++*next;
     if (*next == c->count) return NAN;
@@ -141,8 +141,8 @@ static double value_at(const zest_report_figure *f, const zest_report_curve *c, 
     return c->y[*next - 1] + part * (c->y[*next] - c->y[*next - 1]);
 }
 
-/* The mean over the runs of a series where all of them have a value; count 0: there is none, or no memory.
- * Free its x. */
+/* The mean over the runs of a series where all of them have a value; count 0: none, or out of memory. Free
+ * its x. */
 static zest_report_curve mean_curve(const zest_report_figure *f, const zest_report *report, size_t series) {
     zest_report_curve mean = {.run = report->series[series].first};
     size_t *next = calloc(f->count + 1, sizeof *next), points = 0;
@@ -170,13 +170,13 @@ static zest_report_curve mean_curve(const zest_report_figure *f, const zest_repo
 
 /* ---- Drawing ---- */
 
-/* The curves of a panel (of all, without panels) and how they are drawn. */
+/* The curves of a panel (of all, without panels) and their style. */
 typedef struct {
     const zest_report_figure *figure;
     const zest_report *report;
-    double factor; /* 100 for shares */
+    double factor; /* 100 for fractions */
     size_t runs;   /* in this panel */
-    int means;     /* some settings have several seeds: their means are drawn over them */
+    int means;     /* some settings have several seeds: their means are drawn */
 } drawing;
 
 static const zest_report_series *series_of(const drawing *d, const zest_report_curve *c) {
@@ -202,7 +202,7 @@ static void draw_raw(zest_plot_panel *panel, const drawing *d, const zest_report
     if (c->raw_count) zest_plot_line(panel, c->raw_count, c->raw_x, c->raw_y, style, NULL);
 }
 
-/* What other panels show, for comparison: the mean of several seeds, or the run. */
+/* The other panels, for comparison: the mean of several seeds, or the run. */
 static void draw_context(zest_plot_panel *panel, const drawing *d, size_t series) {
     zest_report_curve c = mean_curve(d->figure, d->report, series);
     zest_plot_style const style = {.colour = ZEST_PLOT_GREY,
@@ -214,7 +214,7 @@ static void draw_context(zest_plot_panel *panel, const drawing *d, size_t series
     free(c.x);
 }
 
-/* The weights that are kept. */
+/* The chosen checkpoint. */
 static void draw_best(zest_plot_panel *panel, const drawing *d, const zest_report_curve *c, const double *y) {
     zest_plot_style style = style_of(d, c);
     style.mark = ZEST_PLOT_STAR;
@@ -227,7 +227,7 @@ static void draw_curve(zest_plot_panel *panel, const drawing *d, const zest_repo
     zest_plot_style style = style_of(d, c);
     int const one_of_several = d->means && series_of(d, c)->count > 1;
     double *y = malloc((3 * c->count + 1) * sizeof *y), *low = y + c->count, *high = low + c->count;
-    if (!y) return; /* the figure goes without */
+    if (!y) return; /* the figure omits it */
     for (size_t i = 0; i < c->count; i++) {
         y[i] = d->factor * c->y[i];
         low[i] = c->low ? d->factor * c->low[i] : NAN;
@@ -300,14 +300,14 @@ static void draw_panel(zest_plot_panel *panel, drawing *d, size_t which) {
 
 /* ---- Panels ---- */
 
-enum { FEW = 4 }; /* so many runs share a panel, unless their curves lie on top of each other */
+enum { SHARED_PANEL_RUNS = 4 }; /* so many runs share a panel, unless their curves overlap */
 
 static int is_split(const zest_report_figure *f, const zest_report *report) {
     return !f->names && report->panel_count > 1 && report->panel_count <= 12 &&
-           (f->split || report->count > FEW);
+           (f->split || report->count > SHARED_PANEL_RUNS);
 }
 
-/* Panels that have a curve. Returns how many. */
+/* Panels that have a curve. Returns their number. */
 static size_t find_panels(const zest_report_figure *f, const zest_report *report, size_t *panels) {
     size_t used = 0;
     for (size_t p = 0; p < report->panel_count && is_split(f, report); p++) {
@@ -358,7 +358,7 @@ static zest_plot *draw(const zest_report_figure *f, const axes *a, const zest_re
     return plot;
 }
 
-/* The SVG as HTML takes it: no namespace, no style of its own (the page has it), a name to be read aloud. */
+/* The SVG for HTML: no namespace, no style of its own (the page has it), an accessible name. */
 static void add_inline(zest_report_page *page, const char *title, const zest_plot *plot,
                        const char *class_name) {
     zest_buffer svg = {0};
@@ -377,7 +377,7 @@ static void add_inline(zest_report_page *page, const char *title, const zest_plo
         zest_buffer_text(&page->body, "</title>");
         zest_buffer_add(&page->body, inside + 1, (size_t)(style - inside) - 1);
         rest += strlen("</style>\n");
-        if ((size_t)(rest - style) > page->style.size) { /* the fullest one serves all */
+        if ((size_t)(rest - style) > page->style.size) { /* the largest style serves all */
             page->style.size = 0;
             zest_buffer_add(&page->style, style, (size_t)(rest - style));
         }
@@ -389,7 +389,7 @@ static void add_inline(zest_report_page *page, const char *title, const zest_plo
     zest_buffer_free(&svg);
 }
 
-/* ---- The table ---- */
+/* ---- Table ---- */
 
 static size_t find_rows(const zest_report_figure *f, double **rows) {
     size_t all = 0, used = 0;
@@ -458,7 +458,7 @@ static void add_table(zest_report_page *page, const zest_report_figure *f) {
     free(next);
 }
 
-/* ---- All together ---- */
+/* ---- The whole figure ---- */
 
 static void save(zest_report_page *page, const char *id, const zest_plot *plot) {
     char name[80];

@@ -1,4 +1,4 @@
-/* From folders to the rows of the table. */
+/* Loading of a report: run folders and sweeps, grouped into settings, series and panels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "lab/report/report_page.h"
 
-/* A run is alive when its log grew within this many of its longest silences so far, and at least so many
- * seconds. */
-static const double SILENCES = 3, SILENCE_LEAST = 120;
+/* A run counts as running when its log grew within this many of its longest pauses so far, and at least so
+ * many seconds. */
+static const double SILENCES = 3, MIN_SILENCE = 120;
 
 const char *zest_report_state_name(zest_report_state state) {
     static const char *const names[] = {"finished", "stopped", "running", "broken off"};
@@ -25,14 +25,14 @@ const char *zest_report_metric(const zest_report_run *run) {
     return metric ? metric : "";
 }
 
-/* ---- What the log says ---- */
+/* ---- Contents of the log ---- */
 
 static const char *option(const zest_log *log, const char *name) {
     const char *text = zest_log_find_option(log, name);
     return text ? text : "";
 }
 
-/* The best evaluation of a part, or the last when none says it is the best. */
+/* The best evaluation of a part, or the last when none is marked as best. */
 static zest_log_eval best_eval(const zest_log *log, const char *part) {
     zest_log_eval found = zest_log_eval_none();
     int best = 0;
@@ -77,10 +77,10 @@ static zest_report_state find_state(const zest_log *log, double silent) {
             strstr(reason, "request") || strstr(reason, "interrupt") || !strcmp(reason, "stopped");
         return asked ? ZEST_REPORT_STOPPED : ZEST_REPORT_FINISHED;
     }
-    double longest = 0;
+    double max_pause = 0;
     for (size_t i = 1; i < log->step_count; i++)
-        longest = fmax(longest, log->steps[i].seconds - log->steps[i - 1].seconds);
-    return silent <= fmax(SILENCES * longest, SILENCE_LEAST) ? ZEST_REPORT_RUNNING : ZEST_REPORT_BROKEN;
+        max_pause = fmax(max_pause, log->steps[i].seconds - log->steps[i - 1].seconds);
+    return silent <= fmax(SILENCES * max_pause, MIN_SILENCE) ? ZEST_REPORT_RUNNING : ZEST_REPORT_BROKEN;
 }
 
 /* ---- Folders and names ---- */
@@ -90,7 +90,7 @@ static const char *last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The folder of a path that may name its log.jsonl. *log is the log's path. Both to be freed. */
+/* The folder of a path that may name its log.jsonl. *log is the path of the log. Both to be freed. */
 static zest_status find_log(const char *path, char **folder, char **log, double *modified,
                             zest_error *error) {
     struct stat info;
@@ -107,7 +107,7 @@ static zest_status find_log(const char *path, char **folder, char **log, double 
         if (slash)
             slash[slash == *folder] = '\0';
         else
-            strcpy(*folder, "."); /* stat found it, so it has at least one character */
+            strcpy(*folder, "."); /* stat succeeded, so it has at least one character */
     }
     if (stat(*log, &info))
         return zest_error_set(error, ZEST_ERROR_FORMAT,
@@ -135,8 +135,8 @@ static zest_status load_run(const char *path, double now, zest_report_run *run, 
     return status;
 }
 
-/* Two runs of one name are shown by their paths. */
-static zest_status tell_apart(zest_report *report, zest_error *error) {
+/* Runs of the same name are shown by their paths. */
+static zest_status make_names_unique(zest_report *report, zest_error *error) {
     for (size_t i = 0; i < report->count; i++) {
         int twice = 0;
         for (size_t j = 0; j < report->count; j++)
@@ -150,17 +150,17 @@ static zest_status tell_apart(zest_report *report, zest_error *error) {
 
 static zest_status add_run(zest_report *report, const char *path, zest_error *error) {
     size_t const n = report->count;
-    if (!(n & (n - 1))) { /* room for twice as many */
+    if (!(n & (n - 1))) { /* doubles the capacity */
         zest_report_run *runs = realloc(report->runs, (n ? 2 * n : 1) * sizeof *runs);
         if (!runs) return zest_error_memory(error, "the runs", n * sizeof *runs);
         report->runs = runs;
     }
     report->runs[report->count++] =
-        (zest_report_run){0}; /* counted before it is whole: free knows what to do */
+        (zest_report_run){0}; /* counted before it is complete, so that free releases it */
     return load_run(path, report->now, &report->runs[n], error);
 }
 
-/* All runs of the sweep that have a log yet. only: the report is about nothing else. */
+/* All runs of the sweep that have a log. only: the report has nothing else. */
 static zest_status add_sweep(zest_report *report, const char *path, int only, zest_error *error) {
     zest_sweep_plan plan = {0};
     zest_status status = zest_report_read_sweep(path, &plan, error);
@@ -181,7 +181,7 @@ static zest_status add_sweep(zest_report *report, const char *path, int only, ze
         zest_buffer_free(&log);
     }
     if (!status && !report->count)
-        status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: no run of this sweep has begun", path);
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: no run of this sweep has started", path);
     if (!status && only) {
         report->plan = plan;
         report->of_plan = of_plan;
@@ -200,7 +200,7 @@ zest_status zest_report_load(char *const *paths, size_t count, zest_report *repo
     for (size_t i = 0; i < count && !status; i++)
         status = zest_report_is_sweep(paths[i]) ? add_sweep(report, paths[i], count == 1, error)
                                                 : add_run(report, paths[i], error);
-    if (!status) status = tell_apart(report, error);
+    if (!status) status = make_names_unique(report, error);
     if (!status) status = zest_report_find_series(report, error);
     if (status) zest_report_free(report);
     return status;
@@ -221,17 +221,16 @@ void zest_report_free(zest_report *report) {
     *report = (zest_report){0};
 }
 
-/* Which runs belong together. A setting is a set of runs that differ in the seed alone. A series is what a
- * figure draws in one colour and line style: a setting, or, where there is only one setting, a run. A panel
- * is what has one colour: a method; where all runs have the same method, a t; and so on. */
+/* ---- Grouping\n\nA setting is a set of runs that differ only in the seed. A series is what a figure draws in one colour and line style: a setting, or a run if there is only one setting. A panel is what has one colour: a method; if all runs have the same method, a t; and so on. ---- */
 
-/* ---- Settings ---- */
+/* Settings. */
 
-/* Options that say where and how a run was made, not what it is. */
-int zest_report_is_aside(const char *name) {
-    static const char *const aside[] = {"seed", "out", "resume", "quiet", "threads", "data", "json", "live"};
-    for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++)
-        if (!strcmp(aside[i], name)) return 1;
+/* Options about where and how a run was made. */
+int zest_report_is_bookkeeping(const char *name) {
+    static const char *const bookkeeping[] = {"seed",    "out",  "resume", "quiet",
+                                              "threads", "data", "json",   "live"};
+    for (size_t i = 0; i < sizeof bookkeeping / sizeof bookkeeping[0]; i++)
+        if (!strcmp(bookkeeping[i], name)) return 1;
     return 0;
 }
 
@@ -239,7 +238,7 @@ static const zest_log_start *start_of(const zest_report_run *run) {
     return &run->log.starts[run->log.start_count - 1];
 }
 
-/* The value of an option as far as the method looks at it: MeZO has no t. */
+/* The value of an option if the method uses it: MeZO has no t. */
 static const char *value_of(const zest_report_run *run, const char *name) {
     return !strcmp(name, "t") ? run->t : zest_log_find_option(&run->log, name);
 }
@@ -249,14 +248,14 @@ static int same_setting(const zest_report_run *a, const zest_report_run *b) {
     if (start->option_count != start_of(b)->option_count) return 0;
     for (size_t i = 0; i < start->option_count; i++) {
         const char *name = start->options[i].name;
-        if (zest_report_is_aside(name)) continue;
+        if (zest_report_is_bookkeeping(name)) continue;
         const char *own = value_of(a, name), *other = value_of(b, name);
         if (!other || strcmp(own, other)) return 0;
     }
     return 1;
 }
 
-/* Which options of a method's settings differ, by position among those of its first setting. */
+/* The options in which the settings of a method differ, by index among those of its first setting. */
 static unsigned char *find_varying(const zest_report *report, const zest_report_run *first) {
     const zest_log_start *start = start_of(first);
     unsigned char *varying = calloc(start->option_count + 1, 1);
@@ -277,11 +276,11 @@ static char *name_setting(const zest_report_run *run, const zest_report_run *fir
     const zest_log_start *start = start_of(first);
     zest_buffer name = {0};
     char method[128];
-    int paths = 0; /* a path says little in a figure: the run's name says it */
+    int paths = 0; /* a path is not informative in a figure: the name of the run is used */
     zest_buffer_text(&name, zest_sensitivity_name(run->method, method, sizeof method));
     for (size_t i = 0; i < start->option_count; i++) {
         const char *option = start->options[i].name, *value = value_of(run, option);
-        if (!varying[i] || !value || zest_report_is_aside(option)) continue;
+        if (!varying[i] || !value || zest_report_is_bookkeeping(option)) continue;
         if (strchr(value, '/'))
             paths = 1;
         else
@@ -293,18 +292,18 @@ static char *name_setting(const zest_report_run *run, const zest_report_run *fir
     return clean;
 }
 
-/* All settings of one method; 0: memory is short. */
+/* All settings of one method; 0: out of memory. */
 static int name_method(zest_report *report, const zest_report_run *first) {
     unsigned char *varying = find_varying(report, first);
-    int good = varying != NULL;
-    for (size_t i = 0; good && i < report->setting_count; i++) {
+    int usable = varying != NULL;
+    for (size_t i = 0; usable && i < report->setting_count; i++) {
         const zest_report_run *run = &report->runs[report->settings[i].first];
         if (strcmp(run->method, first->method)) continue;
         report->settings[i].name = name_setting(run, first, varying);
-        good = report->settings[i].name != NULL;
+        usable = report->settings[i].name != NULL;
     }
     free(varying);
-    return good;
+    return usable;
 }
 
 static zest_status find_settings(zest_report *report, zest_error *error) {
@@ -325,7 +324,7 @@ static zest_status find_settings(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* ---- Panels: what has a colour ---- */
+/* Panels: groups with one colour. */
 
 typedef enum { BY_METHOD, BY_T, BY_SERIES } panel_key;
 
@@ -352,7 +351,7 @@ static char *name_panel(const zest_report *report, const zest_report_run *run, p
     return zest_report_clean(text);
 }
 
-/* Methods have the same colour on every page; all else has the next one. */
+/* Methods have the same colour on every page; others get the next one. */
 static int colour_of(const zest_report_run *run, panel_key by, size_t panel) {
     int const known = by == BY_METHOD ? zest_sensitivity_colour(run->method) : 0;
     return known ? known : 1 + (int)(panel % (ZEST_PLOT_COLOURS - 1));
@@ -376,9 +375,9 @@ static zest_status find_panels(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* ---- Series ---- */
+/* Series. */
 
-/* Runs that differ in the seed alone are told apart when there is nothing else to tell apart. */
+/* Runs that differ only in the seed are separate series if there is only one setting. */
 static zest_status find_series(zest_report *report, zest_error *error) {
     int const by_run = report->setting_count == 1;
     report->series = calloc(report->count + 1, sizeof *report->series);
@@ -396,7 +395,7 @@ static zest_status find_series(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* Series of one colour differ in the line and in the mark. */
+/* Series of one colour differ in line style and marker. */
 static void choose_styles(zest_report *report) {
     static const zest_plot_dash dashes[] = {ZEST_PLOT_SOLID, ZEST_PLOT_DASHED, ZEST_PLOT_DOTTED,
                                             ZEST_PLOT_DASH_DOT};

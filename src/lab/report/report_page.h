@@ -1,5 +1,5 @@
-/* What the files of the report share. A page is a list of sections (report.c); a section is one function that
- * adds HTML to the page and hands its figures to zest_report_figure_add. */
+/* Shared by the files of the report. A page is a list of sections (report.c); a section is a function that
+ * appends HTML to the page and passes its figures to zest_report_figure_add. */
 #ifndef ZEST_LAB_REPORT_REPORT_PAGE_H
 #define ZEST_LAB_REPORT_REPORT_PAGE_H
 
@@ -18,54 +18,54 @@ typedef struct {
     zest_error error;
 } zest_report_page;
 
-/* ---- report_style.c ---- */
+/* ---- Text and numbers (report_style.c) ---- */
 
 extern const char zest_report_css[], zest_report_js[];
 
-/* Adds text that comes from outside: repaired UTF-8, with entities. */
+/* Appends untrusted text: repaired UTF-8, with entities. */
 void zest_report_escape(zest_buffer *out, const char *text);
-/* A copy without bytes that neither HTML nor SVG may hold; to be freed, NULL when memory is short. */
+/* A copy without bytes that HTML and SVG do not allow; to be freed, NULL: out of memory. */
 char *zest_report_clean(const char *text);
 void zest_report_interval(zest_buffer *out, const char *metric, zest_log_eval eval); /* with a span */
 void zest_report_count(zest_buffer *out, uint64_t count);                            /* 12 345 */
 void zest_report_duration(zest_buffer *out, double seconds);                         /* 1 h 23 min */
 void zest_report_bytes(zest_buffer *out, uint64_t bytes);                            /* 1.9 GiB */
 void zest_report_time(zest_buffer *out, double seconds_since_1970);
-/* <svg> of a short line that looks like the run's in the figures. */
+/* <svg> of a short line in the run's style. */
 void zest_report_chip(zest_buffer *out, const zest_plot_style *style);
 
-/* ---- report_load.c ---- */
+/* ---- Grouping (report_load.c) ---- */
 
-/* Fills settings, series and panels of the report and of its runs. Free them whatever this says. */
+/* Fills settings, series and panels of the report and of its runs. Free them in any case. */
 zest_status zest_report_find_series(zest_report *report, zest_error *error);
 void zest_report_free_series(zest_report *report);
-/* Is the option about where and how a run was made, not about what it is? */
-int zest_report_is_aside(const char *option);
-/* Are there settings with several seeds, among several settings? Figures then show means over seeds. */
+/* Whether the option is about where and how a run was made. */
+int zest_report_is_bookkeeping(const char *option);
+/* Whether there are several settings, some with several seeds: figures then show means over seeds. */
 int zest_report_has_seeds(const zest_report *report);
 
-/* ---- report_figure.c ---- */
+/* ---- Figures (report_figure.c) ---- */
 
 /* One run in a figure. */
 typedef struct {
-    size_t run; /* its position in the report */
+    size_t run; /* index in the report */
     size_t count;
     double *x, *y;
     double *low, *high; /* an interval around y, or NULL */
-    size_t raw_count;   /* a thin line behind, or 0 */
+    size_t raw_count;   /* a thin line in the background, or 0 */
     double *raw_x, *raw_y;
-    size_t best; /* the point to mark; count: none */
+    size_t best; /* index of the point to mark; count: none */
 } zest_report_curve;
 
 typedef struct {
     const char *id, *title, *description;
     const char *x, *y;        /* labels */
     const char *metric;       /* how values are shown; "" for plain numbers */
-    const char *const *names; /* along x instead of numbers, or NULL */
+    const char *const *names; /* categories along x instead of numbers, or NULL */
     size_t name_count;
-    int wide;  /* over the whole page */
-    int split; /* curves lie on top of each other: a panel for each colour, the others behind it in grey */
-    int marks; /* points are marked, and only they have values; otherwise the line between them counts too */
+    int wide;  /* full width of the page */
+    int split; /* curves overlap: a panel for each colour, the others in grey */
+    int marks; /* only marked points have values; otherwise the line between them does, too */
     int from_zero;
     double guide; /* a dashed line at this y; NaN: none */
     const char *guide_text;
@@ -74,37 +74,37 @@ typedef struct {
     zest_buffer caption; /* HTML */
 } zest_report_figure;
 
-/* A figure with a curve for each run, all empty. 0: memory is short (the page knows). */
+/* A figure with an empty curve for each run. 0: out of memory (the page is marked). */
 int zest_report_figure_begin(zest_report_page *page, zest_report_figure *figure);
-/* Room for the points of a curve; with intervals or not. */
-int zest_report_curve_room(zest_report_page *page, zest_report_curve *curve, size_t count, int intervals);
+/* Allocates the points of a curve, with or without intervals. */
+int zest_report_curve_reserve(zest_report_page *page, zest_report_curve *curve, size_t count, int intervals);
 /* Writes the figure unless all curves are empty, and frees it. Returns whether it was written. */
 int zest_report_figure_end(zest_report_page *page, zest_report_figure *figure);
 
-/* A figure that is drawn already, three times: for the page, for phones, and for a file of its own. */
+/* A finished figure in three versions: for the page, for phones, and for a file of its own. */
 typedef struct {
     const char *id, *title;
     zest_plot *wide, *narrow, *alone;
 } zest_report_drawing;
 enum { ZEST_REPORT_WIDE = 1032, ZEST_REPORT_PHONE = 358 }; /* pixels */
 
-/* Writes it, and frees its plots; nothing at all when there is no wide one. numbers: HTML below the caption,
- * or NULL. */
+/* Writes it and frees its plots; nothing if there is no wide one. numbers: HTML below the caption, or
+ * NULL. */
 void zest_report_draw(zest_report_page *page, const zest_report_drawing *drawing, const char *caption,
                       void (*numbers)(zest_report_page *page, const void *user), const void *user);
 
-/* ---- report_sweep.c ---- */
+/* ---- Sweeps (report_sweep.c) ---- */
 
 int zest_report_is_sweep(const char *path);
-/* The runs of the sweep in a folder, with their results. Free the plan whatever this says. */
+/* The runs of the sweep in a folder, with their results. Free the plan in any case. */
 zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, zest_error *error);
 
-/* ---- report_sharpness.c ---- */
+/* ---- Sharpness (report_sharpness.c) ---- */
 
-/* RUN/sharpness.json, or NULL: there is none, or it cannot be read. */
+/* RUN/sharpness.json, or NULL: missing or unreadable. */
 json_t *zest_report_read_sharpness(const zest_report_run *run);
 
-/* ---- The sections ---- */
+/* ---- Sections ---- */
 
 void zest_report_sweep(zest_report_page *page);           /* report_sweep.c */
 void zest_report_sweep_tilts(zest_report_page *page);     /* report_sweep.c */

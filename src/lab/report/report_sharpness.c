@@ -1,34 +1,30 @@
-/* What `zest sharpness` left in the folders of the runs. */
+/* Sharpness in the report: the sharpness.json files of the runs, single or of a sweep. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "lab/report/report_page.h"
 #include "lab/sharpness/sharpness.h"
-#include "base/text.h"
 
-enum { FILE_MOST = 64 << 20, RADII_MOST = 64, TOP_MOST = 64 };
+enum { MAX_FILE_SIZE = 64 << 20, MAX_RADII = 64, MAX_TOP = 64 };
 
 json_t *zest_report_read_sharpness(const zest_report_run *run) {
     char *path = zest_file_join(run->path, "sharpness.json");
-    zest_buffer text = {0};
     json_t *found = NULL;
-    if (path && !zest_file_read(path, FILE_MOST, &text, NULL) && text.data)
-        found = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL);
-    zest_buffer_free(&text);
+    if (path) zest_json_read(path, MAX_FILE_SIZE, &found, NULL);
     free(path);
-    if (json_is_object(found)) return found;
-    json_decref(found);
-    return NULL;
+    return found;
 }
 
-/* Where on the axis of radii, and the mean there with its standard deviation. */
+/* Position on the axis of radii, and the mean there with its standard deviation. */
 static void losses_curve(zest_report_page *page, zest_report_curve *c, const json_t *found) {
     const json_t *points = json_object_get(found, "neighbourhood");
     size_t count = json_array_size(points);
-    if (!count || count > RADII_MOST || !zest_report_curve_room(page, c, count + 1, 1)) return;
+    if (!count || count > MAX_RADII || !zest_report_curve_reserve(page, c, count + 1, 1)) return;
     c->x[0] = 0;
     c->y[0] = c->low[0] = c->high[0] = zest_sharpness_number(found, "loss", NULL);
     for (size_t r = 0; r < count; r++) {
@@ -43,7 +39,7 @@ static void losses_curve(zest_report_page *page, zest_report_curve *c, const jso
 static void top_curve(zest_report_page *page, zest_report_curve *c, const json_t *found, double shift) {
     const json_t *top = json_object_get(json_object_get(found, "hessian"), "top");
     size_t count = json_array_size(top);
-    if (!count || count > TOP_MOST || !zest_report_curve_room(page, c, count, 1)) return;
+    if (!count || count > MAX_TOP || !zest_report_curve_reserve(page, c, count, 1)) return;
     for (size_t k = 0; k < count; k++) {
         const json_t *one = json_array_get(top, k);
         double value = zest_sharpness_number(one, "value", NULL),
@@ -71,17 +67,17 @@ static int draw_losses(zest_report_page *page, json_t *const *found) {
 }
 
 static int draw_top(zest_report_page *page, json_t *const *found) {
-    static const char *const names[TOP_MOST] = {"λ1", "λ2", "λ3", "λ4", "λ5", "λ6", "λ7", "λ8", "λ9", "λ10"};
-    size_t most = 0, count = page->report->count;
+    static const char *const names[MAX_TOP] = {"λ1", "λ2", "λ3", "λ4", "λ5", "λ6", "λ7", "λ8", "λ9", "λ10"};
+    size_t max = 0, count = page->report->count;
     int negative = 0;
     for (size_t i = 0; i < count; i++) {
         const json_t *top = json_object_get(json_object_get(found[i], "hessian"), "top");
         size_t n = json_array_size(top);
-        if (n > most) most = n;
+        if (n > max) max = n;
         for (size_t k = 0; k < n; k++)
             negative |= zest_sharpness_number(json_array_get(top, k), "value", NULL) < 0;
     }
-    if (!most) return 0;
+    if (!max) return 0;
     zest_report_figure f = {.id = "sharpness-top",
                             .title = "Largest eigenvalues of the Hessian",
                             .description =
@@ -89,8 +85,8 @@ static int draw_top(zest_report_page *page, json_t *const *found) {
                             .x = "eigenvalue",
                             .y = "value",
                             .metric = "",
-                            .names = most <= 10 ? names : NULL,
-                            .name_count = most,
+                            .names = max <= 10 ? names : NULL,
+                            .name_count = max,
                             .marks = 1,
                             .from_zero = !negative,
                             .guide = NAN};
@@ -126,8 +122,7 @@ void zest_report_sharpness(zest_report_page *page) {
     free(found);
 }
 
-/* What `zest sharpness` found about the runs of a sweep: a figure for each task and share of noise, runs that
- * differ in the seed alone taken together. The paper's figures 2 and 4. */
+/* ---- Sweeps: a figure for each task and noise level, runs that differ only in the seed combined (the paper's figures 2 and 4) ---- */
 
 typedef struct {
     zest_sharpness_series *series;
@@ -144,23 +139,23 @@ static void free_material(material *m) {
 }
 
 /* "ZEST-N t=100" */
-static void name_series(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, char *room,
+static void name_series(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, char *label,
                         size_t size) {
     zest_buffer row = {0};
     zest_sweep_row_name(s, e->row, &row);
-    zest_sensitivity_name(row.data ? row.data : "", room, size);
+    zest_sensitivity_name(row.data ? row.data : "", label, size);
     zest_buffer_free(&row);
-    size_t length = strlen(room);
-    if (e->t > 0) zest_number_format(room + length, size - length, " t=%g", e->t);
+    size_t length = strlen(label);
+    if (e->t > 0) zest_number_format(label + length, size - length, " t=%g", e->t);
 }
 
-/* The runs of one task and share of noise that were measured, in the order of the table. */
+/* The runs of one task and noise level that were measured, in the order of the table. */
 static int gather(const zest_report *report, size_t task, size_t noise, material *m) {
     const zest_sweep_summary *s = report->sweep;
-    size_t const room = s->tilt_count * s->seed_count + 1;
-    *m = (material){.series = calloc(room, sizeof *m->series),
-                    .found = calloc(room, sizeof *m->found),
-                    .names = calloc(room, sizeof *m->names)};
+    size_t const label = s->tilt_count * s->seed_count + 1;
+    *m = (material){.series = calloc(label, sizeof *m->series),
+                    .found = calloc(label, sizeof *m->found),
+                    .names = calloc(label, sizeof *m->names)};
     if (!m->series || !m->found || !m->names) return 0;
     for (size_t i = 0; i < s->tilt_count; i++) {
         const zest_sweep_tilt_entry *e = &s->tilts[i];

@@ -1,12 +1,13 @@
-/* How the report looks, and the little it does when scripts may run. Colours are those of src/plot. */
+/* Style and script of the report, and the formatting of its text and numbers. Colours are those of
+ * src/lab/plot. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "lab/report/report_page.h"
 #include "base/text.h"
+#include "lab/report/report_page.h"
 #include "tokenizer/unicode.h"
 
 const char zest_report_css[] =
@@ -49,7 +50,7 @@ const char zest_report_css[] =
     ".chip{display:inline-block;width:24px;height:12px;margin-right:.5em;vertical-align:-1px;flex:none}\n"
     ".state-finished{color:var(--good)}.state-running{color:var(--link)}"
     ".state-stopped,.state-broken{color:var(--warn)}\n"
-    /* legend: a box without script hides a run */
+    /* legend: a checkbox hides a run without script */
     ".legend{position:sticky;top:0;z-index:5;margin:2rem -12px 0;padding:.5rem 12px;border:0;display:flex;"
     "flex-wrap:wrap;gap:.15rem 1.1rem;background:var(--page);border-bottom:1px solid var(--line);"
     "min-width:0;font-size:.9rem}\n"
@@ -106,8 +107,8 @@ const char zest_report_css[] =
     ".runs th:first-child{position:static}.interval{font-size:7.5pt}.figures{grid-template-columns:repeat(2,"
     "minmax(0,1fr))}figure>.plot{display:block}figure>.narrow{display:none}h2{margin-top:1.6rem}}\n";
 
-/* Reads the table under a figure and shows the row nearest to the pointer; adds buttons that copy commands.
- * The figure says where its axes begin and end. Text is only ever set as text. */
+/* Reads the table under a figure and shows the row nearest to the pointer; adds buttons that copy
+ * commands. The figure has the range of its axes as attributes. Text is only ever set as text. */
 const char zest_report_js[] =
     "'use strict';\n"
     "const el=(name,into,cls)=>{const e=document.createElement(name);if(cls)e.className=cls;"
@@ -149,9 +150,9 @@ const char zest_report_js[] =
     " b.addEventListener('click',()=>navigator.clipboard.writeText(pre.textContent).then("
     "()=>{b.textContent='Copied'},()=>{b.textContent='Select and copy'}))}\n";
 
-/* Words and numbers of the report. */
+/* ---- Text and numbers ---- */
 
-#define THIN_SPACE "\xe2\x80\xaf" /* narrow, and no line breaks there */
+#define THIN_SPACE "\xe2\x80\xaf" /* narrow no-break space */
 #define EN_DASH "\xe2\x80\x93"
 
 char *zest_report_clean(const char *text) {
@@ -163,7 +164,7 @@ char *zest_report_clean(const char *text) {
     for (const char *c = valid.data; *c; c++) {
         const unsigned char *u = (const unsigned char *)c;
         if (*u < 0x20 || *u == 0x7f) continue;
-        if (u[0] == 0xef && u[1] == 0xbf && u[2] >= 0xbe) { /* U+FFFE, U+FFFF: no characters of XML */
+        if (u[0] == 0xef && u[1] == 0xbf && u[2] >= 0xbe) { /* U+FFFE, U+FFFF are not allowed in XML */
             c += 2;
             continue;
         }
@@ -189,26 +190,26 @@ void zest_report_escape(zest_buffer *out, const char *text) {
     free(clean);
 }
 
-/* ---- Numbers ---- */
+/* Numbers. */
 
 int zest_report_is_share(const char *metric) {
     return !strcmp(metric, "accuracy") || !strcmp(metric, "f1") || !strcmp(metric, "em");
 }
 
 void zest_report_value(zest_buffer *out, const char *metric, double value) {
-    char room[64];
+    char buffer[64];
     if (!isfinite(value)) {
         zest_buffer_text(out, EN_DASH);
         return;
     }
     if (zest_report_is_share(metric))
-        zest_number_format(room, sizeof room, "%.1f", zest_conclusion_per_cent(value));
+        zest_number_format(buffer, sizeof buffer, "%.1f", zest_conclusion_per_cent(value));
     else if (value != 0 && (fabs(value) < 1e-4 || fabs(value) >= 1e6))
-        zest_number_format(room, sizeof room, "%.3g", value);
-    else /* four digits, zeros at the end as well: columns line up */
-        zest_number_format(room, sizeof room, "%.*f",
+        zest_number_format(buffer, sizeof buffer, "%.3g", value);
+    else /* four digits including trailing zeros, so that columns align */
+        zest_number_format(buffer, sizeof buffer, "%.*f",
                            value == 0 ? 0 : (int)fmax(0, 3 - floor(log10(fabs(value)))), value);
-    zest_buffer_text(out, room);
+    zest_buffer_text(out, buffer);
 }
 
 void zest_report_interval(zest_buffer *out, const char *metric, zest_log_eval eval) {
@@ -255,14 +256,14 @@ void zest_report_bytes(zest_buffer *out, uint64_t bytes) {
 }
 
 void zest_report_time(zest_buffer *out, double seconds) {
-    char room[64];
+    char buffer[64];
     struct tm parts;
     time_t const when = seconds >= 0 && seconds < 2e11 ? (time_t)seconds : 0;
-    if (!when || !gmtime_r(&when, &parts) || !strftime(room, sizeof room, "%Y-%m-%d %H:%M UTC", &parts)) {
+    if (!when || !gmtime_r(&when, &parts) || !strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M UTC", &parts)) {
         zest_buffer_text(out, EN_DASH);
         return;
     }
-    zest_buffer_text(out, room);
+    zest_buffer_text(out, buffer);
 }
 
 void zest_report_chip(zest_buffer *out, const zest_plot_style *style) {

@@ -21,7 +21,7 @@ int zest_report_is_sweep(const char *path) {
     return found;
 }
 
-/* The answers that were compared when there was one seed; without them the verdict goes without, too. */
+/* The answers that are compared when there is one seed; without them there is no verdict. */
 static zest_status read_answers(zest_sweep_plan *plan, const char *folder, zest_error *error) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < plan->count && !status; i++) {
@@ -53,7 +53,7 @@ zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, ze
 
 /* ---- Tables ---- */
 
-/* Text of functions that know nothing of HTML. */
+/* Text of functions that append plain text. */
 static void add_text(zest_buffer *out, zest_buffer *text) {
     zest_report_escape(out, text->data ? text->data : "");
     out->failed |= text->failed;
@@ -62,9 +62,9 @@ static void add_text(zest_buffer *out, zest_buffer *text) {
 
 static void add_row_name(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
     zest_buffer name = {0};
-    char room[128];
+    char buffer[128];
     zest_sweep_row_name(s, row, &name);
-    zest_report_escape(out, zest_sensitivity_name(name.data ? name.data : "", room, sizeof room));
+    zest_report_escape(out, zest_sensitivity_name(name.data ? name.data : "", buffer, sizeof buffer));
     out->failed |= name.failed;
     zest_buffer_free(&name);
 }
@@ -77,8 +77,8 @@ static void add_noise(const zest_sweep_summary *s, size_t noise, zest_buffer *ou
 
 static void add_task(const zest_sweep_summary *s, size_t task, zest_buffer *out) {
     const char *value = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK];
-    char room[128];
-    zest_report_escape(out, zest_sweep_task_name(value ? value : "", room, sizeof room));
+    char buffer[128];
+    zest_report_escape(out, zest_sweep_task_name(value ? value : "", buffer, sizeof buffer));
 }
 
 static void open_table(zest_buffer *out, const char *label) {
@@ -168,7 +168,7 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
                  "on average.</p>\n");
 }
 
-/* For the page, for phones, and alone. */
+/* For the page, for phones, and for a file. */
 static zest_report_drawing three_times(const zest_sweep_summary *s, zest_sweep_figure_of make, int test,
                                        const char *id, const char *title) {
     return (zest_report_drawing){
@@ -265,9 +265,9 @@ void zest_report_sweep_tilts(zest_report_page *page) {
         zest_buffer_text(&page->body, "</div>\n");
 }
 
-/* The dev set over time by t, means over the seeds of a sweep: the paper's figure 3. */
+/* ---- Dev set over time by t, means over seeds: the paper's figure 3 ---- */
 
-/* What a figure is made of, until it is drawn. */
+/* Memory of a figure until it is drawn. */
 typedef struct {
     zest_sensitivity_curve *curves;
     char (*texts)[2][96]; /* by curve: task, kind of labels */
@@ -294,19 +294,19 @@ static const zest_report_run *run_of(const zest_report *report, const zest_sweep
     return at == ZEST_SWEEP_NONE ? NULL : &report->runs[at];
 }
 
-/* Steps at which all chosen runs were evaluated. Returns how many. */
+/* Steps at which all chosen runs were evaluated. Returns their number. */
 static size_t average(const zest_report *report, const zest_sweep_tilt_entry *e, double *numbers,
-                      size_t room) {
+                      size_t buffer) {
     const zest_sweep_summary *s = report->sweep;
     double *values = malloc((s->seed_count + 1) * sizeof *values);
-    size_t used = 0, wanted = 0;
+    size_t used = 0, selected_row = 0;
     const zest_report_run *first = NULL;
     for (size_t i = 0; i < s->seed_count; i++) {
         const zest_report_run *run = run_of(report, e, i);
-        wanted += run != NULL;
+        selected_row += run != NULL;
         if (!first) first = run;
     }
-    for (size_t j = 0; values && first && j < first->log.eval_count && used < room; j++) {
+    for (size_t j = 0; values && first && j < first->log.eval_count && used < buffer; j++) {
         if (strcmp(first->log.evals[j].part, "dev")) continue;
         size_t known = 0;
         for (size_t i = 0; i < s->seed_count; i++) {
@@ -315,10 +315,10 @@ static size_t average(const zest_report *report, const zest_sweep_tilt_entry *e,
             if (eval) values[known++] = eval->value;
         }
         zest_sample const sample = zest_sample_of(values, known);
-        if (sample.n != wanted) continue;
+        if (sample.n != selected_row) continue;
         numbers[used] = (double)first->log.evals[j].step;
-        numbers[room + used] = sample.mean;
-        numbers[2 * room + used] = sample.error;
+        numbers[buffer + used] = sample.mean;
+        numbers[2 * buffer + used] = sample.error;
         used++;
     }
     free(values);
@@ -330,8 +330,8 @@ static int add_curve(const zest_report *report, const zest_sweep_tilt_entry *e, 
     const zest_report_run *first = NULL;
     for (size_t i = 0; i < s->seed_count && !first; i++) first = run_of(report, e, i);
     if (!first || !first->log.eval_count) return 1;
-    size_t const room = first->log.eval_count;
-    double *numbers = calloc(room, 3 * sizeof *numbers);
+    size_t const buffer = first->log.eval_count;
+    double *numbers = calloc(buffer, 3 * sizeof *numbers);
     zest_buffer labels = {0};
     const char *task = s->plan->runs[s->tasks[e->task]].value[ZEST_OPTION_TASK];
     char(*texts)[96] = c->texts[c->count];
@@ -347,23 +347,23 @@ static int add_curve(const zest_report *report, const zest_sweep_tilt_entry *e, 
                                  .method = zest_sweep_method(&s->plan->runs[s->rows[e->row]]),
                                  .metric = zest_report_metric(first),
                                  .t = e->t,
-                                 .count = average(report, e, numbers, room),
+                                 .count = average(report, e, numbers, buffer),
                                  .steps = numbers,
-                                 .means = numbers + room,
-                                 .errors = numbers + 2 * room};
+                                 .means = numbers + buffer,
+                                 .errors = numbers + 2 * buffer};
     return 1;
 }
 
-/* MeZO's curves and those of one row. */
+/* The curves of MeZO and those of one row. */
 static int gather(const zest_report *report, size_t row, course *c) {
     const zest_sweep_summary *s = report->sweep;
     *c = (course){.curves = calloc(s->tilt_count + 1, sizeof *c->curves),
                   .texts = calloc(s->tilt_count + 1, sizeof *c->texts),
                   .numbers = calloc(s->tilt_count + 1, sizeof *c->numbers)};
-    int good = c->curves && c->texts && c->numbers;
-    for (size_t i = 0; i < s->tilt_count && good; i++)
-        if (s->tilts[i].row == row || s->tilts[i].t == 0) good = add_curve(report, &s->tilts[i], c);
-    return good;
+    int usable = c->curves && c->texts && c->numbers;
+    for (size_t i = 0; i < s->tilt_count && usable; i++)
+        if (s->tilts[i].row == row || s->tilts[i].t == 0) usable = add_curve(report, &s->tilts[i], c);
+    return usable;
 }
 
 static void draw_row(zest_report_page *page, size_t row) {

@@ -1,16 +1,17 @@
-/* The table of the runs, and the means over seeds. */
+/* Tables of the report: all runs, means over seeds, and the details of each run with the command that
+ * repeats it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/report/report_page.h"
 #include "base/option.h"
+#include "lab/report/report_page.h"
 
 #define EN_DASH "\xe2\x80\x93"
 
-enum { EXTRA_MOST = 4 };
+enum { MAX_EXTRA = 4 };
 
-/* Options that differ between the runs but say nothing about the method. */
+/* Options that differ between the runs but do not describe the method. */
 static int is_plain(const char *name) {
     static const char *const plain[] = {"method", "t",     "lr",      "seed", "steps", "out", "resume",
                                         "quiet",  "model", "threads", "data", "json",  "live"};
@@ -19,13 +20,13 @@ static int is_plain(const char *name) {
     return 0;
 }
 
-/* Options in which the runs differ and which deserve a column. */
+/* Options in which the runs differ and which get a column. */
 static size_t find_extra(const zest_report *report, const char **extra) {
     size_t count = 0;
     if (!report->count) return 0;
     const zest_log *first = &report->runs[0].log;
     const zest_log_start *start = &first->starts[first->start_count - 1];
-    for (size_t i = 0; i < start->option_count && count < EXTRA_MOST; i++) {
+    for (size_t i = 0; i < start->option_count && count < MAX_EXTRA; i++) {
         int differs = 0;
         for (size_t j = 1; j < report->count; j++) {
             const char *other = zest_log_find_option(&report->runs[j].log, start->options[i].name);
@@ -52,7 +53,7 @@ static void metric_cell(zest_buffer *out, const zest_report_run *run, const zest
     zest_buffer_text(out, "</td>");
 }
 
-/* The best value of a column; NaN when runs are judged by different metrics, or there is but one. */
+/* The best value of a column; NaN when runs have different metrics, or there is only one. */
 static double top_of(const zest_report *report, int test) {
     double top = NAN;
     int const lower = report->count && !strcmp(zest_report_metric(&report->runs[0]), "loss");
@@ -124,7 +125,7 @@ static void extra_headings(zest_buffer *out, const char *const *extra, size_t co
 void zest_report_runs(zest_report_page *page) {
     const zest_report *report = page->report;
     zest_buffer *out = &page->body;
-    const char *extra[EXTRA_MOST], *metric = metric_of_all(report);
+    const char *extra[MAX_EXTRA], *metric = metric_of_all(report);
     size_t const extra_count = find_extra(report, extra);
     if (report->sweep) zest_buffer_format(out, "<details><summary>All %zu runs</summary>\n", report->count);
     zest_buffer_text(
@@ -183,7 +184,7 @@ static void setting_row(zest_buffer *out, const zest_report *report, size_t sett
     zest_buffer_format(out, "<td class=\"n\">%zu</td></tr>\n", s->count);
 }
 
-/* The tables of a sweep have them already. */
+/* The tables of a sweep already have them. */
 void zest_report_settings(zest_report_page *page) {
     const zest_report *report = page->report;
     zest_buffer *out = &page->body;
@@ -207,13 +208,13 @@ void zest_report_settings(zest_report_page *page) {
     free(values);
 }
 
-/* Everything else about each run: facts, the command that makes it again, all options. */
+/* ---- Details of each run ---- */
 
 enum { COMMAND_WIDTH = 96 };
 
-/* ---- The command ---- */
+/* The command. */
 
-/* A word for the shell. */
+/* A word quoted for the shell. */
 static void add_word(zest_buffer *out, const char *text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+@%";
     if (*text && strspn(text, plain) == strlen(text)) {
@@ -230,7 +231,7 @@ static void add_word(zest_buffer *out, const char *text) {
     zest_buffer_text(out, "'");
 }
 
-/* What `zest train` takes when the option is not given; NULL for an option of another version. */
+/* The default of `zest train`; NULL for an option of another version. */
 static const char *default_of(const zest_options *defaults, const char *name) {
     zest_option_id const id = zest_option_find(name, ZEST_FOR_TRAINING);
     return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(defaults, id);
@@ -241,12 +242,12 @@ static int is_changed(const zest_options *defaults, const zest_log_option *optio
     return !fallback || strcmp(fallback, option->value);
 }
 
-static void take_defaults(const zest_report *report, zest_options *defaults) {
+static void apply_defaults(const zest_report *report, zest_options *defaults) {
     zest_options_init(defaults);
     if (report->defaults) zest_options_preset(defaults, report->defaults, NULL);
 }
 
-/* "--name value" as the shell wants it. */
+/* "--name value", quoted for the shell. */
 static void add_option(zest_buffer *out, const zest_log_option *option) {
     zest_option_id const id = zest_option_find(option->name, ZEST_FOR_TRAINING);
     int const flag = id != ZEST_OPTION_COUNT && zest_option_row_at(id)->kind == ZEST_KIND_FLAG;
@@ -260,7 +261,7 @@ static void add_option(zest_buffer *out, const zest_log_option *option) {
     add_word(out, option->value);
 }
 
-/* A run on text is one of zest pretrain, which chooses some of the options of zest train itself. */
+/* A run on plain text is one of zest pretrain, which sets some options itself. */
 static int is_pretraining(const zest_report_run *run) {
     const char *text = zest_log_find_option(&run->log, "text");
     return text && *text;
@@ -276,7 +277,7 @@ static void add_command(const zest_report *report, const zest_report_run *run, s
     const zest_log_start *start = &run->log.starts[run->log.start_count - 1];
     size_t line = out->size;
     zest_options defaults;
-    take_defaults(report, &defaults);
+    apply_defaults(report, &defaults);
     zest_buffer_text(out, is_pretraining(run) ? "zest pretrain" : "zest train");
     for (size_t i = 0; i < start->option_count; i++) {
         zest_buffer words = {0};
@@ -301,7 +302,7 @@ void zest_report_command(const zest_report *report, const zest_report_run *run, 
     add_command(report, run, SIZE_MAX, out);
 }
 
-/* ---- Facts ---- */
+/* Facts. */
 
 static void fact(zest_buffer *out, const char *name, const char *text) {
     if (!text || !*text) return;
@@ -373,7 +374,7 @@ static void add_options(zest_buffer *out, const zest_options *defaults, const ze
     zest_buffer_text(out, "</ul>\n<p class=\"note\">In bold what differs from the defaults.</p>\n");
 }
 
-/* zest_report_escape leaves line breaks out; here they are wanted. */
+/* zest_report_escape removes line breaks; here they are needed. */
 static void write_command(zest_report_page *page, const zest_report_run *run) {
     zest_buffer command = {0};
     add_command(page->report, run, COMMAND_WIDTH, &command);
@@ -392,7 +393,7 @@ static void write_command(zest_report_page *page, const zest_report_run *run) {
 void zest_report_details(zest_report_page *page) {
     zest_buffer *out = &page->body;
     zest_options defaults;
-    take_defaults(page->report, &defaults);
+    apply_defaults(page->report, &defaults);
     for (size_t i = 0; i < page->report->count; i++) {
         const zest_report_run *run = &page->report->runs[i];
         const zest_log_start *start = &run->log.starts[run->log.start_count - 1];

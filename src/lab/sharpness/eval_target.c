@@ -1,32 +1,35 @@
-#include "lab/sharpness/sharpness_internal.h"
-
+/* The model and the examples that sharpness is measured on: losses of perturbed weights in lanes, and
+ * gradients. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/sharpness/sharpness_internal.h"
+
 #ifdef ZEST_GRAD
 #include "grad/grad.h"
 #endif
 
-/* Tokens of a batch: enough that the noise of a lane, drawn once a batch, costs little. */
+/* Tokens of a batch: enough that drawing the noise of a lane, once per batch, costs little. */
 enum { BATCH_TOKENS = 4096 };
-enum { RECOMPUTE_FROM = 1 << 25 }; /* parameters from which activations are not all kept */
+enum { RECOMPUTE_FROM = 1 << 25 }; /* parameters from which activations are recomputed instead of saved */
 
 struct zest_eval_target {
     zest_eval_target_options o;
     const zest_model *model;
-    zest_model_runner *slopes, *own; /* that gradients run on; own: not the one that was loaded */
+    /* grad_runner computes gradients; own: opened here, not the one that was loaded */
+    zest_model_runner *grad_runner, *own;
     zest_vector_space space;
     zest_cpu cpu;
     uint32_t *which;
     size_t count;
     zest_batch *batches;
-    double *shares; /* of each batch in the mean over all examples */
+    double *weights; /* weight of each batch in the mean over all examples */
     size_t batch_count;
-    double *losses; /* room for those of a batch in each of `lanes` lanes, and for their means */
-    size_t largest, lanes;
-    float *point, *part; /* where slopes are taken; the slope of one batch */
+    double *losses; /* losses of a batch in each of `lanes` lanes, and their means */
+    size_t max_tokens, lanes;
+    float *point, *batch_grad; /* point of evaluation; gradient of one batch */
 #ifdef ZEST_GRAD
     zest_grad *grad;
 #endif
@@ -43,10 +46,10 @@ static zest_status choose(zest_eval_target *m, zest_error *error) {
     zest_examples_order(e, m->o.seed, 0, m->which);
     m->count = m->o.most && m->o.most < e->count ? m->o.most : e->count;
     if (m->count) return ZEST_OK;
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "there are no examples to measure on");
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no examples to measure on");
 }
 
-/* What the mean of a batch is a mean over. */
+/* The number that the mean of a batch is taken over. */
 static double weight(const zest_batch *batch) {
     const zest_model_objective *o = &batch->objective;
     return o->kind == ZEST_LOSS_TOKENS ? (double)o->item_starts[o->items] : (double)batch->count;
@@ -56,8 +59,8 @@ static zest_status fill(zest_eval_target *m, zest_error *error) {
     double sum = 0;
     zest_status status = ZEST_OK;
     m->batches = calloc(m->count, sizeof *m->batches);
-    m->shares = calloc(m->count, sizeof *m->shares);
-    if (!m->batches || !m->shares) return zest_error_memory(error, "batches", m->count * sizeof *m->batches);
+    m->weights = calloc(m->count, sizeof *m->weights);
+    if (!m->batches || !m->weights) return zest_error_memory(error, "batches", m->count * sizeof *m->batches);
     for (size_t first = 0, end; first < m->count && !status; first = end) {
         size_t tokens = zest_batch_tokens(m->o.examples, m->which[first], ZEST_BATCH_TRAIN);
         for (end = first + 1; end < m->count; end++) {
@@ -68,14 +71,14 @@ static zest_status fill(zest_eval_target *m, zest_error *error) {
         status =
             zest_batch_make(batch, m->o.examples, m->which + first, end - first, ZEST_BATCH_TRAIN, error);
         if (status) break;
-        if (batch->count > m->largest) m->largest = batch->count;
-        sum += m->shares[m->batch_count - 1] = weight(batch);
+        if (batch->count > m->max_tokens) m->max_tokens = batch->count;
+        sum += m->weights[m->batch_count - 1] = weight(batch);
     }
-    for (size_t b = 0; b < m->batch_count; b++) m->shares[b] /= sum;
+    for (size_t b = 0; b < m->batch_count; b++) m->weights[b] /= sum;
     return status;
 }
 
-/* A device computes as it was opened to: for gradients of another precision there is a second one. */
+/* A device has one compute type: gradients of another precision need a second runner. */
 static zest_status open_slopes(zest_eval_target *m, zest_error *error) {
     zest_device *device = zest_model_runner_device(m->o.loaded->runner);
     zest_model_runner_options run = {
@@ -83,9 +86,9 @@ static zest_status open_slopes(zest_eval_target *m, zest_error *error) {
     zest_status status = ZEST_OK;
     if (m->o.slopes && device && device->compute != m->o.compute)
         status = zest_model_open_runner(m->model, &run, &m->own, error);
-    m->slopes = m->own ? m->own : m->o.loaded->runner;
+    m->grad_runner = m->own ? m->own : m->o.loaded->runner;
     m->space = (zest_vector_space){(size_t)m->model->params.dimension, zest_vector_ops_for(m->cpu),
-                                   m->o.threads, zest_model_runner_device(m->slopes)};
+                                   m->o.threads, zest_model_runner_device(m->grad_runner)};
     return status;
 }
 
@@ -109,12 +112,12 @@ void zest_eval_target_free(zest_eval_target *m) {
     zest_grad_free(m->grad);
 #endif
     free(m->batches);
-    free(m->shares);
+    free(m->weights);
     free(m->which);
     free(m->losses);
     zest_vector_free(&m->space, m->point);
-    zest_vector_free(&m->space, m->part);
-    zest_model_runner_free(m->own); /* its device held the two */
+    zest_vector_free(&m->space, m->batch_grad);
+    zest_model_runner_free(m->own); /* its device owned the two */
     free(m);
 }
 
@@ -122,7 +125,7 @@ size_t zest_eval_target_examples(const zest_eval_target *m) { return m->count; }
 
 zest_vector_space zest_eval_target_space(const zest_eval_target *m) { return m->space; }
 
-/* ---- Telling and stopping ---- */
+/* ---- Progress and interruption ---- */
 
 void zest_eval_target_begin(zest_eval_target *m, const char *what, double passes) {
     m->what = what;
@@ -130,9 +133,9 @@ void zest_eval_target_begin(zest_eval_target *m, const char *what, double passes
     m->all = passes;
 }
 
-/* Behind `passes` passes over one batch. */
+/* After `passes` passes over one batch. */
 static zest_status advance(zest_eval_target *m, size_t batch, double passes, zest_error *error) {
-    m->done += passes * m->shares[batch];
+    m->done += passes * m->weights[batch];
     if (m->o.tell) m->o.tell(m->o.user, m->what, m->done, m->all);
     if (m->o.stop && *m->o.stop)
         return zest_error_set(error, ZEST_ERROR_STATE, "interrupted; nothing was written");
@@ -145,24 +148,24 @@ zest_status zest_eval_target_losses(void *user, const zest_model_lane *lanes, si
                                     zest_error *error) {
     zest_eval_target *m = user;
     if (count > m->lanes) {
-        double *more = realloc(m->losses, count * (m->largest + 1) * sizeof *more);
-        if (!more) return zest_error_memory(error, "losses", count * (m->largest + 1) * sizeof *more);
+        double *more = realloc(m->losses, count * (m->max_tokens + 1) * sizeof *more);
+        if (!more) return zest_error_memory(error, "losses", count * (m->max_tokens + 1) * sizeof *more);
         m->losses = more;
         m->lanes = count;
     }
-    double *means = m->losses + count * m->largest;
+    double *means = m->losses + count * m->max_tokens;
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < count; i++) losses[i] = 0;
     for (size_t b = 0; b < m->batch_count && !status; b++) {
         status = zest_model_losses(m->o.loaded->runner, lanes, count, &m->batches[b].objective, m->losses,
                                    means, NULL, error);
-        for (size_t i = 0; i < count && !status; i++) losses[i] += m->shares[b] * means[i];
+        for (size_t i = 0; i < count && !status; i++) losses[i] += m->weights[b] * means[i];
         if (!status) status = advance(m, b, (double)count, error);
     }
     return status;
 }
 
-/* ---- Slopes ---- */
+/* ---- Gradients ---- */
 
 #ifdef ZEST_GRAD
 
@@ -171,20 +174,21 @@ int zest_eval_target_has_gradients(void) { return 1; }
 static zest_status prepare(zest_eval_target *m, zest_error *error) {
     size_t d = m->space.count;
     if (!m->point) m->point = zest_vector_floats(&m->space, 1);
-    if (!m->part) m->part = zest_vector_floats(&m->space, 1);
-    if (!m->point || !m->part) return zest_vector_no_room(&m->space, "a gradient", 8 * (double)d, error);
+    if (!m->batch_grad) m->batch_grad = zest_vector_floats(&m->space, 1);
+    if (!m->point || !m->batch_grad)
+        return zest_vector_no_memory(&m->space, "a gradient", 8 * (double)d, error);
     zest_grad_options options = {.compute = m->o.compute,
                                  .threads = m->o.threads,
                                  .recompute = d >= RECOMPUTE_FROM,
-                                 .runner = m->slopes};
+                                 .runner = m->grad_runner};
     if (m->grad) return ZEST_OK;
     return zest_grad_new(m->model, zest_ops_for(m->cpu), &options, &m->grad, error);
 }
 
-/* point = x, where the passes read the weights */
+/* point = x, which the passes read */
 static const zest_vector_table *read_weights(zest_eval_target *m) {
     const zest_vector_table *vectors = zest_vector_operations(&m->space);
-    vectors->read(&m->space, zest_model_runner_params(m->slopes), m->point);
+    vectors->read(&m->space, zest_model_runner_params(m->grad_runner), m->point);
     return vectors;
 }
 
@@ -198,12 +202,12 @@ zest_status zest_eval_target_gradient(void *user, const float *v, double scale, 
     for (size_t b = 0; b < m->batch_count && !status; b++) {
         zest_grad_job job = {.objective = &m->batches[b].objective,
                              .at = {.point = m->point},
-                             .gradient = m->part,
+                             .gradient = m->batch_grad,
                              .factor = 1};
-        vectors->clear(&m->space, m->part, sizeof *m->part);
+        vectors->clear(&m->space, m->batch_grad, sizeof *m->batch_grad);
         status = zest_grad_losses(m->grad, &job, NULL, NULL, error);
         if (status) break;
-        vectors->add(&m->space, sum, factor * m->shares[b], m->part);
+        vectors->add(&m->space, sum, factor * m->weights[b], m->batch_grad);
         status = advance(m, b, 3, error);
     }
     return status ? status : zest_vector_check(&m->space, error);
@@ -221,7 +225,7 @@ zest_status zest_eval_target_at(zest_eval_target *m, const float *p, double a, c
         double mean;
         zest_grad_job job = {.objective = &m->batches[i].objective, .at = {.point = m->point}};
         status = zest_grad_losses(m->grad, &job, NULL, &mean, error);
-        if (!status) *loss += m->shares[i] * mean;
+        if (!status) *loss += m->weights[i] * mean;
         if (!status) status = advance(m, i, 1, error);
     }
     return status;
@@ -234,7 +238,7 @@ zest_status zest_eval_target_norm(zest_eval_target *m, double *norm, zest_error 
     const zest_vector_table *vectors = read_weights(m);
     if (m->space.device)
         *norm = vectors->square(&m->space, m->point);
-    else /* in one go: steps are chosen from these bits */
+    else /* in one call: steps are chosen from these bits */
         for (size_t i = 0; i < m->space.count; i++) *norm += (double)m->point[i] * (double)m->point[i];
     *norm = sqrt(*norm);
     return zest_vector_check(&m->space, error);
@@ -245,7 +249,7 @@ zest_status zest_eval_target_norm(zest_eval_target *m, double *norm, zest_error 
 int zest_eval_target_has_gradients(void) { return 0; }
 
 static zest_status refuse(zest_error *error) {
-    return zest_error_set(error, ZEST_ERROR_STATE, "this build goes forward only (GRAD=off)");
+    return zest_error_set(error, ZEST_ERROR_STATE, "this build has no gradients (GRAD=off)");
 }
 
 zest_status zest_eval_target_gradient(void *user, const float *v, double scale, double factor, double *sum,

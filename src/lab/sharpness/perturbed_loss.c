@@ -1,12 +1,14 @@
+/* Losses at random perturbations of the weights, the trace of the Hessian from losses, and slices of the
+ * loss. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "lab/sharpness/sharpness_internal.h"
 #include "optim/lanes.h"
 
-enum { SEED_SAMPLES = 11 }; /* the stream of seeds */
+enum { SEED_SAMPLES = 11 }; /* random stream */
 
-/* Direction of sample i into drawn[i % 2]; the samples of a pair share it. */
+/* Direction of sample i in drawn[i % 2]; both samples of a pair use it. */
 static zest_status draw(const zest_perturbed_loss_args *job, size_t i, zest_direction drawn[2],
                         zest_error *error) {
     if (job->antithetic && i % 2) {
@@ -17,8 +19,8 @@ static zest_status draw(const zest_perturbed_loss_args *job, size_t i, zest_dire
                                zest_seed(job->seed, SEED_SAMPLES, i), job->dimension, error);
 }
 
-/* Sample by sample, so that the length of a direction is found once for all radii; and two samples at a time,
- * so that the lanes of a pair stand side by side. */
+/* Sample by sample, so that the length of a direction is computed once for all radii; two samples at a
+ * time, so that the lanes of a pair are adjacent. */
 static size_t radius_of(const zest_perturbed_loss_args *job, size_t lane) {
     return lane % (2 * job->radius_count) / 2;
 }
@@ -30,9 +32,10 @@ zest_status zest_perturbed_loss_measure(const zest_perturbed_loss_args *job, dou
     size_t all = (job->samples + 1) / 2 * 2 * job->radius_count, group = job->group ? job->group : 1;
     zest_model_lane *lanes = malloc(group * sizeof *lanes);
     double *losses = malloc(group * sizeof *losses);
-    size_t *place = malloc(group * sizeof *place);
+    size_t *coefficient = malloc(group * sizeof *coefficient);
     zest_direction drawn[2] = {{0}};
-    zest_status status = lanes && losses && place ? ZEST_OK : zest_error_memory(error, "lanes", group * 64);
+    zest_status status =
+        lanes && losses && coefficient ? ZEST_OK : zest_error_memory(error, "lanes", group * 64);
     for (size_t lane = 0; lane < all && !status;) {
         size_t count = 0;
         for (; lane < all && count < group && !status; lane++) {
@@ -40,48 +43,48 @@ zest_status zest_perturbed_loss_measure(const zest_perturbed_loss_args *job, dou
             if (r == 0 && i < job->samples) status = draw(job, i, drawn, error);
             if (status || i >= job->samples) continue;
             double sign = job->antithetic && i % 2 ? -1 : 1;
-            place[count] = r * job->samples + i;
+            coefficient[count] = r * job->samples + i;
             lanes[count++] =
                 (zest_model_lane){drawn[i % 2], sign * job->radii[r] / sqrt((double)job->dimension)};
         }
         if (!status && count) status = job->losses(job->user, lanes, count, losses, error);
-        for (size_t i = 0; i < count && !status; i++) out[place[i]] = losses[i];
+        for (size_t i = 0; i < count && !status; i++) out[coefficient[i]] = losses[i];
     }
     free(lanes);
     free(losses);
-    free(place);
+    free(coefficient);
     return status;
 }
 
-/* The finite ones, or the finite pairs (their means when asked for). Returns how many. */
+/* Copies the finite losses, or the finite pairs (optionally their means). Returns their number. */
 static size_t gather(const double *values, size_t count, size_t group, int means, double *out) {
-    size_t kept = 0;
+    size_t finite = 0;
     for (size_t i = 0; i + group <= count; i += group) {
         double sum = 0;
         for (size_t j = 0; j < group; j++) sum += values[i + j];
         if (!isfinite(sum)) continue;
-        if (means) out[kept++] = sum / (double)group;
-        for (size_t j = 0; j < group && !means; j++) out[kept++] = values[i + j];
+        if (means) out[finite++] = sum / (double)group;
+        for (size_t j = 0; j < group && !means; j++) out[finite++] = values[i + j];
     }
-    return kept;
+    return finite;
 }
 
 void zest_perturbed_loss_summarize(const zest_perturbed_loss_args *job, size_t radius, const double *losses,
                                    double t, double *scratch, zest_perturbed_loss *out) {
-    const double *own = losses + radius * job->samples;
-    size_t group = job->antithetic ? 2 : 1, means = gather(own, job->samples, group, 1, scratch);
+    const double *local = losses + radius * job->samples;
+    size_t group = job->antithetic ? 2 : 1, means = gather(local, job->samples, group, 1, scratch);
     *out = (zest_perturbed_loss){.radius = job->radii[radius],
                                  .rho = job->radii[radius] / sqrt((double)job->dimension),
                                  .lowest = NAN,
                                  .highest = NAN};
     out->mean = zest_statistics_mean(scratch, means);
-    size_t kept = gather(own, job->samples, group, 0, scratch);
-    out->bad = job->samples - kept;
-    out->spread = zest_statistics_spread(scratch, kept);
+    size_t finite = gather(local, job->samples, group, 0, scratch);
+    out->bad = job->samples - finite;
+    out->spread = zest_statistics_spread(scratch, finite);
     if (job->antithetic) out->spread.low = out->spread.high = NAN;
-    out->tilted = zest_statistics_tilted(scratch, kept, group, t, &out->effective);
-    for (size_t i = 0; i < kept; i++) {
-        out->lowest = fmin(out->lowest, scratch[i]); /* of a number and NaN, the number */
+    out->tilted = zest_statistics_tilted(scratch, finite, group, t, &out->effective);
+    for (size_t i = 0; i < finite; i++) {
+        out->lowest = fmin(out->lowest, scratch[i]); /* fmin of a number and NaN is the number */
         out->highest = fmax(out->highest, scratch[i]);
     }
 }
@@ -93,16 +96,16 @@ zest_estimate zest_perturbed_loss_difference(const double *a, const double *b, s
     return zest_statistics_mean(scratch, count);
 }
 
-/* The trace of the Hessian from losses alone. */
+/* ---- Trace of the Hessian from losses ---- */
 
 enum { SEED_CURVATURE = 12, PILOT = 8, RUNGS = 9 };
-static const double widest = 0.016; /* the first h that is tried, in each coordinate */
+static const double largest_h = 0.016; /* the first h that is tried, in each coordinate */
 
 typedef struct {
     const zest_perturbed_loss_args *job;
     size_t first, count; /* probes */
     double center;
-    zest_model_lane *lanes; /* room for 2·PILOT */
+    zest_model_lane *lanes; /* 2 * PILOT lanes */
     double *losses;
 } probing;
 
@@ -126,7 +129,7 @@ static zest_status measure(probing *p, size_t probes, double *values, zest_curva
     zest_difference_step_args ladder = {.measure = second_differences,
                                         .user = p,
                                         .space = {.count = p->count, .threads = 1},
-                                        .start = widest,
+                                        .start = largest_h,
                                         .ratio = 2,
                                         .rungs = RUNGS};
     if (!status && !(c->step > 0))
@@ -156,26 +159,26 @@ zest_status zest_curvature_measure(const zest_perturbed_loss_args *job, size_t p
 
 zest_status zest_slice_measure(zest_slice *slice, zest_slice_loss *loss, void *user, zest_error *error) {
     size_t n = slice->points |= 1, rows = slice->dimensions == 2 ? n : 1;
-    slice->places = slice->values = NULL;
+    slice->coefficients = slice->values = NULL;
     if (n < 3 || slice->dimensions < 1 || slice->dimensions > 2 || !(slice->span > 0))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "a slice has one or two dimensions, 3 points or more and a span");
-    slice->places = malloc(n * sizeof *slice->places);
+                              "a slice needs 1 or 2 dimensions, at least 3 points and a span above 0");
+    slice->coefficients = malloc(n * sizeof *slice->coefficients);
     slice->values = malloc(n * rows * sizeof *slice->values);
-    if (!slice->places || !slice->values)
+    if (!slice->coefficients || !slice->values)
         return zest_error_memory(error, "a slice", n * rows * sizeof(double));
-    /* counted from the middle: the two halves are mirror images, and 0 is 0 */
+    /* from the centre, so that the two halves are exactly symmetric and 0 is exact */
     double half = (double)(n / 2);
-    for (size_t i = 0; i < n; i++) slice->places[i] = slice->span * (((double)i - half) / half);
+    for (size_t i = 0; i < n; i++) slice->coefficients[i] = slice->span * (((double)i - half) / half);
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < n * rows && !status; i++)
-        status =
-            loss(user, slice->places[i % n], rows > 1 ? slice->places[i / n] : 0, &slice->values[i], error);
+        status = loss(user, slice->coefficients[i % n], rows > 1 ? slice->coefficients[i / n] : 0,
+                      &slice->values[i], error);
     return status;
 }
 
 void zest_slice_free(zest_slice *slice) {
-    free(slice->places);
+    free(slice->coefficients);
     free(slice->values);
-    slice->places = slice->values = NULL;
+    slice->coefficients = slice->values = NULL;
 }

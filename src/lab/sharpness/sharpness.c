@@ -1,13 +1,14 @@
+/* Measurement of sharpness: losses of perturbed weights, Hessian, slices; and the cost estimate. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sharpness/sharpness.h"
 #include "base/clock.h"
+#include "lab/sharpness/sharpness.h"
 #include "optim/lanes.h"
 
-enum { GROUP = 16 }; /* lanes at a time */
+enum { GROUP = 16 }; /* lanes per call */
 enum { SEED_SLICE = 13 };
 static const double usual_rho[ZEST_SHARPNESS_RADII] = {0.001, 0.002, 0.003, 0.004, 0.005};
 
@@ -19,7 +20,7 @@ typedef struct {
     zest_perturbed_loss_args nearby;
 } work;
 
-/* ---- Nearby ---- */
+/* ---- Losses of perturbed weights ---- */
 
 static zest_status make_radii(zest_sharpness_found *f, zest_error *error) {
     size_t count = f->plan.radius_count ? f->plan.radius_count : ZEST_SHARPNESS_RADII;
@@ -31,15 +32,14 @@ static zest_status make_radii(zest_sharpness_found *f, zest_error *error) {
     for (size_t r = 0; r < count; r++) {
         f->radii[r] = f->plan.radius_count ? f->plan.radii[r] : usual_rho[r] * sqrt((double)f->dimension);
         if (!(f->radii[r] > 0) || !isfinite(f->radii[r]))
-            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--radii takes lengths above 0, not %g",
-                                  f->radii[r]);
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--radii must be above 0, not %g", f->radii[r]);
     }
     f->plan.radii = f->radii;
     f->plan.radius_count = count;
     return ZEST_OK;
 }
 
-static zest_status look_nearby(work *w, zest_error *error) {
+static zest_status measure_perturbed(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     zest_model_lane itself = {.direction = {.dimension = f->dimension, .gain = 1}};
     zest_eval_target_begin(w->measure, "losses nearby",
@@ -71,14 +71,15 @@ zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zes
     return e;
 }
 
-/* ---- The Hessian ---- */
+/* ---- Hessian ---- */
 
-static zest_status look_at_hessian(work *w, zest_error *error) {
+static zest_status measure_hessian(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     double norm;
     zest_hessian_plan plan = zest_sharpness_hessian_plan(&f->plan, f->dimension);
-    zest_status status =
-        plan.wanted ? zest_sharpness_vectors(w->slopes, f->dimension, &plan, &f->top_bytes, error) : ZEST_OK;
+    zest_status status = plan.requested
+                             ? zest_sharpness_vectors(w->slopes, f->dimension, &plan, &f->top_bytes, error)
+                             : ZEST_OK;
     if (!status) status = zest_eval_target_norm(w->slopes, &norm, error);
     if (status) return status;
     zest_hessian hessian = {.slope = zest_eval_target_gradient,
@@ -92,14 +93,14 @@ static zest_status look_at_hessian(work *w, zest_error *error) {
     zest_eval_target_begin(
         w->slopes, "Hessian",
         6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, f->plan.trace_step));
-    if (plan.wanted) status = zest_hessian_find(&hessian, &plan, &f->top, error);
+    if (plan.requested) status = zest_hessian_find(&hessian, &plan, &f->top, error);
     if (!status && f->plan.trace_samples)
         status = zest_hessian_sum(&hessian, f->plan.trace_samples, f->plan.trace_step, &f->trace, error);
     return status;
 }
 
 /* Without gradients. */
-static zest_status look_at_curvature(work *w, zest_error *error) {
+static zest_status measure_curvature(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     zest_curvature c;
     if (!f->plan.trace_samples) return ZEST_OK;
@@ -120,7 +121,7 @@ static zest_status look_at_curvature(work *w, zest_error *error) {
 typedef struct {
     work *w;
     const float *p, *q;
-    zest_direction direction; /* instead of them, for a line */
+    zest_direction direction; /* used instead of them, for a line */
     double unit;              /* its length */
 } slicing;
 
@@ -136,22 +137,23 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
     return zest_eval_target_losses(s->w->measure, &lane, 1, loss, error);
 }
 
-/* Two random vectors of length 1; in so many dimensions they are as good as orthogonal. */
-static zest_status draw_pair(const work *w, float **room, zest_error *error) {
+/* Two random unit vectors; in high dimensions they are nearly orthogonal. */
+static zest_status draw_pair(const work *w, float **available, zest_error *error) {
     zest_vector_space space = zest_eval_target_space(w->slopes);
     const zest_vector_table *vectors = zest_vector_operations(&space);
-    *room = zest_vector_floats(&space, 2);
-    if (!*room) return zest_vector_no_room(&space, "the plane of a slice", 8 * (double)space.count, error);
+    *available = zest_vector_floats(&space, 2);
+    if (!*available)
+        return zest_vector_no_memory(&space, "the plane of a slice", 8 * (double)space.count, error);
     for (uint64_t i = 0; i < 2; i++) {
-        float *v = *room + i * space.count;
+        float *v = *available + i * space.count;
         vectors->normal(&space, v, zest_seed(w->found->plan.seed, SEED_SLICE, i));
         vectors->scale(&space, v, (float)(1 / sqrt(vectors->square(&space, v))));
     }
     return zest_vector_check(&space, error);
 }
 
-/* As far as the first eigenvalue would raise the loss by as much as it is (or by 0.5), but no farther than
- * the largest radius. */
+/* Far enough that the first eigenvalue would double the loss (or raise it by 0.5), but at most the largest
+ * radius. */
 static double usual_span(const zest_sharpness_found *f, int eigen) {
     double span = 0;
     for (size_t r = 0; r < f->plan.radius_count; r++) span = fmax(span, f->radii[r]);
@@ -164,7 +166,7 @@ static zest_status cut(work *w, zest_error *error) {
     size_t d = (size_t)f->dimension;
     int plane = f->plan.slice == 2, eigen = !f->plan.seeded && f->top.count > (size_t)plane;
     int lanes = f->plan.forward_only;
-    float *room = NULL;
+    float *available = NULL;
     slicing s = {.w = w};
     if (!f->plan.slice) return ZEST_OK;
     f->plan.seeded = !eigen;
@@ -181,18 +183,18 @@ static zest_status cut(work *w, zest_error *error) {
         s.unit = sqrt((double)f->dimension);
         return status ? status : zest_slice_measure(&f->slice, slice_lane, &s, error);
     }
-    zest_status status = eigen ? ZEST_OK : draw_pair(w, &room, error);
-    s.p = eigen ? f->top.vectors : room;
+    zest_status status = eigen ? ZEST_OK : draw_pair(w, &available, error);
+    s.p = eigen ? f->top.vectors : available;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
     zest_vector_space space = zest_eval_target_space(w->slopes);
-    zest_vector_free(&space, room);
+    zest_vector_free(&space, available);
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Measurement ---- */
 
-static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *error) {
+static zest_status resolve_defaults(work *w, const zest_sharpness_plan *plan, zest_error *error) {
     zest_sharpness_found *f = w->found;
     zest_cpu cpu;
     zest_status status = zest_cpu_detect(&cpu, error);
@@ -205,11 +207,11 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
     f->trace.trace = (zest_estimate){NAN, NAN, NAN};
     if (plan->samples == 1 || (plan->antithetic && plan->samples % 2))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--samples takes 0, 2 or more, an even number with --antithetic");
+                              "--samples must be 0 or at least 2, and even with --antithetic");
     if (!zest_eval_target_has_gradients()) f->plan.forward_only = 1;
     if (f->plan.forward_only && f->plan.slice == 2)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "without gradients there are slices along a line alone: take --slice 1");
+                              "without gradients only slices along a line are possible: use --slice 1");
     status = plan->samples ? make_radii(f, error) : ZEST_OK;
     if (!plan->samples) f->plan.radius_count = 0;
     w->nearby = (zest_perturbed_loss_args){.losses = zest_eval_target_losses,
@@ -227,18 +229,18 @@ static zest_status settle(work *w, const zest_sharpness_plan *plan, zest_error *
     return status;
 }
 
-zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_target *subject,
+zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                                    zest_sharpness_found *found, zest_error *error) {
     double began = zest_clock_now();
-    work w = {
-        .measure = subject->losses, .slopes = subject->slopes, .loaded = subject->loaded, .found = found};
-    zest_status status = settle(&w, plan, error);
-    if (!status) status = look_nearby(&w, error);
+    work w = {.measure = target->losses, .slopes = target->slopes, .loaded = target->loaded, .found = found};
+    zest_status status = resolve_defaults(&w, plan, error);
+    if (!status) status = measure_perturbed(&w, error);
     if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples))
-        status = look_at_hessian(&w, error);
-    if (!status && found->plan.forward_only) status = look_at_curvature(&w, error);
+        status = measure_hessian(&w, error);
+    if (!status && found->plan.forward_only) status = measure_curvature(&w, error);
     if (!status) status = cut(&w, error);
-    zest_hessian_forget(&found->top); /* they live where the model does, and what was found outlives it */
+    /* they are in the memory of the model's device, which the result may outlive */
+    zest_hessian_free_vectors(&found->top);
     found->seconds = zest_clock_now() - began;
     return status;
 }
@@ -252,50 +254,48 @@ void zest_sharpness_free(zest_sharpness_found *f) {
     *f = (zest_sharpness_found){0};
 }
 
-/* What measuring sharpness will take: memory, passes, time. */
+/* ---- Cost estimate: memory, passes, time ---- */
 
-enum { LANES = 16 }; /* that are timed, as many as are asked for at once */
+enum { LANES = 16 }; /* lanes that are timed, as many as in one call */
 
 zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension) {
-    zest_hessian_plan h = {.wanted = plan->top, .step = plan->top_step};
-    if (h.wanted > dimension) h.wanted = (size_t)dimension;
-    h.steps = plan->lanczos_steps ? plan->lanczos_steps : 2 * h.wanted + 10;
+    zest_hessian_plan h = {.requested = plan->top, .step = plan->top_step};
+    if (h.requested > dimension) h.requested = (size_t)dimension;
+    h.steps = plan->lanczos_steps ? plan->lanczos_steps : 2 * h.requested + 10;
     return h;
 }
 
-/* Beside the vectors stand a gradient, a point and three more such vectors. */
-static double beside(double d) { return 24 * d; }
+/* In addition to the vectors: a gradient, a point and three more vectors. */
+static double extra(double d) { return 24 * d; }
 
 zest_status zest_sharpness_vectors(const zest_eval_target *slopes, uint64_t dimension,
                                    zest_hessian_plan *plan, double *bytes, zest_error *error) {
-    double d = (double)dimension, least = (double)zest_lanczos_least(plan->wanted),
-           all = 0.9 * zest_eval_target_free_memory(slopes), memory = all - beside(d);
-    plan->vectors = 2 * plan->wanted + 10;
+    double d = (double)dimension, min_vectors = (double)zest_lanczos_min_vectors(plan->requested),
+           all = 0.9 * zest_eval_target_free_memory(slopes), memory = all - extra(d);
+    plan->vectors = 2 * plan->requested + 10;
     if (plan->vectors > plan->steps) plan->vectors = plan->steps;
-    if (least > (double)plan->vectors) least = (double)plan->vectors;
+    if (min_vectors > (double)plan->vectors) min_vectors = (double)plan->vectors;
     double fit = memory / (4 * d) - 3;
     int known = all > 0;
-    if (known && (double)plan->vectors > fit && least > fit)
+    if (known && (double)plan->vectors > fit && min_vectors > fit)
         return zest_error_set(
             error, ZEST_ERROR_MEMORY,
             "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
-            "free; %s, or choose fewer tensors with --train-only",
-            plan->wanted, d, zest_lanczos_memory((size_t)dimension, (size_t)least) / 0x1p30,
-            fmax(memory, 0) / 0x1p30, fit >= 4 ? "ask for fewer with --top" : "--top 0 needs none");
+            "free; %s, or select fewer tensors with --train-only",
+            plan->requested, d, zest_lanczos_memory((size_t)dimension, (size_t)min_vectors) / 0x1p30,
+            fmax(memory, 0) / 0x1p30, fit >= 4 ? "use a smaller --top" : "--top 0 needs none");
     if (known && (double)plan->vectors > fit) plan->vectors = (size_t)fit;
     *bytes = zest_lanczos_memory((size_t)dimension, plan->vectors);
     return ZEST_OK;
 }
 
-/* ---- Time ---- */
-
-/* A go that takes this long is not about what is made once, on the first. */
+/* A call that takes this long is not dominated by one-time initialisation. */
 static const double LONG = 0.5;
 
-/* A few lanes; when they take no time, more, and what is made once is then made. */
-static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpness_target *subject,
+/* Times a few lanes; when they take no time, more, after the one-time initialisation. */
+static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                               double *seconds, zest_error *error) {
-    uint64_t d = subject->loaded->model->params.dimension;
+    uint64_t d = target->loaded->model->params.dimension;
     zest_model_lane lanes[LANES];
     double losses[LANES], stats = 0;
     zest_cpu cpu;
@@ -307,15 +307,15 @@ static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpn
     }
     for (size_t count = 2; count <= LANES && stats < LONG && !status; count += LANES - 2) {
         double began = zest_clock_now();
-        status = zest_eval_target_losses(subject->losses, lanes, count, losses, error);
+        status = zest_eval_target_losses(target->losses, lanes, count, losses, error);
         stats = zest_clock_now() - began;
         *seconds = stats / (double)count;
     }
     return status;
 }
 
-static zest_status time_slope(const zest_sharpness_target *subject, double *seconds, zest_error *error) {
-    zest_vector_space space = zest_eval_target_space(subject->slopes);
+static zest_status time_slope(const zest_sharpness_target *target, double *seconds, zest_error *error) {
+    zest_vector_space space = zest_eval_target_space(target->slopes);
     const zest_vector_table *vectors = zest_vector_operations(&space);
     float *v = zest_vector_floats(&space, 1);
     double *sum = zest_vector_doubles(&space, 1);
@@ -325,12 +325,12 @@ static zest_status time_slope(const zest_sharpness_target *subject, double *seco
         vectors->clear(&space, v, sizeof *v);
         vectors->clear(&space, sum, sizeof *sum);
     } else {
-        status = zest_vector_no_room(&space, "a gradient", 12 * (double)space.count, error);
+        status = zest_vector_no_memory(&space, "a gradient", 12 * (double)space.count, error);
     }
     for (int i = 0; i < 2 && *seconds < LONG && !status; i++) {
         double began = zest_clock_now();
-        status = zest_eval_target_gradient(subject->slopes, v, 0, 1, sum, error);
-        (void)vectors->norm(&space, sum); /* waits for a device */
+        status = zest_eval_target_gradient(target->slopes, v, 0, 1, sum, error);
+        (void)vectors->norm(&space, sum); /* synchronises the device */
         *seconds = zest_clock_now() - began;
     }
     zest_vector_free(&space, v);
@@ -338,17 +338,16 @@ static zest_status time_slope(const zest_sharpness_target *subject, double *seco
     return status;
 }
 
-/* Passes of a slice: those of losses along a line, of the gradient's own otherwise, a third of a gradient
+/* Forward passes of a slice: those of losses along a line, otherwise of gradients, a third of a gradient
  * each. */
 static double slice_passes(const zest_sharpness_plan *plan) {
     double points = (double)(plan->points ? plan->points | 1 : plan->slice == 2 ? 17 : 41);
     return plan->slice == 2 ? points * points : plan->slice ? points : 0;
 }
 
-zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan,
-                                         const zest_sharpness_target *subject, zest_sharpness_cost *cost,
-                                         zest_error *error) {
-    uint64_t d = subject->loaded->model->params.dimension;
+zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
+                                         zest_sharpness_cost *cost, zest_error *error) {
+    uint64_t d = target->loaded->model->params.dimension;
     zest_hessian_plan hessian = zest_sharpness_hessian_plan(plan, d);
     int slopes =
         zest_eval_target_has_gradients() && !plan->forward_only && (plan->top || plan->trace_samples);
@@ -363,11 +362,11 @@ zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan,
         cost->gradients += slice_passes(plan) / 3;
     else
         cost->lanes += slice_passes(plan);
-    zest_status status = time_lanes(plan, subject, &lane, error);
+    zest_status status = time_lanes(plan, target, &lane, error);
     if (!status && slopes && plan->top)
-        status = zest_sharpness_vectors(subject->slopes, d, &hessian, &vectors, error);
-    if (!status && slopes) status = time_slope(subject, &slope, error);
-    cost->bytes = slopes ? vectors + beside((double)d) : 0;
+        status = zest_sharpness_vectors(target->slopes, d, &hessian, &vectors, error);
+    if (!status && slopes) status = time_slope(target, &slope, error);
+    cost->bytes = slopes ? vectors + extra((double)d) : 0;
     cost->seconds = cost->lanes * lane + cost->gradients * slope;
     return status;
 }

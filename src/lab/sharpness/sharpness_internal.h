@@ -1,8 +1,5 @@
-/* Long vectors: kept as floats, worked on as doubles, in the host's memory or in a device's. Sums run over
- * blocks that depend on the length alone and are added in order, so a result has the same bits for any number
- * of threads; a device has blocks of its own.
- *
- * On a device work is queued, and what fails there shows in zest_vector_check; sums are then NaN. */
+/* Internals of the sharpness measurement: vectors as long as the parameters, Lanczos iteration, difference
+ * steps, Hessian products, perturbed losses, and the model as a function of its weights. */
 #ifndef ZEST_LAB_SHARPNESS_SHARPNESS_INTERNAL_H
 #define ZEST_LAB_SHARPNESS_SHARPNESS_INTERNAL_H
 
@@ -10,26 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
 #include "lab/stats/stats.h"
 #include "model/forward_pass.h"
-#include "base/error.h"
 #include "task/batch.h"
 #include "train/load.h"
 
 typedef struct {
-    size_t count; /* numbers of a vector */
+    size_t count; /* elements of a vector */
     const zest_vector_ops *ops;
     int threads;         /* 0: all cores */
-    zest_device *device; /* whose memory the vectors are in; NULL: the host's */
+    zest_device *device; /* the vectors are in its memory; NULL: host */
 } zest_vector_space;
 
-/* basis[k] = sum over i of turn[i·count + k] basis[i], for k < count <= vectors: in place, the vectors one
- * behind the other. */
+/* basis[k] = sum over i of rotation[i * count + k] basis[i], for k < count <= vectors: in place, the vectors
+ * contiguous. */
 typedef struct {
     float *basis;
-    const double *turn; /* in the host's memory */
+    const double *rotation; /* in the host's memory */
     size_t vectors, count;
 } zest_vector_rotation;
 
@@ -47,28 +44,27 @@ typedef struct {
     void (*normal)(const zest_vector_space *s, float *v, uint64_t seed);
     void (*sign)(const zest_vector_space *s, float *v, uint64_t seed);
     void (*read)(const zest_vector_space *s, const zest_params *params, float *v);
-    int (*turn)(const zest_vector_space *s, const zest_vector_rotation *job);
+    int (*rotate)(const zest_vector_space *s, const zest_vector_rotation *job);
 } zest_vector_table;
 
 /* The operations of a space:
- *     dot v·w, norm |w|, distance |a - b|, square |v|^2
- *     clear x = 0 (size: of a number), add w += c v, store v = c w, scale v = c v, shift v += c u, copy
- *     normal, sign: noise, in the order of the numbers
- *     read: parameters as floats, in the order of their numbers
- *     turn: see above; -1: memory is short */
+ * dot v.w, norm |w|, distance |a - b|, square |v|^2
+ * clear x = 0 (size: of an element), add w += c v, store v = c w, scale v = c v, shift v += c u, copy
+ * normal, sign: noise, by element index
+ * read: parameters as floats, by element index
+ * rotate: see above; -1: out of memory */
 const zest_vector_table *zest_vector_operations(const zest_vector_space *s);
 
-/* Memory for that many vectors there; NULL: there is none. */
+/* Allocates that many vectors; NULL: out of memory. */
 float *zest_vector_floats(const zest_vector_space *s, size_t vectors);
 double *zest_vector_doubles(const zest_vector_space *s, size_t vectors);
 void zest_vector_free(const zest_vector_space *s, void *data); /* NULL: nothing happens */
-/* What went wrong on the device so far; ZEST_OK: nothing. */
+/* The first error of the device so far; ZEST_OK: none. */
 zest_status zest_vector_check(const zest_vector_space *s, zest_error *error);
-/* The status of memory that was not to be had. */
-zest_status zest_vector_no_room(const zest_vector_space *s, const char *what, double bytes,
-                                zest_error *error);
+/* The status of a failed allocation. */
+zest_status zest_vector_no_memory(const zest_vector_space *s, const char *what, double bytes,
+                                  zest_error *error);
 
-/* vector.c, lab/sharpness/cuda/vector.cu */
 extern const zest_vector_table zest_vector_host, zest_vector_cuda;
 
 /* The largest eigenvalues of a symmetric matrix that is only known by what it does to vectors: Lanczos's
@@ -78,59 +74,62 @@ extern const zest_vector_table zest_vector_host, zest_vector_cuda;
  * "Largest" counts the sign: a negative eigenvalue is never among the top however large its magnitude, unless
  * there is nothing else; the lowest is told separately.
  *
- * One start vector sees one copy of a repeated eigenvalue. So once the wanted ones have settled, as many
+ * One start vector sees one copy of a repeated eigenvalue. So once the requested ones have settled, as many
  * products again go to another random vector, orthogonal to all that was found, where a further copy shows
  * up; and so on until such a sweep brings nothing new, or the steps are used up. */
 
-/* out = A v; on a device both are in its memory. */
+/* out = A v; on a device both are in device memory. */
 typedef zest_status zest_lanczos_multiply(void *user, const float *v, double *out, zest_error *error);
 
 typedef struct {
     zest_lanczos_multiply *multiply;
     void *user;
     size_t dimension;
-    size_t wanted;    /* eigenvalues, at least 1 */
-    size_t steps;     /* products at most */
-    size_t vectors;   /* basis vectors at most; at least zest_lanczos_least(wanted) or the dimension */
-    double tolerance; /* settled: residual below this times the largest |eigenvalue| */
+    size_t requested; /* eigenvalues, at least 1 */
+    size_t steps;     /* maximum number of products */
+    size_t vectors; /* basis vectors at most; at least zest_lanczos_min_vectors(requested) or the dimension */
+    double tolerance; /* converged: residual below this times the largest |eigenvalue| */
     uint64_t seed;
     const zest_vector_ops *ops;
     int threads;
-    zest_device *device; /* whose memory the vectors are in; NULL: the host's */
+    zest_device *device; /* the vectors are in its memory; NULL: host */
 } zest_lanczos_job;
 
 typedef struct {
-    size_t count;   /* what was wanted, or as many as there are steps or dimensions */
+    size_t count;   /* as requested, or as many as there are steps or dimensions */
     double *values; /* descending */
-    double *bounds; /* |A v - value v| as the process knows it; rounding of A's products not counted */
-    float *vectors; /* count × dimension: orthonormal eigenvectors, in the device's memory if there is one */
-    zest_vector_space space; /* that they live in; a device must outlive them, until they are forgotten */
-    double lowest;           /* the smallest eigenvalue seen, a bound from above for the smallest of all */
+    /* residuals |A v - value v| estimated by the iteration, without the rounding of A's products */
+    double *bounds;
+    float *vectors; /* count x dimension: orthonormal eigenvectors, in device memory if there is a device */
+    zest_vector_space space; /* of the vectors; a device must outlive them */
+    double lowest;           /* the smallest eigenvalue seen, an upper bound of the smallest of all */
     double lowest_bound;
     size_t steps, restarts;
-    int converged; /* all of them settled */
+    int converged; /* all of them converged */
 } zest_lanczos_result;
 
-size_t zest_lanczos_least(size_t wanted); /* vectors that restarts need */
-/* Bytes that a job with so many basis vectors takes. */
+size_t zest_lanczos_min_vectors(size_t requested); /* vectors that restarts need */
+/* Memory in bytes for so many basis vectors. */
 double zest_lanczos_memory(size_t dimension, size_t vectors);
 
-/* Free the result whatever this says. */
+/* Free the result in any case. */
 zest_status zest_lanczos_run(const zest_lanczos_job *job, zest_lanczos_result *result, zest_error *error);
-/* Frees the vectors alone: the rest of the result is the host's and may outlive a device. */
-void zest_lanczos_forget(zest_lanczos_result *result);
+/* Frees only the vectors: the rest of the result is in host memory and may outlive a device. */
+void zest_lanczos_free_vectors(zest_lanczos_result *result);
 void zest_lanczos_free(zest_lanczos_result *result);
 
-/* Eigenvalues of small symmetric matrices: what a Krylov method leaves to be solved. */
+/* ---- Eigenvalues of small symmetric matrices ---- */
 
-/* a: n × n, symmetric, overwritten. values: descending. vectors: n × n, eigenvector k in column k (element i
- * at vectors[i·n + k]), orthonormal. By Jacobi's rotations, which need no tridiagonal form (a restarted
- * Lanczos process has none) and are as exact as the matrix allows. Returns 0 when a number is not finite. */
+/* a: n x n, symmetric, overwritten. values: descending. vectors: n x n, eigenvector k in column k (element
+ * i at vectors[i * n + k]), orthonormal. Jacobi rotations: they need no tridiagonal form (a restarted
+ * Lanczos iteration has none) and are as accurate as the matrix allows. Returns 0 when an element is not
+ * finite. */
 int zest_lanczos_solve_small(double *a, size_t n, double *values, double *vectors);
 
-/* The step of a difference quotient: too large a step is wrong by the next derivatives, too small a one by
- * rounding. Steps are tried down a ladder; where two neighbours agree best, the step between them is taken.
- */
+/* ---- Step of a difference quotient ----
+ *
+ * A large step has truncation error, a small one rounding error. Decreasing steps are tried; where two
+ * neighbours agree best, the step between them is chosen. */
 
 /* The quotient with this step: a vector of doubles in the space. */
 typedef zest_status zest_difference_step_measure(void *user, double step, double *out, zest_error *error);
@@ -139,26 +138,27 @@ typedef struct {
     zest_difference_step_measure *measure;
     void *user;
     zest_vector_space space;
-    double start, ratio; /* the first step, and how much smaller the next one is (> 1) */
-    int rungs;           /* steps at most */
+    double start, ratio; /* the first step, and the ratio of consecutive steps (> 1) */
+    int rungs;           /* maximum number of steps */
 } zest_difference_step_args;
 
-/* Steps that are farther apart than this say nothing about each other. */
+/* Steps that are farther apart than this are not comparable. */
 #define ZEST_LADDER_AGREED 0.03
 
-/* *disagreement: |a - b| / |b| of the best two neighbours. Takes room for two vectors of doubles. */
+/* *disagreement: |a - b| / |b| of the best two neighbours. Allocates two vectors of doubles. */
 zest_status zest_difference_step_choose(const zest_difference_step_args *job, double *step,
                                         double *disagreement, zest_error *error);
 
-/* The Hessian of a loss by differences of its slopes:
+/* ---- Hessian of a loss by differences of gradients ----
  *
- *     H v = (g(x + h v) - g(x - h v)) / 2h,   |v| = 1,
+ *     H v = (g(x + h v) - g(x - h v)) / 2h,   |v| = 1
  *
- * with an error of h^2 times the fourth derivatives and of the rounding of g divided by h. h is chosen on the
- * problem itself (hessian.h), and what it gives is checked with half of it. Knows a function that answers
- * slopes, no model. */
+ * The error is h^2 times the fourth derivatives plus the rounding of g divided by h. h is chosen on the
+ * problem itself (see above), and the result is checked with half of it. Works with any gradient function,
+ * not only models. */
 
-/* sum += factor times the slope of the loss at x + scale·v; on a device v and sum are in its memory. */
+/* sum += factor times the gradient of the loss at x + scale * v; on a device v and sum are in device
+ * memory. */
 typedef zest_status zest_hessian_gradient(void *user, const float *v, double scale, double factor,
                                           double *sum, zest_error *error);
 
@@ -166,10 +166,10 @@ typedef struct {
     zest_hessian_gradient *slope;
     void *user;
     size_t dimension;
-    double start; /* the largest step worth trying */
+    double start; /* the largest step to try */
     const zest_vector_ops *ops;
     int threads;
-    zest_device *device; /* whose memory the vectors are in; NULL: the host's */
+    zest_device *device; /* the vectors are in its memory; NULL: host */
     uint64_t seed;
 } zest_hessian;
 
@@ -178,27 +178,28 @@ zest_status zest_hessian_multiply(const zest_hessian *hessian, double step, cons
                                   zest_error *error);
 
 typedef struct {
-    size_t wanted, steps, vectors; /* as for Lanczos's process */
-    double step;                   /* h; 0: to be chosen */
+    size_t requested, steps, vectors; /* as for the Lanczos iteration */
+    double step;                      /* h; 0: automatic */
 } zest_hessian_plan;
 
 typedef struct {
     size_t count;
     double *values;    /* descending, with their signs */
-    double *residuals; /* |H v - value v|, by a product that the process did not see, with step h/2 */
-    double *again;     /* v' H v of that product: the value that half the step gives */
+    double *residuals; /* |H v - value v|, from an independent product with step h/2 */
+    double *rechecked; /* v' H v of that product: the value with half the step */
     float *vectors;    /* count × dimension */
     double lowest, lowest_bound;
-    double step, disagreement; /* h, and how far products of neighbouring steps were apart */
+    double step, disagreement; /* h, and the relative difference of products with neighbouring steps */
     size_t steps, restarts;
     int converged;
     zest_lanczos_result process; /* owns values and vectors */
 } zest_hessian_top;
 
-/* The largest eigenvalues. Free it whatever this says. */
+/* The largest eigenvalues. Free it in any case. */
 zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_plan *plan,
                               zest_hessian_top *top, zest_error *error);
-void zest_hessian_forget(zest_hessian_top *top); /* frees the vectors alone, see zest_lanczos_forget */
+void zest_hessian_free_vectors(
+    zest_hessian_top *top); /* frees only the vectors, see zest_lanczos_free_vectors */
 void zest_hessian_free(zest_hessian_top *top);
 
 typedef struct {
@@ -207,29 +208,23 @@ typedef struct {
     double step, disagreement;
 } zest_hessian_trace;
 
-/* Hutchinson's estimate of the trace: the mean of z' H z over vectors of signs. step 0: to be chosen. */
+/* Hutchinson's estimate of the trace: the mean of z' H z over sign vectors z. step 0: automatic. */
 zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double step,
                              zest_hessian_trace *trace, zest_error *error);
 
-/* Products that find and sum make at most, for those who show progress. */
+/* Maximum number of products of find and sum, for progress. */
 size_t zest_hessian_products(const zest_hessian_plan *plan, size_t probes, double trace_step);
 
-/* Losses around x: what the average, the spread, the maximum and the tilted loss F_t are at some distance.
+/* ---- Losses of perturbed weights: mean, spread, maximum and tilted loss F_t ----
  *
- * A perturbation is e = rho·v with v drawn from a distribution whose root-mean-square length is sqrt(d)
- * (ball: whose largest is), and is named by its radius = rho·sqrt(d):
+ * A perturbation is e = rho * v with v drawn from a distribution whose root-mean-square length is sqrt(d)
+ * (ball: whose maximum is), and is described by its radius = rho * sqrt(d):
  *
  *     sphere, signs  |e| = radius
  *     ball           |e| <= radius
- *     Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius
- *
- * rho is the paper's scale of perturbations, the size of e in one coordinate.
- *
- * All radii use the same v_i, which follow from (seed, i) alone: two models with as many numbers are
- * perturbed alike, and their differences are those of pairs. Knows a function that answers losses of lanes,
- * no model. */
+ *     Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius */
 
-/* The loss in each lane; a lane's loss must not depend on the others. */
+/* The loss of each lane; it must not depend on the other lanes. */
 typedef zest_status zest_lane_losses(void *user, const zest_model_lane *lanes, size_t count, double *losses,
                                      zest_error *error);
 
@@ -240,16 +235,16 @@ typedef struct {
     zest_distribution distribution;
     const double *radii;
     size_t radius_count;
-    size_t samples; /* of each radius */
-    int antithetic; /* samples 2i and 2i+1 are x + e and x - e: a better mean, but no interval for the spread
-                     */
+    size_t samples; /* per radius */
+    /* samples 2i and 2i+1 are x + e and x - e: a better mean, but no interval for the spread */
+    int antithetic;
     uint64_t seed;
-    size_t group; /* lanes that are asked for at once; results do not depend on it */
+    size_t group; /* lanes per call; results do not depend on it */
     const zest_vector_ops *ops;
     int threads;
 } zest_perturbed_loss_args;
 
-/* out: radii × samples. */
+/* out: radii x samples. */
 zest_status zest_perturbed_loss_measure(const zest_perturbed_loss_args *job, double *out, zest_error *error);
 
 typedef struct {
@@ -257,10 +252,10 @@ typedef struct {
     zest_estimate mean, spread, tilted;
     double effective; /* samples that carry the tilted loss */
     double lowest, highest;
-    size_t bad; /* samples whose loss was not finite; they are left out */
+    size_t bad; /* samples with a non-finite loss, which are excluded */
 } zest_perturbed_loss;
 
-/* What the samples of one radius say; t is the tilt of F_t. scratch: as many numbers. */
+/* Statistics of the samples of one radius; t is the tilt of F_t. scratch: as many numbers. */
 void zest_perturbed_loss_summarize(const zest_perturbed_loss_args *job, size_t radius, const double *losses,
                                    double t, double *scratch, zest_perturbed_loss *out);
 
@@ -268,8 +263,8 @@ void zest_perturbed_loss_summarize(const zest_perturbed_loss_args *job, size_t r
 zest_estimate zest_perturbed_loss_difference(const double *a, const double *b, size_t samples, int antithetic,
                                              double *scratch);
 
-/* The trace of the Hessian without slopes: the mean of (f(x+hz) + f(x-hz) - 2 f(x)) / h^2 over vectors z of
- * signs. step 0: to be chosen on the first probes; *disagreement as in hessian.h. */
+/* The trace of the Hessian without gradients: the mean of (f(x+hz) + f(x-hz) - 2 f(x)) / h^2 over sign
+ * vectors z. step 0: chosen on the first probes; *disagreement as for the Hessian. */
 typedef struct {
     zest_estimate trace;
     size_t probes;
@@ -280,40 +275,40 @@ typedef struct {
 zest_status zest_curvature_measure(const zest_perturbed_loss_args *job, size_t probes, double step,
                                    zest_curvature *curvature, zest_error *error);
 
-/* The loss on a line or in a plane through x. */
+/* ---- Loss on a line or in a plane through x ---- */
 
-/* The loss at x + a p + b q; who answers knows p and q. */
+/* The loss at x + a p + b q; the callback knows p and q. */
 typedef zest_status zest_slice_loss(void *user, double a, double b, double *loss, zest_error *error);
 
 typedef struct {
-    int dimensions; /* 1: b stays 0; 2 */
-    size_t points;  /* along each, from 3; odd, so that x itself is one of them */
-    double span;    /* from -span to span */
-    double *places; /* the coefficients */
-    double *values; /* points, or points × points with a along a row */
+    int dimensions;       /* 1: b stays 0; 2 */
+    size_t points;        /* per dimension, at least 3; odd, so that x itself is one of them */
+    double span;          /* from -span to span */
+    double *coefficients; /* the coefficients */
+    double *values;       /* points, or points × points with a along a row */
 } zest_slice;
 
-/* Free it whatever this says. */
+/* Free it in any case. */
 zest_status zest_slice_measure(zest_slice *slice, zest_slice_loss *loss, void *user, zest_error *error);
 void zest_slice_free(zest_slice *slice);
 
-/* A model and some examples as a function of the weights: its loss in lanes, its slope at a point. What the
- * analysis of sharpness measures. */
+/* ---- Model and examples as a function of the weights: loss in lanes, gradient at a point ---- */
 
-/* How far a measurement is, in passes over all examples (a gradient counts as 3); 0 from `all` on. */
+/* Progress of a measurement, in passes over all examples (a gradient counts as 3); 0 from `all` on. */
 typedef void zest_eval_target_progress(void *user, const char *what, double done, double all);
 
 typedef struct zest_eval_target zest_eval_target;
 
 typedef struct {
-    const zest_loaded *loaded;     /* outlives it */
-    const zest_examples *examples; /* likewise */
-    size_t most;                   /* examples: a subset that follows from the seed when there are more */
+    const zest_loaded *loaded;     /* must outlive it */
+    const zest_examples *examples; /* must outlive it */
+    /* maximum number of examples: a subset chosen by the seed when there are more */
+    size_t most;
     uint64_t seed;
-    int slopes;           /* gradients will be asked for */
-    zest_compute compute; /* of gradients, whatever loaded->runner, which gives the losses, computes in */
+    int slopes;           /* gradients will be needed */
+    zest_compute compute; /* of gradients, independent of loaded->runner, which computes the losses */
     int threads;
-    volatile sig_atomic_t *stop;     /* set: measuring ends with ZEST_ERROR_STATE; or NULL */
+    volatile sig_atomic_t *stop;     /* set: the measurement ends with ZEST_ERROR_STATE; or NULL */
     zest_eval_target_progress *tell; /* or NULL */
     void *user;
 } zest_eval_target_options;
@@ -322,28 +317,28 @@ zest_status zest_eval_target_new(const zest_eval_target_options *options, zest_e
                                  zest_error *error);
 void zest_eval_target_free(zest_eval_target *measure);
 size_t zest_eval_target_examples(const zest_eval_target *measure);
-/* Where vectors of as many numbers as the model has parameters belong: with a model that runs on a device, in
- * its memory. The slopes below take and give such vectors. */
+/* The space of vectors as long as the parameters: in device memory for a model that runs on a device. The
+ * gradients below use such vectors. */
 zest_vector_space zest_eval_target_space(const zest_eval_target *measure);
-/* A stretch of work that is told about: its name, and how many passes it will take. */
+/* Starts a phase for progress: its name and number of passes. */
 void zest_eval_target_begin(zest_eval_target *measure, const char *what, double passes);
 
 /* zest_lane_losses. The loss is that of training: the mean over examples (over tokens for texts). */
 zest_status zest_eval_target_losses(void *measure, const zest_model_lane *lanes, size_t count, double *losses,
                                     zest_error *error);
 
-/* Does this build have gradients? Without them the two below answer ZEST_ERROR_STATE. */
+/* Whether this build has gradients. Without them the two functions below return ZEST_ERROR_STATE. */
 int zest_eval_target_has_gradients(void);
 /* zest_hessian_gradient: fp32 gradients of batches, added up in fp64. */
 zest_status zest_eval_target_gradient(void *measure, const float *v, double scale, double factor, double *sum,
                                       zest_error *error);
-/* The loss at x + a p + b q; p and q (NULL: none) in the order of the numbers of the parameters. */
+/* The loss at x + a p + b q; p and q (NULL: none) in the order of the parameter elements. */
 zest_status zest_eval_target_at(zest_eval_target *measure, const float *p, double a, const float *q, double b,
                                 double *loss, zest_error *error);
-/* |x|, over what is not frozen. */
+/* |x| over the parameters that are not frozen. */
 zest_status zest_eval_target_norm(zest_eval_target *measure, double *norm, zest_error *error);
 
-/* Bytes that are free for such vectors, as the system or the device sees it; 0: it does not say. */
+/* Free memory in bytes for such vectors, according to the system or the device; 0: unknown. */
 double zest_eval_target_free_memory(const zest_eval_target *measure);
 
 #endif

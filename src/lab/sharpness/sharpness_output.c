@@ -1,4 +1,4 @@
-/* What was found, as JSON. */
+/* Output of sharpness measurements: JSON, written and read back, and the figures drawn from it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 const char *const zest_sharpness_distributions[4] = {"gaussian", "sphere", "ball", "rademacher"};
 
-/* JSON knows neither NaN nor infinity. */
+/* JSON has neither NaN nor infinity. */
 static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 static json_t *estimate(zest_estimate e) {
@@ -22,7 +22,7 @@ static json_t *reals(const double *values, size_t count) {
     return array;
 }
 
-/* ---- The parts ---- */
+/* ---- JSON: writing ---- */
 
 static json_t *nearby(const zest_sharpness_found *f, const zest_sharpness_found *first) {
     json_t *array = json_array();
@@ -45,8 +45,9 @@ static json_t *hessian(const zest_sharpness_found *f) {
     const zest_hessian_top *top = &f->top;
     json_t *array = json_array();
     for (size_t k = 0; k < top->count; k++)
-        json_array_append_new(array, json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
-                                               real(top->residuals[k]), "half_step", real(top->again[k])));
+        json_array_append_new(array,
+                              json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
+                                        real(top->residuals[k]), "half_step", real(top->rechecked[k])));
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "examples",
                      (json_int_t)f->slope_examples, "top", array, "lowest", real(top->lowest), "lowest_bound",
                      real(top->lowest_bound), "step", real(top->step), "disagreement",
@@ -67,8 +68,8 @@ static json_t *slice(const zest_sharpness_found *f) {
     const zest_slice *s = &f->slice;
     size_t rows = s->dimensions == 2 ? s->points : 1;
     return json_pack("{s:i, s:s, s:o, s:o}", "dimensions", s->dimensions, "along",
-                     f->plan.seeded ? "seeded" : "eigen", "places", reals(s->places, s->points), "losses",
-                     reals(s->values, s->points * rows));
+                     f->plan.seeded ? "seeded" : "eigen", "places", reals(s->coefficients, s->points),
+                     "losses", reals(s->values, s->points * rows));
 }
 
 json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_found *first) {
@@ -88,10 +89,9 @@ json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_
     return object;
 }
 
-/* What was found, from JSON. The file may have been changed by hand: what is not there is left out, and
- * nothing is believed that arrays do not hold. */
+/* ---- JSON: reading\n\nThe file may have been edited by hand: missing members are skipped, and sizes are those of the arrays. ---- */
 
-enum { POINTS_MOST = 10000, TOP_MOST = 1000 };
+enum { MAX_POINTS = 10000, MAX_TOP = 1000 };
 
 double zest_sharpness_number(const json_t *object, const char *first, const char *second) {
     const json_t *value = json_object_get(object, first);
@@ -103,7 +103,7 @@ static double number(const json_t *object, const char *name) {
     return zest_sharpness_number(object, name, NULL);
 }
 
-static uint64_t whole(const json_t *object, const char *name) {
+static uint64_t complete(const json_t *object, const char *name) {
     json_int_t value = json_integer_value(json_object_get(object, name));
     return value > 0 ? (uint64_t)value : 0;
 }
@@ -120,7 +120,7 @@ static zest_estimate sharpness_read_estimate(const json_t *object, const char *n
 
 static int read_nearby(const json_t *points, zest_sharpness_found *f) {
     size_t count = json_array_size(points);
-    if (!count || count > POINTS_MOST) return 1;
+    if (!count || count > MAX_POINTS) return 1;
     f->radii = calloc(count, sizeof *f->radii);
     f->points = calloc(count, sizeof *f->points);
     if (!f->radii || !f->points) return 0;
@@ -137,7 +137,7 @@ static int read_nearby(const json_t *points, zest_sharpness_found *f) {
                                              .effective = number(point, "effective"),
                                              .lowest = number(point, "lowest"),
                                              .highest = number(point, "highest"),
-                                             .bad = (size_t)whole(point, "not_finite")};
+                                             .bad = (size_t)complete(point, "not_finite")};
     }
     return 1;
 }
@@ -145,26 +145,26 @@ static int read_nearby(const json_t *points, zest_sharpness_found *f) {
 static int read_hessian(const json_t *hessian, zest_sharpness_found *f) {
     const json_t *top = json_object_get(hessian, "top");
     size_t count = json_array_size(top);
-    if (!count || count > TOP_MOST) return 1;
+    if (!count || count > MAX_TOP) return 1;
     double *values = malloc(count * sizeof *values);
     f->top.residuals = malloc(2 * count * sizeof *f->top.residuals);
     f->top.process.values = f->top.values = values; /* which owns them */
     if (!values || !f->top.residuals) return 0;
-    f->top.again = f->top.residuals + count;
+    f->top.rechecked = f->top.residuals + count;
     f->top.count = count;
     for (size_t k = 0; k < count; k++) {
         const json_t *one = json_array_get(top, k);
         values[k] = number(one, "value");
         f->top.residuals[k] = number(one, "residual");
-        f->top.again[k] = number(one, "half_step");
+        f->top.rechecked[k] = number(one, "half_step");
     }
-    f->slope_examples = (size_t)whole(hessian, "examples");
+    f->slope_examples = (size_t)complete(hessian, "examples");
     f->top.lowest = number(hessian, "lowest");
     f->top.lowest_bound = number(hessian, "lowest_bound");
     f->top.step = number(hessian, "step");
     f->top.disagreement = number(hessian, "disagreement");
-    f->top.steps = (size_t)whole(hessian, "products");
-    f->top.restarts = (size_t)whole(hessian, "restarts");
+    f->top.steps = (size_t)complete(hessian, "products");
+    f->top.restarts = (size_t)complete(hessian, "restarts");
     f->top.converged = json_is_true(json_object_get(hessian, "settled"));
     f->top_bytes = number(hessian, "bytes");
     return 1;
@@ -172,11 +172,11 @@ static int read_hessian(const json_t *hessian, zest_sharpness_found *f) {
 
 static void read_trace(const json_t *trace, zest_sharpness_found *f) {
     f->trace.trace = sharpness_read_estimate(trace, "trace");
-    f->trace.probes = (size_t)whole(trace, "probes");
+    f->trace.probes = (size_t)complete(trace, "probes");
     f->trace.step = number(trace, "step");
     f->trace.disagreement = number(trace, "disagreement");
     f->trace_by_losses = !strcmp(text(trace, "by"), "losses");
-    if (!f->slope_examples) f->slope_examples = (size_t)whole(trace, "examples");
+    if (!f->slope_examples) f->slope_examples = (size_t)complete(trace, "examples");
 }
 
 zest_status zest_sharpness_read(const json_t *object, const char *source, zest_sharpness_found *f,
@@ -187,20 +187,19 @@ zest_status zest_sharpness_read(const json_t *object, const char *source, zest_s
                                 .task = text(object, "task"),
                                 .split = text(object, "split"),
                                 .is_run = json_object_get(object, "step") != NULL,
-                                .step = whole(object, "step"),
-                                .dimension = whole(object, "dimension"),
-                                .examples = (size_t)whole(object, "examples"),
+                                .step = complete(object, "step"),
+                                .dimension = complete(object, "dimension"),
+                                .examples = (size_t)complete(object, "examples"),
                                 .loss = number(object, "loss"),
                                 .seconds = number(object, "seconds")};
-    f->plan.samples = (size_t)whole(object, "samples");
+    f->plan.samples = (size_t)complete(object, "samples");
     f->plan.antithetic = json_is_true(json_object_get(object, "antithetic"));
-    f->plan.seed = whole(object, "sample_seed");
+    f->plan.seed = complete(object, "sample_seed");
     f->plan.t = number(object, "t");
     for (int i = 0; i < 4; i++)
         if (!strcmp(drawn, zest_sharpness_distributions[i])) f->plan.distribution = (zest_distribution)i;
     if (!json_is_object(object) || !*f->task || !f->dimension)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: is nothing that zest sharpness has written",
-                              source);
+        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: was not written by zest sharpness", source);
     read_trace(json_object_get(object, "trace"), f);
     if (!read_nearby(json_object_get(object, "neighbourhood"), f) ||
         !read_hessian(json_object_get(object, "hessian"), f))
@@ -208,15 +207,15 @@ zest_status zest_sharpness_read(const json_t *object, const char *source, zest_s
     return ZEST_OK;
 }
 
-/* The figure of sharpness: losses figure_nearby against the radius, the largest eigenvalues of the Hessian. */
+/* ---- Figure: losses of perturbed weights against the radius, largest eigenvalues ---- */
 
-enum { MOST = 64 };
-static const double FAR = 8; /* eigenvalues that differ by more want a logarithmic axis */
+enum { MAX_GROUPS = 64 };
+static const double FAR = 8; /* eigenvalues that differ by more need a logarithmic axis */
 
 static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
                                        ZEST_PLOT_TRIANGLE};
 
-/* ---- Series of one name ---- */
+/* Series of one name. */
 
 typedef struct {
     const zest_sharpness_series *all;
@@ -231,7 +230,7 @@ static int is_taken(const group *groups, size_t used, int colour) {
     return 0;
 }
 
-/* The colour asked for, or the first that is free; when none is, in turns. */
+/* The requested colour, or the first unused one; when all are used, cyclically. */
 static int choose_colour(const group *groups, size_t used, int wanted) {
     int colour = 1;
     if (wanted && !is_taken(groups, used, wanted)) return wanted;
@@ -239,10 +238,10 @@ static int choose_colour(const group *groups, size_t used, int wanted) {
     return colour < ZEST_PLOT_COLOURS ? colour : 1 + (int)(used % (ZEST_PLOT_COLOURS - 1));
 }
 
-/* The groups in the order of their first series; returns how many. */
+/* The groups in the order of their first series; returns their number. */
 static size_t find_groups(const zest_sharpness_series *series, size_t count, group *groups) {
     size_t used = 0;
-    for (size_t i = 0; i < count && used < MOST; i++) {
+    for (size_t i = 0; i < count && used < MAX_GROUPS; i++) {
         size_t g = 0;
         while (g < used && strcmp(groups[g].name, series[i].name)) g++;
         if (g < used) continue;
@@ -255,14 +254,14 @@ static size_t find_groups(const zest_sharpness_series *series, size_t count, gro
     return used;
 }
 
-/* Member `index` of a part, of each series in the group that has it: mean and standard error of `value`; with
- * a single series `margin` takes the error's place (NaN where there is none). */
+/* Member `index` of a part, of each series in the group that has it: mean and standard error of `value`;
+ * with a single series `margin` is used as the error (NaN where there is none). */
 static zest_sample sum_up(const group *g, const json_t *(*part)(const json_t *), size_t index,
                           const char *value, const char *inner, const char *margin,
                           const char *margin_inner) {
-    double values[MOST], alone = NAN;
+    double values[MAX_GROUPS], alone = NAN;
     size_t used = 0;
-    for (size_t i = 0; i < g->count && used < MOST; i++) {
+    for (size_t i = 0; i < g->count && used < MAX_GROUPS; i++) {
         const json_t *one = json_array_get(part(g->all[i].found), index);
         if (strcmp(g->all[i].name, g->name) || !one) continue;
         values[used++] = zest_sharpness_number(one, value, inner);
@@ -273,13 +272,13 @@ static zest_sample sum_up(const group *g, const json_t *(*part)(const json_t *),
     return sample;
 }
 
-static size_t longest(const group *g, const json_t *(*part)(const json_t *)) {
-    size_t most = 0;
+static size_t max_count(const group *g, const json_t *(*part)(const json_t *)) {
+    size_t max = 0;
     for (size_t i = 0; i < g->count; i++) {
         size_t n = json_array_size(part(g->all[i].found));
-        if (!strcmp(g->all[i].name, g->name) && n > most) most = n;
+        if (!strcmp(g->all[i].name, g->name) && n > max) max = n;
     }
-    return most < MOST ? most : MOST;
+    return max < MAX_GROUPS ? max : MAX_GROUPS;
 }
 
 static size_t members(const group *g) {
@@ -288,24 +287,24 @@ static size_t members(const group *g) {
     return count;
 }
 
-/* ---- Losses figure_nearby ---- */
+/* Losses of perturbed weights. */
 
 static const json_t *figure_nearby(const json_t *found) { return json_object_get(found, "neighbourhood"); }
 
-/* The loss itself stands at radius 0. */
+/* The unperturbed loss is at radius 0. */
 static zest_sample at_weights(const group *g) {
-    double values[MOST];
+    double values[MAX_GROUPS];
     size_t used = 0;
-    for (size_t i = 0; i < g->count && used < MOST; i++)
+    for (size_t i = 0; i < g->count && used < MAX_GROUPS; i++)
         if (!strcmp(g->all[i].name, g->name))
             values[used++] = zest_sharpness_number(g->all[i].found, "loss", NULL);
     return zest_sample_of(values, used);
 }
 
-/* Mean with a band: of one standard deviation, as the paper has it, or of the standard error over runs. */
+/* Mean with a band: one standard deviation, as in the paper, or the standard error over runs. */
 static void draw_losses(zest_plot_panel *panel, const group *g) {
-    double x[MOST + 1] = {0}, mean[MOST + 1], low[MOST + 1], high[MOST + 1];
-    size_t count = longest(g, figure_nearby), used = 0;
+    double x[MAX_GROUPS + 1] = {0}, mean[MAX_GROUPS + 1], low[MAX_GROUPS + 1], high[MAX_GROUPS + 1];
+    size_t count = max_count(g, figure_nearby), used = 0;
     if (!count) return;
     for (size_t r = 0; r <= count; r++) {
         zest_sample y =
@@ -322,23 +321,23 @@ static void draw_losses(zest_plot_panel *panel, const group *g) {
         g->name);
 }
 
-/* ---- Eigenvalues ---- */
+/* Eigenvalues. */
 
 static const json_t *top(const json_t *found) {
     return json_object_get(json_object_get(found, "hessian"), "top");
 }
 
-/* The eigenvalues of a group; returns how many. Errors: an eigenvalue lies within the residual of the value;
- * of several runs the standard error. */
-static size_t eigenvalues(const group *g, zest_sample values[MOST]) {
-    size_t count = longest(g, top);
+/* The eigenvalues of a group; returns their number. Errors: the residual bounds the distance to an
+ * eigenvalue; with several runs the standard error. */
+static size_t eigenvalues(const group *g, zest_sample values[MAX_GROUPS]) {
+    size_t count = max_count(g, top);
     for (size_t k = 0; k < count; k++) values[k] = sum_up(g, top, k, "value", NULL, "residual", NULL);
     return count;
 }
 
 /* A logarithmic axis when the first would hide the others, and none is negative. */
 static int is_wide(const group *groups, size_t count) {
-    zest_sample values[MOST];
+    zest_sample values[MAX_GROUPS];
     double low = HUGE_VAL, high = 0;
     for (size_t g = 0; g < count; g++) {
         size_t n = eigenvalues(&groups[g], values);
@@ -348,14 +347,14 @@ static int is_wide(const group *groups, size_t count) {
 }
 
 static void draw_group_top(zest_plot_panel *panel, const group *g, double shift, double width, int wide) {
-    zest_sample values[MOST];
-    double x[MOST], y[MOST], low[MOST], high[MOST];
+    zest_sample values[MAX_GROUPS];
+    double x[MAX_GROUPS], y[MAX_GROUPS], low[MAX_GROUPS], high[MAX_GROUPS];
     size_t n = eigenvalues(g, values);
     for (size_t k = 0; k < n; k++) {
         x[k] = (double)k + shift;
         y[k] = values[k].mean;
         low[k] = y[k] - values[k].error, high[k] = y[k] + values[k].error;
-        if (wide && low[k] <= 0) low[k] = y[k] / FAR; /* down to where the axis has no zero */
+        if (wide && low[k] <= 0) low[k] = y[k] / FAR; /* a log axis has no zero */
     }
     if (!n) return;
     if (!wide) zest_plot_bars(panel, n, x, y, 0.92 * width, (zest_plot_style){.colour = g->colour}, g->name);
@@ -371,30 +370,30 @@ static void draw_group_top(zest_plot_panel *panel, const group *g, double shift,
 }
 
 static void draw_top(zest_plot_panel *panel, const group *groups, size_t count) {
-    char words[MOST][24];
-    const char *names[MOST];
-    size_t most = 0, shown = 0, at = 0;
+    char words[MAX_GROUPS][24];
+    const char *names[MAX_GROUPS];
+    size_t max = 0, shown = 0, at = 0;
     int wide = is_wide(groups, count);
     for (size_t g = 0; g < count; g++) {
-        size_t n = longest(&groups[g], top);
+        size_t n = max_count(&groups[g], top);
         shown += n > 0;
-        if (n > most) most = n;
+        if (n > max) max = n;
     }
     double width = (wide ? 0.6 : 0.76) / fmax((double)shown, 1);
     for (size_t g = 0; g < count; g++) {
-        if (!longest(&groups[g], top)) continue;
+        if (!max_count(&groups[g], top)) continue;
         draw_group_top(panel, &groups[g], width * ((double)at - 0.5 * (double)(shown - 1)), width, wide);
         at++;
     }
-    for (size_t k = 0; k < most; k++) {
+    for (size_t k = 0; k < max; k++) {
         snprintf(words[k], sizeof words[k], "λ%zu", k + 1);
         names[k] = words[k];
     }
     zest_plot_axis_y(panel, "eigenvalue of the Hessian", wide ? ZEST_PLOT_LOG : ZEST_PLOT_LINEAR);
-    zest_plot_names_x(panel, most, names);
+    zest_plot_names_x(panel, max, names);
 }
 
-/* ---- The figure ---- */
+/* The figure. */
 
 static const char *word(const json_t *found, const char *name) {
     const char *text = json_string_value(json_object_get(found, name));
@@ -402,11 +401,11 @@ static const char *word(const json_t *found, const char *name) {
 }
 
 void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, zest_buffer *out) {
-    group groups[MOST];
+    group groups[MAX_GROUPS];
     const json_t *first = count ? series[0].found : NULL;
-    size_t used = find_groups(series, count, groups), most = 0;
+    size_t used = find_groups(series, count, groups), max = 0;
     for (size_t g = 0; g < used; g++)
-        if (members(&groups[g]) > most) most = members(&groups[g]);
+        if (members(&groups[g]) > max) max = members(&groups[g]);
     double examples = zest_sharpness_number(first, "examples", NULL),
            slopes = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
     zest_buffer_format(out, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
@@ -414,19 +413,19 @@ void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, 
     if (json_array_size(figure_nearby(first)))
         zest_buffer_format(out, "; %.0f perturbations at each radius",
                            zest_sharpness_number(first, "samples", NULL));
-    if (most > 1)
-        zest_buffer_format(out, "; mean ± standard error over %zu runs", most);
+    if (max > 1)
+        zest_buffer_format(out, "; mean ± standard error over %zu runs", max);
     else
         zest_buffer_text(out, "; band: one standard deviation");
 }
 
 zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t count,
                                  zest_sharpness_style style) {
-    group groups[MOST];
+    group groups[MAX_GROUPS];
     size_t used = find_groups(series, count, groups);
     int left = 0, right = 0;
     for (size_t g = 0; g < used; g++)
-        left |= longest(&groups[g], figure_nearby) > 0, right |= longest(&groups[g], top) > 0;
+        left |= max_count(&groups[g], figure_nearby) > 0, right |= max_count(&groups[g], top) > 0;
     int const both = left && right, rows = both && style.stacked ? 2 : 1,
               columns = both && !style.stacked ? 2 : 1;
     zest_plot *plot = zest_plot_new(rows, columns, style.width > 0 ? style.width : 80 + 440 * columns,
@@ -451,27 +450,27 @@ zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t cou
     return plot;
 }
 
-/* The loss on a line or in a plane through the weights, as figures. */
+/* ---- Figures of slices ---- */
 
-enum { LEVELS = 12, COLUMNS = 3, GRID_MOST = 1001 };
+enum { LEVELS = 12, COLUMNS = 3, MAX_GRID = 1001 };
 
 typedef struct {
     int dimensions;
     size_t points;
-    double *places, *losses; /* one allocation, places owns it */
+    double *coefficients, *losses; /* one allocation, owned by coefficients */
 } figure_slice;
 
 static int read_slice(const json_t *found, figure_slice *s) {
-    const json_t *object = json_object_get(found, "slice"), *places = json_object_get(object, "places"),
+    const json_t *object = json_object_get(found, "slice"), *coefficients = json_object_get(object, "places"),
                  *losses = json_object_get(object, "losses");
     *s = (figure_slice){.dimensions = (int)json_integer_value(json_object_get(object, "dimensions")),
-                        .points = json_array_size(places)};
+                        .points = json_array_size(coefficients)};
     size_t n = s->points, all = s->dimensions == 2 ? n * n : n;
-    if (n < 3 || n > GRID_MOST || json_array_size(losses) != all) return 0;
-    s->places = malloc((n + all) * sizeof *s->places);
-    if (!s->places) return 0;
-    s->losses = s->places + n;
-    for (size_t i = 0; i < n; i++) s->places[i] = json_number_value(json_array_get(places, i));
+    if (n < 3 || n > MAX_GRID || json_array_size(losses) != all) return 0;
+    s->coefficients = malloc((n + all) * sizeof *s->coefficients);
+    if (!s->coefficients) return 0;
+    s->losses = s->coefficients + n;
+    for (size_t i = 0; i < n; i++) s->coefficients[i] = json_number_value(json_array_get(coefficients, i));
     for (size_t i = 0; i < all; i++) {
         const json_t *value = json_array_get(losses, i);
         s->losses[i] = json_is_number(value) ? json_number_value(value) : NAN;
@@ -481,7 +480,8 @@ static int read_slice(const json_t *found, figure_slice *s) {
 
 static void draw_plane(zest_plot_panel *panel, const figure_slice *s, const char *name) {
     size_t n = s->points;
-    double low = HUGE_VAL, high = -HUGE_VAL, levels[LEVELS], x = s->places[0], y = s->places[n - 1];
+    double low = HUGE_VAL, high = -HUGE_VAL, levels[LEVELS], x = s->coefficients[0],
+           y = s->coefficients[n - 1];
     for (size_t i = 0; i < n * n; i++) {
         if (!isfinite(s->losses[i])) continue;
         low = fmin(low, s->losses[i]), high = fmax(high, s->losses[i]);
@@ -521,7 +521,7 @@ zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t cou
         if (!read_slice(series[i].found, &s)) continue;
         planes += s.dimensions == 2;
         lines += s.dimensions == 1;
-        free(s.places);
+        free(s.coefficients);
     }
     if (!planes && !lines) return NULL;
     int columns = planes ? planes < COLUMNS ? (int)planes : COLUMNS : 1,
@@ -535,10 +535,10 @@ zest_plot *zest_sharpness_slices(const zest_sharpness_series *series, size_t cou
         if (planes && s.dimensions == 2)
             draw_plane(panel, &s, series[i].name), at++;
         else if (!planes)
-            zest_plot_line(panel, s.points, s.places, s.losses,
+            zest_plot_line(panel, s.points, s.coefficients, s.losses,
                            (zest_plot_style){.colour = 1 + (int)(i % (ZEST_PLOT_COLOURS - 1)), .width = 2},
                            series[i].name);
-        free(s.places);
+        free(s.coefficients);
     }
     return plot;
 }

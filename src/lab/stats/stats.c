@@ -1,17 +1,19 @@
+/* Statistics of samples with 95 % intervals, comparison of methods over seeds, and the sentences that
+ * report it. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "lab/stats/stats.h"
 #include "base/text.h"
+#include "lab/stats/stats.h"
 
 static const double z975 = 1.959963984540054;
 
-/* Abramowitz and Stegun 26.7.5 from five degrees on; below that, numbers. */
+/* Abramowitz and Stegun 26.7.5 from five degrees of freedom on; a table below that. */
 double zest_statistics_student(size_t freedom) {
-    static const double few[] = {HUGE_VAL, 12.7062, 4.30265, 3.18245, 2.77645};
+    static const double too_few[] = {HUGE_VAL, 12.7062, 4.30265, 3.18245, 2.77645};
     double n = (double)freedom, z = z975, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
-    if (freedom < sizeof few / sizeof *few) return few[freedom];
+    if (freedom < sizeof too_few / sizeof *too_few) return too_few[freedom];
     return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
            (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
@@ -49,7 +51,7 @@ zest_estimate zest_statistics_spread(const double *values, size_t count) {
     double n = (double)count, mean = mean_of(values, count), second = moment(values, count, mean, 2);
     double sd = sqrt(second * n / (n - 1));
     if (!(second > 0)) return (zest_estimate){sd, sd, sd};
-    /* a small sample cannot show a kurtosis far from what it can hold: at least that of normal losses */
+    /* a small sample bounds its own kurtosis: use at least that of a normal distribution */
     double kurtosis = fmax(moment(values, count, mean, 4) / (second * second), count < 30 ? 3 : 1);
     double half = zest_statistics_student(count - 1) * sqrt((kurtosis - 1) / (4 * n));
     return (zest_estimate){sd, sd * exp(-half), sd * exp(half)};
@@ -80,7 +82,7 @@ zest_estimate zest_statistics_tilted(const double *values, size_t count, size_t 
     return around(value, zest_statistics_student((size_t)n - 1) * sqrt(variance / (n - 1)));
 }
 
-/* Mean and sum of squared deviations in one pass (Welford's). */
+/* Mean and sum of squared deviations in one pass (Welford). */
 zest_sample zest_sample_of(const double *values, size_t count) {
     zest_sample s = {.mean = 0, .error = NAN, .low = NAN, .high = NAN};
     double squares = 0;
@@ -100,8 +102,8 @@ zest_sample zest_sample_of(const double *values, size_t count) {
     return s;
 }
 
-/* With whole degrees of freedom the distribution is a finite sum in the angle whose tangent is t / sqrt(n):
- * odd n begins with the angle itself, even n with its sine. */
+/* For integer degrees of freedom the distribution is a finite sum in the angle whose tangent is t /
+ * sqrt(n): odd n starts with the angle, even n with its sine. */
 double zest_sample_student(double t, size_t degrees) {
     double n = (double)degrees, angle = atan(t / sqrt(n)), c = cos(angle), s = sin(angle);
     size_t odd = degrees % 2;
@@ -132,16 +134,16 @@ double zest_sample_student_quantile(double probability, size_t degrees) {
 double zest_sample_mcnemar(size_t only_first, size_t only_second) {
     size_t n = only_first + only_second, fewer = only_first < only_second ? only_first : only_second;
     double sum = 0;
-    /* terms as logarithms: 2^-n is below the smallest double for n > 1074 */
+    /* terms as logarithms: 2^-n underflows for n > 1074 */
     for (size_t i = 0; i <= fewer; i++)
         sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) - lgamma((double)(n - i) + 1) -
                    (double)n * log(2));
     return fmin(1, 2 * sum);
 }
 
-static const double paired_z975 = 1.959963984540054; /* the normal's quantile at 0.975 */
+static const double paired_z975 = 1.959963984540054; /* quantile 0.975 of the normal distribution */
 
-/* Are all differences the same? Sums of doubles that should be equal differ in the last digits. */
+/* Whether all differences are equal, up to the rounding of sums. */
 static int all_equal(const double *values, size_t count, double mean, double step) {
     double tolerance = step > 0 ? 0.5 * step : 1e-9 * fabs(mean);
     double low = HUGE_VAL, high = -HUGE_VAL;
@@ -153,8 +155,8 @@ static int all_equal(const double *values, size_t count, double mean, double ste
     return high - low <= tolerance;
 }
 
-/* The least standard error of a difference of two shares of the same examples. */
-static double least_error(double difference, double examples) {
+/* The smallest standard error of a difference of two fractions of the same examples. */
+static double min_error(double difference, double examples) {
     double share = fmax(fabs(difference), 1 / examples);
     return sqrt(share * (1 - share) / examples);
 }
@@ -168,7 +170,7 @@ zest_sample zest_paired_sample(const double *differences, size_t count, size_t e
         return s;
     }
     if (!examples) return s;
-    double least = least_error(s.mean, (double)examples);
+    double least = min_error(s.mean, (double)examples);
     double half = fmax(s.high - s.mean, paired_z975 * least);
     s.error = fmax(s.error, least);
     s.low = s.mean - half;
@@ -176,7 +178,7 @@ zest_sample zest_paired_sample(const double *differences, size_t count, size_t e
     return s;
 }
 
-zest_paired_verdict zest_paired_judge(const zest_sample *difference, int lower_is_better) {
+zest_paired_verdict zest_paired_verdict_of(const zest_sample *difference, int lower_is_better) {
     if (difference->n < ZEST_PAIRED_SEEDS || isnan(difference->low)) return ZEST_PAIRED_TOO_FEW;
     if (difference->low <= 0 && difference->high >= 0) return ZEST_PAIRED_NO_DIFFERENCE;
     return (difference->mean > 0) != (lower_is_better != 0) ? ZEST_PAIRED_BETTER : ZEST_PAIRED_WORSE;
@@ -188,8 +190,8 @@ zest_paired_verdict zest_paired_judge(const zest_sample *difference, int lower_i
 
 int zest_conclusion_lower_is_better(const char *metric) { return !strcmp(metric, "loss"); }
 
-zest_paired_verdict zest_conclusion_judge(const zest_conclusion *c) {
-    return zest_paired_judge(&c->difference, zest_conclusion_lower_is_better(c->metric));
+zest_paired_verdict zest_conclusion_verdict_of(const zest_conclusion *c) {
+    return zest_paired_verdict_of(&c->difference, zest_conclusion_lower_is_better(c->metric));
 }
 
 int zest_conclusion_compares(const zest_conclusion *c) {
@@ -198,7 +200,7 @@ int zest_conclusion_compares(const zest_conclusion *c) {
 
 const char *zest_conclusion_verdict(const zest_conclusion *c) {
     static const char *const texts[] = {"too few seeds to tell", "no difference shown", "better", "worse"};
-    return zest_conclusion_compares(c) ? texts[zest_conclusion_judge(c)] : "";
+    return zest_conclusion_compares(c) ? texts[zest_conclusion_verdict_of(c)] : "";
 }
 
 /* ---- Numbers ---- */
@@ -207,7 +209,7 @@ double zest_conclusion_per_cent(double share) { return round(1000 * share) / 10;
 
 static int is_loss(const zest_conclusion *c) { return !strcmp(c->metric, "loss"); }
 
-/* One decimal of per cents, four of a loss. Never "−0.0". */
+/* One decimal for per cent, four for a loss. Never "-0.0". */
 static void add_number(zest_buffer *out, const zest_conclusion *c, double value) {
     char text[64];
     zest_number_format(text, sizeof text, is_loss(c) ? "%.4f" : "%.1f",
@@ -228,7 +230,7 @@ static void add_seeds(zest_buffer *out, size_t n) {
     zest_buffer_format(out, "%zu seed%s", n, n == 1 ? "" : "s");
 }
 
-/* ---- One sentence ---- */
+/* ---- Sentence for one method ---- */
 
 /* "84.1 % accuracy on test of SST-2, clean labels" */
 static void add_value(zest_buffer *out, const zest_conclusion *c) {
@@ -239,7 +241,7 @@ static void add_value(zest_buffer *out, const zest_conclusion *c) {
     if (*c->where) zest_buffer_format(out, " (%s)", c->where);
 }
 
-/* ", 0.3 points above MeZO": as large as it is shown. */
+/* ", 0.3 points above MeZO": rounded as shown. */
 static void add_difference(zest_buffer *out, const zest_conclusion *c) {
     zest_buffer amount = {0};
     add_number(&amount, c, fabs(c->difference.mean));
@@ -254,7 +256,7 @@ static void add_difference(zest_buffer *out, const zest_conclusion *c) {
 }
 
 static void add_verdict(zest_buffer *out, const zest_conclusion *c) {
-    switch (zest_conclusion_judge(c)) {
+    switch (zest_conclusion_verdict_of(c)) {
     case ZEST_PAIRED_TOO_FEW: zest_buffer_text(out, ": too few seeds to tell."); break;
     case ZEST_PAIRED_NO_DIFFERENCE: zest_buffer_text(out, ": no difference can be shown."); break;
     case ZEST_PAIRED_BETTER: zest_buffer_format(out, ": better than %s.", c->base); break;
@@ -281,7 +283,7 @@ void zest_conclusion_sentence(const zest_conclusion *c, zest_buffer *out) {
         zest_buffer_text(out, ".");
 }
 
-/* ---- Several ---- */
+/* ---- Several methods ---- */
 
 typedef struct {
     size_t all, by_verdict[4];
@@ -294,7 +296,7 @@ static tally count_verdicts(const zest_conclusion *all, size_t count) {
         size_t const seeds = all[i].difference.n;
         if (!zest_conclusion_compares(&all[i])) continue;
         t.all++;
-        t.by_verdict[zest_conclusion_judge(&all[i])]++;
+        t.by_verdict[zest_conclusion_verdict_of(&all[i])]++;
         t.least = seeds < t.least ? seeds : t.least;
         t.most = seeds > t.most ? seeds : t.most;
     }
@@ -307,7 +309,7 @@ static const char *base_of(const zest_conclusion *all, size_t count) {
     return "";
 }
 
-/* "1 is better, 2 are worse and 3 show no difference": verdicts that there are. */
+/* "1 is better, 2 are worse and 3 show no difference": only verdicts that occur. */
 static void add_counts(const tally *t, zest_buffer *out) {
     static const struct {
         zest_paired_verdict verdict;
@@ -316,12 +318,12 @@ static void add_counts(const tally *t, zest_buffer *out) {
                  {ZEST_PAIRED_WORSE, "is worse", "are worse"},
                  {ZEST_PAIRED_NO_DIFFERENCE, "shows no difference", "show no difference"},
                  {ZEST_PAIRED_TOO_FEW, "has too few seeds to tell", "have too few seeds to tell"}};
-    size_t left = 0, said = 0;
+    size_t left = 0, listed = 0;
     for (size_t i = 0; i < 4; i++) left += t->by_verdict[parts[i].verdict] > 0;
     for (size_t i = 0; i < 4; i++) {
         size_t const n = t->by_verdict[parts[i].verdict];
         if (!n) continue;
-        zest_buffer_text(out, !said++ ? "" : left == 1 ? " and " : ", ");
+        zest_buffer_text(out, !listed++ ? "" : left == 1 ? " and " : ", ");
         zest_buffer_format(out, "%zu %s", n, n == 1 ? parts[i].one : parts[i].many);
         left--;
     }

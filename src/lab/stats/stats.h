@@ -1,4 +1,5 @@
-/* What a sample of losses says, with 95 % intervals. */
+/* Statistics of samples of losses with 95 % intervals, comparisons over seeds, sentences, and plain-text
+ * tables. */
 #ifndef ZEST_LAB_STATS_STATS_H
 #define ZEST_LAB_STATS_STATS_H
 
@@ -17,18 +18,19 @@ double zest_statistics_student(size_t freedom);
 /* Mean of a sample, with Student's interval; count 1 has no interval. */
 zest_estimate zest_statistics_mean(const double *values, size_t count);
 
-/* Standard deviation. Interval: log s is about normal with variance (kurtosis - 1) / 4n, the kurtosis being
- * the sample's, so losses need not be normal; for normal ones it is close to the chi-square interval. */
+/* Standard deviation. Interval: log s is approximately normal with variance (kurtosis - 1) / 4n, with the
+ * kurtosis of the sample, so losses need not be normal; for normal ones it is close to the chi-square
+ * interval. */
 zest_estimate zest_statistics_spread(const double *values, size_t count);
 
-/* F_t = (1/t) log mean exp(t f), never overflowing; the mean when t = 0. The interval comes from the spread
- * of the weights (delta method) and is worth little when few of them carry the sum: `effective` says how
- * many, (sum w)^2 / sum w^2. Values come in groups of `group` that belong together (2 for antithetic pairs).
- */
+/* F_t = (1/t) log mean exp(t f), without overflow; the mean when t = 0. The interval is from the spread of
+ * the weights (delta method) and is unreliable when few of them carry the sum: `effective` is their
+ * number, (sum w)^2 / sum w^2. Values come in groups of `group` that belong together (2 for antithetic
+ * pairs). */
 zest_estimate zest_statistics_tilted(const double *values, size_t count, size_t group, double t,
                                      double *effective);
 
-/* A few numbers, and what can be said about their mean. */
+/* A few numbers and the statistics of their mean. */
 
 typedef struct {
     size_t n;
@@ -37,18 +39,17 @@ typedef struct {
     double low, high; /* Student's 95 % interval of the mean; NaN: n < 2 */
 } zest_sample;
 
-/* Numbers that are NaN do not count. */
+/* NaN values are ignored. */
 zest_sample zest_sample_of(const double *values, size_t count);
 
-/* P(|T| <= t) for Student's T with so many degrees of freedom, and the t at which it is `probability`. */
+/* P(|T| <= t) for Student's T with so many degrees of freedom, and its inverse. */
 double zest_sample_student(double t, size_t degrees);
 double zest_sample_student_quantile(double probability, size_t degrees);
 
-/* McNemar's exact test: of the examples that only one of two got right, is the split a fair coin's? Two-sided
- * p; 1 when there are none. */
+/* McNemar's exact test on the examples that only one of two got right. Two-sided p; 1 when there are none. */
 double zest_sample_mcnemar(size_t only_first, size_t only_second);
 
-/* Two methods compared seed by seed: the interval of the mean difference, and what may be said about it. */
+/* Two methods compared seed by seed: the interval of the mean difference, and the verdict. */
 
 /* The mean of paired differences, one a seed; NaN for a seed that has none. examples: the test examples that
  * the metric is a share of, or 0 for a metric without steps, such as a loss.
@@ -62,50 +63,49 @@ double zest_sample_mcnemar(size_t only_first, size_t only_second);
 zest_sample zest_paired_sample(const double *differences, size_t count, size_t examples);
 
 typedef enum {
-    ZEST_PAIRED_TOO_FEW,       /* fewer than 3 seeds, or their differences are all equal */
-    ZEST_PAIRED_NO_DIFFERENCE, /* the 95 % interval holds 0 */
+    ZEST_PAIRED_TOO_FEW,       /* fewer than 3 seeds, or all differences are equal */
+    ZEST_PAIRED_NO_DIFFERENCE, /* the 95 % interval contains 0 */
     ZEST_PAIRED_BETTER,
     ZEST_PAIRED_WORSE,
 } zest_paired_verdict;
 
-enum { ZEST_PAIRED_SEEDS = 3 }; /* a verdict needs so many */
+enum { ZEST_PAIRED_SEEDS = 3 }; /* a verdict needs at least so many */
 
-zest_paired_verdict zest_paired_judge(const zest_sample *difference, int lower_is_better);
+zest_paired_verdict zest_paired_verdict_of(const zest_sample *difference, int lower_is_better);
 
-/* The result in plain sentences: what a method reached, how that compares, and how sure it is. The report,
- * the tables of a sweep and the terminal say the same words. */
+/* ---- Results as sentences, used by the report, the tables of a sweep and the terminal ---- */
 
-/* One method on one set of examples. The texts are plain: escape them wherever they go. */
+/* One method on one set of examples. The texts are plain: escape them for the output format. */
 typedef struct {
     char method[128];       /* "ZEST-N" */
     char where[160];        /* "SST-2, clean labels"; "" when there is only one set of examples */
-    char metric[16];        /* "accuracy": a share of 1, shown in per cent; "loss": lower is better */
+    char metric[16];        /* "accuracy": a fraction, shown in per cent; "loss": lower is better */
     char part[8];           /* "test", "dev" */
-    char base[128];         /* what it is compared with; "": nothing */
+    char base[128];         /* the base of the comparison; "": none */
     zest_sample value;      /* over seeds; with one seed low and high may be those of its examples */
     zest_sample difference; /* from the base, seed by seed: zest_paired_sample */
 } zest_conclusion;
 
-/* Is it compared with anything? */
+/* Whether it is compared with a base. */
 int zest_conclusion_compares(const zest_conclusion *conclusion);
-zest_paired_verdict zest_conclusion_judge(const zest_conclusion *conclusion);
+zest_paired_verdict zest_conclusion_verdict_of(const zest_conclusion *conclusion);
 /* "too few seeds to tell", "no difference shown", "better", "worse"; "" when it is not compared */
 const char *zest_conclusion_verdict(const zest_conclusion *conclusion);
 int zest_conclusion_lower_is_better(const char *metric);
-/* A share in per cent, rounded to the decimal that every table shows; halves away from 0. */
+/* A fraction in per cent, rounded to the decimal that every table shows; halves away from 0. */
 double zest_conclusion_per_cent(double share);
 
 /* "ZEST-N reached 84.1 % accuracy on test, 0.3 points above MeZO (95 % interval −0.4 to 1.0, 3 seeds): no
  * difference can be shown." Adds nothing when there is no value. */
 void zest_conclusion_sentence(const zest_conclusion *conclusion, zest_buffer *out);
-/* The sentence of a single comparison; of several, one that counts their verdicts; of none, the sentence of
- * the first. */
+/* The sentence of a single comparison; of several, one that counts their verdicts; without any, the
+ * sentence of the first. */
 void zest_conclusion_lead(const zest_conclusion *all, size_t count, zest_buffer *out);
 
-/* The lead, and behind it the sentence of each where there are several, as an array of texts. */
+/* The lead, and the sentence of each when there are several, as an array of strings. */
 json_t *zest_conclusion_json(const zest_conclusion *all, size_t count);
 
-/* Tables as plain text, for terminals: columns that line up, within a width.
+/* ---- Plain-text tables for terminals: aligned columns of limited width ----
  *
  *     static const zest_text_column columns[] = {{"run", ZEST_TEXT_NAME}, {"test", ZEST_TEXT_NUMBER}};
  *     zest_text_table table = {.columns = columns, .column_count = 2};
@@ -117,8 +117,8 @@ enum { ZEST_TEXT_WIDTH = 100, ZEST_TEXT_COLUMNS = 16 };
 
 typedef enum {
     ZEST_TEXT_LEFT,
-    ZEST_TEXT_NUMBER, /* to the right */
-    ZEST_TEXT_NAME,   /* to the left; loses its middle where the table would be too wide */
+    ZEST_TEXT_NUMBER, /* right-aligned */
+    ZEST_TEXT_NAME,   /* left-aligned; shortened in the middle if the table is too wide */
 } zest_text_kind;
 
 typedef struct {
@@ -131,18 +131,18 @@ typedef struct {
     size_t column_count; /* at most ZEST_TEXT_COLUMNS */
     char **cells;        /* row by row */
     size_t count;
-    int failed; /* memory ran out */
+    int failed; /* out of memory */
 } zest_text_table;
 
-/* The next cell. Bytes that are no UTF-8 are repaired, control characters left out. */
+/* The next cell. Invalid UTF-8 is repaired, control characters are removed. */
 void zest_text_table_cell(zest_text_table *table, const char *text);
 /* The same with the text of a buffer, which is freed. */
-void zest_text_table_take(zest_text_table *table, zest_buffer *text);
-/* A heading and the rows, each line at most ZEST_TEXT_WIDTH characters wide as long as names can give way.
- * Columns without any text are left out. */
+void zest_text_table_cell_buffer(zest_text_table *table, zest_buffer *text);
+/* Header and rows, each line at most ZEST_TEXT_WIDTH characters wide as long as names can be shortened.
+ * Empty columns are omitted. */
 void zest_text_table_write(const zest_text_table *table, zest_buffer *out);
 void zest_text_table_free(zest_text_table *table);
-/* A paragraph: cleaned in the same way, broken at blanks into lines of ZEST_TEXT_WIDTH. */
+/* A paragraph: cleaned in the same way, wrapped at ZEST_TEXT_WIDTH. */
 void zest_text_table_paragraph(zest_buffer *out, const char *text);
 
 #endif

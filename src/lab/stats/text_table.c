@@ -1,18 +1,18 @@
-#include "lab/stats/stats.h"
-
+/* Plain-text tables for terminals. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/stats/stats.h"
 #include "tokenizer/unicode.h"
 
-enum { GAP = 2, NAME_LEAST = 12 };
+enum { GAP = 2, MIN_NAME_WIDTH = 12 };
 
 /* ---- Cells ---- */
 
 static int is_control(uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 
-/* What a terminal may be sent; to be freed. */
+/* Makes text safe for a terminal; to be freed. */
 static char *clean(const char *text) {
     zest_buffer valid = {0};
     size_t used = 0;
@@ -31,7 +31,7 @@ static char *clean(const char *text) {
 }
 
 void zest_text_table_cell(zest_text_table *t, const char *text) {
-    if (!(t->count & (t->count - 1))) { /* room for twice as many */
+    if (!(t->count & (t->count - 1))) { /* doubles the capacity */
         char **cells = realloc(t->cells, (t->count ? 2 * t->count : 1) * sizeof *cells);
         if (!cells) t->failed = 1;
         if (cells) t->cells = cells;
@@ -43,7 +43,7 @@ void zest_text_table_cell(zest_text_table *t, const char *text) {
         t->failed = 1;
 }
 
-void zest_text_table_take(zest_text_table *t, zest_buffer *text) {
+void zest_text_table_cell_buffer(zest_text_table *t, zest_buffer *text) {
     t->failed |= text->failed;
     zest_text_table_cell(t, text->data ? text->data : "");
     zest_buffer_free(text);
@@ -57,14 +57,14 @@ void zest_text_table_free(zest_text_table *t) {
 
 /* ---- Widths ---- */
 
-/* Characters, not bytes. */
+/* In characters, not bytes. */
 static size_t width_of(const char *text) {
     size_t width = 0;
     for (; *text; text++) width += (*text & 0xc0) != 0x80;
     return width;
 }
 
-/* 0: the column is empty and left out. */
+/* 0: the column is empty and omitted. */
 static void find_widths(const zest_text_table *t, size_t *widths) {
     size_t total = 0, name = ZEST_TEXT_COLUMNS;
     memset(widths, 0, ZEST_TEXT_COLUMNS * sizeof *widths);
@@ -81,21 +81,21 @@ static void find_widths(const zest_text_table *t, size_t *widths) {
     }
     if (name == ZEST_TEXT_COLUMNS || total <= ZEST_TEXT_WIDTH) return;
     size_t const excess = total - ZEST_TEXT_WIDTH;
-    widths[name] = widths[name] > excess + NAME_LEAST ? widths[name] - excess
-                   : widths[name] > NAME_LEAST        ? NAME_LEAST
-                                                      : widths[name];
+    widths[name] = widths[name] > excess + MIN_NAME_WIDTH ? widths[name] - excess
+                   : widths[name] > MIN_NAME_WIDTH        ? MIN_NAME_WIDTH
+                                                          : widths[name];
 }
 
 /* ---- Lines ---- */
 
-/* The first `count` characters of a text end here. */
+/* The end of the first `count` characters of a text. */
 static const char *skip(const char *text, size_t count) {
     while (*text && count--)
         for (text++; (*text & 0xc0) == 0x80;) text++;
     return text;
 }
 
-/* Names begin and end with what tells them apart. */
+/* The start and the end of a name are kept, since they distinguish it. */
 static void add_cut(zest_buffer *out, const char *text, size_t width) {
     size_t const have = width_of(text), tail = (width - 1) / 2, head = width - 1 - tail;
     zest_buffer_add(out, text, (size_t)(skip(text, head) - text));
@@ -105,7 +105,7 @@ static void add_cut(zest_buffer *out, const char *text, size_t width) {
 
 static void add_line(const zest_text_table *t, const char *const *cells, const size_t *widths,
                      zest_buffer *out) {
-    size_t owed = 0; /* blanks that nothing may follow */
+    size_t owed = 0; /* pending blanks, dropped at the end of a line */
     for (size_t c = 0; c < t->column_count; c++) {
         if (!widths[c]) continue;
         size_t const have = width_of(cells[c]), pad = have < widths[c] ? widths[c] - have : 0;
@@ -134,9 +134,9 @@ void zest_text_table_write(const zest_text_table *t, zest_buffer *out) {
 }
 
 void zest_text_table_paragraph(zest_buffer *out, const char *text) {
-    char *whole = clean(text), *rest = whole;
+    char *full = clean(text), *rest = full;
     size_t line = 0;
-    if (!whole) out->failed = 1;
+    if (!full) out->failed = 1;
     for (const char *word; rest && (word = strsep(&rest, " "));) {
         size_t const width = width_of(word);
         if (!width) continue;
@@ -146,5 +146,5 @@ void zest_text_table_paragraph(zest_buffer *out, const char *text) {
         zest_buffer_text(out, word);
     }
     if (line) zest_buffer_text(out, "\n");
-    free(whole);
+    free(full);
 }

@@ -1,5 +1,5 @@
-/* A sweep for other programs: CSVs of the tables, and everything as JSON. The JSON has no times: the same
- * runs give the same bytes, however often they were broken off. */
+/* Export of a sweep: CSV tables, JSON, and the figures of results. The JSON has no times, so the same runs
+ * give the same bytes. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "lab/sweep/sweep.h"
 
-/* ---- CSV: a line for each place of the table ---- */
+/* ---- CSV: one line per entry of the table ---- */
 
 static void add_field(zest_buffer *out, double value) {
     zest_buffer_text(out, ",");
@@ -118,7 +118,7 @@ static json_t *run_json(const zest_sweep_run *run) {
     return object;
 }
 
-static json_t *place_json(const zest_sweep_summary *s, size_t task, size_t noise, size_t row) {
+static json_t *cell_json(const zest_sweep_summary *s, size_t task, size_t noise, size_t row) {
     zest_buffer name = {0};
     zest_sweep_row_name(s, row, &name);
     json_t *object = json_pack("{s:s, s:s, s:s}", "task", task_of(s, task), "label_noise", noise_of(s, noise),
@@ -137,7 +137,7 @@ static json_t *chosen_json(const zest_sweep_summary *s, const size_t *chosen) {
 }
 
 static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e) {
-    json_t *object = place_json(s, e->task, e->noise, e->row);
+    json_t *object = cell_json(s, e->task, e->noise, e->row);
     json_object_set_new(object, "complete", json_boolean(e->complete));
     json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
     json_object_set_new(object, "dev", sample(&e->dev));
@@ -149,7 +149,7 @@ static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e
     return object;
 }
 
-/* The sentence that the tables begin with, and one for each comparison. */
+/* The sentence at the top of the tables, and one for each comparison. */
 static json_t *conclusion_json(const zest_sweep_summary *s) {
     size_t count;
     zest_conclusion *all = zest_sweep_conclude_all(s, &count);
@@ -164,7 +164,7 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
     for (size_t i = 0; i < s->entry_count; i++) json_array_append_new(entries, entry_json(s, &s->entries[i]));
     for (size_t i = 0; i < s->tilt_count; i++) {
         const zest_sweep_tilt_entry *e = &s->tilts[i];
-        json_t *object = place_json(s, e->task, e->noise, e->row);
+        json_t *object = cell_json(s, e->task, e->noise, e->row);
         json_object_set_new(object, "t", real(e->t));
         json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
         json_object_set_new(object, "dev", sample(&e->dev));
@@ -184,9 +184,9 @@ zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_
     return out->failed ? zest_error_memory(error, "the results of a sweep", out->size) : ZEST_OK;
 }
 
-/* The figure of a sweep: results against t. */
+/* ---- Figure: results against t ---- */
 
-/* The texts that the points name: tasks, kinds of labels, rows. */
+/* Collects the names in the points: tasks, kinds of labels, rows. */
 typedef struct {
     char **texts;
     size_t count;
@@ -203,8 +203,8 @@ static int find_words(const zest_sweep_summary *s, words *w) {
     int failed = !w->texts;
     for (size_t t = 0; t < s->task_count && !failed; t++) {
         const char *task = s->plan->runs[s->tasks[t]].value[ZEST_OPTION_TASK];
-        char room[128];
-        w->texts[w->count] = strdup(zest_sweep_task_name(task ? task : "", room, sizeof room));
+        char buffer[128];
+        w->texts[w->count] = strdup(zest_sweep_task_name(task ? task : "", buffer, sizeof buffer));
         failed = !w->texts[w->count++];
     }
     for (size_t i = 0; i < s->noise_count + s->row_count && !failed; i++) {
@@ -240,17 +240,17 @@ zest_plot *zest_sweep_figure(const zest_sweep_summary *s, int test, zest_sensiti
     return plot;
 }
 
-/* The figure of a sweep's rows: what each method reaches on each task. */
+/* ---- Figure: results of each method on each task ---- */
 
-enum { ROWS_MOST = 16, SEEDS_MOST = 64, NAME_ROOM = 128 };
-static const double LETTER = 6.6; /* pixels of a letter below an axis */
+enum { MAX_ROWS = 16, MAX_SEEDS = 64, NAME_SIZE = 128 };
+static const double LETTER = 6.6; /* pixels per letter below an axis */
 
 typedef struct {
     const zest_sweep_summary *summary;
     int test;
-    char names[ROWS_MOST][NAME_ROOM]; /* of the rows, as they are shown */
+    char names[MAX_ROWS][NAME_SIZE]; /* of the rows, as displayed */
     size_t count;
-    int below; /* names fit below the axis; else the legend has them */
+    int below; /* names fit below the axis; else they are in the legend */
 } work;
 
 static double value_of(const work *w, const zest_sweep_run *run) {
@@ -260,26 +260,26 @@ static const zest_sample *sample_of(const work *w, const zest_sweep_entry *e) {
     return w->test ? &e->test : &e->dev;
 }
 
-/* ---- One panel ---- */
+/* One panel. */
 
 /* Every seed as a faint ring, then the mean with its standard error. */
 static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_entry *e) {
     const zest_sweep_summary *s = w->summary;
     const zest_sample *sample = sample_of(w, e);
     double const unit = zest_sweep_unit(s, e->task), x = (double)e->row;
-    double beside[SEEDS_MOST], each[SEEDS_MOST];
+    double offset[MAX_SEEDS], each[MAX_SEEDS];
     int const known = zest_sensitivity_colour(zest_sweep_method(&s->plan->runs[s->rows[e->row]]));
     zest_plot_style style = {.colour = known ? known : 1 + (int)(e->row % (ZEST_PLOT_GREY - 1)),
                              .size = 8,
                              .dash = ZEST_PLOT_NO_LINE,
                              .mark = ZEST_PLOT_CIRCLE};
     size_t used = 0;
-    for (size_t i = 0; i < s->seed_count && used < SEEDS_MOST && sample->n > 1; i++) {
+    for (size_t i = 0; i < s->seed_count && used < MAX_SEEDS && sample->n > 1; i++) {
         if (e->chosen[i] == ZEST_SWEEP_NONE) continue;
-        beside[used] = x + 0.18;
+        offset[used] = x + 0.18;
         each[used++] = unit * value_of(w, &s->plan->runs[e->chosen[i]]);
     }
-    zest_plot_line(panel, used, beside, each,
+    zest_plot_line(panel, used, offset, each,
                    (zest_plot_style){.colour = style.colour,
                                      .size = 7,
                                      .opacity = 0.7,
@@ -292,7 +292,7 @@ static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_ent
     zest_plot_line(panel, 1, &x, &mean, style, w->below ? NULL : w->names[e->row]);
 }
 
-/* What the others are compared with, across the panel. */
+/* The base of the comparison, as a line across the panel. */
 static void draw_base(const work *w, zest_plot_panel *panel, const zest_sweep_entry *base) {
     double const mean = sample_of(w, base)->mean;
     if (isnan(mean)) return;
@@ -302,8 +302,8 @@ static void draw_base(const work *w, zest_plot_panel *panel, const zest_sweep_en
 }
 
 static void draw_panel(const work *w, zest_plot_panel *panel, size_t task, size_t noise, const char *title) {
-    const char *names[ROWS_MOST];
-    char label[NAME_ROOM];
+    const char *names[MAX_ROWS];
+    char label[NAME_SIZE];
     int begun = 0, guided = 0;
     for (size_t r = 0; r < w->count; r++) {
         const zest_sweep_entry *e = zest_sweep_entry_at(w->summary, noise, task, r);
@@ -320,41 +320,41 @@ static void draw_panel(const work *w, zest_plot_panel *panel, size_t task, size_
     if (begun) zest_plot_names_x(panel, w->count, names);
 }
 
-/* ---- All of them ---- */
+/* All panels. */
 
-/* Of rows in the table's order; 0: memory is short. */
+/* Rows in the order of the table; 0: out of memory. */
 static int name_rows(work *w) {
-    int good = 1;
-    for (size_t r = 0; r < w->count && good; r++) {
+    int complete = 1;
+    for (size_t r = 0; r < w->count && complete; r++) {
         zest_buffer name = {0};
         zest_sweep_row_name(w->summary, r, &name);
-        good = !name.failed && name.data;
-        if (good) zest_sensitivity_name(name.data, w->names[r], sizeof w->names[r]);
+        complete = !name.failed && name.data;
+        if (complete) zest_sensitivity_name(name.data, w->names[r], sizeof w->names[r]);
         zest_buffer_free(&name);
     }
-    return good;
+    return complete;
 }
 
 static void fit_names(work *w, double width) {
-    size_t longest = 0;
+    size_t max_length = 0;
     for (size_t r = 0; r < w->count; r++)
-        if (strlen(w->names[r]) > longest) longest = strlen(w->names[r]);
-    w->below = ((double)longest * LETTER + 8) * (double)w->count <= width;
+        if (strlen(w->names[r]) > max_length) max_length = strlen(w->names[r]);
+    w->below = ((double)max_length * LETTER + 8) * (double)w->count <= width;
 }
 
 /* "SST-2, clean labels"; to be freed. */
 static char *title_of(const zest_sweep_summary *s, size_t task, size_t noise) {
     const char *value = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK];
-    char room[128];
+    char buffer[128];
     zest_buffer title = {0};
-    zest_buffer_format(&title, "%s, ", zest_sweep_task_name(value ? value : "", room, sizeof room));
+    zest_buffer_format(&title, "%s, ", zest_sweep_task_name(value ? value : "", buffer, sizeof buffer));
     zest_sweep_noise_name(s, noise, &title);
     if (!title.failed) return title.data;
     zest_buffer_free(&title);
     return NULL;
 }
 
-/* Tasks, then the same with other labels, as far as there are results. */
+/* One panel per task and kind of labels that has results. */
 static size_t find_panels(const work *w, size_t (*panels)[2]) {
     const zest_sweep_summary *s = w->summary;
     size_t count = 0;
@@ -367,8 +367,8 @@ static size_t find_panels(const work *w, size_t (*panels)[2]) {
 }
 
 static zest_plot *plot_all(work *w, size_t (*panels)[2], size_t count, zest_sensitivity_style style) {
-    size_t const most = style.columns ? (size_t)style.columns : count == 4 ? 2 : 3;
-    size_t const columns = count < most ? count : most;
+    size_t const max = style.columns ? (size_t)style.columns : count == 4 ? 2 : 3;
+    size_t const columns = count < max ? count : max;
     size_t const rows = (count + columns - 1) / columns;
     double const width = style.width > 0 ? style.width : 60 + 340 * (double)columns;
     double const height = style.height > 0 ? style.height : 250;
@@ -396,7 +396,7 @@ zest_plot *zest_sweep_methods(const zest_sweep_summary *s, int test, zest_sensit
     work w = {.summary = s, .test = test, .count = s->row_count};
     size_t(*panels)[2] = malloc((s->task_count * s->noise_count + 1) * sizeof *panels);
     zest_plot *plot = NULL;
-    if (panels && s->row_count > 1 && s->row_count <= ROWS_MOST && name_rows(&w)) {
+    if (panels && s->row_count > 1 && s->row_count <= MAX_ROWS && name_rows(&w)) {
         size_t const count = find_panels(&w, panels);
         if (count) plot = plot_all(&w, panels, count, style);
     }

@@ -1,4 +1,4 @@
-/* The grid of a sweep: lists of values as texts, in blocks. */
+/* The grid of a sweep: lists of values per option, in blocks; and the grids of the paper. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/option.h"
-#include "task/task.h"
 #include "lab/sweep/sweep.h"
+#include "task/task.h"
 
 void zest_sweep_grid_free(zest_sweep_grid *grid) {
     for (size_t b = 0; b < grid->count; b++)
@@ -16,7 +16,7 @@ void zest_sweep_grid_free(zest_sweep_grid *grid) {
     *grid = (zest_sweep_grid){0};
 }
 
-/* ---- Reading ---- */
+/* ---- Parsing ---- */
 
 static zest_status put(zest_sweep_block *block, zest_option_id id, const char *text, zest_error *error) {
     char *copy = strdup(text);
@@ -26,7 +26,7 @@ static zest_status put(zest_sweep_block *block, zest_option_id id, const char *t
     return ZEST_OK;
 }
 
-/* Another block, with everything that `from` has (NULL: nothing). */
+/* Appends a block that inherits everything from `from` (NULL: nothing). */
 static zest_status add_block(zest_sweep_grid *grid, const zest_sweep_block *from, zest_error *error) {
     zest_sweep_block *blocks = realloc(grid->blocks, (grid->count + 1) * sizeof *blocks);
     if (!blocks) return zest_error_memory(error, "a grid", sizeof *blocks);
@@ -39,12 +39,13 @@ static zest_status add_block(zest_sweep_grid *grid, const zest_sweep_block *from
     return status;
 }
 
-/* What a grid has: the options that runs may differ in, and what the sweep itself has to know again. */
-static int is_kept(zest_option_id id) {
+/* Whether a grid may set the option: those in which runs may differ, and those that the sweep itself needs
+ * when it is resumed. */
+static int is_selected(zest_option_id id) {
     return zest_option_row_at(id)->sweep != ZEST_SWEEP_NEVER || id == ZEST_OPTION_COMPARE;
 }
 
-static zest_option_id find_kept(const char *name) {
+static zest_option_id find_selected(const char *name) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_SWEEP);
     return id == ZEST_OPTION_COMPARE ? id : zest_option_find(name, ZEST_FOR_TRAIN);
 }
@@ -52,21 +53,22 @@ static zest_option_id find_kept(const char *name) {
 static zest_status read_line(zest_sweep_block *block, char *line, zest_error *error) {
     char *equals = strchr(line, '=');
     if (!equals)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "'%.200s' should read name = value, value", line);
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "expected name = value, value, got '%.200s'", line);
     char *name = zest_sweep_trimmed(line, equals),
          *text = zest_sweep_trimmed(equals + 1, line + strlen(line));
     zest_status status = ZEST_OK;
     if (!name || !text) {
         status = zest_error_memory(error, "a grid", strlen(line));
     } else {
-        zest_option_id id = find_kept(name);
+        zest_option_id id = find_selected(name);
         char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
         if (id == ZEST_OPTION_COUNT)
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "no option is called '%.100s'%s", name,
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "unknown option '%.100s'%s", name,
                                     zest_option_suggest(name, ZEST_FOR_TRAIN, 1, suggestion));
-        else if (!is_kept(id))
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                    "%s is no option of a run in a sweep; give it on the command line", name);
+        else if (!is_selected(id))
+            status =
+                zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                               "%s is not an option of a run in a sweep; set it on the command line", name);
         else
             status = put(block, id, text, error);
     }
@@ -111,23 +113,24 @@ void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out) {
     }
 }
 
-/* ---- Changing ---- */
+/* ---- Overrides ---- */
 
-/* Of the values a block has, those that are wanted; *left says whether there are any. */
-static zest_status keep_methods(zest_sweep_block *block, const char *wanted, int *left, zest_error *error) {
-    zest_sweep_values have = {0}, want = {0};
+/* Keeps those values of a block that are selected; *left: whether any remain. */
+static zest_status select_methods(zest_sweep_block *block, const char *selected, int *left,
+                                  zest_error *error) {
+    zest_sweep_values have = {0}, parse_items = {0};
     zest_buffer out = {0};
     zest_status status = zest_sweep_split(ZEST_OPTION_METHOD, block->text[ZEST_OPTION_METHOD], &have, error);
-    if (!status) status = zest_sweep_split(ZEST_OPTION_METHOD, wanted, &want, error);
+    if (!status) status = zest_sweep_split(ZEST_OPTION_METHOD, selected, &parse_items, error);
     for (size_t i = 0; i < have.count; i++)
-        for (size_t j = 0; j < want.count; j++)
-            if (!strcmp(have.items[i], want.items[j]))
+        for (size_t j = 0; j < parse_items.count; j++)
+            if (!strcmp(have.items[i], parse_items.items[j]))
                 zest_buffer_format(&out, "%s%s", out.size ? "," : "", have.items[i]);
     *left = out.size > 0;
     if (!status && out.failed) status = zest_error_memory(error, "a grid", out.size);
     if (!status && *left) status = put(block, ZEST_OPTION_METHOD, out.data, error);
     zest_sweep_values_free(&have);
-    zest_sweep_values_free(&want);
+    zest_sweep_values_free(&parse_items);
     zest_buffer_free(&out);
     return status;
 }
@@ -138,23 +141,25 @@ static void remove_block(zest_sweep_grid *grid, size_t at) {
     grid->count--;
 }
 
-static zest_status override_methods(zest_sweep_grid *grid, const char *wanted, zest_error *error) {
+static zest_status override_methods(zest_sweep_grid *grid, const char *selected, zest_error *error) {
     zest_status status = ZEST_OK;
-    if (grid->count == 1) return put(grid->blocks, ZEST_OPTION_METHOD, wanted, error); /* nothing to choose */
+    /* the block has no methods */
+    if (grid->count == 1) return put(grid->blocks, ZEST_OPTION_METHOD, selected, error);
     for (size_t b = 0; b < grid->count && !status; b++) {
         int left = 1;
         if (grid->blocks[b].text[ZEST_OPTION_METHOD])
-            status = keep_methods(&grid->blocks[b], wanted, &left, error);
+            status = select_methods(&grid->blocks[b], selected, &left, error);
         else
-            status = put(&grid->blocks[b], ZEST_OPTION_METHOD, wanted, error);
+            status = put(&grid->blocks[b], ZEST_OPTION_METHOD, selected, error);
         if (!status && !left) remove_block(grid, b--);
     }
     if (!status && !grid->count)
-        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "the grid has none of the methods %s", wanted);
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "the grid does not have any of the methods %s",
+                                selected);
     return status;
 }
 
-/* How long runs are is said by --steps or by --epochs: what is given takes the place of both. */
+/* The length of runs is set by --steps or --epochs: an override of one replaces both. */
 static void drop_other_length(zest_sweep_grid *grid, const zest_options *given) {
     int steps = zest_options_given(given, ZEST_OPTION_STEPS),
         epochs = zest_options_given(given, ZEST_OPTION_EPOCHS);
@@ -169,7 +174,7 @@ zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *
     zest_status status = grid->count ? ZEST_OK : add_block(grid, NULL, error);
     for (int i = 0; i < ZEST_OPTION_COUNT && !status; i++) {
         zest_option_id id = (zest_option_id)i;
-        if (!is_kept(id) || !zest_options_given(given, id)) continue;
+        if (!is_selected(id) || !zest_options_given(given, id)) continue;
         const char *text = zest_options_text(given, id);
         if (id == ZEST_OPTION_METHOD) {
             status = override_methods(grid, text, error);
@@ -181,8 +186,8 @@ zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *
     return status;
 }
 
-/* Replaces every value of an option in a block; change gives a text to be freed, or NULL when memory is
- * short. */
+/* Replaces every value of an option in a block; change returns a string to be freed, or NULL when out of
+ * memory. */
 static zest_status map(zest_sweep_block *block, zest_option_id id, char *(*change)(const char *, void *),
                        void *user, zest_error *error) {
     zest_sweep_values values;
@@ -203,13 +208,13 @@ static zest_status map(zest_sweep_block *block, zest_option_id id, char *(*chang
 
 static char *times(const char *text, void *user) {
     zest_options scratch;
-    char room[32];
+    char buffer[32];
     zest_options_init(&scratch);
     int bad = zest_options_set_id(&scratch, ZEST_OPTION_STEPS, text, NULL) != ZEST_OK;
     double steps = round(*(double *)user * (double)zest_options_whole(&scratch, ZEST_OPTION_STEPS));
     zest_options_free(&scratch);
-    snprintf(room, sizeof room, "%.0f", fmax(1, fmin(steps, 9e15)));
-    return strdup(bad ? text : room); /* a bad one is refused when the plan is made */
+    snprintf(buffer, sizeof buffer, "%.0f", fmax(1, fmin(steps, 9e15)));
+    return strdup(bad ? text : buffer); /* an invalid value is reported when the plan is made */
 }
 
 zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_error *error) {
@@ -219,7 +224,7 @@ zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_err
         zest_sweep_block *block = &grid->blocks[b];
         if (!block->text[ZEST_OPTION_STEPS] && !block->text[ZEST_OPTION_EPOCHS])
             return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                  "--scale multiplies --steps or --epochs: give one of them");
+                                  "--scale multiplies --steps or --epochs: set one of them");
         for (size_t i = 0; i < 2 && !status; i++)
             if (block->text[ids[i]]) status = map(block, ids[i], times, &factor, error);
     }
@@ -228,8 +233,8 @@ zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_err
 
 static char *absolute(const char *text, void *user) {
     int task = *(zest_option_id *)user == ZEST_OPTION_TASK;
-    char *whole = task && !zest_task_is_file(text) ? NULL : realpath(text, NULL);
-    return whole ? whole : strdup(text); /* one that is not there: the run will say so */
+    char *absolute_path = task && !zest_task_is_file(text) ? NULL : realpath(text, NULL);
+    return absolute_path ? absolute_path : strdup(text); /* a missing file is reported by the run */
 }
 
 zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error) {
@@ -242,7 +247,7 @@ zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error) {
     return status;
 }
 
-/* Lists of values: "1e-5, 2e-5, first: 1e-3, TREC: 5e-5". A label says whom the values behind it are for. */
+/* ---- Lists of values\n\n"1e-5, 2e-5, first: 1e-3, TREC: 5e-5". A label selects the runs that the following values are for. ---- */
 
 void zest_sweep_values_free(zest_sweep_values *values) {
     for (size_t i = 0; i < values->count; i++) free(values->items[i]), free(values->labels[i]);
@@ -251,12 +256,12 @@ void zest_sweep_values_free(zest_sweep_values *values) {
     *values = (zest_sweep_values){0};
 }
 
-/* ---- Taking apart ---- */
+/* Splitting. */
 
 static char separator(zest_option_id id, const char *text) {
-    int own_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
+    int has_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
                      zest_option_row_at(id)->kind == ZEST_KIND_LIST;
-    return own_commas || strchr(text, ';') ? ';' : ',';
+    return has_commas || strchr(text, ';') ? ';' : ',';
 }
 
 char *zest_sweep_trimmed(const char *begin, const char *end) {
@@ -266,7 +271,7 @@ char *zest_sweep_trimmed(const char *begin, const char *end) {
 }
 
 static zest_status empty_value(zest_option_id id, const char *text, zest_error *error) {
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: '%s' has an empty value in it",
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option %s: '%s' contains an empty value",
                           zest_option_row_at(id)->name, text);
 }
 
@@ -279,8 +284,8 @@ static int is_method_label(const char *label) {
     return known;
 }
 
-/* The label that an item begins with, to be freed; NULL: none. Texts may hold a colon of their own: there
- * only methods are labels. */
+/* The label of an item, to be freed; NULL: none. In lists of texts, which may contain colons, only methods
+ * are labels. */
 static char *label_of(zest_option_id id, const char *item) {
     const char *colon = strchr(item, ':');
     zest_option_kind kind = zest_option_row_at(id)->kind;
@@ -292,7 +297,7 @@ static char *label_of(zest_option_id id, const char *item) {
     return NULL;
 }
 
-/* Adds the item between two places. One without a label has that of the item before it. */
+/* Adds the item between two positions. An item without a label has that of the one before. */
 static zest_status add_item(zest_option_id id, zest_sweep_values *values, const char *begin, const char *end,
                             zest_error *error) {
     char *item = zest_sweep_trimmed(begin, end), *label = item ? label_of(id, item) : NULL;
@@ -319,17 +324,17 @@ static zest_status add_item(zest_option_id id, zest_sweep_values *values, const 
 zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
                              zest_error *error) {
     char between = separator(id, text);
-    size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == between;
-    *values = (zest_sweep_values){.items = calloc(room, sizeof *values->items),
-                                  .labels = calloc(room, sizeof *values->labels)};
+    size_t buffer = 1;
+    for (const char *c = text; *c; c++) buffer += *c == between;
+    *values = (zest_sweep_values){.items = calloc(buffer, sizeof *values->items),
+                                  .labels = calloc(buffer, sizeof *values->labels)};
     zest_status status = values->items && values->labels
                              ? ZEST_OK
-                             : zest_error_memory(error, "a list of values", room * sizeof *values->items);
+                             : zest_error_memory(error, "a list of values", buffer * sizeof *values->items);
     for (const char *at = text; at && !status;) {
         const char *end = strchr(at, between), *next = end ? end + 1 : NULL;
         status = add_item(id, values, at, end ? end : at + strlen(at), error);
-        if (status == ZEST_ERROR_ARGUMENT) { /* a separator at the end does not count */
+        if (status == ZEST_ERROR_ARGUMENT) { /* a trailing separator is ignored */
             int last = !next && values->count && !at[strspn(at, " \t\r")];
             status = last ? ZEST_OK : empty_value(id, text, error);
         }
@@ -339,41 +344,41 @@ zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_val
     return status;
 }
 
-/* ---- Putting together ---- */
+/* Joining. */
 
 void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out) {
     const char *between = separator(id, "") == ';' ? ";" : ",", *label = NULL;
     for (size_t i = 0; i < values->count; i++)
         if (strpbrk(values->items[i], ",;")) between = ";";
     for (size_t i = 0; i < values->count; i++) {
-        const char *own = values->labels[i];
-        if (own && (!label || strcmp(own, label))) zest_buffer_format(out, "%s:", own);
-        label = own;
+        const char *specific = values->labels[i];
+        if (specific && (!label || strcmp(specific, label))) zest_buffer_format(out, "%s:", specific);
+        label = specific;
         zest_buffer_text(out, values->items[i]);
         if (i + 1 < values->count || *between == ';') zest_buffer_text(out, between);
     }
 }
 
-/* ---- Whom a value is for ---- */
+/* Matching values with runs. */
 
-/* 0: not for this run. The most special of what fits counts: a method, its order, a task, anybody. */
+/* 0: not for this run. The most specific match counts: a method, its order, a task, any run. */
 static int rank(const char *label, const zest_sweep_run *run) {
     const char *task = run->value[ZEST_OPTION_TASK];
-    char room[128];
+    char buffer[128];
     if (!label) return 1;
     if (!strcmp(label, zest_sweep_method(run))) return 4;
     if (!strcmp(label, zest_sweep_first_order(zest_sweep_method(run)) ? "first" : "zeroth")) return 3;
-    return task && !strcasecmp(label, zest_sweep_task_name(task, room, sizeof room)) ? 2 : 0;
+    return task && !strcasecmp(label, zest_sweep_task_name(task, buffer, sizeof buffer)) ? 2 : 0;
 }
 
 const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, const zest_sweep_run *run,
                                  int *counts) {
-    int best = 0, own = rank(values->labels[at], run);
+    int best = 0, specific = rank(values->labels[at], run);
     for (size_t i = 0; i < values->count; i++) {
         int other = rank(values->labels[i], run);
         if (other > best) best = other;
     }
-    *counts = best ? own == best : at == 0; /* no value for it: once, without one */
+    *counts = best ? specific == best : at == 0; /* no value for it: counts once, without a value */
     return best ? values->items[at] : NULL;
 }
 
@@ -382,10 +387,10 @@ zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *
     for (size_t i = 0; i < values->count; i++) {
         const char *label = values->labels[i];
         zest_task task;
-        char room[128];
+        char buffer[128];
         int known = !label || is_method_label(label);
         for (size_t t = 0; tasks && t < tasks->count && !known; t++)
-            known = !strcasecmp(label, zest_sweep_task_name(tasks->items[t], room, sizeof room));
+            known = !strcasecmp(label, zest_sweep_task_name(tasks->items[t], buffer, sizeof buffer));
         if (!known && !zest_task_is_file(label) && !zest_task_open(label, &task, NULL)) {
             known = 1;
             zest_task_free(&task);
@@ -399,20 +404,14 @@ zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *
     return ZEST_OK;
 }
 
-/* The grids of the paper's tables and of its figure 3 (section 5 and appendix C of the paper): texts in the
- * form of a grid file. The paper has one seed, 42 here: its numbers are shares of one test set each.
- *
- * The paper gives no schedule, clipping or dropout for the methods with gradients, but says that its code is
- * adopted from MeZO's. That trains first-order methods with the defaults of Hugging Face's Trainer, which
- * decay lr linearly to 0 without a warm-up and clip gradients to norm 1, and with the dropout of the models'
- * configurations, 0.1. Zeroth-order methods have a constant lr and no dropout there. */
+/* ---- The grids of the paper's tables and of its figure 3 (section 5 and appendix C)\n\nTexts in the form of a grid file. The paper has one seed, 42 here: its numbers are fractions of one test set each.\n\nThe paper gives no schedule, clipping or dropout for the methods with gradients, but says that its code is adopted from MeZO's. That trains first-order methods with the defaults of Hugging Face's Trainer, which are used here. ---- */
 
-/* SAM and its kin take k neighbours on the sphere of a radius; ZEST and TSAM a t. */
+/* SAM variants use k neighbours on the sphere of a radius; ZEST and TSAM a t. */
 #define METHODS                                                                                             \
     "method = sgd, esam, sam, tsam, mezo, zest-n, zest-bc\nt = 1, 5, 20\nk = 5\nrho = 0.002\nseed = 42\n"   \
     "radius = 0.003, 0.005, 0.01, 0.03, 0.05\nschedule = first: linear\nclip = first: 1\ndropout = first: " \
     "0.1\n"
-/* RoBERTa-base, 512 shots a class, at most 700 epochs, or 200 with gradients */
+/* RoBERTa-base, 512 shots per class, at most 700 epochs, or 200 with gradients */
 #define MASKED                                                                                        \
     METHODS "lr = 2e-5, 1e-5, 5e-6, first: 2e-3, 1e-3, 5e-4, 2e-4, 1e-4\nbatch = 128, first: 8, 32\n" \
             "shots = 512\nepochs = 700, first: 200\n"
@@ -435,8 +434,8 @@ zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (!strcmp(presets[i].name, name)) return zest_sweep_grid_read(grid, presets[i].text, name, error);
     *grid = (zest_sweep_grid){0};
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "no preset is called '%s'; a sweep has paper-table-2, paper-table-3, paper-table-4 "
-                          "and paper-figure-3",
-                          name);
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "unknown preset '%s'; the presets are paper-table-2, paper-table-3, paper-table-4 and paper-figure-3",
+        name);
 }

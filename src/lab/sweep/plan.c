@@ -1,4 +1,4 @@
-/* From a grid to a list of runs, each once. */
+/* The plan of a sweep: the runs of a grid without duplicates, and their names. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,24 +8,24 @@
 #include "base/text.h"
 #include "lab/sweep/sweep.h"
 
-/* ---- What is the same ---- */
+/* ---- Equality of values ---- */
 
-/* A whole number beyond 2^53 is not a double: those are compared as texts of digits are read. */
-static int same_whole(const char *a, const char *b) {
+/* An integer beyond 2^53 is not a double: such values are compared as integers. */
+static int same_integer(const char *a, const char *b) {
     char *end_a, *end_b;
     unsigned long long x = strtoull(a, &end_a, a[0] == '0' && (a[1] | 32) == 'x' ? 16 : 10),
                        y = strtoull(b, &end_b, b[0] == '0' && (b[1] | 32) == 'x' ? 16 : 10);
     return *end_a || *end_b ? zest_number_parse(a, NULL) == zest_number_parse(b, NULL) : x == y;
 }
 
-/* The values are known to be good ones. */
+/* The values have been validated. */
 int zest_sweep_same_value(zest_option_id id, const char *a, const char *b) {
     if (!a || !b) return a == b;
     if (a == b || !strcmp(a, b)) return 1;
     switch (zest_option_row_at(id)->kind) {
     case ZEST_KIND_REAL: return zest_number_parse(a, NULL) == zest_number_parse(b, NULL);
     case ZEST_KIND_COUNT:
-    case ZEST_KIND_SEED: return same_whole(a, b);
+    case ZEST_KIND_SEED: return same_integer(a, b);
     case ZEST_KIND_FLAG: return !strchr("yt1", a[0]) == !strchr("yt1", b[0]);
     default: return 0;
     }
@@ -63,7 +63,8 @@ static void make_canonical(zest_sweep_run *run) {
         if (!zest_sweep_matters(zest_sweep_method(run), (zest_option_id)id)) run->value[id] = NULL;
     const char *weights = run->value[ZEST_OPTION_WEIGHTS], *search = run->value[ZEST_OPTION_SAM_SEARCH];
     if (!strcmp(zest_sweep_method(run), "sam") && (!search || strcmp(search, "random")))
-        run->value[ZEST_OPTION_K] = NULL;                                            /* one step uphill */
+        /* a single ascent step */
+        run->value[ZEST_OPTION_K] = NULL;
     if (weights && !strcmp(weights, "f32")) run->value[ZEST_OPTION_ROUNDING] = NULL; /* nothing is rounded */
 }
 
@@ -130,7 +131,7 @@ static int same_run(const zest_sweep_run *a, const zest_sweep_run *b) {
     return 1;
 }
 
-/* Equal values have equal keys; most of the others differ, so that runs are compared quickly. */
+/* Equal values have equal keys; different ones mostly differ, which makes comparisons fast. */
 static uint64_t key_of(const zest_sweep_run *run) {
     uint64_t key = 14695981039346656037u;
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
@@ -148,15 +149,15 @@ static uint64_t key_of(const zest_sweep_run *run) {
     return key;
 }
 
-/* Room for one more run. */
+/* Makes capacity for one more run. */
 static zest_status grow(zest_sweep_plan *plan, zest_error *error) {
-    size_t room = plan->count ? 2 * plan->count : 1;
+    size_t buffer = plan->count ? 2 * plan->count : 1;
     if (plan->count & (plan->count - 1)) return ZEST_OK;
-    zest_sweep_run *runs = realloc(plan->runs, room * sizeof *runs);
+    zest_sweep_run *runs = realloc(plan->runs, buffer * sizeof *runs);
     if (runs) plan->runs = runs;
-    uint64_t *keys = realloc(plan->keys, room * sizeof *keys);
+    uint64_t *keys = realloc(plan->keys, buffer * sizeof *keys);
     if (keys) plan->keys = keys;
-    return runs && keys ? ZEST_OK : zest_error_memory(error, "the runs of a sweep", room * sizeof *runs);
+    return runs && keys ? ZEST_OK : zest_error_memory(error, "the runs of a sweep", buffer * sizeof *runs);
 }
 
 static zest_status add_run(block *b, const size_t *at) {
@@ -172,9 +173,9 @@ static zest_status add_run(block *b, const size_t *at) {
     uint64_t key = key_of(&run);
     for (size_t i = 0; i < plan->count; i++)
         if (plan->keys[i] == key && same_run(&plan->runs[i], &run)) return ZEST_OK;
-    if (plan->count == ZEST_SWEEP_MOST)
+    if (plan->count == ZEST_SWEEP_MAX_RUNS)
         return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
-                              "the grid has more than %d runs; make several sweeps", ZEST_SWEEP_MOST);
+                              "the grid has more than %d runs; make several sweeps", ZEST_SWEEP_MAX_RUNS);
     zest_status status = grow(plan, b->error);
     if (status) return status;
     plan->keys[plan->count] = key;
@@ -203,7 +204,7 @@ static void find_varying(zest_sweep_plan *plan) {
             plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
 }
 
-/* What --compare names. */
+/* The options that --compare names. */
 static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_error *error) {
     zest_sweep_values names = {0};
     zest_status status = text ? zest_sweep_split(ZEST_OPTION_COMPARE, text, &names, error) : ZEST_OK;
@@ -211,13 +212,14 @@ static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_e
         zest_option_id id = zest_option_find(names.items[i], ZEST_FOR_TRAIN);
         char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
         if (id == ZEST_OPTION_COUNT)
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "--compare: no option is called '%.100s'%s",
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "--compare: unknown option '%.100s'%s",
                                     names.items[i],
                                     zest_option_suggest(names.items[i], ZEST_FOR_TRAIN, 1, suggestion));
         else if (names.labels[i] || (!plan->compared[id] && !zest_sweep_is_chosen(plan, id)))
-            status = zest_error_set(
-                error, ZEST_ERROR_ARGUMENT,
-                "--compare: '%.100s' is nothing that dev would choose; t, lr and radius are", names.items[i]);
+            status =
+                zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                               "--compare: '%.100s' is not an option that dev chooses; t, lr and radius are",
+                               names.items[i]);
         else
             plan->compared[id] = 1;
     }
@@ -225,7 +227,7 @@ static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_e
     return status;
 }
 
-/* The first run of its task. Runs of a task mostly lie together: `like` is that of the run before. */
+/* The first run of its task. Runs of a task are mostly adjacent: `like` is that of the previous run. */
 static size_t first_of_task(const zest_sweep_plan *plan, size_t run, size_t like) {
     if (zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK)) return like;
     for (like = 0; !zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK);) like++;
@@ -274,20 +276,18 @@ void zest_sweep_plan_free(zest_sweep_plan *plan) {
     *plan = (zest_sweep_plan){0};
 }
 
-/* Names of runs, for folders: what varies, in the order of the grid.
- * "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". What is the same in all runs of a method on a task is not told,
- * though other methods have it otherwise. */
+/* ---- Names of runs, used for folders\n\nThe options that vary, in the order of the grid: "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". An option that is the same in all runs of a method on a task is omitted, even if it differs between methods. ---- */
 
-enum { NAME_MOST = 120 }; /* bytes; file systems take 255 */
+enum { MAX_NAME = 120 }; /* bytes; file systems allow 255 */
 
-const char *zest_sweep_task_name(const char *task, char *room, size_t size) {
+const char *zest_sweep_task_name(const char *task, char *buffer, size_t size) {
     const char *slash = strrchr(task, '/'), *from = slash ? slash + 1 : task;
     size_t length = strlen(from);
     if (length > 5 && !strcmp(from + length - 5, ".task")) length -= 5;
     if (length >= size) length = size - 1;
-    memcpy(room, from, length);
-    room[length] = '\0';
-    return room;
+    memcpy(buffer, from, length);
+    buffer[length] = '\0';
+    return buffer;
 }
 
 void zest_sweep_safe(zest_buffer *out, const char *text) {
@@ -300,7 +300,7 @@ void zest_sweep_safe(zest_buffer *out, const char *text) {
 
 static void add_part(zest_buffer *out, const zest_sweep_run *run, zest_option_id id) {
     const char *value = run->value[id];
-    char room[128];
+    char buffer[128];
     if (!value) return;
     if (out->size) zest_buffer_text(out, "-");
     if (id == ZEST_OPTION_LABEL_NOISE)
@@ -308,10 +308,10 @@ static void add_part(zest_buffer *out, const zest_sweep_run *run, zest_option_id
     else if (id != ZEST_OPTION_TASK && id != ZEST_OPTION_METHOD)
         zest_buffer_text(out, zest_option_row_at(id)->name);
     int path = id == ZEST_OPTION_TASK || id == ZEST_OPTION_MODEL || id == ZEST_OPTION_DATA;
-    zest_sweep_safe(out, path ? zest_sweep_task_name(value, room, sizeof room) : value);
+    zest_sweep_safe(out, path ? zest_sweep_task_name(value, buffer, sizeof buffer) : value);
 }
 
-/* ---- Which options a name has ---- */
+/* Options in a name. */
 
 /* The runs of one method on one task. */
 typedef struct {
@@ -321,7 +321,7 @@ typedef struct {
 
 typedef struct {
     group *groups;
-    size_t count, room;
+    size_t count, buffer;
     size_t *of; /* by run */
 } groups;
 
@@ -330,11 +330,11 @@ static size_t group_of(groups *all, const zest_sweep_run *run) {
         if (zest_sweep_same(all->groups[g].first, run, ZEST_OPTION_METHOD) &&
             zest_sweep_same(all->groups[g].first, run, ZEST_OPTION_TASK))
             return g;
-    if (all->count == all->room) {
-        group *more = realloc(all->groups, (2 * all->room + 8) * sizeof *more);
+    if (all->count == all->buffer) {
+        group *more = realloc(all->groups, (2 * all->buffer + 8) * sizeof *more);
         if (!more) return ZEST_SWEEP_NONE;
         all->groups = more;
-        all->room = 2 * all->room + 8;
+        all->buffer = 2 * all->buffer + 8;
     }
     all->groups[all->count] = (group){.first = run};
     return all->count++;
@@ -353,43 +353,43 @@ static zest_status find_groups(const zest_sweep_plan *plan, groups *all, zest_er
     return all->of ? ZEST_OK : zest_error_memory(error, "the names of runs", plan->count * sizeof *all->of);
 }
 
-static int is_in_name(const zest_sweep_plan *plan, const group *own, zest_option_id id) {
+static int is_in_name(const zest_sweep_plan *plan, const group *local, zest_option_id id) {
     switch (id) {
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_LABEL_NOISE:
     case ZEST_OPTION_METHOD:
-    case ZEST_OPTION_SEED: return 0; /* in front or at the end */
+    case ZEST_OPTION_SEED: return 0; /* at the start or at the end of the name */
     case ZEST_OPTION_T: return plan->varies[id];
-    default: return own->varies[id];
+    default: return local->varies[id];
     }
 }
 
-static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, const group *own) {
+static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, const group *local) {
     static const zest_option_id first[] = {ZEST_OPTION_TASK, ZEST_OPTION_LABEL_NOISE, ZEST_OPTION_METHOD};
     zest_buffer out = {0};
     for (size_t i = 0; i < 3; i++)
         if (plan->varies[first[i]]) add_part(&out, run, first[i]);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (is_in_name(plan, own, (zest_option_id)id)) add_part(&out, run, (zest_option_id)id);
+        if (is_in_name(plan, local, (zest_option_id)id)) add_part(&out, run, (zest_option_id)id);
     if (plan->varies[ZEST_OPTION_SEED]) add_part(&out, run, ZEST_OPTION_SEED);
     const char *name = out.size ? out.data : "run";
     zest_buffer safe = {0}; /* a leading '.' hides, a leading '-' looks like an option */
-    zest_buffer_format(&safe, "%s%.*s", *name == '.' || *name == '-' ? "_" : "", NAME_MOST, name);
+    zest_buffer_format(&safe, "%s%.*s", *name == '.' || *name == '-' ? "_" : "", MAX_NAME, name);
     safe.failed |= out.failed;
     zest_buffer_free(&out);
     if (safe.failed) zest_buffer_free(&safe);
     return safe.data;
 }
 
-/* ---- Names that differ ---- */
+/* Unique names. */
 
 static int compare(const void *a, const void *b) {
     const zest_sweep_run *const *x = a, *const *y = b;
-    int order = strcasecmp((*x)->name, (*y)->name); /* some file systems do not tell case */
+    int order = strcasecmp((*x)->name, (*y)->name); /* some file systems ignore case */
     return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Of runs with the same name all but the first get their number in the plan. */
+/* Of runs with the same name all but the first get their index in the plan. */
 static zest_status make_unique(zest_sweep_plan *plan, zest_error *error) {
     zest_sweep_run **sorted = malloc((plan->count + 1) * sizeof *sorted);
     if (!sorted) return zest_error_memory(error, "the names of runs", plan->count * sizeof *sorted);
@@ -413,7 +413,7 @@ zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error) {
     zest_status status = find_groups(plan, &all, error);
     for (size_t i = 0; i < plan->count && !status; i++) {
         plan->runs[i].name = name_of(plan, &plan->runs[i], &all.groups[all.of[i]]);
-        if (!plan->runs[i].name) status = zest_error_memory(error, "the name of a run", NAME_MOST);
+        if (!plan->runs[i].name) status = zest_error_memory(error, "the name of a run", MAX_NAME);
     }
     free(all.groups);
     free(all.of);

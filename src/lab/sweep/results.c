@@ -1,4 +1,5 @@
-/* What the runs of a sweep have come to: their result.json, their options, their answers. */
+/* Results of the runs of a sweep: result.json, options, answers; and the names and numbers shown in
+ * tables. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,17 +7,18 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "lab/sweep/sweep.h"
 #include "task/metric.h"
 #include "task/task.h"
 #include "train/run_folder.h"
-#include "lab/sweep/sweep.h"
-#include "base/text.h"
 
 enum { RESULT_LIMIT = 1 << 20, ANSWERS_LIMIT = 1 << 30 };
 
-/* ---- Is it this run? ---- */
+/* ---- Check that a folder has this run ---- */
 
-/* Where things are, and what results do not depend on. */
+/* Options that results do not depend on. */
 static int may_differ(zest_option_id id) {
     return id == ZEST_OPTION_MODEL || id == ZEST_OPTION_DATA || id == ZEST_OPTION_DEVICE ||
            id == ZEST_OPTION_LIVE;
@@ -32,8 +34,8 @@ static zest_status check_options(const zest_sweep_run *run, const zest_run_folde
         const char *have = zest_options_text(&options, id);
         if (!run->value[i] || may_differ(id) || zest_sweep_same_value(id, run->value[i], have)) continue;
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                "%s: holds a run with %s = %.100s, the sweep wants %.100s; move it away, or "
-                                "choose another --out",
+                                "%s: contains a run with %s = %.100s, but the sweep needs %.100s; move it, "
+                                "or choose another --out",
                                 folder->path, zest_option_row_at(id)->name, have, run->value[i]);
     }
     zest_options_free(&options);
@@ -57,7 +59,7 @@ static zest_sweep_figures figures(const json_t *object) {
                                 .n = n > 0 && n < 1e15 ? (size_t)n : 0};
 }
 
-/* What the weights of a run are chosen by, and so what chooses between runs. */
+/* The metric that chooses the weights of a run, and so the one that chooses between runs. */
 static zest_metric selection(const zest_sweep_run *run) {
     const char *select = run->value[ZEST_OPTION_SELECT];
     for (int i = 0; i < 4 && select; i++)
@@ -77,18 +79,13 @@ static double worth(const zest_sweep_run *run) {
 }
 
 static zest_status read_result(zest_sweep_run *run, const char *path, zest_error *error) {
-    zest_buffer text = {0};
-    json_error_t why;
-    zest_status status = zest_file_read(path, RESULT_LIMIT, &text, error);
+    json_t *object;
+    zest_status status = zest_json_read(path, RESULT_LIMIT, &object, error);
+    if (status == ZEST_ERROR_FORMAT)
+        return zest_error_set(error, status,
+                              "%s: is not a result of zest train; delete it, and the sweep repeats the run",
+                              path);
     if (status) return status;
-    json_t *object = text.data ? json_loads(text.data, 0, &why) : NULL;
-    zest_buffer_free(&text);
-    if (!json_is_object(object)) {
-        json_decref(object);
-        return zest_error_set(
-            error, ZEST_ERROR_FORMAT,
-            "%s: is no result of zest train; remove it, and the sweep finishes the run anew", path);
-    }
     const char *metric = json_string_value(json_object_get(object, "metric"));
     strncpy(run->metric, metric ? metric : "", sizeof run->metric - 1);
     run->dev = figures(json_object_get(object, "dev"));
@@ -101,11 +98,11 @@ static zest_status read_result(zest_sweep_run *run, const char *path, zest_error
     return ZEST_OK;
 }
 
-static zest_status look_into(zest_sweep_run *run, const zest_run_folder *folder, zest_error *error) {
-    /* a result counts where the journal was left behind, too */
+static zest_status inspect_folder(zest_sweep_run *run, const zest_run_folder *folder, zest_error *error) {
+    /* a result counts even if the journal was left over */
     int finished = !access(folder->result, F_OK) && !access(folder->options, F_OK);
     run->state = ZEST_SWEEP_PLANNED;
-    /* killed before its options were on disk: no step was taken yet */
+    /* killed before its options were written: no step was taken yet */
     if (!finished && !zest_run_folder_is_training(folder)) return ZEST_OK;
     zest_status status = check_options(run, folder, error);
     if (status) return status;
@@ -119,7 +116,7 @@ zest_status zest_sweep_result_read(zest_sweep_run *run, const char *folder, zest
     zest_status status = path ? zest_run_folder_of(path, &names, error)
                               : zest_error_memory(error, run->name, strlen(run->name));
     if (!status) {
-        status = look_into(run, &names, error);
+        status = inspect_folder(run, &names, error);
         zest_run_folder_free(&names);
     }
     free(runs);
@@ -137,9 +134,10 @@ zest_status zest_sweep_results_read(zest_sweep_plan *plan, const char *folder, z
 /* ---- Answers ---- */
 
 static int is_right(const char *line, size_t length, unsigned char *right) {
-    json_t *object = json_loadb(line, length, 0, NULL);
+    json_error_t problem;
+    json_t *object = zest_json_load(line, length, ZEST_JSON_BIG_AS_REAL, &problem);
     const json_t *answer = json_object_get(object, "prediction"), *label = json_object_get(object, "label");
-    if (!answer) answer = json_object_get(object, "answer"); /* as version 0.1 called it */
+    if (!answer) answer = json_object_get(object, "answer"); /* name in version 0.1 */
     int known = answer && label;
     if (known) *right = (unsigned char)json_equal(answer, label);
     json_decref(object);
@@ -167,11 +165,11 @@ zest_status zest_sweep_answers_read(zest_sweep_run *run, const char *path, zest_
     return ZEST_OK;
 }
 
-/* Names and numbers of the tables, and text from outside made harmless. */
+/* ---- Names and numbers of the tables ---- */
 
-/* ---- Escaping ---- */
+/* Escaping. */
 
-/* Each character of `special` is replaced by the text at its position; line breaks become blanks. */
+/* Replaces each character of `special` by the text at its position; line breaks become blanks. */
 static void replace(zest_buffer *out, const char *text, const char *special, const char *const *by) {
     for (; *text; text++) {
         const char *at = strchr(special, *text);
@@ -207,19 +205,20 @@ void zest_sweep_escape_csv(zest_buffer *out, const char *text) {
     zest_buffer_text(out, "\"");
 }
 
-/* ---- Names ---- */
+/* Names. */
 
 static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_id id) {
-    char room[128];
+    char buffer[128];
     const char *value = run->value[id] ? run->value[id] : zest_option_row_at(id)->fallback;
     int path = id == ZEST_OPTION_MODEL || id == ZEST_OPTION_DATA;
     zest_buffer_format(out, "%s=%s", zest_option_row_at(id)->name,
-                       path ? zest_sweep_task_name(value, room, sizeof room) : value);
+                       path ? zest_sweep_task_name(value, buffer, sizeof buffer) : value);
 }
 
-/* Do rows of the same method differ in the option? */
+/* Whether rows of the same method differ in the option. */
 static int names_row(const zest_sweep_summary *s, zest_option_id id) {
-    if (!zest_sweep_tells_rows(s->plan, id) || id == ZEST_OPTION_METHOD || !s->plan->varies[id]) return 0;
+    if (!zest_sweep_distinguishes_rows(s->plan, id) || id == ZEST_OPTION_METHOD || !s->plan->varies[id])
+        return 0;
     for (size_t i = 0; i < s->row_count; i++)
         for (size_t j = 0; j < i; j++) {
             const zest_sweep_run *a = &s->plan->runs[s->rows[i]], *b = &s->plan->runs[s->rows[j]];
@@ -248,8 +247,8 @@ const char *zest_sweep_metric(const zest_sweep_summary *s, const size_t *chosen)
     return "";
 }
 
-const char *zest_sweep_base_name(const zest_sweep_summary *s, char *room, size_t size) {
-    return zest_sensitivity_name(s->base ? s->base : "the base", room, size);
+const char *zest_sweep_base_name(const zest_sweep_summary *s, char *buffer, size_t size) {
+    return zest_sensitivity_name(s->base ? s->base : "the base", buffer, size);
 }
 
 int zest_sweep_several_tilts(const zest_sweep_summary *s) {
@@ -271,7 +270,7 @@ void zest_sweep_noise_name(const zest_sweep_summary *s, size_t noise, zest_buffe
         zest_buffer_text(out, "clean labels");
 }
 
-/* Had dev a choice between values of the option, for this method and task? */
+/* Whether dev chose between values of the option, for this method and task. */
 static int was_open(const zest_sweep_plan *plan, const zest_sweep_run *run, zest_option_id id) {
     if (!plan->varies[id] || !zest_sweep_is_chosen(plan, id)) return 0;
     for (size_t i = 0; i < plan->count; i++) {
@@ -292,7 +291,7 @@ void zest_sweep_chosen_name(const zest_sweep_summary *s, size_t run, zest_buffer
     }
 }
 
-/* ---- Numbers ---- */
+/* Numbers. */
 
 double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
     for (size_t i = 0; i < s->plan->count; i++) {
@@ -304,16 +303,16 @@ double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
     return 100;
 }
 
-/* First-order methods are not rivals of the others: they pay for gradients. */
+/* First-order methods are ranked separately: they need gradients. */
 int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
     return zest_sweep_first_order(zest_sweep_method(&s->plan->runs[s->rows[row]]));
 }
 
 int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     double unit = zest_sweep_unit(s, e->task), digits = unit > 1 ? 10 : 1e4;
-    double own = round(e->test.mean * unit * digits);
+    double run_value = round(e->test.mean * unit * digits);
     size_t rivals = 0;
-    if (isnan(own)) return 0;
+    if (isnan(run_value)) return 0;
     for (size_t i = 0; i < s->entry_count; i++) {
         const zest_sweep_entry *other = &s->entries[i];
         if (other == e || other->task != e->task || other->noise != e->noise || isnan(other->test.mean) ||
@@ -321,7 +320,7 @@ int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
             continue;
         double value = round(other->test.mean * unit * digits);
         rivals++;
-        if (unit > 1 ? value > own : value < own) return 0;
+        if (unit > 1 ? value > run_value : value < run_value) return 0;
     }
     return rivals > 0;
 }
@@ -331,7 +330,7 @@ void zest_sweep_number(zest_buffer *out, double value, double unit, int sign) {
     double shown = round(value * unit * pow(10, digits)) / pow(10, digits);
     if (isnan(value))
         zest_buffer_text(out, "\xe2\x80\x93");
-    else /* + 0.0: no minus before a zero */
+    else /* + 0.0: no minus sign before a zero */
         zest_buffer_format(out, sign ? "%+.*f" : "%.*f", digits, shown + 0.0);
 }
 

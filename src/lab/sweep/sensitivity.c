@@ -1,15 +1,16 @@
+/* Figures of the sensitivity to t: results against t, and the dev set over time by t. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sweep/sweep.h"
 #include "base/text.h"
+#include "lab/sweep/sweep.h"
 
-enum { LINES_MOST = 16, TILTS_MOST = ZEST_SENSITIVITY_MOST, NAME_ROOM = 128 };
-static const double AIR = 1.35; /* a factor of t, at either end of the axis */
+enum { MAX_LINES = 16, MAX_TILTS = ZEST_SENSITIVITY_MAX, NAME_SIZE = 128 };
+static const double MARGIN = 1.35; /* a factor of t at both ends of the axis */
 
-/* ---- What there is ---- */
+/* ---- Collecting ---- */
 
 static int is_tilted(const zest_sensitivity_point *p) { return p->t > 0 && isfinite(p->value.mean); }
 
@@ -22,7 +23,7 @@ static const struct {
                {"tsam", "TSAM", ZEST_PLOT_YELLOW},      {"adamw", "AdamW", ZEST_PLOT_GREY}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* The method that a row begins with; METHODS: none of ours. */
+/* The method of a row; METHODS: unknown. */
 static size_t find_method(const char *row) {
     size_t const length = strcspn(row, ",");
     for (size_t i = 0; i < METHODS; i++)
@@ -30,13 +31,13 @@ static size_t find_method(const char *row) {
     return METHODS;
 }
 
-const char *zest_sensitivity_name(const char *method, char *room, size_t size) {
+const char *zest_sensitivity_name(const char *method, char *buffer, size_t size) {
     size_t const found = find_method(method);
     if (found < METHODS)
-        snprintf(room, size, "%s%s", methods[found].shown, method + strcspn(method, ","));
+        snprintf(buffer, size, "%s%s", methods[found].shown, method + strcspn(method, ","));
     else
-        snprintf(room, size, "%s", method);
-    return room;
+        snprintf(buffer, size, "%s", method);
+    return buffer;
 }
 
 int zest_sensitivity_colour(const char *method) {
@@ -44,9 +45,9 @@ int zest_sensitivity_colour(const char *method) {
     return found < METHODS ? methods[found].colour : 0;
 }
 
-const char *zest_sensitivity_label(const char *metric, char *room, size_t size) {
-    snprintf(room, size, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
-    return room;
+const char *zest_sensitivity_label(const char *metric, char *buffer, size_t size) {
+    snprintf(buffer, size, "%s%s", metric, strcmp(metric, "loss") ? " (%)" : "");
+    return buffer;
 }
 
 /* ---- One panel ---- */
@@ -54,9 +55,9 @@ const char *zest_sensitivity_label(const char *metric, char *room, size_t size) 
 typedef struct {
     const zest_sensitivity_point *points;
     size_t count;
-    const char *lines[LINES_MOST]; /* methods with a t, in the order of the points */
+    const char *lines[MAX_LINES]; /* methods with a t, in the order of the points */
     size_t line_count;
-    double low, high; /* of the axis of t */
+    double low, high; /* range of the axis of t */
 } work;
 
 static double unit(const zest_sensitivity_point *p) { return strcmp(p->metric, "loss") ? 100 : 1; }
@@ -65,7 +66,7 @@ static int is_here(const zest_sensitivity_point *p, const char *task, const char
     return !strcmp(p->task, task) && !strcmp(p->labels, labels);
 }
 
-/* Mean and standard error; a line alone when there is one seed. */
+/* Mean and standard error; only a line with one seed. */
 static void draw_mezo(const work *w, zest_plot_panel *panel, const char *task, const char *labels) {
     for (size_t i = 0; i < w->count; i++) {
         const zest_sensitivity_point *p = &w->points[i];
@@ -87,24 +88,24 @@ static void draw_line(const work *w, zest_plot_panel *panel, const char *task, c
                       size_t line) {
     static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
                                            ZEST_PLOT_TRIANGLE};
-    double x[TILTS_MOST], y[TILTS_MOST], low[TILTS_MOST], high[TILTS_MOST];
-    char name[NAME_ROOM];
+    double x[MAX_TILTS], y[MAX_TILTS], low[MAX_TILTS], high[MAX_TILTS];
+    char name[NAME_SIZE];
     size_t used = 0;
-    /* lines stand a little beside each other, so that their whiskers do */
-    double const beside = pow(1.06, (double)line - 0.5 * (double)(w->line_count - 1));
-    for (size_t i = 0; i < w->count && used < TILTS_MOST; i++) {
+    /* lines are shifted slightly so that their whiskers do not overlap */
+    double const shift = pow(1.06, (double)line - 0.5 * (double)(w->line_count - 1));
+    for (size_t i = 0; i < w->count && used < MAX_TILTS; i++) {
         const zest_sensitivity_point *p = &w->points[i];
         size_t at = used;
         if (!is_tilted(p) || !is_here(p, task, labels) || strcmp(p->method, w->lines[line])) continue;
-        for (; at && x[at - 1] > p->t * beside; at--)
+        for (; at && x[at - 1] > p->t * shift; at--)
             x[at] = x[at - 1], y[at] = y[at - 1], low[at] = low[at - 1], high[at] = high[at - 1];
-        x[at] = p->t * beside;
+        x[at] = p->t * shift;
         y[at] = unit(p) * p->value.mean;
         low[at] = y[at] - unit(p) * p->value.error; /* NaN with one seed: no whisker */
         high[at] = y[at] + unit(p) * p->value.error;
         used++;
     }
-    /* rows of one method share its colour, and differ in the line and the mark */
+    /* rows of one method share its colour and differ in line style and marker */
     size_t before = 0;
     for (size_t i = 0; i < line; i++)
         before += zest_sensitivity_colour(w->lines[i]) == zest_sensitivity_colour(w->lines[line]);
@@ -122,7 +123,7 @@ static void draw_line(const work *w, zest_plot_panel *panel, const char *task, c
 static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, const char *labels,
                        const zest_sensitivity_tilts *tilts) {
     const char *metric = NULL;
-    char text[NAME_ROOM];
+    char text[NAME_SIZE];
     for (size_t i = 0; i < w->count && !metric; i++)
         if (is_here(&w->points[i], task, labels)) metric = w->points[i].metric;
     if (!metric) return;
@@ -136,22 +137,22 @@ static void draw_panel(const work *w, zest_plot_panel *panel, const char *task, 
     for (size_t l = 0; l < w->line_count; l++) draw_line(w, panel, task, labels, l);
 }
 
-/* ---- All of them ---- */
+/* ---- All panels ---- */
 
 static void find_lines(work *w) {
     for (size_t i = 0; i < w->count; i++) {
         size_t at = 0;
         if (!is_tilted(&w->points[i])) continue;
         while (at < w->line_count && strcmp(w->lines[at], w->points[i].method)) at++;
-        if (at == w->line_count && at < LINES_MOST) w->lines[w->line_count++] = w->points[i].method;
+        if (at == w->line_count && at < MAX_LINES) w->lines[w->line_count++] = w->points[i].method;
     }
 }
 
 static size_t seeds(const work *w) {
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < w->count; i++)
-        if (w->points[i].value.n > most) most = w->points[i].value.n;
-    return most;
+        if (w->points[i].value.n > max) max = w->points[i].value.n;
+    return max;
 }
 
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
@@ -164,14 +165,14 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     if (tilts.count < 2) return NULL;
     for (size_t i = 0; i < count; i++) zest_sensitivity_note(&panels, points[i].task, points[i].labels);
     find_lines(&w);
-    w.low = tilts.values[0] / AIR;
-    w.high = tilts.values[tilts.count - 1] * AIR;
+    w.low = tilts.values[0] / MARGIN;
+    w.high = tilts.values[tilts.count - 1] * MARGIN;
     zest_plot *plot = zest_sensitivity_plot(&panels, style,
                                             "The result against the tilt t on a logarithmic axis, a panel "
                                             "for each task and kind of labels, a line for "
                                             "each method with standard errors over seeds; a band is MeZO.");
     if (style.title) {
-        char text[NAME_ROOM];
+        char text[NAME_SIZE];
         size_t const n = seeds(&w);
         if (n > 1)
             snprintf(text, sizeof text, "mean ± standard error over %zu seeds; band: MeZO", n);
@@ -186,13 +187,13 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     return plot;
 }
 
-/* ---- What the figures share ---- */
+/* ---- Shared by the figures ---- */
 
 void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t) {
     size_t at = 0, used = tilts->count;
     double *values = tilts->values;
     while (at < used && values[at] < t) at++;
-    if (!(t > 0) || used == ZEST_SENSITIVITY_MOST || (at < used && values[at] == t)) return;
+    if (!(t > 0) || used == ZEST_SENSITIVITY_MAX || (at < used && values[at] == t)) return;
     memmove(values + at + 1, values + at, (used - at) * sizeof *values);
     values[at] = t;
     tilts->count++;
@@ -201,7 +202,7 @@ void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t) {
 static void note(const char **names, size_t *count, const char *name) {
     size_t at = 0;
     while (at < *count && strcmp(names[at], name)) at++;
-    if (at == *count && at < ZEST_SENSITIVITY_MOST) names[(*count)++] = name;
+    if (at == *count && at < ZEST_SENSITIVITY_MAX) names[(*count)++] = name;
 }
 
 void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels) {
@@ -227,9 +228,9 @@ zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_
     return zest_plot_at(plot, (int)(task / p->columns * p->label_count + labels), (int)(task % p->columns));
 }
 
-/* The same over time: a line for each t, as the paper draws its figure 3. */
+/* ---- Dev set over time: a line for each t, as in the paper's figure 3 ---- */
 
-/* The method's colour, paler and more broken for smaller t; MeZO dashed in its own, as everywhere. */
+/* The method's colour, paler and more dashed for smaller t; MeZO dashed in its own colour, as everywhere. */
 static zest_plot_style style_of(const zest_sensitivity_curve *c, const zest_sensitivity_tilts *tilts) {
     static const zest_plot_dash dashes[] = {ZEST_PLOT_SOLID, ZEST_PLOT_DASH_DOT, ZEST_PLOT_DOTTED,
                                             ZEST_PLOT_DASHED};
@@ -244,11 +245,11 @@ static zest_plot_style style_of(const zest_sensitivity_curve *c, const zest_sens
 }
 
 static void draw_curve(zest_plot_panel *panel, const zest_sensitivity_curve *c, zest_plot_style style) {
-    double *room = malloc((3 * c->count + 1) * sizeof *room);
-    double *y = room, *low = room + c->count, *high = low + c->count,
+    double *buffer = malloc((3 * c->count + 1) * sizeof *buffer);
+    double *y = buffer, *low = buffer + c->count, *high = low + c->count,
            unit = strcmp(c->metric, "loss") ? 100 : 1;
     char name[48];
-    if (!room) return; /* the figure goes without */
+    if (!buffer) return; /* the figure omits it */
     for (size_t i = 0; i < c->count; i++) {
         double const error = isfinite(c->errors[i]) ? c->errors[i] : 0;
         y[i] = unit * c->means[i], low[i] = y[i] - unit * error, high[i] = y[i] + unit * error;
@@ -260,7 +261,7 @@ static void draw_curve(zest_plot_panel *panel, const zest_sensitivity_curve *c, 
     zest_plot_band(panel, c->count, c->steps, low, high,
                    (zest_plot_style){.colour = style.colour, .opacity = 0.1}, NULL);
     zest_plot_line(panel, c->count, c->steps, y, style, name);
-    free(room);
+    free(buffer);
 }
 
 static void curves_draw_panel(zest_plot_panel *panel, const zest_sensitivity_curve *curves, size_t count,

@@ -1,4 +1,5 @@
-/* What is compared with what: hyper-parameters chosen by dev, means over seeds, differences from the base. */
+/* Summary of a sweep: hyper-parameters chosen by dev, means over seeds, differences from the base, and
+ * conclusions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,24 +9,25 @@
 
 static zest_sweep_role role_of(zest_option_id id) { return zest_option_row_at(id)->sweep; }
 
-/* Which examples a run sees: what runs must share to be compared seed by seed. */
+/* Options that select the examples: runs must share them to be compared seed by seed. */
 static int is_data(zest_option_id id) { return role_of(id) == ZEST_SWEEP_DATA; }
 
-/* How a run was tuned, as opposed to what it is. */
+/* Options that are tuned, as opposed to compared. */
 int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id) {
     return role_of(id) == ZEST_SWEEP_TUNED && !plan->compared[id];
 }
 
-int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id) {
+int zest_sweep_distinguishes_rows(const zest_sweep_plan *plan, zest_option_id id) {
     return role_of(id) != ZEST_SWEEP_NEVER && role_of(id) != ZEST_SWEEP_TABLE &&
            !zest_sweep_is_chosen(plan, id) && !plan->by_task[id];
 }
 
 /* ---- Tasks, noise, rows, seeds ---- */
 
-static int same_whole_row(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
+static int same_row_options(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
     for (int i = 0; i < ZEST_OPTION_COUNT; i++)
-        if (zest_sweep_tells_rows(plan, (zest_option_id)i) && !zest_sweep_same(a, b, (zest_option_id)i))
+        if (zest_sweep_distinguishes_rows(plan, (zest_option_id)i) &&
+            !zest_sweep_same(a, b, (zest_option_id)i))
             return 0;
     return 1;
 }
@@ -44,7 +46,7 @@ static int same_seed(const zest_sweep_plan *plan, const zest_sweep_run *a, const
 
 typedef int (*sameness)(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b);
 
-/* The first run of each kind; NULL: memory is short. */
+/* The first run of each kind; NULL: out of memory. */
 static size_t *kinds(const zest_sweep_plan *plan, sameness same, size_t *count) {
     size_t *first = malloc((plan->count + 1) * sizeof *first);
     *count = 0;
@@ -56,32 +58,32 @@ static size_t *kinds(const zest_sweep_plan *plan, sameness same, size_t *count) 
     return first;
 }
 
-/* ---- Choosing ---- */
+/* ---- Choice by dev ---- */
 
-/* A place of the table, one seed, and, unless it is NaN, one t. */
+/* A cell of the table, one seed, and (unless NaN) one t. */
 typedef struct {
     size_t row, task, noise, seed;
     double t;
-} place;
+} cell;
 
-static int belongs(const zest_sweep_summary *s, const zest_sweep_run *run, const place *p) {
+static int belongs(const zest_sweep_summary *s, const zest_sweep_run *run, const cell *p) {
     const zest_sweep_run *runs = s->plan->runs;
-    return same_whole_row(s->plan, &runs[s->rows[p->row]], run) &&
+    return same_row_options(s->plan, &runs[s->rows[p->row]], run) &&
            same_task(s->plan, &runs[s->tasks[p->task]], run) &&
            same_noise(s->plan, &runs[s->noises[p->noise]], run) &&
            (p->seed == ZEST_SWEEP_NONE || same_seed(s->plan, &runs[s->seeds[p->seed]], run)) &&
            (isnan(p->t) || zest_sweep_tilt(run) == p->t);
 }
 
-/* The better of two finished runs by dev, as the trainer chooses between checkpoints: of equal values the
- * lower dev loss, then the first. */
+/* The better of two finished runs by dev, with the same rule as between checkpoints: ties by lower dev
+ * loss, then the first. */
 static int is_better(const zest_sweep_run *run, const zest_sweep_run *best) {
     if (isnan(best->worth) || isnan(run->worth)) return isnan(best->worth) && !isnan(run->worth);
     if (run->worth != best->worth) return run->worth > best->worth;
     return run->dev.loss < best->dev.loss || (isnan(best->dev.loss) && !isnan(run->dev.loss));
 }
 
-static size_t choose(const zest_sweep_summary *s, const place *p) {
+static size_t choose(const zest_sweep_summary *s, const cell *p) {
     size_t best = ZEST_SWEEP_NONE;
     for (size_t i = 0; i < s->plan->count; i++) {
         const zest_sweep_run *run = &s->plan->runs[i];
@@ -91,7 +93,7 @@ static size_t choose(const zest_sweep_summary *s, const place *p) {
     return best;
 }
 
-static void choose_all(const zest_sweep_summary *s, place p, size_t *chosen) {
+static void choose_all(const zest_sweep_summary *s, cell p, size_t *chosen) {
     for (p.seed = 0; p.seed < s->seed_count; p.seed++) chosen[p.seed] = choose(s, &p);
 }
 
@@ -102,36 +104,36 @@ static double seconds_of(const zest_sweep_run *run) { return run->seconds; }
 
 /* Over the seeds that have a run. */
 static zest_sample average(const zest_sweep_summary *s, const size_t *chosen,
-                           double (*read)(const zest_sweep_run *), double *room) {
+                           double (*read)(const zest_sweep_run *), double *buffer) {
     for (size_t i = 0; i < s->seed_count; i++)
-        room[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : read(&s->plan->runs[chosen[i]]);
-    return zest_sample_of(room, s->seed_count);
+        buffer[i] = chosen[i] == ZEST_SWEEP_NONE ? NAN : read(&s->plan->runs[chosen[i]]);
+    return zest_sample_of(buffer, s->seed_count);
 }
 
-/* The test examples that a run's metric is a share of; 0: not known, or no share. */
+/* The number of test examples if the metric is a fraction of them; 0: unknown, or not a fraction. */
 static size_t examples_of(const zest_sweep_run *run) {
     return zest_conclusion_lower_is_better(run->metric) ? 0 : run->test.n;
 }
 
-/* Test minus the base's, over the seeds that have both. The smallest test set sets the resolution. */
+/* Test minus the base's, over the seeds that have both. The smallest test set determines the resolution. */
 static zest_sample subtract(const zest_sweep_summary *s, const size_t *chosen, const size_t *base,
-                            double *room) {
+                            double *buffer) {
     size_t examples = SIZE_MAX;
     for (size_t i = 0; i < s->seed_count; i++) {
-        room[i] = NAN;
+        buffer[i] = NAN;
         if (chosen[i] == ZEST_SWEEP_NONE || base[i] == ZEST_SWEEP_NONE) continue;
         const zest_sweep_run *one = &s->plan->runs[chosen[i]], *other = &s->plan->runs[base[i]];
-        room[i] = test_of(one) - test_of(other);
+        buffer[i] = test_of(one) - test_of(other);
         if (examples_of(one) < examples) examples = examples_of(one);
         if (examples_of(other) < examples) examples = examples_of(other);
     }
-    return zest_paired_sample(room, s->seed_count, examples == SIZE_MAX ? 0 : examples);
+    return zest_paired_sample(buffer, s->seed_count, examples == SIZE_MAX ? 0 : examples);
 }
 
 /* ---- Entries ---- */
 
-static zest_status add_entry(zest_sweep_summary *s, const place *p, double *room, zest_error *error) {
-    place any = {p->row, p->task, p->noise, ZEST_SWEEP_NONE, NAN};
+static zest_status add_entry(zest_sweep_summary *s, const cell *p, double *buffer, zest_error *error) {
+    cell any = {p->row, p->task, p->noise, ZEST_SWEEP_NONE, NAN};
     size_t runs = 0, finished = 0;
     for (size_t i = 0; i < s->plan->count; i++) {
         if (!belongs(s, &s->plan->runs[i], &any)) continue;
@@ -150,13 +152,13 @@ static zest_status add_entry(zest_sweep_summary *s, const place *p, double *room
     if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
     s->entry_count++;
     choose_all(s, any, e->chosen);
-    e->dev = average(s, e->chosen, dev_of, room);
-    e->test = average(s, e->chosen, test_of, room);
+    e->dev = average(s, e->chosen, dev_of, buffer);
+    e->test = average(s, e->chosen, test_of, buffer);
     return ZEST_OK;
 }
 
-/* The smallest t above `last` among the runs of a place; infinity: there is none. */
-static double next_tilt(const zest_sweep_summary *s, const place *any, double last) {
+/* The smallest t above `last` among the runs of a cell; infinity: none. */
+static double next_tilt(const zest_sweep_summary *s, const cell *any, double last) {
     double next = HUGE_VAL;
     for (size_t i = 0; i < s->plan->count; i++) {
         double t = zest_sweep_tilt(&s->plan->runs[i]);
@@ -165,7 +167,7 @@ static double next_tilt(const zest_sweep_summary *s, const place *any, double la
     return next;
 }
 
-static zest_status add_tilt(zest_sweep_summary *s, const zest_sweep_entry *of, double t, double *room,
+static zest_status add_tilt(zest_sweep_summary *s, const zest_sweep_entry *of, double t, double *buffer,
                             zest_error *error) {
     zest_sweep_tilt_entry *e = &s->tilts[s->tilt_count];
     *e = (zest_sweep_tilt_entry){.row = of->row,
@@ -175,23 +177,23 @@ static zest_status add_tilt(zest_sweep_summary *s, const zest_sweep_entry *of, d
                                  .chosen = malloc((s->seed_count + 1) * sizeof *e->chosen)};
     if (!e->chosen) return zest_error_memory(error, "a table", s->seed_count * sizeof *e->chosen);
     s->tilt_count++;
-    choose_all(s, (place){of->row, of->task, of->noise, ZEST_SWEEP_NONE, t}, e->chosen);
-    e->dev = average(s, e->chosen, dev_of, room);
-    e->loss = average(s, e->chosen, loss_of, room);
-    e->test = average(s, e->chosen, test_of, room);
-    e->seconds = average(s, e->chosen, seconds_of, room).mean;
+    choose_all(s, (cell){of->row, of->task, of->noise, ZEST_SWEEP_NONE, t}, e->chosen);
+    e->dev = average(s, e->chosen, dev_of, buffer);
+    e->loss = average(s, e->chosen, loss_of, buffer);
+    e->test = average(s, e->chosen, test_of, buffer);
+    e->seconds = average(s, e->chosen, seconds_of, buffer).mean;
     if (of->base != ZEST_SWEEP_NONE)
-        e->difference = subtract(s, e->chosen, s->entries[of->base].chosen, room);
+        e->difference = subtract(s, e->chosen, s->entries[of->base].chosen, buffer);
     return ZEST_OK;
 }
 
-static zest_status add_tilts(zest_sweep_summary *s, const zest_sweep_entry *of, double *room,
+static zest_status add_tilts(zest_sweep_summary *s, const zest_sweep_entry *of, double *buffer,
                              zest_error *error) {
-    place any = {of->row, of->task, of->noise, ZEST_SWEEP_NONE, NAN};
+    cell any = {of->row, of->task, of->noise, ZEST_SWEEP_NONE, NAN};
     zest_status status = ZEST_OK;
     double t = next_tilt(s, &any, -1);
-    if (isinf(t)) return add_tilt(s, of, NAN, room, error);
-    for (; !isinf(t) && !status; t = next_tilt(s, &any, t)) status = add_tilt(s, of, t, room, error);
+    if (isinf(t)) return add_tilt(s, of, NAN, buffer, error);
+    for (; !isinf(t) && !status; t = next_tilt(s, &any, t)) status = add_tilt(s, of, t, buffer, error);
     return status;
 }
 
@@ -209,7 +211,7 @@ int zest_sweep_has(const zest_sweep_summary *s, size_t noise, size_t task) {
     return 0;
 }
 
-/* ---- Against the base ---- */
+/* ---- Comparison with the base ---- */
 
 static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
     size_t first = 0, second = 0;
@@ -221,12 +223,12 @@ static double mcnemar(const zest_sweep_run *a, const zest_sweep_run *b) {
     return zest_sample_mcnemar(first, second);
 }
 
-/* How many options that tell rows apart two runs share; -1: they do not see the same examples. */
+/* How many row options two runs share; -1: they do not use the same examples. */
 static int likeness(const zest_sweep_plan *plan, const zest_sweep_run *a, const zest_sweep_run *b) {
     int shared = 0;
     for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
         zest_option_id id = (zest_option_id)i;
-        if (!zest_sweep_tells_rows(plan, id)) continue;
+        if (!zest_sweep_distinguishes_rows(plan, id)) continue;
         int same = zest_sweep_same(a, b, id);
         if (!same && is_data(id)) return -1;
         shared += same;
@@ -250,51 +252,52 @@ static void choose_base(zest_sweep_summary *s) {
     s->base = NULL;
 }
 
-/* The base on the same data, and of what else is the same as far as there is one: a method that wants weights
- * of another type is still compared. */
+/* The base on the same data with the most options in common: a method that needs another weight type is
+ * still compared. */
 static size_t find_base(const zest_sweep_summary *s, const zest_sweep_entry *e) {
-    const zest_sweep_run *runs = s->plan->runs, *own = &runs[s->rows[e->row]];
+    const zest_sweep_run *runs = s->plan->runs, *local = &runs[s->rows[e->row]];
     size_t base = ZEST_SWEEP_NONE;
     int best = -1;
-    for (size_t i = 0; i < s->entry_count && !is_base(s, own); i++) {
+    for (size_t i = 0; i < s->entry_count && !is_base(s, local); i++) {
         const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
         int like = s->entries[i].task == e->task && s->entries[i].noise == e->noise && is_base(s, other)
-                       ? likeness(s->plan, own, other)
+                       ? likeness(s->plan, local, other)
                        : -1;
         if (like > best) best = like, base = i;
     }
     return base;
 }
 
-static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *room) {
+static void compare(zest_sweep_summary *s, zest_sweep_entry *e, double *buffer) {
     e->base = find_base(s, e);
     if (e->base == ZEST_SWEEP_NONE) return;
     const size_t *base = s->entries[e->base].chosen;
-    e->difference = subtract(s, e->chosen, base, room);
+    e->difference = subtract(s, e->chosen, base, buffer);
     for (size_t i = 0; i < s->seed_count && e->difference.n == 1; i++)
         if (e->chosen[i] != ZEST_SWEEP_NONE && base[i] != ZEST_SWEEP_NONE)
             e->p = mcnemar(&s->plan->runs[e->chosen[i]], &s->plan->runs[base[i]]);
 }
 
-/* ---- The whole ---- */
+/* ---- The summary ---- */
 
 static zest_status fill(zest_sweep_summary *s, zest_error *error) {
-    size_t places = s->task_count * s->noise_count * s->row_count;
-    double *room = malloc((s->seed_count + 1) * sizeof *room);
-    s->entries = calloc(places + 1, sizeof *s->entries);
-    s->tilts = calloc(s->plan->count + 1, sizeof *s->tilts); /* each has a run of its own */
-    zest_status status = room && s->entries && s->tilts
+    size_t cells = s->task_count * s->noise_count * s->row_count;
+    double *buffer = malloc((s->seed_count + 1) * sizeof *buffer);
+    s->entries = calloc(cells + 1, sizeof *s->entries);
+    s->tilts = calloc(s->plan->count + 1, sizeof *s->tilts); /* at most one per run */
+    zest_status status = buffer && s->entries && s->tilts
                              ? ZEST_OK
-                             : zest_error_memory(error, "a table", places * sizeof *s->entries);
-    for (size_t i = 0; i < places && !status; i++) {
-        place p = {.row = i % s->row_count,
-                   .task = i / s->row_count % s->task_count,
-                   .noise = i / s->row_count / s->task_count};
-        status = add_entry(s, &p, room, error);
+                             : zest_error_memory(error, "a table", cells * sizeof *s->entries);
+    for (size_t i = 0; i < cells && !status; i++) {
+        cell p = {.row = i % s->row_count,
+                  .task = i / s->row_count % s->task_count,
+                  .noise = i / s->row_count / s->task_count};
+        status = add_entry(s, &p, buffer, error);
     }
-    for (size_t i = 0; i < s->entry_count && !status; i++) compare(s, &s->entries[i], room);
-    for (size_t i = 0; i < s->entry_count && !status; i++) status = add_tilts(s, &s->entries[i], room, error);
-    free(room);
+    for (size_t i = 0; i < s->entry_count && !status; i++) compare(s, &s->entries[i], buffer);
+    for (size_t i = 0; i < s->entry_count && !status; i++)
+        status = add_tilts(s, &s->entries[i], buffer, error);
+    free(buffer);
     return status;
 }
 
@@ -303,7 +306,7 @@ zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary
     choose_base(s);
     s->tasks = kinds(plan, same_task, &s->task_count);
     s->noises = kinds(plan, same_noise, &s->noise_count);
-    s->rows = kinds(plan, same_whole_row, &s->row_count);
+    s->rows = kinds(plan, same_row_options, &s->row_count);
     s->seeds = kinds(plan, same_seed, &s->seed_count);
     for (size_t i = 0; i < plan->count; i++) {
         s->finished += plan->runs[i].state == ZEST_SWEEP_FINISHED;
@@ -328,9 +331,9 @@ void zest_sweep_summary_free(zest_sweep_summary *s) {
     *s = (zest_sweep_summary){0};
 }
 
-/* What the tables of a sweep amount to, in words. */
+/* ---- Conclusions ---- */
 
-/* As figures show it: "ZEST-N, weights=bf16". */
+/* As in figures: "ZEST-N, weights=bf16". */
 static void name_row(const zest_sweep_summary *s, size_t row, char *text, size_t size) {
     zest_buffer name = {0};
     zest_sweep_row_name(s, row, &name);
@@ -338,7 +341,7 @@ static void name_row(const zest_sweep_summary *s, size_t row, char *text, size_t
     zest_buffer_free(&name);
 }
 
-/* What tells the examples of an entry from those of others: its task, its labels, both or nothing. */
+/* What distinguishes the examples of an entry: its task, its labels, both or neither. */
 static void name_examples(const zest_sweep_summary *s, const zest_sweep_entry *e, char *text, size_t size) {
     const char *task = s->plan->runs[s->tasks[e->task]].value[ZEST_OPTION_TASK];
     zest_buffer labels = {0};
@@ -349,7 +352,7 @@ static void name_examples(const zest_sweep_summary *s, const zest_sweep_entry *e
     zest_buffer_free(&labels);
 }
 
-/* Over seeds; an interval never narrower than the binomial error of the test examples. */
+/* Over seeds; the interval is never narrower than the binomial error of the test examples. */
 static zest_sample value_of(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     double *values = malloc((s->seed_count + 1) * sizeof *values);
     zest_sample value = e->test;
@@ -378,7 +381,7 @@ const char *zest_sweep_verdict(const zest_sweep_summary *s, const zest_sweep_ent
     return zest_conclusion_verdict(&c);
 }
 
-/* By dev, since test is what is to be told. */
+/* By dev, since test is what is reported. */
 static const zest_sweep_entry *best_entry(const zest_sweep_summary *s) {
     const zest_sweep_entry *best = NULL;
     for (size_t i = 0; i < s->entry_count; i++) {

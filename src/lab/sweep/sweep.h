@@ -1,28 +1,34 @@
-/* Results against t, as the paper's figure 3 asks for them: a panel for each task and kind of labels, a line
- * for each method, MeZO (t = 0) as a band. */
+/* Sweeps: one training run for every combination of option values, and the tables and figures of their
+ * results.
+ *
+ *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary -> tables
+ *
+ * The grid is text in the form of an options file whose values are lists. The plan is a function of the
+ * grid, and the tables are a function of the finished runs: nothing depends on the order in which runs
+ * finish. */
 #ifndef ZEST_LAB_SWEEP_SWEEP_H
 #define ZEST_LAB_SWEEP_SWEEP_H
 
-#include "lab/stats/stats.h"
-#include "lab/plot/plot.h"
 #include "base/option.h"
+#include "lab/plot/plot.h"
+#include "lab/stats/stats.h"
 
 typedef struct {
-    const char *task, *labels; /* which panel: "SST-2", "clean labels" */
-    const char *method;        /* which line: "zest-n", or "zest-n, weights=bf16" */
-    double t;                  /* 0: MeZO. NaN: a method without one, which is left out */
-    const char *metric;        /* "accuracy": shown in per cent, as all but "loss" */
+    const char *task, *labels; /* selects the panel: "SST-2", "clean labels" */
+    const char *method;        /* selects the line: "zest-n", or "zest-n, weights=bf16" */
+    double t;                  /* 0: MeZO. NaN: a method without one, which is skipped */
+    const char *metric;        /* "accuracy": shown in per cent, like all but "loss" */
     zest_sample value;         /* over seeds */
 } zest_sensitivity_point;
 
 typedef struct {
     const char *title;
-    int columns;   /* panels side by side at most; 0: one for each task */
-    double width;  /* of the whole; 0: what suits the panels */
-    double height; /* of a row of panels; 0: what suits */
+    int columns;   /* maximum number of panels in a row; 0: one for each task */
+    double width;  /* total; 0: automatic */
+    double height; /* of a row of panels; 0: automatic */
 } zest_sensitivity_style;
 
-/* To be freed; NULL when memory is short or there is nothing to draw. */
+/* To be freed; NULL: out of memory or nothing to draw. */
 zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t count,
                                    zest_sensitivity_style style);
 
@@ -31,211 +37,201 @@ typedef struct {
     const char *task, *labels, *method, *metric; /* as above */
     double t;
     size_t count;
-    const double *steps, *means, *errors; /* over seeds; an error that is NaN: one seed */
+    const double *steps, *means, *errors; /* over seeds; error NaN: one seed */
 } zest_sensitivity_curve;
 zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t count,
                                    zest_sensitivity_style style);
 
-/* "accuracy (%)": of an axis with a metric. Writes into room. */
-const char *zest_sensitivity_label(const char *metric, char *room, size_t size);
-/* "ZEST-N" of zest-n, "ZEST-N, weights=bf16" of what a row says beyond its method. Writes into room. */
-const char *zest_sensitivity_name(const char *method, char *room, size_t size);
-/* The colour that a method has in every figure; 0: not one of ours. What a row says beyond it does not count.
- */
+/* "accuracy (%)": label of an axis. Writes into buffer. */
+const char *zest_sensitivity_label(const char *metric, char *buffer, size_t size);
+/* "ZEST-N" for zest-n, "ZEST-N, weights=bf16" for a row with more options. Writes into buffer. */
+const char *zest_sensitivity_name(const char *method, char *buffer, size_t size);
+/* The colour of a method in all figures; 0: unknown method. Only the method of a row counts. */
 int zest_sensitivity_colour(const char *method);
 
-/* Panels by task and kind of labels: what the figures of this folder's sensitivity files share. */
+/* ---- Panels by task and kind of labels, shared by the figures ---- */
 
-enum { ZEST_SENSITIVITY_MOST = 32 };
+enum { ZEST_SENSITIVITY_MAX = 32 };
 
-/* Tasks are columns, kinds of labels rows; where columns do not suffice, in several blocks of rows. */
+/* Tasks are columns, kinds of labels rows; with too many columns, in several blocks of rows. */
 typedef struct {
-    const char *tasks[ZEST_SENSITIVITY_MOST], *labels[ZEST_SENSITIVITY_MOST];
+    const char *tasks[ZEST_SENSITIVITY_MAX], *labels[ZEST_SENSITIVITY_MAX];
     size_t task_count, label_count, columns;
 } zest_sensitivity_panels;
 
-/* Values of t above 0, ascending, each once. */
+/* Distinct values of t above 0, ascending. */
 typedef struct {
-    double values[ZEST_SENSITIVITY_MOST];
+    double values[ZEST_SENSITIVITY_MAX];
     size_t count;
 } zest_sensitivity_tilts;
 void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t);
 
-/* There are results of this task with these labels. */
+/* Whether there are results of this task with these labels. */
 void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels);
-/* An empty figure with room for all panels. */
+/* An empty figure with all panels. */
 zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *panels, zest_sensitivity_style style,
                                  const char *description);
 zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *panels, size_t task,
                                         size_t labels);
 
-/* A sweep: one training run for every combination of some values, and the tables that follow from them.
- *
- *     grid (values of options) -> plan (runs, with names) -> results (result.json of each) -> summary
- *     -> tables
- *
- * The grid is text in the form of an options file whose values are lists; the plan is a function of the grid,
- * and the tables are a function of the finished runs: nothing depends on the order in which they were made.
- */
+/* ---- Grid (grid.c) ---- */
 
-/* ---- The grid: grid.c ---- */
-
-/* Lists of values as texts, by option; NULL: not given. */
+/* Lists of values as texts, by option; NULL: not set. */
 typedef struct {
     char *text[ZEST_OPTION_COUNT];
 } zest_sweep_block;
 
-/* All combinations of each block, one block behind the other. */
+/* All combinations of each block, block after block. */
 typedef struct {
     zest_sweep_block *blocks;
     size_t count;
 } zest_sweep_grid;
 
-void zest_sweep_grid_free(zest_sweep_grid *grid); /* accepts one that is {0} */
-/* Lines "name = value, value"; # begins a comment. A line [words] begins a block that has the lines before
- * the first such line and its own. source is for messages. */
+void zest_sweep_grid_free(zest_sweep_grid *grid); /* accepts {0} */
+/* Lines "name = value, value"; # starts a comment. A line [words] starts a block, which inherits the lines
+ * before the first such line. source is for messages. */
 zest_status zest_sweep_grid_read(zest_sweep_grid *grid, const char *text, const char *source,
                                  zest_error *error);
-/* "paper-table-2", ...: the grid of that table.*/
+/* "paper-table-2", ...: the grid of that table. */
 zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest_error *error);
-/* What was given replaces what the blocks have. Only --method chooses instead: of the methods a block has,
- * those that are given stay, and a block without any goes. */
+/* Overrides replace the values of the blocks. Only --method selects: of the methods of a block, the given
+ * ones stay, and a block without any is removed. */
 zest_status zest_sweep_grid_override(zest_sweep_grid *grid, const zest_options *given, zest_error *error);
-/* Multiplies the steps and the epochs of all runs; at least one is left. */
+/* Multiplies the steps and the epochs of all runs; at least one remains. */
 zest_status zest_sweep_grid_scale(zest_sweep_grid *grid, double factor, zest_error *error);
-/* Paths that mean the same from any folder. */
+/* Makes paths absolute. */
 zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error);
-/* As a text that zest_sweep_grid_read understands. */
+/* As text that zest_sweep_grid_read accepts. */
 void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out);
 
-/* ---- Lists: grid.c ---- */
+/* ---- Lists (grid.c) ---- */
 
-/* A list taken apart: at commas, or at semicolons where there is one or the values hold commas themselves
- * (--train-only, --freeze). Blanks around values do not count, nor does a separator at the end. A label
- * before a colon says whom the values from there on are for: a method, all methods of first or of zeroth
+/* A list split at commas, or at semicolons if there is one or the values contain commas themselves
+ * (--train-only, --freeze). White space around values and a trailing separator are ignored. A label before
+ * a colon selects the runs that the following values are for: a method, all methods of first or of zeroth
  * order, or a task. */
 typedef struct {
     char **items;
-    char **labels; /* NULL: for all that have none of their own */
+    char **labels; /* NULL: for all runs without a more specific value */
     size_t count;
 } zest_sweep_values;
 zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
                              zest_error *error);
 void zest_sweep_values_free(zest_sweep_values *values);
-/* The text of such a list. */
+/* The inverse. */
 void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out);
-/* A copy without the blanks at either end. */
+/* A copy without surrounding white space. */
 char *zest_sweep_trimmed(const char *begin, const char *end);
 
-/* ---- The plan: plan.c ---- */
+/* ---- Plan (plan.c) ---- */
 
 typedef enum {
-    ZEST_SWEEP_PLANNED,  /* nothing is there yet, or nothing that counts */
-    ZEST_SWEEP_STARTED,  /* broken off; it can go on */
-    ZEST_SWEEP_FINISHED, /* it has a result */
+    ZEST_SWEEP_PLANNED,  /* no folder yet, or nothing usable in it */
+    ZEST_SWEEP_STARTED,  /* interrupted; it can be resumed */
+    ZEST_SWEEP_FINISHED, /* has a result */
     ZEST_SWEEP_FAILED,   /* message says why */
 } zest_sweep_state;
 
-/* What result.json says about one part; what is not there is NaN. */
+/* The values of one part in result.json; NaN: missing. */
 typedef struct {
     double value, accuracy, f1, em, loss;
-    size_t n; /* examples; 0: not known */
+    size_t n; /* examples; 0: unknown */
 } zest_sweep_figures;
 
 typedef struct {
-    const char *value[ZEST_OPTION_COUNT]; /* owned by the plan; NULL: as zest train has it */
-    char *name;                           /* of its folder: unique, and fit for any file system */
+    const char *value[ZEST_OPTION_COUNT]; /* owned by the plan; NULL: the default of zest train */
+    char *name;                           /* of its folder: unique, and valid on any file system */
     zest_sweep_state state;
     char *message;   /* of a failed run; or NULL */
-    char metric[16]; /* the task's, "accuracy" */
-    double worth;    /* on dev, by what --select says; larger is better; NaN: not known */
-    double seconds;  /* that it took */
+    char metric[16]; /* of the task: "accuracy" */
+    double worth;    /* on dev, by --select; larger is better; NaN: unknown */
+    double seconds;  /* duration */
     uint64_t best_step;
     zest_sweep_figures dev, test;
-    unsigned char *right; /* by test example: was the answer right? NULL: not known */
+    unsigned char *right; /* by test example: whether the answer was right; NULL: unknown */
     size_t answers;
 } zest_sweep_run;
 
 typedef struct {
     zest_sweep_run *runs;
     size_t count;
-    uint64_t *keys;                            /* by run: equal for equal ones */
+    uint64_t *keys;                            /* by run: equal for equal runs */
     unsigned char varies[ZEST_OPTION_COUNT];   /* not the same in all runs */
-    unsigned char by_task[ZEST_OPTION_COUNT];  /* varies, but is the same in all runs of a task */
+    unsigned char by_task[ZEST_OPTION_COUNT];  /* varies, but not within a task */
     unsigned char compared[ZEST_OPTION_COUNT]; /* by --compare: not chosen by dev */
-    zest_sweep_values *owned;                  /* the texts of the values */
+    zest_sweep_values *owned;                  /* memory of the values */
     size_t owned_count;
 } zest_sweep_plan;
 
-enum { ZEST_SWEEP_MOST = 20000 }; /* runs */
+enum { ZEST_SWEEP_MAX_RUNS = 20000 }; /* runs */
 
-/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0 is
- * MeZO, 1e-5 is 0.00001. Seeds vary slowest, then tasks, noise, methods, and the others in the order of the
- * option table. */
+/* Every combination once, of the values that are for its method and task: MeZO ignores t, ZEST with t = 0
+ * is MeZO, 1e-5 is 0.00001. Seeds vary slowest, then tasks, noise, methods, and the others in the order of
+ * the option table. */
 zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error);
-void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts one that is {0} */
+void zest_sweep_plan_free(zest_sweep_plan *plan); /* accepts {0} */
 
-/* Do two runs have the same value of an option? */
+/* Whether two runs have the same value of an option. */
 int zest_sweep_same(const zest_sweep_run *a, const zest_sweep_run *b, zest_option_id id);
 int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
-/* The tilt of a run: 0 for MeZO, the default when none is given; NaN for methods without one. */
+/* The tilt of a run: 0 for MeZO, the default if none is set; NaN for methods without one. */
 double zest_sweep_tilt(const zest_sweep_run *run);
 int zest_sweep_is_mezo(const zest_sweep_run *run);
 const char *zest_sweep_method(const zest_sweep_run *run); /* its name */
 int zest_sweep_first_order(const char *method);
-/* Does the method look at the option at all? */
+/* Whether the method uses the option. */
 int zest_sweep_matters(const char *method, zest_option_id id);
-/* The value of a list for a run whose method and task are known; NULL: it has none. *counts: whether the list
- * has this value for it. */
+/* The value of a list for a run whose method and task are known; NULL: none. *counts: whether the list has
+ * this value for it. */
 const char *zest_sweep_value_for(const zest_sweep_values *values, size_t at, const zest_sweep_run *run,
                                  int *counts);
-/* Labels that nothing is called are mistakes. tasks: those of the sweep, or NULL. */
+/* Checks that labels are methods or tasks. tasks: those of the sweep, or NULL. */
 zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *values,
                                     const zest_sweep_values *tasks, zest_error *error);
 
-/* Letters, digits and a few signs that mean nothing to shells, file systems and HTML; '_' for all others. */
+/* Letters, digits and a few characters without meaning to shells, file systems and HTML; '_' for all
+ * others. */
 void zest_sweep_safe(zest_buffer *out, const char *text);
 zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
 
-/* ---- Results: results.c ---- */
+/* ---- Results (results.c) ---- */
 
-/* Looks into folder/runs/NAME of every run. A folder that holds another run, by its options, is an error. */
+/* Reads folder/runs/NAME of every run. A folder that contains another run, by its options, is an error. */
 zest_status zest_sweep_results_read(zest_sweep_plan *plan, const char *folder, zest_error *error);
-/* The same for one run; it is looked at again. */
+/* The same for one run, which is read again. */
 zest_status zest_sweep_result_read(zest_sweep_run *run, const char *folder, zest_error *error);
-/* The answers that `zest predict` wrote about the test examples; a file that is not there, or has no labels,
- * leaves them unknown. */
+/* The answers of `zest predict` on the test examples; unknown if the file is missing or has no labels. */
 zest_status zest_sweep_answers_read(zest_sweep_run *run, const char *path, zest_error *error);
 
-/* ---- The summary: train.c ---- */
+/* ---- Summary (summary.c) ---- */
 
 #define ZEST_SWEEP_NONE SIZE_MAX
 
-/* One place of the table: a row (a method and whatever else is compared), a task, a share of noise. */
+/* One cell of the table: a row (a method and other compared options), a task, a noise level. */
 typedef struct {
-    size_t row, task, noise; /* positions in the summary */
+    size_t row, task, noise; /* indices in the summary */
     size_t *chosen;          /* by seed: the run with the best dev value, or ZEST_SWEEP_NONE */
     int complete;            /* all its runs are finished */
     zest_sample dev, test;   /* over seeds; in the unit of result.json */
-    size_t base;             /* the entry of the base to compare with, or ZEST_SWEEP_NONE */
+    size_t base;             /* the entry to compare with, or ZEST_SWEEP_NONE */
     zest_sample difference;  /* test minus the base's, by seed: zest_paired_sample */
     double p;                /* one seed: exact McNemar test on the answers of the two runs; NaN: not known */
 } zest_sweep_entry;
 
-/* A row of the table by t: the other hyper-parameters are chosen by dev for each t. */
+/* An entry per t: the other hyper-parameters are chosen by dev for each t. */
 typedef struct {
     size_t row, task, noise;
     double t;                    /* NaN: a method without one */
     size_t *chosen;              /* by seed, as above */
     zest_sample dev, loss, test; /* over seeds; loss: that of dev */
     zest_sample difference;      /* test minus the base's, by seed; n = 0: none to compare with */
-    double seconds;              /* of a run, on the average */
+    double seconds;              /* mean duration of a run */
 } zest_sweep_tilt_entry;
 
-/* Tasks, shares of noise, rows and seeds are written as the first run that has them. */
+/* Tasks, noise levels, rows and seeds are spelt as in the first run that has them. */
 typedef struct {
     const zest_sweep_plan *plan;
-    const char *base; /* what all others are compared with: "mezo", without it "sgd", or NULL */
+    const char *base; /* the base of comparisons: "mezo", without it "sgd", or NULL */
     size_t *tasks, *noises, *rows, *seeds;
     size_t task_count, noise_count, row_count, seed_count;
     zest_sweep_entry *entries; /* by noise, then task, then row; only those that have runs */
@@ -246,31 +242,31 @@ typedef struct {
 } zest_sweep_summary;
 
 zest_status zest_sweep_summarise(const zest_sweep_plan *plan, zest_sweep_summary *summary, zest_error *error);
-void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts one that is {0} */
-/* Is the option chosen by dev (lr, t, ...)? The others say what is compared (task, method, weights, ...). */
+void zest_sweep_summary_free(zest_sweep_summary *summary); /* accepts {0} */
+/* Whether the option is chosen by dev (lr, t, ...). The others define what is compared (task, method,
+ * weights, ...). */
 int zest_sweep_is_chosen(const zest_sweep_plan *plan, zest_option_id id);
-/* Does it, or the method, make another row? What follows from the task does not. */
-int zest_sweep_tells_rows(const zest_sweep_plan *plan, zest_option_id id);
-/* The entry of a place, or NULL. */
+/* Whether the option distinguishes rows. Options that follow from the task do not. */
+int zest_sweep_distinguishes_rows(const zest_sweep_plan *plan, zest_option_id id);
+/* The entry of a cell, or NULL. */
 const zest_sweep_entry *zest_sweep_entry_at(const zest_sweep_summary *summary, size_t noise, size_t task,
                                             size_t row);
 
-/* Were there to be runs of the task with these labels? */
+/* Whether the plan has runs of the task with these labels. */
 int zest_sweep_has(const zest_sweep_summary *summary, size_t noise, size_t task);
 
-/* ---- What follows from it: train.c ---- */
+/* ---- Conclusions (summary.c) ---- */
 
-/* What the table says about one entry, as a sentence and a verdict. */
+/* The conclusion of one entry, as a sentence and a verdict. */
 void zest_sweep_conclude(const zest_sweep_summary *summary, const zest_sweep_entry *entry,
                          zest_conclusion *conclusion);
-/* All comparisons with the base; without any, the entry with the best dev value. To be freed; NULL: memory is
- * short. */
+/* All comparisons with the base; without any, the entry with the best dev value. To be freed; NULL: out of
+ * memory. */
 zest_conclusion *zest_sweep_conclude_all(const zest_sweep_summary *summary, size_t *count);
 /* "better", ...: zest_conclusion_verdict of an entry. */
 const char *zest_sweep_verdict(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
 
-/* ---- Tables: sweep_plain.c (for a terminal), tables.c (Markdown), tables.c, export.c (CSV,
- * JSON), results.c ---- */
+/* ---- Tables: tables.c (plain text, Markdown, LaTeX), export.c (CSV, JSON) ---- */
 
 void zest_sweep_plain(const zest_sweep_summary *summary, zest_buffer *out);
 void zest_sweep_markdown(const zest_sweep_summary *summary, zest_buffer *out);
@@ -282,44 +278,42 @@ zest_status zest_sweep_json(const zest_sweep_summary *summary, zest_buffer *out,
 /* A figure of results on dev or test. */
 typedef zest_plot *(*zest_sweep_figure_of)(const zest_sweep_summary *summary, int test,
                                            zest_sensitivity_style style);
-/* export.c: results on dev or test against t. To be freed; NULL when there is nothing to draw, or no
- * memory. */
+/* Results on dev or test against t (export.c). To be freed; NULL: nothing to draw, or out of memory. */
 zest_plot *zest_sweep_figure(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
-/* export.c: results on dev or test of every row, a panel for each task and kind of labels. The same.
- */
+/* Results on dev or test of every row, a panel for each task and kind of labels (export.c). The same. */
 zest_plot *zest_sweep_methods(const zest_sweep_summary *summary, int test, zest_sensitivity_style style);
 
-/* Text from outside, made harmless for each format. */
+/* Escaping of text for each format. */
 void zest_sweep_escape_markdown(zest_buffer *out, const char *text);
 void zest_sweep_escape_latex(zest_buffer *out, const char *text);
 void zest_sweep_escape_csv(zest_buffer *out, const char *text); /* quoted where it must be */
 
-const char *zest_sweep_task_name(const char *task, char *room, size_t size); /* "reviews" of a path */
+const char *zest_sweep_task_name(const char *task, char *buffer, size_t size); /* "reviews" of a path */
 /* "zest-n", or "mezo, weights=bf16" where rows of one method differ in that. */
 void zest_sweep_row_name(const zest_sweep_summary *summary, size_t row, zest_buffer *out);
 /* "clean labels", "30 % of the labels switched" */
 void zest_sweep_noise_name(const zest_sweep_summary *summary, size_t noise, zest_buffer *out);
-/* "t=5 lr=1e-5": what dev chose between. */
+/* "t=5 lr=1e-5": the options chosen by dev. */
 void zest_sweep_chosen_name(const zest_sweep_summary *summary, size_t run, zest_buffer *out);
-/* "accuracy": what the values of the chosen runs are. */
+/* "accuracy": the metric of the chosen runs. */
 const char *zest_sweep_metric(const zest_sweep_summary *summary, const size_t *chosen);
-/* "MeZO": what the base is called. Writes into room. */
-const char *zest_sweep_base_name(const zest_sweep_summary *summary, char *room, size_t size);
-/* Are there results with more than one t? */
+/* "MeZO": the name of the base. Writes into buffer. */
+const char *zest_sweep_base_name(const zest_sweep_summary *summary, char *buffer, size_t size);
+/* Whether there are results with more than one t. */
 int zest_sweep_several_tilts(const zest_sweep_summary *summary);
-/* 100 for shares of 1, which are shown in per cent; 1 for a loss. */
+/* 100 for fractions, which are shown in per cent; 1 for a loss. */
 double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
 int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);
-/* How many rows there are of first or of zeroth order. */
+/* The number of rows of first or of zeroth order. */
 size_t zest_sweep_rows_of_order(const zest_sweep_summary *summary, int first);
 /* "1500, 1300, 1400": the best step of each chosen run. */
 void zest_sweep_best_steps(const zest_sweep_summary *summary, const size_t *chosen, const char *between,
                            zest_buffer *out);
-/* One decimal for per cents, four for a loss; a dash for NaN. sign: with a plus, too. */
+/* One decimal for per cent, four for a loss; a dash for NaN. sign: always with a sign. */
 void zest_sweep_number(zest_buffer *out, double value, double unit, int sign);
-/* The interval of a difference; a dash where there is none; with one seed McNemar's p. */
+/* The interval of a difference; a dash if there is none; with one seed McNemar's p. */
 void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *entry, double unit);
-/* Is it the best of its column and order (first or zeroth), to the digits shown? */
+/* Whether it is the best of its column and order (first or zeroth), to the digits shown. */
 int zest_sweep_is_best(const zest_sweep_summary *summary, const zest_sweep_entry *entry);
 
 #endif

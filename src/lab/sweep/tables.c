@@ -1,13 +1,12 @@
-/* The tables of a sweep as Markdown: test results, differences from the base, results by t, what was chosen.
- */
+/* The tables of a sweep: Markdown, LaTeX in the layout of the paper, and plain text for terminals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/sweep/sweep.h"
 #include "lab/stats/stats.h"
+#include "lab/sweep/sweep.h"
 
-/* Several of these texts are made by functions that add to a buffer and know nothing of Markdown. */
+/* ---- Markdown\n\nSome texts come from functions that append plain text, which is then escaped. ---- */
 static void add_escaped(zest_buffer *out, zest_buffer *text) {
     zest_sweep_escape_markdown(out, text->data ? text->data : "");
     out->failed |= text->failed;
@@ -16,8 +15,8 @@ static void add_escaped(zest_buffer *out, zest_buffer *text) {
 
 static void add_task(const zest_sweep_summary *s, size_t task, zest_buffer *out) {
     const char *name = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK];
-    char room[128];
-    zest_sweep_escape_markdown(out, zest_sweep_task_name(name ? name : "", room, sizeof room));
+    char buffer[128];
+    zest_sweep_escape_markdown(out, zest_sweep_task_name(name ? name : "", buffer, sizeof buffer));
 }
 
 static void add_row(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
@@ -53,7 +52,7 @@ static void begin_line(const zest_sweep_summary *s, size_t task, size_t noise, s
     add_row(s, row, out);
 }
 
-/* ---- Test results: methods below each other, tasks side by side ---- */
+/* Test results: one row per method, one column per task. */
 
 static void add_cell(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     int best = e && zest_sweep_is_best(s, e);
@@ -92,7 +91,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
                 add_result_row(s, noise, r, !both ? "" : first ? "1st | " : "0th | ", out);
 }
 
-/* ---- Differences ---- */
+/* Differences. */
 
 static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     double unit = zest_sweep_unit(s, e->task);
@@ -121,7 +120,7 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     }
 }
 
-/* ---- By t, and what was chosen ---- */
+/* By t, and the chosen hyper-parameters. */
 
 static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, int several,
                      zest_buffer *out) {
@@ -232,8 +231,7 @@ void zest_sweep_markdown(const zest_sweep_summary *s, zest_buffer *out) {
     add_failures(s, out);
 }
 
-/* The tables of a sweep in the layout of the paper's tables 2 to 4: tasks side by side, methods below each
- * other, one table for each share of noise. */
+/* ---- LaTeX, in the layout of the paper's tables 2 to 4: one table per noise level ---- */
 
 static void sweep_latex_add_escaped(zest_buffer *out, zest_buffer *text) {
     zest_sweep_escape_latex(out, text->data ? text->data : "");
@@ -241,7 +239,7 @@ static void sweep_latex_add_escaped(zest_buffer *out, zest_buffer *text) {
     zest_buffer_free(text);
 }
 
-/* The paper's way to write a method, with what else its row says behind it. */
+/* The paper's spelling of a method, and the other options of its row. */
 static void add_method(const zest_sweep_summary *s, size_t row, zest_buffer *out) {
     static const struct {
         const char *name, *latex;
@@ -271,7 +269,7 @@ static void add_method(const zest_sweep_summary *s, size_t row, zest_buffer *out
 static void add_number(zest_buffer *out, double value, double unit) {
     zest_buffer text = {0};
     zest_sweep_number(&text, value, unit, 0);
-    zest_buffer_text(out, value == value && text.data ? text.data : "--"); /* NaN: a dash of LaTeX's own */
+    zest_buffer_text(out, value == value && text.data ? text.data : "--"); /* NaN: a LaTeX dash */
     out->failed |= text.failed;
     zest_buffer_free(&text);
 }
@@ -310,7 +308,7 @@ static void add_order(const zest_sweep_summary *s, size_t noise, int first, zest
     }
 }
 
-/* ---- The head: tasks, and what kinds of tasks they are ---- */
+/* The header: tasks and their types. */
 
 static const struct {
     const char *task, *kind;
@@ -328,11 +326,11 @@ static const struct {
              {"DROP", "generation"}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* As the paper writes it, where the paper has it: "SST-5" for sst-5. */
-static const char *task_name(const zest_sweep_summary *s, size_t task, char *room, size_t size,
+/* The paper's spelling of a task: "SST-5" for sst-5. */
+static const char *task_name(const zest_sweep_summary *s, size_t task, char *buffer, size_t size,
                              const char **kind) {
     const char *value = s->plan->runs[s->tasks[task]].value[ZEST_OPTION_TASK],
-               *name = zest_sweep_task_name(value ? value : "", room, size);
+               *name = zest_sweep_task_name(value ? value : "", buffer, size);
     *kind = "";
     for (size_t i = 0; i < KINDS; i++)
         if (!strcasecmp(kinds[i].task, name)) return *kind = kinds[i].kind, kinds[i].task;
@@ -340,22 +338,22 @@ static const char *task_name(const zest_sweep_summary *s, size_t task, char *roo
 }
 
 static void add_head(const zest_sweep_summary *s, zest_buffer *out) {
-    char room[128];
+    char buffer[128];
     const char *kind, *next = "";
     int any = 0;
     for (size_t t = 0; t < s->task_count; t++)
-        task_name(s, t, room, sizeof room, &kind), any |= *kind != '\0';
+        task_name(s, t, buffer, sizeof buffer, &kind), any |= *kind != '\0';
     zest_buffer_text(out, any ? "\\multirow{2}{*}{Type} & \\multirow{2}{*}{Method}" : "Type & Method");
     for (size_t t = 0; t < s->task_count; t++) {
         zest_buffer_text(out, " & \\textbf{");
-        zest_sweep_escape_latex(out, task_name(s, t, room, sizeof room, &kind));
+        zest_sweep_escape_latex(out, task_name(s, t, buffer, sizeof buffer, &kind));
         zest_buffer_text(out, "}");
     }
     zest_buffer_text(out, any ? " \\\\\n &" : "");
     for (size_t t = 0, end; any && t < s->task_count; t = end) {
-        task_name(s, t, room, sizeof room, &kind);
+        task_name(s, t, buffer, sizeof buffer, &kind);
         for (end = t + 1; end < s->task_count; end++) {
-            task_name(s, end, room, sizeof room, &next);
+            task_name(s, end, buffer, sizeof buffer, &next);
             if (strcmp(kind, next)) break;
         }
         if (end - t > 1)
@@ -386,15 +384,14 @@ void zest_sweep_latex(const zest_sweep_summary *s, zest_buffer *out) {
     for (size_t n = 0; n < s->noise_count; n++) add_table(s, n, out);
 }
 
-/* The tables of a sweep as plain text for a terminal: the conclusion first, then a table for each task and
- * kind of labels. table.md has more: what was chosen for each seed. */
+/* ---- Plain text for a terminal: the conclusion first, then a table for each task and kind of labels ---- */
 
 static const char plus_minus[] = " \xc2\xb1 ";
 
 static void number_cell(zest_text_table *t, double value, double unit, int sign) {
     zest_buffer text = {0};
     if (!isnan(value)) zest_sweep_number(&text, value, unit, sign);
-    zest_text_table_take(t, &text);
+    zest_text_table_cell_buffer(t, &text);
 }
 
 /* "84.1 ± 0.3" */
@@ -405,16 +402,16 @@ static void sample_cell(zest_text_table *t, const zest_sample *sample, double un
         zest_buffer_text(&text, plus_minus);
         zest_sweep_number(&text, sample->error, unit, 0);
     }
-    zest_text_table_take(t, &text);
+    zest_text_table_cell_buffer(t, &text);
 }
 
 static void row_cell(zest_text_table *t, const zest_sweep_summary *s, size_t row) {
     zest_buffer name = {0};
     zest_sweep_row_name(s, row, &name);
-    zest_text_table_take(t, &name);
+    zest_text_table_cell_buffer(t, &name);
 }
 
-/* ---- Results of a task ---- */
+/* Results of a task. */
 
 static void add_entry(zest_text_table *t, const zest_sweep_summary *s, const zest_sweep_entry *e) {
     double const unit = zest_sweep_unit(s, e->task);
@@ -425,9 +422,9 @@ static void add_entry(zest_text_table *t, const zest_sweep_summary *s, const zes
     sample_cell(t, &e->dev, unit, 0);
     number_cell(t, compared ? e->difference.mean : NAN, unit, 1);
     if (compared) zest_sweep_interval(&interval, e, unit);
-    zest_text_table_take(t, &interval);
+    zest_text_table_cell_buffer(t, &interval);
     zest_buffer_format(&seeds, "%zu", compared ? e->difference.n : e->test.n);
-    zest_text_table_take(t, &seeds);
+    zest_text_table_cell_buffer(t, &seeds);
     zest_text_table_cell(t, e->complete ? zest_sweep_verdict(s, e) : "unfinished");
 }
 
@@ -472,7 +469,7 @@ static void sweep_plain_add_results(const zest_sweep_summary *s, size_t noise, s
     zest_buffer_free(&minus);
 }
 
-/* ---- By t ---- */
+/* By t. */
 
 static void sweep_plain_add_tilt(zest_text_table *t, const zest_sweep_summary *s,
                                  const zest_sweep_tilt_entry *e) {
@@ -480,14 +477,14 @@ static void sweep_plain_add_tilt(zest_text_table *t, const zest_sweep_summary *s
     zest_buffer tilt = {0}, steps = {0}, seconds = {0};
     row_cell(t, s, e->row);
     zest_buffer_format(&tilt, "%g", e->t);
-    zest_text_table_take(t, &tilt);
+    zest_text_table_cell_buffer(t, &tilt);
     sample_cell(t, &e->test, unit, 0);
     sample_cell(t, &e->dev, unit, 0);
     sample_cell(t, &e->difference, unit, 1);
     zest_sweep_best_steps(s, e->chosen, ", ", &steps);
-    zest_text_table_take(t, &steps);
+    zest_text_table_cell_buffer(t, &steps);
     if (!isnan(e->seconds)) zest_buffer_format(&seconds, "%.0f", e->seconds);
-    zest_text_table_take(t, &seconds);
+    zest_text_table_cell_buffer(t, &seconds);
 }
 
 static void sweep_plain_add_tilts(const zest_sweep_summary *s, size_t noise, size_t task, zest_buffer *out) {
@@ -513,7 +510,7 @@ static void sweep_plain_add_tilts(const zest_sweep_summary *s, size_t noise, siz
     zest_buffer_free(&minus);
 }
 
-/* ---- The whole ---- */
+/* All tables. */
 
 static void sweep_plain_add_conclusion(const zest_sweep_summary *s, zest_buffer *out) {
     size_t count;

@@ -15,12 +15,12 @@
  * positive factors. Each of them falls along such a path, on all scales at once, so the integrand never
  * grows, and none of them loses digits. On the hyperbola z = c - A (cosh s - 1) + iB sinh s the trapezoid
  * rule converges geometrically. */
-#include "lab/theory/theory.h"
-
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lab/theory/theory.h"
 
 typedef struct {
     size_t count;

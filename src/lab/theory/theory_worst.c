@@ -3,9 +3,9 @@
  * With u = sqrt(d) s, A_i = rho^2 d lambda_i and B_i = rho sqrt(d) g_i: maximise B's + s'As/2 over |s| <= 1.
  * A maximiser has (mu - A_i) s_i = B_i for some mu >= floor = max(A_i, 0), where mu = 0 or |s| = 1; mu = 2 d
  * omega. What is solved for is x = mu - floor: it may be smaller than floor by any number of digits. */
-#include "lab/theory/theory.h"
-
 #include <math.h>
+
+#include "lab/theory/theory.h"
 
 const char *zest_worst_case_name(zest_worst_case kind) {
     static const char *const names[] = {"interior", "boundary", "hard"};

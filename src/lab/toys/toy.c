@@ -1,4 +1,5 @@
-/* The landscape of the stationary regime (appendix B.9). */
+/* The two-dimensional toy problems of the paper (section 4.3, appendix B.9): landscapes, tilted loss by
+ * quadrature, minima, runs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
@@ -28,7 +29,7 @@ void zest_toy_stationary_eigenvalues(const double x[2], double eigenvalues[2]) {
     eigenvalues[1] = middle - half;
 }
 
-/* Small steps downhill, until near a minimum. 10^4 of them pass any slow stretch within |x| < 2. */
+/* Gradient descent with small steps until near a minimum. 10^4 steps suffice within |x| < 2. */
 zest_toy_basin zest_toy_stationary_basin(const double x[2]) {
     double at[2] = {x[0], x[1]}, gradient[2];
     for (int i = 0; i < 10000 && hypot(at[0], at[1]) < 10; i++) {
@@ -41,17 +42,17 @@ zest_toy_basin zest_toy_stationary_basin(const double x[2]) {
     return ZEST_TOY_LOST;
 }
 
-/* The landscape of the linear regime: triangles over a lattice (appendix B.9; see toy.h on min and max). */
+/* ---- Linear regime: triangles over a lattice (toy.h discusses min and max) ---- */
 
 double zest_toy_bowl(double x, double y) { return 0.07 * (8 * x * x + 10 * y * y) + 0.14; }
 
-/* Acute triangles in the metric of h: the two sides that leave the origin, and the third between them. */
+/* Acute triangles in the metric of h: the two sides at the origin, and the third between them. */
 int zest_toy_mesh_is_convex(const zest_toy_mesh *mesh) {
     double const w = mesh->width, h = mesh->height;
     return w > 0 && h > 0 && isfinite(w) && isfinite(h) && 8 * (w / 2) * (w / 2) < 10 * h * h;
 }
 
-/* A place on the lattice: the cell (i, j), the place within it, and which of its two triangles. */
+/* A point on the lattice: the cell (i, j), the position in it, and which of its two triangles. */
 typedef struct {
     double i, j, u, v; /* u, v in [0, 1) along the two sides of the cell */
     int upper;
@@ -70,7 +71,7 @@ static double corner(const zest_toy_mesh *mesh, double i, double j) {
     return zest_toy_bowl((i + 0.5 * j) * mesh->width, j * mesh->height);
 }
 
-/* Value and rises along the two sides of the cell, of the plane through the triangle's corners. The two
+/* Value and slopes along the two sides of the cell, of the plane through the triangle's corners. The two
  * triangles share the corners (i+1, j) and (i, j+1); the third is (i, j), or opposite to it. */
 static double plane(const zest_toy_mesh *mesh, const cell *c, double *rise_u, double *rise_v) {
     double const right = corner(mesh, c->i + 1, c->j), up = corner(mesh, c->i, c->j + 1);
@@ -108,14 +109,14 @@ void zest_toy_mesh_triangle(const zest_toy_mesh *mesh, const double x[2], zest_t
 
 double zest_toy_route_slope(const zest_toy_mesh *mesh, const double *points, size_t count, double floor_value,
                             double *length) {
-    enum { PIECES = 20 }; /* of a step: it may cross several triangles */
+    enum { SUBSTEPS = 20 }; /* sub-steps of a step, which may cross several triangles */
     zest_toy_mesh copy = *mesh;
-    double total = 0, way = 0;
+    double total = 0, step_vector = 0;
     for (size_t p = 0; p + 1 < count; p++) {
         const double *a = points + 2 * p, *b = a + 2;
-        double const piece = hypot(b[0] - a[0], b[1] - a[1]) / PIECES;
-        for (int s = 0; s < PIECES; s++) {
-            double const part = (s + 0.5) / PIECES;
+        double const substep = hypot(b[0] - a[0], b[1] - a[1]) / SUBSTEPS;
+        for (int s = 0; s < SUBSTEPS; s++) {
+            double const part = (s + 0.5) / SUBSTEPS;
             double const at[2] = {a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1])};
             double gradient[2];
             if (zest_toy_linear(at, 2, &copy) < floor_value) {
@@ -123,12 +124,12 @@ double zest_toy_route_slope(const zest_toy_mesh *mesh, const double *points, siz
                 break;
             }
             zest_toy_linear_gradient(mesh, at, gradient);
-            total += piece * hypot(gradient[0], gradient[1]);
-            way += piece;
+            total += substep * hypot(gradient[0], gradient[1]);
+            step_vector += substep;
         }
     }
-    if (length) *length = way;
-    return way > 0 ? total / way : 0;
+    if (length) *length = step_vector;
+    return step_vector > 0 ? total / step_vector : 0;
 }
 
 double zest_toy_route_bend(const double *points, size_t count) {
@@ -142,12 +143,11 @@ double zest_toy_route_bend(const double *points, size_t count) {
     return NAN;
 }
 
-/* F_t on the ball by quadrature. Circles at the Gauss-Legendre points of r^2 (its density is flat on a disc),
- * evenly spaced spokes: for a smooth f the error falls faster than any power of the number of points. */
+/* ---- Tilted loss F_t on the ball by quadrature\n\nCircles at the Gauss-Legendre points of r^2 (uniform density on a disc), evenly spaced spokes: for a smooth f the error falls faster than any power of the number of points. ---- */
 
 static const double PI = 3.14159265358979323846;
 
-/* Node and weight number i of the Gauss-Legendre rule with n points on [0, 1], by Newton's method. */
+/* Node and weight i of the n-point Gauss-Legendre rule on [0, 1], by Newton's method. */
 static void gauss_legendre(size_t n, size_t i, double *node, double *weight) {
     double x = cos(PI * ((double)i + 0.75) / ((double)n + 0.5)), slope = 1;
     for (int round = 0; round < 100; round++) {
@@ -194,8 +194,7 @@ void zest_toy_disc_free(zest_toy_disc *disc) {
     *disc = (zest_toy_disc){0};
 }
 
-/* One pass, with the largest exponent so far taken out of the sum: exp is never asked for more than exp(0).
- */
+/* Log-sum-exp in one pass: the largest exponent so far is factored out. */
 double zest_toy_tilted(const zest_toy_disc *disc, zest_objective_f64 f, void *user, double t,
                        const double x[2]) {
     double top = -INFINITY, sum = 0, mean = 0;
@@ -217,7 +216,7 @@ double zest_toy_tilted(const zest_toy_disc *disc, zest_objective_f64 f, void *us
 
 enum { ACROSS = 49, UP = 33 };
 
-/* Downhill in steps along the axes, halved where none helps. */
+/* Coordinate search: steps along the axes, halved when none improves. */
 static void refine(const zest_toy_disc *disc, zest_objective_f64 f, void *user, double t, double best[3],
                    double step) {
     static const int moves[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
@@ -242,7 +241,7 @@ static int is_lowest(double grid[UP][ACROSS], int i, int j) {
 }
 
 size_t zest_toy_minima(const zest_toy_disc *disc, zest_objective_f64 f, void *user, double t,
-                       const zest_toy_box *box, double (*found)[3], size_t room) {
+                       const zest_toy_box *box, double (*found)[3], size_t capacity) {
     double grid[UP][ACROSS];
     double const dx = (box->x1 - box->x0) / (ACROSS - 1), dy = (box->y1 - box->y0) / (UP - 1);
     size_t count = 0;
@@ -254,13 +253,13 @@ size_t zest_toy_minima(const zest_toy_disc *disc, zest_objective_f64 f, void *us
             if (!is_lowest(grid, i, j)) continue;
             double best[3] = {box->x0 + i * dx, box->y0 + j * dy, grid[j][i]};
             refine(disc, f, user, t, best, 0.5 * fmin(dx, dy));
-            for (int c = 0; c < 3 && count < room; c++) found[count][c] = best[c];
+            for (int c = 0; c < 3 && count < capacity; c++) found[count][c] = best[c];
             count++;
         }
     return count;
 }
 
-/* Runs on the toys: gradient descent by hand, the zeroth-order methods through the tuner. */
+/* ---- Runs: gradient descent, and the zeroth-order methods through the tuner ---- */
 
 void zest_toy_preset(zest_toy_kind kind, int clean, zest_toy_settings *settings) {
     *settings = (zest_toy_settings){.kind = kind,
@@ -282,8 +281,9 @@ void zest_toy_preset(zest_toy_kind kind, int clean, zest_toy_settings *settings)
         settings->rho = clean ? 2 : 0.5;
         settings->steps = settings->gd_steps = clean ? 80 : 40;
         if (!clean) return;
-        settings->lr = settings->gd_lr = 0.05; /* as far in smaller steps: nearer to the smooth route */
-        settings->distribution = "sphere", settings->denominator = "ball"; /* Theorem 3.1 to the letter */
+        /* the same distance in smaller steps: closer to the gradient flow */
+        settings->lr = settings->gd_lr = 0.05;
+        settings->distribution = "sphere", settings->denominator = "ball"; /* exactly as in Theorem 3.1 */
     }
 }
 
@@ -341,7 +341,7 @@ static zest_status tune(zest_tuner *tuner, const zest_toy_settings *settings, do
     for (uint64_t i = 0; i < settings->steps; i++) {
         if (!status) status = zest_tuner_step(tuner, NULL);
         if (status && status != ZEST_ERROR_OBJECTIVE) return status;
-        path[2 * i + 2] = status ? NAN : x[0]; /* f ran off to infinity: that is a result, too */
+        path[2 * i + 2] = status ? NAN : x[0]; /* f diverged: that is a result, too */
         path[2 * i + 3] = status ? NAN : x[1];
     }
     return ZEST_OK;
@@ -354,7 +354,8 @@ zest_status zest_toy_run(const zest_toy_settings *settings, zest_toy_method meth
     if (method == ZEST_TOY_GD) return descend(settings, path), ZEST_OK;
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx)
-        return zest_error_set(error, ZEST_ERROR_MEMORY, "no context: memory is short, or ZEST_CPU is wrong");
+        return zest_error_set(error, ZEST_ERROR_MEMORY,
+                              "cannot create a context: out of memory, or ZEST_CPU is invalid");
     zest_tuner *tuner = zest_tuner_new_f64(ctx, x, 2);
     zest_status status = tuner ? prepare(tuner, settings, method, seed) : ZEST_ERROR_MEMORY;
     if (!status) status = tune(tuner, settings, x, path);

@@ -217,7 +217,7 @@ static int rotate(const zest_vector_space *s, const zest_vector_rotation *args) 
     zest_cuda *cuda = zest_cuda_of(s->device);
     size_t shared = args->vectors * ROTATE_WIDTH * sizeof(float);
     const double *staged = (const double *)s->device->operations->device->stage(
-        s->device, args->turn, args->vectors * args->count * sizeof *args->turn);
+        s->device, args->rotation, args->vectors * args->count * sizeof *args->rotation);
     if (!staged) return -1;
     if (zest_cuda_shared(cuda, (const void *)rotate_kernel, shared, "rotating so many vectors")) return -1;
     rotate_kernel<<<zest_cuda_blocks(s->count, ROTATE_WIDTH), THREADS, shared, cuda->stream>>>(
