@@ -37,11 +37,11 @@ void zest_bench_lengths(const zest_options *options, size_t count, uint32_t *sta
 zest_status zest_bench_shape(const zest_options *options, const char **config, zest_error *error) {
     const char *shape = zest_options_text(options, ZEST_OPTION_SHAPE);
     char known[512] = "";
-    *config = zest_shapes_config(shape);
+    *config = zest_family_preset_config(shape);
     if (*config) return ZEST_OK;
-    for (int i = 0; zest_shapes_name(i); i++) {
+    for (int i = 0; zest_family_preset_name(i); i++) {
         strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
-        strncat(known, zest_shapes_name(i), sizeof known - strlen(known) - 1);
+        strncat(known, zest_family_preset_name(i), sizeof known - strlen(known) - 1);
     }
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no shape is called '%s'; there are %s", shape, known);
 }

@@ -18,8 +18,8 @@ static void add_values(zest_option_id id, zest_buffer *out) {
     const zest_option_row *row = zest_option_row_at(id);
     if (row->kind == ZEST_KIND_CHOICE) add_choices(row->choices, out);
     if (id == ZEST_OPTION_STEP) zest_buffer_text(out, "best last");
-    for (int i = 0; id == ZEST_OPTION_SHAPE && zest_shapes_name(i); i++)
-        zest_buffer_format(out, "%s%s", i ? " " : "", zest_shapes_name(i));
+    for (int i = 0; id == ZEST_OPTION_SHAPE && zest_family_preset_name(i); i++)
+        zest_buffer_format(out, "%s%s", i ? " " : "", zest_family_preset_name(i));
     for (size_t i = 0; id == ZEST_OPTION_TASK && zest_task_at(i); i++)
         zest_buffer_format(out, "%s%s", i ? " " : "", zest_task_at(i)->name);
 }

@@ -274,7 +274,7 @@ static zest_status restrict_to(const zest_options *given, zest_loaded *loaded, c
     zest_model_runner_options how = zest_load_runner_options(options);
     zest_model_runner_free(loaded->runner);
     loaded->runner = NULL;
-    zest_status status = zest_trainable_select(loaded->model, only, not_these, error);
+    zest_status status = zest_model_select_trainable(loaded->model, only, not_these, error);
     return status ? status : zest_model_open_runner(loaded->model, &how, &loaded->runner, error);
 }
 

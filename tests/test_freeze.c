@@ -15,7 +15,7 @@ static void trained_are_numbered_without_gaps(void **state) {
     for (size_t m = 0; m < TEST_MODELS; m++) {
         zest_model *model = test_model(test_models[m], ZEST_MODEL_F32);
         size_t all = model->tensor_count;
-        assert_done(zest_trainable_select(model, "", "*.0.*", error));
+        assert_done(zest_model_select_trainable(model, "", "*.0.*", error));
         uint64_t next = 0;
         for (size_t i = 0; i < model->params.count; i++) {
             const zest_tensor *tensor = &model->params.tensors[i];
@@ -56,7 +56,7 @@ static void only_the_trained_are_perturbed(void **state) {
     zest_model_lane lane = {direction, 0.01}, itself = {direction, 0};
     for (size_t m = 0; m < TEST_MODELS; m++) {
         zest_model *model = test_model(test_models[m], ZEST_MODEL_F32);
-        assert_done(zest_trainable_select(model, "*e*.0.*,*.1.*,*.weight", "*.1.*", error));
+        assert_done(zest_model_select_trainable(model, "*e*.0.*,*.1.*,*.weight", "*.1.*", error));
         double expected = loss_of(model, &lane, test_models[m]),
                before = loss_of(model, &itself, test_models[m]);
         for (size_t i = 0; i < model->params.count; i++) {
@@ -77,7 +77,7 @@ static void frozen_do_not_move(void **state) {
     (void)state;
     zest_model *model = test_model("roberta", ZEST_MODEL_BF16),
                *twin = test_model("roberta", ZEST_MODEL_BF16);
-    assert_done(zest_trainable_select(model, "", "*embeddings*", error));
+    assert_done(zest_model_select_trainable(model, "", "*embeddings*", error));
     zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
     zest_direction direction = {5, model->params.dimension, 1, ZEST_GAUSSIAN};
     double g = 1;
@@ -98,12 +98,13 @@ static void mistakes_are_refused(void **state) {
     (void)state;
     zest_model *model = test_model("roberta", ZEST_MODEL_F32);
     zest_error error = {0};
-    assert_int_equal(zest_trainable_select(model, "nothing.like.this", "", &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_model_select_trainable(model, "nothing.like.this", "", &error),
+                     ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "nothing.like.this"));
     assert_non_null(strstr(error.message, "word_embeddings"));
-    assert_int_equal(zest_trainable_select(model, "", "*bias*,typo*", &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_model_select_trainable(model, "", "*bias*,typo*", &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "typo*"));
-    assert_int_equal(zest_trainable_select(model, "*bias*", "*", &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_model_select_trainable(model, "*bias*", "*", &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "nothing to train"));
     zest_model_free(model);
 }

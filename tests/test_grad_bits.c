@@ -193,7 +193,7 @@ static void test_frozen(void **state) {
         fixture f;
         open_fixture(&f, patterns[i][0], ZEST_MODEL_AS_STORED);
         zest_model *part = test_model(patterns[i][0], ZEST_MODEL_AS_STORED);
-        assert_done(zest_trainable_select(part, "", patterns[i][1], error));
+        assert_done(zest_model_select_trainable(part, "", patterns[i][1], error));
         assert_true(part->params.dimension < f.model->params.dimension);
         zest_grad_job job = {.objective = &f.all[0]};
         float *all = gradient_of(f.model, best_cpu(), NULL, job, NULL, NULL);

@@ -191,7 +191,7 @@ static void sharing(void **state) {
     for (size_t i = 0; i < TEST_CAUSAL; i++) {
         zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
-        if (i == 3) assert_done(zest_trainable_select(model, "", "*q_proj*,*norm*,*embed*", error));
+        if (i == 3) assert_done(zest_model_select_trainable(model, "", "*q_proj*,*norm*,*embed*", error));
         both b = open_both(test_causal[i], model);
         compare(&b, "parents", (zest_grad_job){.objective = test_two_prompts()}, 1.5);
         compare(&b, "parents, dropout", (zest_grad_job){.objective = test_two_prompts(), .dropout = &dropout},
@@ -211,7 +211,7 @@ static void frozen(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fixture f;
         open_fixture(&f, cases[i][0], ZEST_MODEL_F32);
-        assert_done(zest_trainable_select(f.model, cases[i][1], cases[i][2], error));
+        assert_done(zest_model_select_trainable(f.model, cases[i][1], cases[i][2], error));
         both b = open_both(cases[i][0], f.model);
         compare(&b, "frozen", (zest_grad_job){.objective = &f.all[0]}, 1);
         close_both(&b);

@@ -89,7 +89,7 @@ static void test_families(void **state) {
         slopes s = {0};
         zest_grad_options options = {.threads = 2};
         open_fixture(&f, names[i][0], ZEST_MODEL_F32);
-        assert_done(zest_trainable_select(f.model, names[i][1], "", error));
+        assert_done(zest_model_select_trainable(f.model, names[i][1], "", error));
         size_t d = f.model->params.dimension;
         assert_true(d >= 20 && d <= 200);
         s.model = f.model;

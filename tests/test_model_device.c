@@ -124,7 +124,7 @@ static void frozen(void **state) {
         test_golden golden = test_golden_open(cases[i][0]);
         test_objectives objectives;
         test_objectives_make(&golden, &objectives);
-        assert_done(zest_trainable_select(model, cases[i][1], cases[i][2], error));
+        assert_done(zest_model_select_trainable(model, cases[i][1], cases[i][2], error));
         compare(i ? "frozen" : "frozen, roberta", model, &objectives.words, 1);
         zest_model_free(model);
         zest_safetensors_close(golden.file);
@@ -391,8 +391,8 @@ static void steps_replay(void **state) {
             test_objectives objectives;
             test_objectives_make(&golden, &objectives);
             if (*freezes[i]) {
-                assert_done(zest_trainable_select(model, "", freezes[i], error));
-                assert_done(zest_trainable_select(twin, "", freezes[i], error));
+                assert_done(zest_model_select_trainable(model, "", freezes[i], error));
+                assert_done(zest_model_select_trainable(twin, "", freezes[i], error));
             }
             zest_model_runner *gpu = open_device(model, ZEST_COMPUTE_F32, 0);
             zest_model_runner *cpu = test_runner(twin, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);

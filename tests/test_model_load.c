@@ -204,7 +204,8 @@ static void test_hostile_config(void **state) {
         {"bert", "type_vocab_size", "3", "token_type_embeddings.weight' is [2, 32]"},
         {"llama", "num_key_value_heads", "3", "'num_key_value_heads'"},
         {"llama", "head_dim", "7", "'head_dim' must be even"},
-        {"llama", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 2}", "'rope_scaling' asks for"},
+        {"llama", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 2}",
+         "'rope_scaling' names a scaling"},
         {"llama", "rope_scaling", "7", "'rope_scaling' must be an object"},
         {"llama", "rope_theta", "-1", "'rope_theta'"},
         {"llama", "attention_bias", "true", "q_proj.bias' is missing"},
@@ -250,7 +251,7 @@ static void test_hostile_tensors(void **state) {
         {1, flat, ZEST_DTYPE_F32, "is [1024] but config.json makes it [32, 32]"},
         {3, deep, ZEST_DTYPE_F32, "is of 3 dimensions but config.json makes it [32, 32]"},
         {2, other, ZEST_DTYPE_F32, "is [16, 64]"},
-        {2, whole.shape, ZEST_DTYPE_I32, "has type I32"},
+        {2, whole.shape, ZEST_DTYPE_I32, "has unsupported dtype I32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         q->rank = cases[i].rank, q->shape = cases[i].shape, q->dtype = cases[i].dtype;

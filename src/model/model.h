@@ -1,9 +1,8 @@
-/* One transformer. A description (sizes, where the norms stand, how positions enter, ...) and a table of
- * weights cover RoBERTa, BERT, OPT, GPT-2 and the Llama family; forward.h runs it. A model comes from a
- * Hugging Face folder (config.json and safetensors) or from a GGUF file (architectures llama and qwen2).
+/* One transformer. A config (sizes, where the norms are, how positions enter, ...) and a table of weights cover
+ * RoBERTa, BERT, OPT, GPT-2 and the Llama family; forward_pass.h runs it. A model comes from a Hugging Face folder (config.json and safetensors) or from a GGUF file (architectures llama and qwen2).
  *
- * Weights lie in one arena. Every tensor that the forward pass uses is trainable and numbered; the numbers
- * follow the order in which the forward pass meets the tensors, whatever their order in the file:
+ * Weights are in one arena. Every tensor that the forward pass uses is trainable, and its parameters are numbered
+ * in the order in which the forward pass reads the tensors, whatever their order in the file:
  *
  *     token embeddings, positions, token types, norm of the embeddings, projection in;
  *     every layer: (norm,) q, k, v or the fused qkv, attention output, norm, (gate,) up, down (, norm);
@@ -22,7 +21,7 @@
 #include "base/error.h"
 #include "io/tensor.h"
 
-/* How rotary angles are stretched for long contexts. */
+/* How rotary angles are scaled for long contexts. */
 typedef enum { ZEST_MODEL_ROPE_PLAIN, ZEST_MODEL_ROPE_LINEAR, ZEST_MODEL_ROPE_LLAMA3 } zest_model_rope_kind;
 
 typedef struct {
@@ -76,13 +75,13 @@ typedef struct {
     zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */
     zest_model_tensor_shape *shapes;
     size_t tensor_count;
-    zest_params params;   /* those that are trained: all of them, until model.h says otherwise */
+    zest_params params;   /* those that are trained: all, until zest_model_select_trainable */
     zest_tensor *trained; /* what params lists when some are frozen; else NULL */
     void *arena;
     size_t arena_size;
 
-    const char *head_bias_twin; /* a second name to save the head's bias under, or NULL */
-    char *config_json;          /* config.json, to be saved beside the weights */
+    const char *head_bias_alias; /* a second name to save the head's bias under, or NULL */
+    char *config_json;           /* config.json, to be saved beside the weights */
     char *folder; /* where the tokenizer's files are; NULL when the model came from a GGUF file */
 } zest_model;
 
@@ -99,8 +98,8 @@ typedef struct {
     int threads;    /* that convert; 0: all cores */
 } zest_model_options;
 
-/* path: a folder, or a GGUF file. options may be NULL. *model is NULL on error. The file's pages are let go
- * of as they are copied, so that the peak is one model, not two. */
+/* path: a folder, or a GGUF file. options may be NULL. *model is NULL on error. The file's pages are dropped as they
+ * are copied, so that the peak is one model, not two. */
 zest_status zest_model_load(const char *path, const zest_model_options *options, zest_model **model,
                             zest_error *error);
 /* A model of the shape that a config.json describes, with random weights: for benchmarks and tests. */
@@ -112,25 +111,21 @@ void zest_model_each_weight(zest_model *model, void (*visit)(zest_weight *weight
 /* What a config.json describes, without any weights. */
 zest_status zest_model_read_config(const char *config_json, zest_model_config *config, zest_error *error);
 
-/* Writes config.json, model.safetensors (types as in memory) and the tokenizer's files into folder, which is
- * made if it is not there. Each file takes the place of an older one only when it is whole, the weights last.
+/* Writes config.json, model.safetensors (dtypes as in memory) and the tokenizer's files into folder, which is
+ * created if needed. Each file replaces an older one only when it is complete, the weights last.
  * from_pretrained of Hugging Face's transformers loads the result. */
 zest_status zest_model_save(const zest_model *model, const char *folder, zest_error *error);
 
-/* Training some tensors and leaving the others as they are. */
+/* Freezes tensors. Patterns of names as in a shell (* ? [a-z]), separated by commas; each is matched against the
+ * whole name. Trained is what matches `train_only` (empty: everything) and does not match `freeze`. The parameters
+ * of the trained tensors are numbered anew, without gaps. To be called once, before a runner is made. A pattern
+ * that matches nothing is refused, and so is a model with nothing left to train. */
+zest_status zest_model_select_trainable(zest_model *model, const char *train_only, const char *freeze,
+                                        zest_error *error);
 
-/* Patterns of names as a shell writes them (* ? [a-z]), several separated by commas; each is matched against
- * the whole name. Trained is what matches `only` (empty: everything) and does not match `not_these`. Elements
- * of the trained tensors are numbered anew, without gaps. Before a runner is made, and once: a pattern that
- * matches nothing is refused, and so is a model with nothing left to train. */
-zest_status zest_trainable_select(zest_model *model, const char *only, const char *not_these,
-                                  zest_error *error);
-
-/* The shapes of well-known models, for benchmarks and memory plans on random weights. */
-
-/* What config.json of that model says; NULL: unknown. */
-const char *zest_shapes_config(const char *name);
-/* The i-th name; NULL behind the last. */
-const char *zest_shapes_name(int i);
+/* The config.json of a well-known model, for benchmarks and memory plans on random weights; NULL: unknown. */
+const char *zest_family_preset_config(const char *name);
+/* The i-th name; NULL after the last. */
+const char *zest_family_preset_name(int i);
 
 #endif

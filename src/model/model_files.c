@@ -1,3 +1,5 @@
+/* The files of a model: where tensors come from (a folder of safetensors, a GGUF file, or random weights), and
+ * saving. */
 #include <errno.h>
 #include <omp.h>
 #include <stdio.h>
@@ -14,189 +16,28 @@
 #include "model/families.h"
 #include "model/model.h"
 #include "io/safetensors.h"
+#include "rng/noise.h"
 
 enum { CONFIG_LIMIT = 16 << 20, CHUNK = 1 << 18 };
 
-static zest_status open_folder(const char *path, zest_model_source *source, zest_error *error) {
-    source->config_path = zest_file_join(path, "config.json");
-    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
-    zest_buffer text = {0};
-    zest_status status = zest_file_read(source->config_path, CONFIG_LIMIT, &text, error);
-    source->config_text = text.data;
-    if (status) return status;
-    status = zest_json_parse(text.data, text.size, source->config_path, &source->config_json, error);
-    const zest_family *family;
-    if (!status) status = zest_family_of(source->config_json, source->config_path, &family, error);
-    if (status) return status;
-    return zest_safetensors_open_folder(path, family->auto_class, &source->folder, error);
-}
-
-static zest_status open_gguf(const char *path, zest_model_source *source, zest_error *error) {
-    source->config_path = strdup(path);
-    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
-    zest_status status = zest_gguf_open(path, &source->gguf, error);
-    if (!status) status = zest_model_gguf_configure(source, error);
-    if (status) return status;
-    source->config_text = zest_json_dump(source->config_json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    return source->config_text ? ZEST_OK : zest_error_memory(error, path, 0);
-}
-
-zest_status zest_model_source_open(const char *path, zest_model_source *source, zest_error *error) {
-    source->path = path;
-    struct stat info;
-    if (stat(path, &info)) return zest_hub_find_missing(path, error);
-    return S_ISDIR(info.st_mode) ? open_folder(path, source, error) : open_gguf(path, source, error);
-}
-
-void zest_model_source_close(zest_model_source *source) {
-    json_decref(source->config_json);
-    free(source->config_path);
-    free(source->config_text);
-    zest_safetensors_close(source->folder);
-    zest_gguf_close(source->gguf);
-    *source = (zest_model_source){0};
-}
-
-static int find_plain(const zest_model_source *source, const char *name, zest_model_found *found) {
-    const zest_safetensors_tensor *tensor = zest_safetensors_find(source->folder, name);
-    if (!tensor) return 0;
-    *found = (zest_model_found){.plain = tensor, .rank = tensor->rank, .dtype = tensor->dtype};
-    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
-    if (found->dtype == ZEST_DTYPE_F64) found->dtype = ZEST_DTYPE_F32;
-    return 1;
-}
-
-static int find_gguf(const zest_model_source *source, const char *name, zest_model_found *found) {
-    char room[128];
-    if (!zest_model_gguf_name(name, room, sizeof room)) return 0;
-    const zest_gguf_tensor *tensor = zest_gguf_find_tensor(source->gguf, room);
-    if (!tensor) return 0;
-    *found = (zest_model_found){.gguf = tensor, .rank = tensor->rank, .dtype = ZEST_DTYPE_F32};
-    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
-    if (tensor->type == ZEST_GGUF_TYPE_F16) found->dtype = ZEST_DTYPE_F16;
-    if (tensor->type == ZEST_GGUF_TYPE_BF16) found->dtype = ZEST_DTYPE_BF16;
-    if (source->interleaved && strstr(name, ".q_proj.")) found->rotary_heads = source->heads;
-    if (source->interleaved && strstr(name, ".k_proj.")) found->rotary_heads = source->kv_heads;
-    return 1;
-}
-
-int zest_model_source_find(const zest_model_source *source, const char *name, zest_model_found *found) {
-    return source->gguf ? find_gguf(source, name, found) : find_plain(source, name, found);
-}
-
-/* The pages of a file that lie wholly within these bytes. They come back from the file if they are read
- * again. */
-static void let_go(const void *bytes, size_t size) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = ((uintptr_t)bytes + page - 1) / page * page,
-              end = ((uintptr_t)bytes + size) / page * page;
-    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
-}
-
-/* Elements first .. first+count-1; room is for floats on the way. */
-static zest_status copy_plain(const zest_safetensors_tensor *from, zest_dtype dtype, size_t first,
-                              size_t count, float *room, void *out) {
-    size_t wide = zest_dtype_size(from->dtype), narrow = zest_dtype_size(dtype);
-    const char *source = (const char *)from->data + first * wide;
-    char *target = (char *)out + first * narrow;
-    zest_status status = ZEST_OK;
-    if (from->dtype == dtype) {
-        memcpy(target, source, count * wide);
-    } else {
-        status = zest_dtype_to_float(from->dtype, source, count, room);
-        if (!status) status = zest_dtype_from_float(dtype, room, count, target);
-    }
-    let_go(source, count * wide);
-    return status;
-}
-
-static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, size_t row, size_t rows,
-                             float *room, void *out, zest_error *error) {
-    const zest_gguf_tensor *from = found->gguf;
-    size_t columns =
-        from->rank == 1 && found->rotary_heads ? 1 : from->columns; /* see zest_gguf_read_rotary */
-    zest_status status = found->rotary_heads
-                             ? zest_gguf_read_rotary(from, found->rotary_heads, row, rows, room, error)
-                             : zest_gguf_read(from, row, rows, room, error);
-    if (status) return status;
-    /* Rotary rows are read out of order, but never from outside the head; dropped pages just come back. */
-    if (from->rank == 2) let_go((const char *)from->data + row * from->row_size, rows * from->row_size);
-    return zest_dtype_from_float(dtype, room, rows * columns,
-                                 (char *)out + row * columns * zest_dtype_size(dtype));
-}
-
-typedef struct {
-    const zest_model_found *found;
-    zest_dtype dtype;
-    void *out;
-    size_t units, step; /* elements of a plain tensor, rows of a GGUF one */
-    size_t room;        /* floats that a step needs */
-} copying;
-
-static zest_status copy_step(const copying *job, int64_t i, float *room, zest_error *error) {
-    size_t first = (size_t)i * job->step, left = job->units - first,
-           count = left < job->step ? left : job->step;
-    if (job->found->plain) return copy_plain(job->found->plain, job->dtype, first, count, room, job->out);
-    return copy_gguf(job->found, job->dtype, first, count, room, job->out, error);
-}
-
-static copying plan(const zest_model_found *found, zest_dtype dtype, void *out) {
-    copying job = {found, dtype, out, 0, CHUNK, CHUNK};
-    if (found->plain) {
-        job.units = found->plain->count;
-        return job;
-    }
-    int loose = found->gguf->rank == 1 && found->rotary_heads; /* then the elements are the rows */
-    size_t columns = loose ? 1 : found->gguf->columns;
-    job.units = loose ? found->gguf->columns : found->gguf->rows;
-    job.step = columns < CHUNK ? CHUNK / columns : 1;
-    if (loose) job.step = job.units;
-    job.room = job.step * columns;
-    return job;
-}
-
-zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
-                                   zest_error *error) {
-    copying job = plan(found, dtype, out);
-    if (!job.units) return ZEST_OK;
-    int64_t steps = (int64_t)((job.units + job.step - 1) / job.step);
-    if (steps < threads) threads = (int)steps;
-    float *room = malloc((size_t)threads * job.room * sizeof *room);
-    if (!room)
-        return zest_error_memory(error, "conversion of a tensor", (size_t)threads * job.room * sizeof *room);
-    int64_t failed = -1; /* a step that failed */
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : failed)
-    for (int64_t i = 0; i < steps; i++)
-        if (copy_step(&job, i, room + (size_t)omp_get_thread_num() * job.room, NULL)) failed = i;
-    zest_status status = ZEST_OK;
-    if (failed >= 0 && found->plain)
-        status = zest_error_set(error, ZEST_ERROR_FORMAT, "a tensor of type %s cannot become %s",
-                                zest_dtype_name(found->plain->dtype), zest_dtype_name(dtype));
-    else if (failed >= 0)
-        status = copy_step(&job, failed, room, error); /* once more, for its message */
-    free(room);
-    return status;
-}
-
-/* GGUF seen through Hugging Face's eyes: the metadata as a config.json, the tensors under their names there.
- */
+/* ---- GGUF as Hugging Face would write it: metadata as config.json, tensors by their names there ---- */
 
 typedef struct {
     zest_model_source *source;
     char architecture[16];
     zest_error *error;
     zest_status status;
-} reading;
+} gguf_ctx;
 
-static const zest_gguf_value *find(const reading *r, const char *key) {
-    char room[96];
-    snprintf(room, sizeof room, "%s.%s", r->architecture, key);
-    return zest_gguf_find(r->source->gguf, room);
+static const zest_gguf_value *find(const gguf_ctx *r, const char *key) {
+    char full_key[96];
+    snprintf(full_key, sizeof full_key, "%s.%s", r->architecture, key);
+    return zest_gguf_find(r->source->gguf, full_key);
 }
 
 /* required: an absent key is an error; else it is left out of the configuration, which then has its own
  * default. */
-static uint64_t put_whole(reading *r, const char *key, const char *name, int required) {
+static uint64_t put_whole(gguf_ctx *r, const char *key, const char *name, int required) {
     uint64_t value = 0;
     const zest_gguf_value *stored = find(r, key); /* a list would be one number a layer */
     int found = stored && !zest_gguf_value_is_array(stored) && zest_gguf_value_u64(stored, 0, &value) &&
@@ -209,26 +50,26 @@ static uint64_t put_whole(reading *r, const char *key, const char *name, int req
     return value;
 }
 
-static void put_number(reading *r, const char *key, const char *name) {
+static void put_number(gguf_ctx *r, const char *key, const char *name) {
     double value;
     if (zest_gguf_value_f64(find(r, key), 0, &value))
         json_object_set_new(r->source->config_json, name, json_real(value));
 }
 
-static void put_token(reading *r, const char *key, const char *name) {
+static void put_token(gguf_ctx *r, const char *key, const char *name) {
     uint64_t id;
     if (zest_gguf_value_u64(zest_gguf_find(r->source->gguf, key), 0, &id) && id <= INT32_MAX)
         json_object_set_new(r->source->config_json, name, json_integer((json_int_t)id));
 }
 
-static zest_status refuse(reading *r, const char *what) {
+static zest_status refuse(gguf_ctx *r, const char *what) {
     if (!r->status)
         r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: %s, which zest does not support",
                                    r->source->path, what);
     return r->status;
 }
 
-static zest_status read_architecture(reading *r) {
+static zest_status read_architecture(gguf_ctx *r) {
     const char *bytes;
     size_t size;
     r->status = zest_gguf_get_string(r->source->gguf, "general.architecture", &bytes, &size, r->error);
@@ -246,7 +87,7 @@ static zest_status read_architecture(reading *r) {
     return ZEST_OK;
 }
 
-static void refuse_options(reading *r, size_t head_size) {
+static void refuse_options(gguf_ctx *r, size_t head_size) {
     const char *text;
     size_t size;
     if (zest_gguf_value_string(find(r, "rope.scaling.type"), 0, &text, &size) &&
@@ -262,8 +103,8 @@ static void refuse_options(reading *r, size_t head_size) {
         refuse(r, "key 'rope.dimension_count' is not the size of a head");
 }
 
-zest_status zest_model_gguf_configure(zest_model_source *source, zest_error *error) {
-    reading r = {.source = source, .error = error};
+static zest_status gguf_configure(zest_model_source *source, zest_error *error) {
+    gguf_ctx r = {.source = source, .error = error};
     source->config_json = json_object();
     if (!source->config_json) return zest_error_memory(error, source->path, 0);
     if (read_architecture(&r)) return r.status;
@@ -296,7 +137,7 @@ zest_status zest_model_gguf_configure(zest_model_source *source, zest_error *err
     return r.status;
 }
 
-int zest_model_gguf_name(const char *name, char *out, size_t size) {
+static int gguf_name_of(const char *name, char *out, size_t size) {
     static const char *const names[][2] = {
         {"input_layernorm.", "attn_norm."},    {"self_attn.q_proj.", "attn_q."},
         {"self_attn.k_proj.", "attn_k."},      {"self_attn.v_proj.", "attn_v."},
@@ -320,6 +161,278 @@ int zest_model_gguf_name(const char *name, char *out, size_t size) {
     }
     return 0;
 }
+
+/* ---- Sources ---- */
+
+static zest_status open_folder(const char *path, zest_model_source *source, zest_error *error) {
+    source->config_path = zest_file_join(path, "config.json");
+    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
+    zest_buffer text = {0};
+    zest_status status = zest_file_read(source->config_path, CONFIG_LIMIT, &text, error);
+    source->config_text = text.data;
+    if (status) return status;
+    status = zest_json_parse(text.data, text.size, source->config_path, &source->config_json, error);
+    const zest_family *family;
+    if (!status) status = zest_family_of(source->config_json, source->config_path, &family, error);
+    if (status) return status;
+    return zest_safetensors_open_folder(path, family->auto_class, &source->folder, error);
+}
+
+static zest_status open_gguf(const char *path, zest_model_source *source, zest_error *error) {
+    source->config_path = strdup(path);
+    if (!source->config_path) return zest_error_memory(error, path, strlen(path));
+    zest_status status = zest_gguf_open(path, &source->gguf, error);
+    if (!status) status = gguf_configure(source, error);
+    if (status) return status;
+    source->config_text = zest_json_dump(source->config_json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    return source->config_text ? ZEST_OK : zest_error_memory(error, path, 0);
+}
+
+zest_status zest_model_source_open(const char *path, zest_model_source *source, zest_error *error) {
+    source->path = path;
+    struct stat info;
+    if (stat(path, &info)) return zest_hub_find_missing(path, error);
+    return S_ISDIR(info.st_mode) ? open_folder(path, source, error) : open_gguf(path, source, error);
+}
+
+void zest_model_source_close(zest_model_source *source) {
+    json_decref(source->config_json);
+    free(source->config_path);
+    free(source->config_text);
+    zest_safetensors_close(source->folder);
+    zest_gguf_close(source->gguf);
+    *source = (zest_model_source){0};
+}
+
+static int find_safetensors(const zest_model_source *source, const char *name, zest_model_found *found) {
+    const zest_safetensors_tensor *tensor = zest_safetensors_find(source->folder, name);
+    if (!tensor) return 0;
+    *found = (zest_model_found){.safetensors = tensor, .rank = tensor->rank, .dtype = tensor->dtype};
+    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
+    if (found->dtype == ZEST_DTYPE_F64) found->dtype = ZEST_DTYPE_F32;
+    return 1;
+}
+
+static int find_gguf(const zest_model_source *source, const char *name, zest_model_found *found) {
+    char gguf_name[128];
+    if (!gguf_name_of(name, gguf_name, sizeof gguf_name)) return 0;
+    const zest_gguf_tensor *tensor = zest_gguf_find_tensor(source->gguf, gguf_name);
+    if (!tensor) return 0;
+    *found = (zest_model_found){.gguf = tensor, .rank = tensor->rank, .dtype = ZEST_DTYPE_F32};
+    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
+    if (tensor->type == ZEST_GGUF_TYPE_F16) found->dtype = ZEST_DTYPE_F16;
+    if (tensor->type == ZEST_GGUF_TYPE_BF16) found->dtype = ZEST_DTYPE_BF16;
+    if (source->interleaved && strstr(name, ".q_proj.")) found->rotary_heads = source->heads;
+    if (source->interleaved && strstr(name, ".k_proj.")) found->rotary_heads = source->kv_heads;
+    return 1;
+}
+
+int zest_model_source_find(const zest_model_source *source, const char *name, zest_model_found *found) {
+    return source->gguf ? find_gguf(source, name, found) : find_safetensors(source, name, found);
+}
+
+/* ---- Copies ---- */
+
+/* Drops the pages of a file that are entirely within these bytes. They are read from the file again if needed. */
+static void drop_pages(const void *bytes, size_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)bytes + page - 1) / page * page,
+              end = ((uintptr_t)bytes + size) / page * page;
+    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* Elements first .. first+count-1; floats: scratch for them. */
+static zest_status copy_safetensors(const zest_safetensors_tensor *from, zest_dtype dtype, size_t first,
+                                    size_t count, float *floats, void *out) {
+    size_t from_size = zest_dtype_size(from->dtype), to_size = zest_dtype_size(dtype);
+    const char *source = (const char *)from->data + first * from_size;
+    char *target = (char *)out + first * to_size;
+    zest_status status = ZEST_OK;
+    if (from->dtype == dtype) {
+        memcpy(target, source, count * from_size);
+    } else {
+        status = zest_dtype_to_float(from->dtype, source, count, floats);
+        if (!status) status = zest_dtype_from_float(dtype, floats, count, target);
+    }
+    drop_pages(source, count * from_size);
+    return status;
+}
+
+static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, size_t row, size_t rows,
+                             float *floats, void *out, zest_error *error) {
+    const zest_gguf_tensor *from = found->gguf;
+    size_t columns =
+        from->rank == 1 && found->rotary_heads ? 1 : from->columns; /* see zest_gguf_read_rotary */
+    zest_status status = found->rotary_heads
+                             ? zest_gguf_read_rotary(from, found->rotary_heads, row, rows, floats, error)
+                             : zest_gguf_read(from, row, rows, floats, error);
+    if (status) return status;
+    /* Rotary rows are read out of order, but never from outside the head; dropped pages just come back. */
+    if (from->rank == 2) drop_pages((const char *)from->data + row * from->row_size, rows * from->row_size);
+    return zest_dtype_from_float(dtype, floats, rows * columns,
+                                 (char *)out + row * columns * zest_dtype_size(dtype));
+}
+
+typedef struct {
+    const zest_model_found *found;
+    zest_dtype dtype;
+    void *out;
+    size_t units, step; /* elements of a safetensors tensor, rows of a GGUF one */
+    size_t floats;      /* scratch of a step */
+} copy_job;
+
+static zest_status copy_step(const copy_job *job, int64_t i, float *floats, zest_error *error) {
+    size_t first = (size_t)i * job->step, left = job->units - first,
+           count = left < job->step ? left : job->step;
+    if (job->found->safetensors)
+        return copy_safetensors(job->found->safetensors, job->dtype, first, count, floats, job->out);
+    return copy_gguf(job->found, job->dtype, first, count, floats, job->out, error);
+}
+
+static copy_job plan_copy(const zest_model_found *found, zest_dtype dtype, void *out) {
+    copy_job job = {found, dtype, out, 0, CHUNK, CHUNK};
+    if (found->safetensors) {
+        job.units = found->safetensors->count;
+        return job;
+    }
+    int rotary_vector = found->gguf->rank == 1 && found->rotary_heads; /* its elements are the rows */
+    size_t columns = rotary_vector ? 1 : found->gguf->columns;
+    job.units = rotary_vector ? found->gguf->columns : found->gguf->rows;
+    job.step = columns < CHUNK ? CHUNK / columns : 1;
+    if (rotary_vector) job.step = job.units;
+    job.floats = job.step * columns;
+    return job;
+}
+
+zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
+                                   zest_error *error) {
+    copy_job job = plan_copy(found, dtype, out);
+    if (!job.units) return ZEST_OK;
+    int64_t steps = (int64_t)((job.units + job.step - 1) / job.step);
+    if (steps < threads) threads = (int)steps;
+    float *floats = malloc((size_t)threads * job.floats * sizeof *floats);
+    if (!floats)
+        return zest_error_memory(error, "conversion of a tensor",
+                                 (size_t)threads * job.floats * sizeof *floats);
+    int64_t failed = -1; /* a step that failed */
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : failed)
+    for (int64_t i = 0; i < steps; i++)
+        if (copy_step(&job, i, floats + (size_t)omp_get_thread_num() * job.floats, NULL)) failed = i;
+    zest_status status = ZEST_OK;
+    if (failed >= 0 && found->safetensors)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "a tensor of type %s cannot become %s",
+                                zest_dtype_name(found->safetensors->dtype), zest_dtype_name(dtype));
+    else if (failed >= 0)
+        status = copy_step(&job, failed, floats, error); /* once more, for its message */
+    free(floats);
+    return status;
+}
+
+/* ---- Random weights ---- */
+
+enum { SLICE = 4096 };
+
+static int is_gain(const zest_tensor *tensor, const zest_model_tensor_shape *shape) {
+    size_t length = strlen(tensor->name);
+    return shape->rank == 1 && length > 7 && !strcmp(tensor->name + length - 7, ".weight");
+}
+
+static void randomize_slice(const zest_noise *noise, const zest_model_source *source,
+                            const zest_tensor *tensor, int gain, int64_t slice) {
+    float values[SLICE];
+    uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
+    size_t count = left < SLICE ? (size_t)left : SLICE;
+    noise->normal(values, source->seed, tensor->first + first, count);
+    for (size_t i = 0; i < count; i++) values[i] = gain ? 1.0f : 0.02f * values[i];
+    zest_dtype_from_float(tensor->dtype, values, count,
+                          (char *)tensor->data + first * zest_dtype_size(tensor->dtype));
+}
+
+zest_status zest_model_source_randomize(const zest_model_source *source, const zest_tensor *tensor,
+                                        const zest_model_tensor_shape *shape, int threads) {
+    zest_cpu cpu = ZEST_CPU_PLAIN;
+    (void)zest_cpu_detect(&cpu, NULL); /* an unknown ZEST_CPU is reported by what runs the model */
+    const zest_noise *noise = zest_noise_for(cpu);
+    int gain = is_gain(tensor, shape);
+    int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t s = 0; s < slices; s++) randomize_slice(noise, source, tensor, gain, s);
+    return ZEST_OK;
+}
+
+/* ---- Checkpoints without a language-model head ---- */
+
+static int begins_with(const char *text, const char *start) { return !strncmp(text, start, strlen(start)); }
+
+/* Heads of transformers' other model classes, by the names of their tensors. */
+static const struct {
+    const char *start, *what;
+} others[] = {
+    {"classifier.", "a classification head"},
+    {"score.", "a classification head"},
+    {"qa_outputs.", "a question-answering head"},
+};
+
+static int is_language_head(const char *name) {
+    return begins_with(name, "lm_head.") || begins_with(name, "cls.predictions.");
+}
+
+/* What the file has in place of the language-model head; NULL: it has that, or no head at all. */
+static const char *other_head(const zest_safetensors *file, const char **tensor) {
+    const char *found = NULL;
+    for (size_t i = 0; i < zest_safetensors_count(file); i++) {
+        const char *name = zest_safetensors_at(file, i)->name;
+        if (is_language_head(name)) return NULL;
+        for (size_t k = 0; k < sizeof others / sizeof *others && !found; k++)
+            if (begins_with(name, others[k].start)) found = others[k].what, *tensor = name;
+    }
+    return found;
+}
+
+/* A text of config.json that may go into a message. */
+static const char *printable(const json_t *text, const char *fallback) {
+    const char *value = json_string_value(text);
+    return value && *value && zest_map_printable(value, strlen(value)) ? value : fallback;
+}
+
+static const char *architecture(const zest_model_source *source) {
+    return printable(json_array_get(json_object_get(source->config_json, "architectures"), 0),
+                     "no architecture");
+}
+
+/* " (config.json names NAME)", where it says what the checkpoint was made from and that is no path; else "".
+ */
+static void name_base(const zest_model_source *source, char *out, size_t size) {
+    const char *base = printable(json_object_get(source->config_json, "_name_or_path"), "");
+    *out = '\0';
+    if (*base && *base != '/' && *base != '.') snprintf(out, size, " (config.json names %.100s)", base);
+}
+
+zest_status zest_model_source_check_head(const zest_model_source *source, zest_error *error) {
+    const char *tensor = "", *what = source->folder ? other_head(source->folder, &tensor) : NULL;
+    char base[160];
+    if (!what) return ZEST_OK;
+    name_base(source, base, sizeof base);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: config.json names %.80s, and the weights have %s (tensor '%.80s') but no "
+                          "language-model head. zest classifies by the language-model head's scores of label "
+                          "words: use the pretrained language model that this one was fine-tuned from%s",
+                          source->path, architecture(source), what, tensor, base);
+}
+
+zest_status zest_model_source_head_missing(const zest_model_source *source, const char *name,
+                                           zest_error *error) {
+    char base[160];
+    name_base(source, base, sizeof base);
+    return zest_error_set(
+        error, ZEST_ERROR_FORMAT,
+        "%s: tensor '%s' is missing: these are the weights of a model without its "
+        "language-model head (config.json names %.80s), as sentence-embedding models have them. "
+        "zest needs that head: use the pretrained language model with it%s",
+        source->path, name, architecture(source), base);
+}
+
+/* ---- Saving ---- */
 
 static const char *const tokenizer_files[] = {
     "tokenizer.json",
@@ -382,9 +495,9 @@ static zest_status write_weights(const zest_model *model, const char *folder, ze
                                                .shape = model->shapes[i].shape,
                                                .data = tensor->data};
     }
-    if (model->head_bias_twin) { /* the head's bias is the last tensor */
+    if (model->head_bias_alias) { /* the head's bias is the last tensor */
         sources[count] = sources[count - 1];
-        sources[count++].name = model->head_bias_twin;
+        sources[count++].name = model->head_bias_alias;
     }
     zest_status status = zest_safetensors_write_folder(folder, sources, count, 0, error);
     free(sources);

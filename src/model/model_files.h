@@ -17,19 +17,19 @@ typedef struct {
     char *config_text;   /* the same as text; of a folder: the file's own bytes */
     zest_safetensors *folder;
     zest_gguf *gguf;
-    int interleaved; /* GGUF: rows of q and k stand in the order of the rotary pairs (2i, 2i + 1) */
+    int interleaved; /* GGUF: rows of q and k are in the order of the rotary pairs (2i, 2i + 1) */
     size_t heads, kv_heads;
-    int random; /* there is every tensor, of whatever shape is asked for */
+    int random; /* every tensor exists, of any shape */
     uint64_t seed;
 } zest_model_source;
 
 /* A tensor of a source. */
 typedef struct {
-    const zest_safetensors_tensor *plain;
+    const zest_safetensors_tensor *safetensors;
     const zest_gguf_tensor *gguf;
-    size_t rotary_heads; /* rows are to be brought into Hugging Face's order; 0: they are */
+    size_t rotary_heads; /* rows have to be permuted to Hugging Face's order; 0: they have it */
     size_t rank, shape[2];
-    zest_dtype dtype; /* to store it as when nothing else is asked for */
+    zest_dtype dtype; /* to store it as, by default */
 } zest_model_found;
 
 /* Zero the source first; close it whatever open says. */
@@ -39,22 +39,18 @@ void zest_model_source_close(zest_model_source *source);
 /* 0: there is no such tensor. */
 int zest_model_source_find(const zest_model_source *source, const char *name, zest_model_found *found);
 
-/* All elements as dtype. The file's pages are let go of behind the copy. */
+/* All elements as dtype. The file's pages are dropped after the copy. */
 zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
                                    zest_error *error);
 
 /* Random weights: N(0, 0.02^2); the gains of norms are 1. */
-zest_status zest_model_source_invent(const zest_model_source *source, const zest_tensor *tensor,
-                                     const zest_model_tensor_shape *shape, int threads);
+zest_status zest_model_source_randomize(const zest_model_source *source, const zest_tensor *tensor,
+                                        const zest_model_tensor_shape *shape, int threads);
 
-/* In model_head.c: refuses weights with the head of another task in place of the language-model head; and
- * says why tensor `name` of that head is missing. */
-zest_status zest_model_head_check(const zest_model_source *source, zest_error *error);
-zest_status zest_model_head_missing(const zest_model_source *source, const char *name, zest_error *error);
-
-/* In model_source.c: fills config, interleaved and the heads from the metadata; and the GGUF name of a tensor.
- */
-zest_status zest_model_gguf_configure(zest_model_source *source, zest_error *error);
-int zest_model_gguf_name(const char *name, char *out, size_t size); /* 0: it has none */
+/* Refuses weights with the head of another task in place of the language-model head; and says why tensor `name`
+ * of that head is missing. */
+zest_status zest_model_source_check_head(const zest_model_source *source, zest_error *error);
+zest_status zest_model_source_head_missing(const zest_model_source *source, const char *name,
+                                           zest_error *error);
 
 #endif

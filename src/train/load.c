@@ -71,8 +71,9 @@ static zest_status open_model(zest_loaded *loaded, const char *weights, int rand
     zest_status status = random_weights ? make_model(loaded, weights, options, error)
                                         : zest_model_load(weights, &load, &loaded->model, error);
     if (!status)
-        status = zest_trainable_select(loaded->model, zest_options_text(options, ZEST_OPTION_TRAIN_ONLY),
-                                       zest_options_text(options, ZEST_OPTION_FREEZE), error);
+        status =
+            zest_model_select_trainable(loaded->model, zest_options_text(options, ZEST_OPTION_TRAIN_ONLY),
+                                        zest_options_text(options, ZEST_OPTION_FREEZE), error);
     return status ? status : zest_model_open_runner(loaded->model, &run, &loaded->runner, error);
 }
 
