@@ -107,7 +107,7 @@ zest_status zest_command_set(const zest_command *command, zest_options *options,
                              const char *value, zest_error *error) {
     int own = (zest_option_row_at(id)->users & (command->users | ZEST_FOR_SHELL)) != 0;
     return own ? zest_options_set_id(options, id, value, error)
-               : zest_options_keep(options, id, value, error);
+               : zest_options_set_unchecked(options, id, value, error);
 }
 
 const char *zest_command_suggest(const char *name) {

@@ -113,7 +113,7 @@ static void examples(const zest_command *command, zest_buffer *out, const char *
 void zest_help_command(const zest_command *command, zest_buffer *out) {
     zest_options options;
     zest_options_init(&options);
-    if (zest_options_preset(&options, command->defaults, NULL)) out->failed = 1;
+    if (zest_options_set_default(&options, command->defaults, NULL)) out->failed = 1;
     zest_buffer_text(out, "Usage: ");
     usage(command, out);
     zest_buffer_text(out, "\n\n");
@@ -213,7 +213,7 @@ static void roff_paragraphs(zest_buffer *out, const char *text) {
 static void roff_command(zest_buffer *out, const zest_command *command) {
     zest_options options;
     zest_options_init(&options);
-    if (zest_options_preset(&options, command->defaults, NULL)) out->failed = 1;
+    if (zest_options_set_default(&options, command->defaults, NULL)) out->failed = 1;
     zest_buffer line = {0};
     usage(command, &line);
     zest_buffer_text(out, ".SS ");

@@ -60,7 +60,7 @@ static int run(const zest_command *command, int argc, char **argv) {
     zest_cpu cpu; /* a wrong ZEST_CPU is told by every command, also by those that would not mind */
     if (zest_cpu_detect(&cpu, &error)) return zest_output_fail(error.status, error.message);
     zest_options_init(&options);
-    zest_status status = zest_options_preset(&options, command->defaults, &error);
+    zest_status status = zest_options_set_default(&options, command->defaults, &error);
     if (!status) status = zest_arguments_parse(command, argc, argv, &options, &arguments, &error);
     int code;
     if (status) {

@@ -272,7 +272,7 @@ typedef struct zest_journal zest_journal;
 ZEST_API zest_journal *zest_journal_open(zest_ctx *ctx, const char *path);
 ZEST_API void zest_journal_close(zest_journal *journal);
 ZEST_API uint64_t zest_journal_steps(const zest_journal *journal);
-ZEST_API uint64_t zest_journal_torn(const zest_journal *journal); /* bytes behind the last whole record */
+ZEST_API uint64_t zest_journal_torn(const zest_journal *journal); /* bytes after the last good record */
 ZEST_API const char *zest_journal_option(const zest_journal *journal,
                                          const char *name); /* NULL: not recorded */
 ZEST_API uint64_t zest_journal_dimension(const zest_journal *journal);

@@ -115,8 +115,8 @@ static void blocks_and_changes(void **state) {
     zest_sweep_plan_free(&plan);
     /* --method chooses between the blocks, other options replace */
     zest_options_init(&given);
-    zest_options_keep(&given, ZEST_OPTION_METHOD, "zest-bc,zest-n", NULL);
-    zest_options_keep(&given, ZEST_OPTION_SEED, "1,2", NULL);
+    zest_options_set_unchecked(&given, ZEST_OPTION_METHOD, "zest-bc,zest-n", NULL);
+    zest_options_set_unchecked(&given, ZEST_OPTION_SEED, "1,2", NULL);
     assert_int_equal(zest_sweep_grid_override(&grid, &given, &error), ZEST_OK);
     assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_OK);
     assert_int_equal(plan.count, 4);
@@ -203,7 +203,7 @@ static void presets_are_the_papers(void **state) {
     /* --steps takes the place of a preset's epochs, which would have the last word in a run */
     zest_options given;
     zest_options_init(&given);
-    zest_options_keep(&given, ZEST_OPTION_STEPS, "9", NULL);
+    zest_options_set_unchecked(&given, ZEST_OPTION_STEPS, "9", NULL);
     assert_int_equal(zest_sweep_grid_override(&grid, &given, &error), ZEST_OK);
     assert_int_equal(zest_sweep_plan_make(&grid, &plan, &error), ZEST_OK);
     assert_null(plan.runs[0].value[ZEST_OPTION_EPOCHS]);

@@ -261,7 +261,8 @@ zest_status zest_options_set_id(zest_options *options, zest_option_id id, const 
     return ZEST_OK;
 }
 
-zest_status zest_options_keep(zest_options *options, zest_option_id id, const char *text, zest_error *error) {
+zest_status zest_options_set_unchecked(zest_options *options, zest_option_id id, const char *text,
+                                       zest_error *error) {
     char *copy = strdup(text);
     if (!copy) return zest_error_memory(error, "an option", strlen(text));
     free(options->text[id]);
@@ -317,7 +318,7 @@ zest_status zest_options_set_all(zest_options *options, unsigned users, const ch
     return status;
 }
 
-zest_status zest_options_preset(zest_options *options, const char *text, zest_error *error) {
+zest_status zest_options_set_default(zest_options *options, const char *text, zest_error *error) {
     unsigned char given[ZEST_OPTION_COUNT];
     memcpy(given, options->given, sizeof given);
     zest_status status = zest_options_set_all(options, ~0u, text, "defaults", error);
@@ -335,11 +336,11 @@ void zest_options_print(const zest_options *options, unsigned users, zest_buffer
 zest_status zest_options_list(const zest_options *options, zest_option_id id, double **values, size_t *count,
                               zest_error *error) {
     const char *text = zest_options_text(options, id);
-    size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == ',';
+    size_t capacity = 1;
+    for (const char *c = text; *c; c++) capacity += *c == ',';
     *count = 0;
-    *values = malloc(room * sizeof **values);
-    if (!*values) return zest_error_memory(error, table[id].name, room * sizeof **values);
+    *values = malloc(capacity * sizeof **values);
+    if (!*values) return zest_error_memory(error, table[id].name, capacity * sizeof **values);
     for (const char *c = text; *c;) {
         char *end;
         double number = zest_number_parse(c, &end);

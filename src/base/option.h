@@ -77,14 +77,15 @@ zest_status zest_options_set(zest_options *options, unsigned users, const char *
                              zest_error *error);
 zest_status zest_options_set_id(zest_options *options, zest_option_id id, const char *value,
                                 zest_error *error);
-/* Stores a text unchecked: a list of values that the caller takes apart and checks one by one. */
-zest_status zest_options_keep(zest_options *options, zest_option_id id, const char *text, zest_error *error);
+/* Stores a text unchecked: a list of values that the caller splits and checks. */
+zest_status zest_options_set_unchecked(zest_options *options, zest_option_id id, const char *text,
+                                       zest_error *error);
 /* Sets each of "name=value name=value ..." or of lines "name = value" with # comments. source is for
  * messages. */
 zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
                                  zest_error *error);
 /* Replaces a default: like set, but the option does not count as given. */
-zest_status zest_options_preset(zest_options *options, const char *text, zest_error *error);
+zest_status zest_options_set_default(zest_options *options, const char *text, zest_error *error);
 /* "name=value\n" for every option of these users, in table order; set_all reads it back. */
 void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out);
 
@@ -104,7 +105,7 @@ static inline int zest_options_given(const zest_options *o, zest_option_id id) {
 zest_status zest_options_list(const zest_options *options, zest_option_id id, double **values, size_t *count,
                               zest_error *error);
 
-/* What somebody may have meant who named an option that does not exist. */
+/* ---- Suggestions for names that do not exist ---- */
 
 enum { ZEST_OPTION_SUGGESTION_SIZE = 96 };
 

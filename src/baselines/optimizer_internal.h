@@ -46,7 +46,7 @@ zest_status zest_optimizer_neighbour(zest_optimizer_pass *pass, size_t i, zest_d
                                      zest_eval_point *point);
 zest_status zest_optimizer_zero_grad(const zest_optimizer *optimizer, float *x, zest_error *error);
 zest_status zest_optimizer_scale_grad(const zest_optimizer *optimizer, float *x, double c, zest_error *error);
-/* The norm, in blocks of fixed size; *norm may come out infinite or NaN. */
+/* The norm, in blocks of fixed size; *norm may be infinite or NaN. */
 zest_status zest_optimizer_grad_norm(const zest_optimizer *optimizer, const float *x, double *norm,
                                      zest_error *error);
 /* Replaces the gradient in optimizer->point by the point `length` along it from `from`. *finite is 0, and nothing is

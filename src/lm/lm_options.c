@@ -34,8 +34,8 @@ zest_lm_options *zest_lm_options_new(zest_ctx *ctx, const char *command) {
     options->users = commands[i].users;
     zest_options_init(&options->values);
     zest_options_init(&options->defaults);
-    if (!zest_options_preset(&options->values, commands[i].defaults, &ctx->error) &&
-        !zest_options_preset(&options->defaults, commands[i].defaults, &ctx->error))
+    if (!zest_options_set_default(&options->values, commands[i].defaults, &ctx->error) &&
+        !zest_options_set_default(&options->defaults, commands[i].defaults, &ctx->error))
         return options;
     zest_lm_options_free(options);
     return NULL;

@@ -16,7 +16,7 @@ zest_tuner *zest_lm_tuner(zest_lm *lm) {
         lm->ctx, &storage, "the weights are where they were before them; try a smaller lr or rho",
         zest_lm_sink(lm));
     if (!tuner) return NULL;
-    if (!zest_options_preset(&tuner->options, "rho=0.002 lr=1e-5", zest_lm_sink(lm))) return tuner;
+    if (!zest_options_set_default(&tuner->options, "rho=0.002 lr=1e-5", zest_lm_sink(lm))) return tuner;
     zest_tuner_free(tuner);
     return NULL;
 }

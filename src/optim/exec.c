@@ -51,7 +51,7 @@ struct zest_exec {
  * and a kill reaches all that the command started. */
 static void become_program(const char *command, int in, int out) {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should zest be killed, nobody is left behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when zest is killed, its programs are too */
     if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0) _exit(126);
     signal(SIGPIPE, SIG_DFL);
     execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -144,7 +144,7 @@ const char *zest_exec_error(const zest_exec *exec) { return exec->error.message;
 
 /* ---- Failures ---- */
 
-/* The signal that ended a command, whether the shell had replaced itself by it or tells by its exit status;
+/* The signal that ended a command, whether the shell was replaced by it or gives it in its exit status;
  * else 0. */
 static int signal_of(int how) {
     if (WIFSIGNALED(how)) return WTERMSIG(how);

@@ -138,8 +138,8 @@ static zest_status read_records(zest_journal *journal) {
     if (is_torn(journal)) return ZEST_OK;
     return zest_error_set(
         sink(journal), ZEST_ERROR_FORMAT,
-        "%s: damaged at byte %zu, in the record of step %llu, with %zu bytes behind; the %llu steps "
-        "before it are good: cut the file there (truncate -s %zu) to go on from them",
+        "%s: damaged at byte %zu, in the record of step %llu, with %zu bytes after it; the %llu steps "
+        "before it are good: cut the file there (truncate -s %zu) to continue from them",
         journal->path, journal->end, (unsigned long long)journal->steps + 1,
         journal->bytes.size - journal->end, (unsigned long long)journal->steps, journal->end);
 }
@@ -352,7 +352,7 @@ zest_status zest_journal_append(zest_journal_writer *writer, uint64_t step, doub
     if (record->failed) return zest_error_memory(error, "a journal record", zest_journal_record_size(count));
     zest_status status =
         zest_file_write_all(writer->descriptor, record->data, record->size, writer->path, error);
-    if (status) { /* leave no half record behind; if this fails too, the next resume cuts it off */
+    if (status) { /* remove the half record; if this fails too, the next resume cuts it off */
         (void)!ftruncate(writer->descriptor, (off_t)writer->size);
         return status;
     }

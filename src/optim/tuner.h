@@ -34,7 +34,7 @@ struct zest_tuner {
     int started;
     double *losses;
     zest_lanes lanes;
-    int has_lanes; /* asked for, and not yet told */
+    int has_lanes; /* between ask and tell */
 
     zest_stop_state state;
     zest_journal_writer journal;
@@ -51,7 +51,7 @@ static inline zest_error *zest_tuner_sink(const zest_tuner *tuner) { return tune
  * zest_lanes_describe gives direction and scale. bad_advice ends the message after too many bad steps. */
 zest_tuner *zest_tuner_new_storage(zest_ctx *ctx, const zest_step_storage *storage, const char *bad_advice,
                                    zest_error *error);
-/* Takes all options from `options` and goes on after `steps` steps of a run in `format`. The lanes never include
+/* Takes all options from `options` and continues after `steps` steps of a run in `format`. The lanes never include
  * the center: eval-every means something else where there are examples to evaluate on. */
 zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options, int format, uint64_t steps);
 /* Every step goes to `record` before it is applied. */

@@ -174,7 +174,7 @@ static const setting pretraining[SETTINGS] = {
     {ZEST_OPTION_EPOCHS, "0", "0"},
 };
 
-/* --epochs decides the steps, so --steps beside it would have no effect. */
+/* --epochs decides the steps, so --steps would have no effect. */
 zest_status zest_load_check_length(const zest_options *given, zest_error *error) {
     static const zest_option_id both[] = {ZEST_OPTION_STEPS, ZEST_OPTION_EPOCHS};
     for (int i = 0; i < 2; i++)
@@ -352,7 +352,7 @@ zest_status zest_load_task(zest_loaded_data *data, const zest_options *options, 
     return open_task(data, options, loaded, error);
 }
 
-/* Every row, in order. A class that is not known is 0: nobody asks for it. */
+/* Every row, in order. A class that is not known is 0, and not used. */
 static zest_status split_all(const zest_task *task, const zest_rows *rows, zest_split *split,
                              zest_error *error) {
     *split = (zest_split){.rows = malloc((rows->count + 1) * sizeof *split->rows),

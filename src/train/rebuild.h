@@ -13,10 +13,10 @@ typedef struct {
     const zest_run_folder *folder;
     const zest_options *options; /* of the run; --model says where it started from */
     zest_journal *journal;
-    zest_progress_callback progress; /* of steps that are taken again */
+    zest_progress_callback progress; /* of the replay */
 } zest_rebuild_job;
 
-/* Loads the model into *loaded, with what its tokens need. Free that whatever this says. */
+/* Loads the model into *loaded, with its tokenizer. Free it whatever this returns. */
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
 
 /* A step as text: a number, "last", or "best" (the step that best/ holds, or that the result of a

@@ -78,7 +78,7 @@ zest_status zest_inputs_write(const zest_inputs *inputs, const zest_run_folder *
 
 /* Of an existing run: */
 
-/* Without inputs.json *inputs is empty (recorded = 0) and the status OK. Free it whatever this says. */
+/* Without inputs.json *inputs is empty (recorded = 0) and the status OK. Free it whatever this returns. */
 zest_status zest_inputs_read(zest_inputs *inputs, const zest_run_folder *folder, zest_error *error);
 void zest_inputs_free(zest_inputs *inputs);
 

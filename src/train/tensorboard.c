@@ -40,9 +40,9 @@ uint32_t zest_tensorboard_crc32c(const void *bytes, size_t size) {
 }
 
 static void add_little_endian(zest_buffer *out, uint64_t value, int bytes) {
-    unsigned char room[8];
-    for (int i = 0; i < bytes; i++) room[i] = (unsigned char)(value >> 8 * i);
-    zest_buffer_add(out, room, (size_t)bytes);
+    unsigned char encoded[8];
+    for (int i = 0; i < bytes; i++) encoded[i] = (unsigned char)(value >> 8 * i);
+    zest_buffer_add(out, encoded, (size_t)bytes);
 }
 
 static void add_check(zest_buffer *out, const void *bytes, size_t size) {
@@ -66,11 +66,11 @@ static void add_record(zest_buffer *out, const zest_buffer *event) {
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 static void add_varint(zest_buffer *out, uint64_t value) {
-    unsigned char room[10];
+    unsigned char encoded[10];
     size_t used = 0;
-    for (; value >= 128; value >>= 7) room[used++] = (unsigned char)(value | 128);
-    room[used++] = (unsigned char)value;
-    zest_buffer_add(out, room, used);
+    for (; value >= 128; value >>= 7) encoded[used++] = (unsigned char)(value | 128);
+    encoded[used++] = (unsigned char)value;
+    zest_buffer_add(out, encoded, used);
 }
 
 static void add_key(zest_buffer *out, unsigned field, unsigned wire) { add_varint(out, field << 3 | wire); }
@@ -126,11 +126,11 @@ void zest_tensorboard_encode_scalar(zest_buffer *out, const char *tag, uint64_t 
 /* A file that was not there before: two sessions may begin within a second. TensorBoard reads files in the
  * order of their names, so a later one gets a longer name. */
 static int create(const char *folder, const char *host, long long seconds, char **path) {
-    size_t const room = strlen(folder) + strlen(host) + 64;
-    *path = malloc(room);
+    size_t const size = strlen(folder) + strlen(host) + 64;
+    *path = malloc(size);
     for (int i = 0; *path && i < SAME_SECOND; i++) {
-        int used = snprintf(*path, room, "%s/events.out.tfevents.%010lld.%s", folder, seconds, host);
-        if (i && used > 0) snprintf(*path + used, room - (size_t)used, ".%03d", i);
+        int used = snprintf(*path, size, "%s/events.out.tfevents.%010lld.%s", folder, seconds, host);
+        if (i && used > 0) snprintf(*path + used, size - (size_t)used, ".%03d", i);
         int descriptor = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }

@@ -52,7 +52,8 @@ zest_status zest_trainer_open_logs(zest_trainer *t) {
 /* A path that means the same from another working directory. */
 static zest_status make_absolute(zest_options *options, zest_option_id id, zest_error *error) {
     const char *path = zest_options_text(options, id);
-    if (*path == '/') return ZEST_OK; /* a link keeps its name: a pulled model's is a hash behind it */
+    if (*path == '/')
+        return ZEST_OK; /* not resolved: a pulled model is a link to a hash, and keeps its name */
     if (!*path || (id == ZEST_OPTION_TASK && !strchr(path, '/') && access(path, F_OK))) return ZEST_OK;
     char *whole = realpath(path, NULL);
     zest_status status = whole ? zest_options_set_id(options, id, whole, error) : ZEST_OK;

@@ -35,7 +35,7 @@ typedef struct {
     double loss, lr, effective, spread, norm, tokens_per_second, seconds; /* NaN: the method has none */
     zest_metrics dev;
     uint64_t dev_step;
-    double dev_seconds;             /* that the latest evaluation took; NaN: none yet in this session */
+    double dev_seconds;             /* of the latest evaluation; NaN: none yet in this session */
     int evaluated;                  /* reported for an evaluation */
     int best;                       /* which is the best so far */
     const zest_tilt_advice *advice; /* on t, with a session's first evaluation after a step; else NULL */

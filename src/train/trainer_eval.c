@@ -177,7 +177,7 @@ static zest_status replay(zest_trainer *t) {
     if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->history.start)
         status = zest_error_set(t->error, ZEST_ERROR_FILE,
                                 "%s: the model changed while the run went on, so the best weights, of step "
-                                "%llu, cannot be made again; with --out RUN they are kept",
+                                "%llu, cannot be rebuilt; with --out RUN they are saved",
                                 zest_options_text(t->options, ZEST_OPTION_MODEL),
                                 (unsigned long long)t->best_step);
     if (status) return status;

@@ -1,6 +1,5 @@
-/* Zeroth-order runs: the tuner asks for the losses of 2k lanes, the model gives them on the batch of the step, the
- * tuner records them and updates the weights. The journal makes the weights of any step again; checkpoints only
- * save time. */
+/* Zeroth-order runs: ask the tuner for 2k lanes, compute their losses on the batch, tell the tuner, which records the
+ * losses and updates the weights. The journal gives the weights of any step; checkpoints only save time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -244,7 +244,7 @@ static int is_changed(const zest_options *defaults, const zest_log_option *optio
 
 static void apply_defaults(const zest_report *report, zest_options *defaults) {
     zest_options_init(defaults);
-    if (report->defaults) zest_options_preset(defaults, report->defaults, NULL);
+    if (report->defaults) zest_options_set_default(defaults, report->defaults, NULL);
 }
 
 /* "--name value", quoted for the shell. */
