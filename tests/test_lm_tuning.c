@@ -80,6 +80,13 @@ static void test_tuner(void **state) {
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
     assert_true(fingerprint(other.lm) == fingerprint(j.lm));
+    /* an objective that fails ends the run, with its own message; the step leaves no trace */
+    zest_lm_batch_clear(other.batch);
+    tuner = tuner_of(&other, "1");
+    assert_int_equal(zest_tuner_run(tuner, NULL), ZEST_ERROR_OBJECTIVE);
+    assert_says(ctx, "gave up in step 1: the batch has no examples");
+    zest_tuner_free(tuner);
+    assert_true(fingerprint(other.lm) == fingerprint(j.lm));
     zest_lm_batch_free(j.batch);
     zest_lm_batch_free(other.batch);
     zest_lm_free(j.lm);

@@ -211,13 +211,22 @@ static zest_status evaluate_vectors(zest_tuner *tuner, const zest_lanes *lanes, 
     return ZEST_OK;
 }
 
+/* An objective may call the library itself, with the same context: its message says why it gave up. */
+static zest_status evaluate_lanes(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
+    zest_error *error = zest_tuner_sink(tuner), inner;
+    zest_status before = error->status;
+    error->status = ZEST_OK;
+    int failed = tuner->objective_lanes(lanes, losses, tuner->objective_user);
+    inner = *error;
+    if (!error->status) error->status = before;
+    if (!failed) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_OBJECTIVE, "the objective gave up in step %llu%s%.900s",
+                          (unsigned long long)tuner->state.steps + 1, inner.status ? ": " : "",
+                          inner.status ? inner.message : "");
+}
+
 zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
-    if (tuner->objective_lanes) {
-        if (!tuner->objective_lanes(lanes, losses, tuner->objective_user)) return ZEST_OK;
-        return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_OBJECTIVE,
-                              "the objective gave up in step %llu",
-                              (unsigned long long)tuner->state.steps + 1);
-    }
+    if (tuner->objective_lanes) return evaluate_lanes(tuner, lanes, losses);
     if (tuner->tensor.dtype == ZEST_DTYPE_F64 ? tuner->objective_f64 != NULL : tuner->objective_f32 != NULL)
         return evaluate_vectors(tuner, lanes, losses);
     return zest_error_set(zest_tuner_sink(tuner), ZEST_ERROR_STATE,
