@@ -6,6 +6,11 @@
  *
  *     model folder -> zest_lm_load -> zest_lm_encode -> zest_lm_batch -> zest_lm_losses -> zest_lm_save
  *
+ * Three rungs; take the first that is enough:
+ *   1. zest_lm_train, _evaluate, _predict              a task from end to end, as the command line does it
+ *   2. zest_lm_tuner                                   your own objective, or your own loop, over the weights
+ *   3. zest_lm_losses, _logits, _score, _generate      forward passes, of the model or of its lanes
+ *
  * Fine-tuning with an objective of your own, in ten lines (examples/finetune.c is the whole program):
  *
  *     static int objective(const zest_lanes *lanes, double *losses, void *user) {
@@ -36,6 +41,10 @@
  * Threads: a model and everything made from it belong to the thread of its context, one at a time. Forward
  * passes use several threads inside (option "threads"). On the CPU results do not depend on their number, nor
  * on what else is in the batch, bit for bit. On a GPU the last digits may differ from run to run.
+ *
+ * Promises: no function prints, exits or goes to the network. Files are replaced only when the new one is whole.
+ * The journal of a tuner, or of a run without gradients, makes the same weights again bit for bit, on any machine
+ * and device. Not promised: the same losses on different kinds of hardware.
  *
  * Everything made from a model (batches, tuners) is freed before the model, and the model before its context.
  * Every *_free function accepts NULL. */
@@ -82,8 +91,7 @@ ZEST_API zest_status zest_lm_save(zest_lm *lm, const char *folder);
 ZEST_API int zest_lm_option(size_t i, zest_option *option);
 
 typedef struct {
-    const char
-        *family; /* "roberta", "bert", "opt", "gpt2", "llama", "qwen2", "mistral"; "" without weights */
+    const char *family;  /* "roberta", "opt", "llama", ...; "" without weights */
     const char *weights; /* type in memory: "F32", "BF16" or "F16" */
     const char *compute; /* of matrix products: "f32", "bf16" or "f16" */
     const char *device;  /* "cpu" or "cuda" */
@@ -220,7 +228,7 @@ typedef struct {
 ZEST_API zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t prompt_count,
                                       const zest_lm_generate_options *options, int32_t *ids, size_t capacity,
                                       size_t *count);
-/* The same for several prompts at once, which is faster and gives the same tokens. Prompt i is
+/* The same for several prompts at once, which is faster and, on the CPU, gives the same tokens. Prompt i is
  * ids[starts[i] .. starts[i+1]). new_ids: (prompts, max_tokens), of which counts[i] are there in row i. */
 ZEST_API zest_status zest_lm_generate_batch(zest_lm *lm, const int32_t *ids, const size_t *starts,
                                             size_t prompts, const zest_lm_generate_options *options,

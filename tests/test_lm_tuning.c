@@ -219,6 +219,7 @@ static void test_options(void **state) {
     zest_lm_train_result result;
     REFUSED(zest_lm_resume(ctx, MASKED, NULL, NULL, &result), "no run of zest train");
     assert_int_equal(result.step, 0);
+    assert_true(result.dev.n == 0 && isnan(result.dev.loss) && isnan(result.dev.accuracy));
     zest_lm_options_free(options);
     found = 0;
     for (size_t i = 0; zest_lm_task(i, &task); i++) found += !strcmp(task.name, "SST-2");

@@ -13,6 +13,15 @@
 enum { EVAL_TOKENS = 16384 }; /* in a batch of an evaluation */
 
 static zest_lm_metrics public_metrics(const zest_metrics *m) {
+    if (!m->n) /* never evaluated */
+        return (zest_lm_metrics){.loss = NAN,
+                                 .accuracy = NAN,
+                                 .f1 = NAN,
+                                 .em = NAN,
+                                 .perplexity = NAN,
+                                 .value = NAN,
+                                 .low = NAN,
+                                 .high = NAN};
     int plain_text = isnan(m->accuracy) && isnan(m->f1) && isnan(m->em);
     return (zest_lm_metrics){.n = m->n,
                              .bad = m->bad,

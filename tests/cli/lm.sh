@@ -6,7 +6,12 @@ run 0 train --model $model --task $task $(for o in $same; do echo "--$o"; done) 
 for how in "" 5; do
     out="$work/library$how"
     "$BUILD/tests/programs/lm_train" "model=$model task=$task $same out=$out" $how >"$work/accuracies" || fail "lm_train $how"
-    [ "$(cut -d' ' -f1 "$work/accuracies")" = "$(cut -d' ' -f2 "$work/accuracies")" ] || fail "training and evaluation differ"
+    { read -r trained evaluated && read -r third best; } <"$work/accuracies"
+    [ "$trained" = "$evaluated" ] || fail "training and evaluation differ: $trained, $evaluated"
+    run 0 replay "$out" --step 3
+    out_has "$third"
+    run 0 replay "$out" --step best
+    out_has "$best"
     for file in journal best/model.safetensors last/model.safetensors; do
         cmp "$work/program/$file" "$out/$file" || fail "zest train and zest_lm_train differ in $file"
     done

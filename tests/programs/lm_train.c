@@ -1,6 +1,6 @@
 /* lm_train OPTIONS [STEP]: trains as `zest train` does, by zest_lm.h alone; "name=value name=value ...". With a
- * step it stops there, and goes on by zest_lm_resume. Then it evaluates the run and prints the accuracy twice: as
- * training found it, and as zest_lm_evaluate does. */
+ * step it stops there, and goes on by zest_lm_resume. Then it prints the accuracy twice, as training found it and as
+ * zest_lm_evaluate does, and fingerprints of the weights after step 3 and of the best ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zest_lm.h>
@@ -13,6 +13,24 @@ static int stop_at(const zest_lm_train_progress *progress, void *user) {
 static void say(const char *sentences, void *user) {
     (void)user;
     fprintf(stderr, "%s\n", sentences);
+}
+
+static unsigned long long fingerprint(zest_lm *lm) {
+    uint64_t print = 0;
+    if (lm && zest_lm_fingerprint(lm, &print)) print = 0;
+    return print;
+}
+
+/* What zest_lm_open_run makes of the run. */
+static int print_models(zest_ctx *ctx, const char *run, unsigned long best_step) {
+    zest_lm_info info = {0};
+    zest_lm *third = zest_lm_open_run(ctx, run, "3", NULL, NULL, NULL),
+            *best = zest_lm_open_run(ctx, run, NULL, "threads=1", NULL, NULL);
+    int bad = !third || !best || zest_lm_get_info(best, &info) || info.step != best_step;
+    if (!bad) printf("%016llx %016llx\n", fingerprint(third), fingerprint(best));
+    zest_lm_free(third);
+    zest_lm_free(best);
+    return bad;
 }
 
 int main(int argc, char **argv) {
@@ -35,6 +53,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "lm_train: %s\n", zest_ctx_error(ctx));
     else
         printf("%.17g %.17g\n", result.test.accuracy, evaluation.metrics.accuracy);
+    bad = bad || print_models(ctx, run, (unsigned long)result.best_step);
     zest_lm_options_free(options);
     zest_lm_options_free(eval);
     zest_ctx_free(ctx);
