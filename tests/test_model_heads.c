@@ -169,7 +169,7 @@ static void test_conversion(void **state) {
     test_folder(folder);
     test_put(folder, "config.json", "{\"model_type\": \"distilbert\"}");
     test_put(folder, "pytorch_model.bin", "PK");
-    refused(folder, (const char *[]){"no model_type 'distilbert'"}, 1);
+    refused(folder, (const char *[]){"does not support model_type 'distilbert'"}, 1);
     test_remove(folder);
 }
 
