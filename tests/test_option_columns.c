@@ -3,6 +3,9 @@
 #include <math.h>
 
 #include "base/text.h"
+#ifdef ZEST_GRAD
+#include "baselines/optimizer.h"
+#endif
 #include "optim/tuner.h"
 #include "tests/sweep.h"
 #include "tests/training.h"
@@ -155,6 +158,15 @@ static void refusals_name_the_methods(void **state) {
     assert_string_equal(zest_option_name_methods(1u << ZEST_CHOICE_MEZO, "or", text, sizeof text), "mezo");
     assert_int_equal(zest_option_find_method("tsam"), ZEST_CHOICE_TSAM);
     assert_int_equal(zest_option_find_method("zest"), ZEST_CHOICE_COUNT);
+    unsigned choices = 1;
+    for (const char *c = row_of(ZEST_OPTION_METHOD)->choices; *c; c++) choices += *c == '|';
+    assert_int_equal(choices, ZEST_CHOICE_COUNT);
+#ifdef ZEST_GRAD /* the trainer takes the position of a method as the kind of its optimizer */
+    assert_int_equal(ZEST_CHOICE_COUNT - ZEST_CHOICE_SGD, ZEST_OPTIMIZER_COUNT);
+    for (unsigned kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++)
+        assert_int_equal(zest_option_find_method(zest_optimizer_name((zest_optimizer_kind)kind)),
+                         ZEST_CHOICE_SGD + kind);
+#endif
 }
 
 /* ---- Changes ---- */

@@ -113,7 +113,7 @@ static zest_status start(zest_trainer *t) {
                               "say which model to train: --model DIR (a Hugging Face folder or a GGUF file)");
     status =
         zest_options_check_method(t->options, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
-    if (!status) status = t->ops->check(t->options, t->error);
+    if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
     if (!status) status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status) status = zest_load_resolve_defaults(t->options, t->loaded.model->config.causal, t->error);
     if (!status) status = zest_trainer_load(t);

@@ -89,7 +89,7 @@ static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
  * none of that step, the log does without. */
 static zest_status repeat_eval(zest_trainer *t, uint64_t step) {
     uint64_t now = t->step;
-    zest_status status = t->ops->weights(t, step);
+    zest_status status = t->ops->load_step(t, step);
     if (status == ZEST_ERROR_STATE) return ZEST_OK;
     t->step = step;
     if (!status) status = zest_trainer_evaluate_dev(t);
@@ -112,7 +112,7 @@ zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log) {
             status = repeat_eval(t, step);
         }
     }
-    return reloaded && !status ? t->ops->weights(t, t->step) : status;
+    return reloaded && !status ? t->ops->load_step(t, t->step) : status;
 }
 
 /* ---- The best weights of a run without --out ----

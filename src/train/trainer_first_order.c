@@ -152,7 +152,7 @@ static zest_status save(zest_trainer *t, zest_save_reason reason) {
     return status;
 }
 
-static zest_status weights(zest_trainer *t, uint64_t step) {
+static zest_status load_step(zest_trainer *t, uint64_t step) {
     char text[32];
     uint64_t at;
     snprintf(text, sizeof text, "%llu", (unsigned long long)step);
@@ -164,7 +164,7 @@ static zest_status weights(zest_trainer *t, uint64_t step) {
 static zest_status restore(zest_trainer *t) {
     if (!zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->resumed_from)) {
         t->step = 0;
-        return weights(t, 0);
+        return load_step(t, 0);
     }
     t->step = t->saved_step = t->resumed_from.step;
     if (t->loaded.model->params.dimension != t->record->dimension)
@@ -239,7 +239,7 @@ static zest_status none(zest_trainer *t) { return refuse_backward(t->error); }
 
 static zest_status restore(zest_trainer *t) { return none(t); }
 static zest_status prepare(zest_trainer *t) { return none(t); }
-static zest_status weights(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
+static zest_status load_step(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
 static zest_status step(zest_trainer *t, zest_step_stats *stats) { return (void)stats, none(t); }
 static zest_status save(zest_trainer *t, zest_save_reason reason) { return (void)reason, none(t); }
 static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
@@ -257,5 +257,5 @@ static zest_status check(const zest_options *options, zest_error *error) {
     return status;
 }
 
-const zest_trainer_ops zest_trainer_first_order = {check, restore, weights, prepare,
-                                                   step,  save,    memory,  release};
+const zest_trainer_ops zest_trainer_first_order = {check, restore, load_step, prepare,
+                                                   step,  save,    memory,    release};

@@ -20,7 +20,7 @@
 enum { ZEST_TRAINER_EVAL_TOKENS = 16384 }; /* in a batch of an evaluation */
 
 typedef struct zest_trainer zest_trainer;
-typedef struct zest_trainer_gradients zest_trainer_gradients; /* first_order.c */
+typedef struct zest_trainer_gradients zest_trainer_gradients; /* trainer_first_order.c */
 
 /* Statistics of a step. A number that the method does not have is NaN. */
 typedef struct {
@@ -33,11 +33,12 @@ typedef struct {
 typedef enum { ZEST_SAVE_STEP, ZEST_SAVE_EVAL, ZEST_SAVE_BEST, ZEST_SAVE_END } zest_save_reason;
 
 typedef struct {
-    zest_status (*check)(const zest_options *options, zest_error *error); /* the options, before anything */
+    /* Checks the options before anything is loaded; NULL: any will do. */
+    zest_status (*check)(const zest_options *options, zest_error *error);
     /* Of a resumed run: t->step, and the weights of that step. */
     zest_status (*restore)(zest_trainer *t);
     /* Loads the weights of an earlier step into t->loaded. ZEST_ERROR_STATE: there are none of that step. */
-    zest_status (*weights)(zest_trainer *t, uint64_t step);
+    zest_status (*load_step)(zest_trainer *t, uint64_t step);
     /* Allocates what steps need: once model and examples are loaded, before the first step. */
     zest_status (*prepare)(zest_trainer *t);
     /* Takes one step and increments t->step. */

@@ -118,7 +118,7 @@ zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {
     if (status) return status;
     zest_trainer_select_ops(t);
     status = zest_options_check_method(given, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
-    if (!status) status = t->ops->check(t->options, t->error);
+    if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
     if (!status) status = restore_inputs(t, given);
     if (status) return status;
     t->record = zest_journal_open(t->ctx, t->folder.journal);

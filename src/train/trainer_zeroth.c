@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "optim/step.h"
 #include "model/forward_pass.h"
 #include "train/checkpoint.h"
 #include "train/trainer_internal.h"
@@ -16,11 +15,6 @@ enum { OBJECTIVE_LOSS, OBJECTIVE_ACCURACY, OBJECTIVE_F1 }; /* as the option tabl
 static const double seconds_between_saves = 60;
 
 /* ---- Preparing and saving ---- */
-
-static zest_status check(const zest_options *options, zest_error *error) {
-    (void)options, (void)error;
-    return ZEST_OK;
-}
 
 static size_t pairs_of(const zest_trainer *t) {
     return t->tuner->step.tilt.k + t->tuner->step.tilt.ball_pairs;
@@ -68,7 +62,7 @@ static void release(zest_trainer *t) {
     t->losses_capacity = t->scores_capacity = 0;
 }
 
-static zest_status weights(zest_trainer *t, uint64_t step) {
+static zest_status load_step(zest_trainer *t, uint64_t step) {
     zest_rebuild_job job = {.folder = &t->folder,
                             .options = t->options,
                             .journal = t->record,
@@ -79,7 +73,7 @@ static zest_status weights(zest_trainer *t, uint64_t step) {
 
 static zest_status restore(zest_trainer *t) {
     t->step = zest_journal_steps(t->record);
-    return weights(t, t->step);
+    return load_step(t, t->step);
 }
 
 static zest_status save(zest_trainer *t, zest_save_reason reason) {
@@ -160,5 +154,5 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
 }
 
-const zest_trainer_ops zest_trainer_zeroth_order = {check, restore, weights, prepare,
-                                                    step,  save,    memory,  release};
+const zest_trainer_ops zest_trainer_zeroth_order = {NULL, restore, load_step, prepare,
+                                                    step, save,    memory,    release};
