@@ -358,7 +358,7 @@ static void test_save(void **state) {
     (void)state;
     zest_lm *lm = load(MASKED, NULL);
     uint64_t before, after;
-    const char *folder = in_place("model");
+    const char *folder = temp_path("model");
     assert_ok(ctx, zest_lm_save(lm, folder));
     zest_lm *again = load(folder, NULL);
     assert_ok(ctx, zest_lm_fingerprint(lm, &before));
@@ -400,7 +400,7 @@ static void test_refused(void **state) {
             *masked = load(MASKED, NULL);
     assert_null(zest_lm_batch_new(tokens));
     assert_says(ctx, "without a model");
-    REFUSED(zest_lm_save(tokens, in_place("x")), "without a model");
+    REFUSED(zest_lm_save(tokens, temp_path("x")), "without a model");
     REFUSED(zest_lm_score(tokens, ids, 3, losses), "without a model");
     REFUSED(zest_lm_fingerprint(tokens, &print), "without a model");
     REFUSED(zest_lm_encode(lm, NULL, 0, 0, ids, 4, &count), "no text");
@@ -470,8 +470,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens), cmocka_unit_test(test_info),     cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_PLACE(test_save),
-        IN_PLACE(test_refused),
+        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_TEMP_FOLDER(test_save),
+        IN_TEMP_FOLDER(test_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -45,7 +45,7 @@ static void test_tuner(void **state) {
     j.batch = masked_batch(j.lm);
     assert_ok(ctx, zest_lm_losses(j.lm, NULL, j.batch, NULL, &before));
     zest_tuner *tuner = tuner_of(&j, "30");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
+    assert_ok(ctx, zest_tuner_start_journal(tuner, temp_path("journal")));
     assert_ok(ctx, zest_tuner_run(tuner, &result));
     zest_tuner_free(tuner);
     assert_int_equal(result.steps, 30);
@@ -54,7 +54,7 @@ static void test_tuner(void **state) {
     assert_true(after < 0.8 * before);
     assert_true(fingerprint(j.lm) != start);
 
-    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
+    zest_journal *journal = zest_journal_open(ctx, temp_path("journal"));
     assert_ok(ctx, zest_lm_replay(other.lm, journal, 30));
     assert_true(fingerprint(other.lm) == fingerprint(j.lm));
     REFUSED(zest_lm_replay(other.lm, journal, 30), "start"); /* it is no longer at the start */
@@ -67,7 +67,7 @@ static void test_tuner(void **state) {
 
     other.batch = masked_batch(other.lm);
     tuner = tuner_of(&other, "11");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("stopped")));
+    assert_ok(ctx, zest_tuner_start_journal(tuner, temp_path("stopped")));
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
     zest_lm_batch_free(other.batch);
@@ -75,7 +75,7 @@ static void test_tuner(void **state) {
     other.lm = load(MASKED, options);
     other.batch = masked_batch(other.lm);
     tuner = tuner_of(&other, "11");
-    assert_ok(ctx, zest_tuner_resume_journal(tuner, in_place("stopped")));
+    assert_ok(ctx, zest_tuner_resume_journal(tuner, temp_path("stopped")));
     assert_ok(ctx, zest_tuner_set(tuner, "steps", "30"));
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
@@ -112,10 +112,10 @@ static void test_device(void **state) {
     for (int i = 0; i < 2; i++) assert_close(losses[i], expected[i], 1e-3);
     assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &before));
     zest_tuner *tuner = tuner_of(&j, "10");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("journal")));
+    assert_ok(ctx, zest_tuner_start_journal(tuner, temp_path("journal")));
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
-    zest_journal *journal = zest_journal_open(ctx, in_place("journal"));
+    zest_journal *journal = zest_journal_open(ctx, temp_path("journal"));
     assert_ok(ctx, zest_lm_replay(cpu, journal, 10));
     assert_true(fingerprint(cpu) == fingerprint(j.lm));
     assert_ok(ctx, zest_lm_read_tensor(j.lm, 0, 5, 1, &value));
@@ -124,11 +124,11 @@ static void test_device(void **state) {
     assert_true(value == before);
     /* a second tuner begins where the first ended, and replays on the GPU, too */
     tuner = tuner_of(&j, "3");
-    assert_ok(ctx, zest_tuner_start_journal(tuner, in_place("second")));
+    assert_ok(ctx, zest_tuner_start_journal(tuner, temp_path("second")));
     assert_ok(ctx, zest_tuner_run(tuner, NULL));
     zest_tuner_free(tuner);
     zest_journal_close(journal);
-    journal = zest_journal_open(ctx, in_place("second"));
+    journal = zest_journal_open(ctx, temp_path("second"));
     assert_ok(ctx, zest_lm_replay(cpu, journal, 3));
     assert_true(fingerprint(cpu) == fingerprint(j.lm));
     zest_journal_close(journal);
@@ -323,7 +323,7 @@ static void test_predict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(test_tuner),           IN_PLACE(test_device),          cmocka_unit_test(test_tensors),
+        IN_TEMP_FOLDER(test_tuner),     IN_TEMP_FOLDER(test_device),    cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_options), cmocka_unit_test(test_predict),
     };
     return cmocka_run_group_tests(tests, begin, end);

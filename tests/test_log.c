@@ -9,8 +9,8 @@
 #include "train/log.h"
 #include "tests/temp_folder.h"
 
-static const char *the_log(void) { return in_place("log.jsonl"); }
-static void put(const char *text) { test_put(test_place, "log.jsonl", text); }
+static const char *the_log(void) { return temp_path("log.jsonl"); }
+static void put(const char *text) { test_put(test_temp_folder, "log.jsonl", text); }
 static char *get(void) { return test_get(the_log()); }
 
 static zest_log_start a_start(void) {
@@ -309,22 +309,22 @@ static void what_is_no_log_is_refused(void **state) {
     put("{\"kind\":\"sta");
     assert_int_equal(zest_log_read(the_log(), &log, &error), ZEST_ERROR_FORMAT);
     assert_non_null(strstr(error.message, "not a log"));
-    assert_int_equal(zest_log_read(test_place, &log, &error), ZEST_ERROR_FILE); /* a folder */
+    assert_int_equal(zest_log_read(test_temp_folder, &log, &error), ZEST_ERROR_FILE); /* a folder */
     zest_log_free(&log);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(all_comes_back),
-        IN_PLACE(steps_are_kept_for_a_while),
-        IN_PLACE(any_end_can_be_torn),
-        IN_PLACE(continue_drops_what_lies_beyond),
-        IN_PLACE(continue_mends_a_torn_line),
-        IN_PLACE(a_resumed_session_replaces_steps),
-        IN_PLACE(strange_lines_are_passed_over),
-        IN_PLACE(long_and_deep_lines_are_passed_over),
-        IN_PLACE(steps_ascend),
-        IN_PLACE(what_is_no_log_is_refused),
+        IN_TEMP_FOLDER(all_comes_back),
+        IN_TEMP_FOLDER(steps_are_kept_for_a_while),
+        IN_TEMP_FOLDER(any_end_can_be_torn),
+        IN_TEMP_FOLDER(continue_drops_what_lies_beyond),
+        IN_TEMP_FOLDER(continue_mends_a_torn_line),
+        IN_TEMP_FOLDER(a_resumed_session_replaces_steps),
+        IN_TEMP_FOLDER(strange_lines_are_passed_over),
+        IN_TEMP_FOLDER(long_and_deep_lines_are_passed_over),
+        IN_TEMP_FOLDER(steps_ascend),
+        IN_TEMP_FOLDER(what_is_no_log_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

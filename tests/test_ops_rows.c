@@ -25,7 +25,7 @@ static void norms(void **state) {
     for (size_t w = 0; w < COUNT(widths); w++)
         for (int kind = 0; kind < 16; kind++) {
             size_t width = widths[w], count = 5 * width;
-            int no_gain = kind & 2, no_bias = kind & 4, in_place = kind & 8, lanes = kind % 3 ? 2 : 1;
+            int no_gain = kind & 2, no_bias = kind & 4, temp_path = kind & 8, lanes = kind % 3 ? 2 : 1;
             zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = 5, .width = width};
             job.perturbation =
                 (zest_perturbation){.seed = 99, .signs = kind == 5, .scale = {0.05f, -0.05f}, .lanes = lanes};
@@ -41,7 +41,7 @@ static void norms(void **state) {
             for (int level = 0; level < levels(); level++) {
                 for (int l = 0; l < lanes; l++) {
                     memcpy(out[l], x[l], count * sizeof(float));
-                    job.x[l] = in_place ? out[l] : x[l];
+                    job.x[l] = temp_path ? out[l] : x[l];
                     job.out[l] = out[l];
                 }
                 assert_int_equal(zest_ops_for((zest_cpu)level)->norm(&job, 1 + level % 3, &scratch), 0);

@@ -52,12 +52,12 @@ static void the_cpus_losses_within_rounding(void **state) {
         zest_trainer_result cpu, gpu;
         zest_log x, y;
         double tolerance = tolerance_of(methods[m]);
-        test_remove(in_place("cpu"));
-        test_remove(in_place("gpu"));
-        assert_fine(training_run(methods[m], in_place("cpu"), NULL, &cpu, error));
-        assert_fine(training_run(with(methods[m], THERE), in_place("gpu"), NULL, &gpu, error));
-        assert_fine(zest_log_read(in_place("cpu/log.jsonl"), &x, error));
-        assert_fine(zest_log_read(in_place("gpu/log.jsonl"), &y, error));
+        test_remove(temp_path("cpu"));
+        test_remove(temp_path("gpu"));
+        assert_fine(training_run(methods[m], temp_path("cpu"), NULL, &cpu, error));
+        assert_fine(training_run(with(methods[m], THERE), temp_path("gpu"), NULL, &gpu, error));
+        assert_fine(zest_log_read(temp_path("cpu/log.jsonl"), &x, error));
+        assert_fine(zest_log_read(temp_path("gpu/log.jsonl"), &y, error));
         assert_int_equal(x.step_count, y.step_count);
         for (size_t i = 0; i < x.step_count; i++) {
             int good = near(y.steps[i].loss, x.steps[i].loss, tolerance) &&
@@ -82,18 +82,18 @@ static void a_stop_or_a_kill_costs_nothing(void **state) {
     need_device();
     for (int m = 0; m < METHODS; m++) {
         zest_trainer_result whole, first, rest;
-        training_watch stop = {.stop_at = 3};
-        training_watch kill = {.copy_at = 3, .from = in_place("whole"), .to = in_place("killed")};
-        test_remove(in_place("whole"));
-        test_remove(in_place("cut"));
-        test_remove(in_place("killed"));
-        assert_fine(training_run(with(methods[m], THERE), in_place("whole"), &kill, &whole, error));
-        assert_fine(training_run(with(methods[m], THERE), in_place("cut"), &stop, &first, error));
+        training_events stop = {.stop_at = 3};
+        training_events kill = {.copy_at = 3, .from = temp_path("whole"), .to = temp_path("killed")};
+        test_remove(temp_path("whole"));
+        test_remove(temp_path("cut"));
+        test_remove(temp_path("killed"));
+        assert_fine(training_run(with(methods[m], THERE), temp_path("whole"), &kill, &whole, error));
+        assert_fine(training_run(with(methods[m], THERE), temp_path("cut"), &stop, &first, error));
         assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
-        assert_fine(training_resume(in_place("cut"), "", &rest, error));
-        same_first_order_run(in_place("whole"), in_place("cut"));
-        assert_fine(training_resume(in_place("killed"), "", &rest, error));
-        same_first_order_run(in_place("whole"), in_place("killed"));
+        assert_fine(training_resume(temp_path("cut"), "", &rest, error));
+        same_first_order_run(temp_path("whole"), temp_path("cut"));
+        assert_fine(training_resume(temp_path("killed"), "", &rest, error));
+        same_first_order_run(temp_path("whole"), temp_path("killed"));
     }
 }
 
@@ -105,18 +105,18 @@ static void a_run_changes_the_device(void **state) {
                                            {"device=cpu", "device=cuda steps=8"}};
     for (int w = 0; w < 2; w++) {
         zest_trainer_result whole, first, rest;
-        test_remove(in_place("whole"));
-        test_remove(in_place("moved"));
-        assert_fine(training_run(with(methods[2], "steps=8"), in_place("whole"), NULL, &whole, error));
-        assert_fine(training_run(with(methods[2], ways[w][0]), in_place("moved"), NULL, &first, error));
-        assert_fine(training_resume(in_place("moved"), ways[w][1], &rest, error));
+        test_remove(temp_path("whole"));
+        test_remove(temp_path("moved"));
+        assert_fine(training_run(with(methods[2], "steps=8"), temp_path("whole"), NULL, &whole, error));
+        assert_fine(training_run(with(methods[2], ways[w][0]), temp_path("moved"), NULL, &first, error));
+        assert_fine(training_resume(temp_path("moved"), ways[w][1], &rest, error));
         assert_int_equal(rest.step, 8);
         assert_true(near(rest.dev.loss, whole.dev.loss, 5e-3)); /* the schedule was for 6 steps */
         zest_checkpoint snapshot;
         zest_loaded loaded;
         zest_options options;
         zest_options_init(&options);
-        assert_true(zest_checkpoint_load(in_place("moved/last"), &options, &loaded, &snapshot));
+        assert_true(zest_checkpoint_load(temp_path("moved/last"), &options, &loaded, &snapshot));
         assert_int_equal(snapshot.step, 8);
         zest_load_free(&loaded);
         zest_checkpoint_free(&snapshot);
@@ -130,12 +130,12 @@ static void pretraining(void **state) {
     zest_trainer_result cpu, gpu;
     static const char options[] = "text=README.md length=24 batch=8 steps=6 eval-every=3 lr=1e-3 warmup=2 "
                                   "held-out=0.1 seed=3 threads=2 weights=f32 save-every=2 ";
-    training_watch kill = {.copy_at = 5, .from = in_place("gpu"), .to = in_place("killed")};
-    assert_fine(training_run(options, in_place("cpu"), NULL, &cpu, error));
-    assert_fine(training_run(with(options, THERE), in_place("gpu"), &kill, &gpu, error));
+    training_events kill = {.copy_at = 5, .from = temp_path("gpu"), .to = temp_path("killed")};
+    assert_fine(training_run(options, temp_path("cpu"), NULL, &cpu, error));
+    assert_fine(training_run(with(options, THERE), temp_path("gpu"), &kill, &gpu, error));
     assert_true(near(gpu.dev.loss, cpu.dev.loss, 1e-3) && gpu.dev.loss < gpu.start.loss);
-    assert_fine(training_resume(in_place("killed"), "", &gpu, error));
-    same_first_order_run(in_place("gpu"), in_place("killed"));
+    assert_fine(training_resume(temp_path("killed"), "", &gpu, error));
+    same_first_order_run(temp_path("gpu"), temp_path("killed"));
 }
 
 /* ---- Sharpness ---- */
@@ -221,10 +221,10 @@ static void sharpness(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(the_cpus_losses_within_rounding),
-        IN_PLACE(a_stop_or_a_kill_costs_nothing),
-        IN_PLACE(a_run_changes_the_device),
-        IN_PLACE(pretraining),
+        IN_TEMP_FOLDER(the_cpus_losses_within_rounding),
+        IN_TEMP_FOLDER(a_stop_or_a_kill_costs_nothing),
+        IN_TEMP_FOLDER(a_run_changes_the_device),
+        IN_TEMP_FOLDER(pretraining),
         cmocka_unit_test(sharpness),
     };
     return cmocka_run_group_tests(tests, training_make_model, training_remove_model);

@@ -203,8 +203,8 @@ static void a_resumed_run_changes_what_it_may(void **state) {
     (void)state;
     zest_trainer_result result;
     zest_run_folder folder;
-    assert_fine(training_run(TRAIN "method=mezo k=1", in_place("run"), NULL, &result, error));
-    assert_fine(zest_run_folder_of(in_place("run"), &folder, error));
+    assert_fine(training_run(TRAIN "method=mezo k=1", temp_path("run"), NULL, &result, error));
+    assert_fine(zest_run_folder_of(temp_path("run"), &folder, error));
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         zest_options given, kept;
         zest_error why = {0};
@@ -216,7 +216,7 @@ static void a_resumed_run_changes_what_it_may(void **state) {
         assert_fine(zest_run_folder_read_options(&folder, ZEST_FOR_TRAIN, &kept, error));
         if (!strcmp(zest_options_text(&kept, (zest_option_id)id), value)) value = row_of(id)->fallback;
         assert_fine(zest_options_set_id(&given, (zest_option_id)id, value, error));
-        (void)zest_trainer_resume(ctx, in_place("run"), &given, &hooks, &result, &why);
+        (void)zest_trainer_resume(ctx, temp_path("run"), &given, &hooks, &result, &why);
         int refused = strstr(why.message, "cannot change any more") != NULL;
         if (refused != !(row_of(id)->changes & ZEST_CHANGES_ON_RESUME) &&
             !strstr(why.message, "does nothing for method"))
@@ -234,7 +234,7 @@ static void sessions_leave_nothing_behind(void **state) {
     zest_run_folder folder;
     zest_options options, kept;
     zest_options_init(&options);
-    assert_fine(zest_run_folder_of(test_place, &folder, error));
+    assert_fine(zest_run_folder_of(test_temp_folder, &folder, error));
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         assert_fine(zest_options_set_id(&options, (zest_option_id)id, other_value(id), error));
     assert_fine(zest_run_folder_write_options(&folder, ZEST_FOR_TRAINING, &options, error));
@@ -293,8 +293,8 @@ int main(void) {
         cmocka_unit_test(methods_take_what_they_say),
         cmocka_unit_test(refusals_name_the_methods),
         cmocka_unit_test(a_running_tuner_changes_what_it_may),
-        IN_PLACE(a_resumed_run_changes_what_it_may),
-        IN_PLACE(sessions_leave_nothing_behind),
+        IN_TEMP_FOLDER(a_resumed_run_changes_what_it_may),
+        IN_TEMP_FOLDER(sessions_leave_nothing_behind),
         cmocka_unit_test(sweeps_vary_what_they_may),
     };
     return cmocka_run_group_tests(tests, training_make_model, training_remove_model);

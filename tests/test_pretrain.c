@@ -12,8 +12,8 @@ static void read_corpus(const char *text, size_t length, double held_out, zest_c
     assert_non_null(tokenizer);
     zest_model_config config = {.vocab_size = 4096, .max_positions = 128};
     zest_corpus_options options = {.length = length, .held_out = held_out, .seed = 4};
-    test_put(test_place, "text", text);
-    assert_fine(zest_corpus_read(in_place("text"), tokenizer, &config, &options, corpus, error));
+    test_put(test_temp_folder, "text", text);
+    assert_fine(zest_corpus_read(temp_path("text"), tokenizer, &config, &options, corpus, error));
     zest_tokenizer_free(tokenizer);
 }
 
@@ -195,7 +195,7 @@ static void make_text(void) {
         sprintf(text + strlen(text), "%s %s %s.%s", who[x >> 30], does[(x >> 20) % 3], what[x >> 28 & 3],
                 i % 6 == 5 ? "\n\n" : "\n");
     }
-    test_put(test_place, "text", text);
+    test_put(test_temp_folder, "text", text);
     free(text);
 }
 
@@ -212,28 +212,28 @@ static const char *run_options(const char *more) {
              "model=%s text=%s length=32 batch=8 lr=3e-3 schedule=linear warmup=2 steps=10 eval-every=4 "
              "save-every=3 "
              "seed=3 held-out=0.2 clip=1 weight-decay=0.01 threads=2 %s",
-             in_place("shape"), in_place("text"), more);
+             temp_path("shape"), temp_path("text"), more);
     return options;
 }
 
 static void a_run_from_nothing_goes_on(const char *config) {
     zest_trainer_result whole, result;
     make_text();
-    make_shape(in_place("shape"), config);
-    assert_fine(training_run(run_options(""), in_place("whole"), NULL, &whole, error));
+    make_shape(temp_path("shape"), config);
+    assert_fine(training_run(run_options(""), temp_path("whole"), NULL, &whole, error));
     assert_true(whole.dev.n > 0 && whole.test.n == 0 && !strcmp(whole.metric, "loss"));
     for (uint64_t at = 2; at < 10; at += 5) {
         char cut[32], killed[32];
         snprintf(cut, sizeof cut, "cut%d", (int)at);
         snprintf(killed, sizeof killed, "killed%d", (int)at);
-        training_watch w = {.stop_at = at, .copy_at = at, .from = in_place(cut), .to = in_place(killed)};
-        assert_fine(training_run(run_options(""), in_place(cut), &w, &result, error));
-        assert_fine(training_resume(in_place(cut), "", &result, error));
-        same_first_order_run(in_place("whole"), in_place(cut));
-        assert_fine(training_resume(in_place(killed), "", &result, error));
-        same_first_order_run(in_place("whole"), in_place(killed));
+        training_events w = {.stop_at = at, .copy_at = at, .from = temp_path(cut), .to = temp_path(killed)};
+        assert_fine(training_run(run_options(""), temp_path(cut), &w, &result, error));
+        assert_fine(training_resume(temp_path(cut), "", &result, error));
+        same_first_order_run(temp_path("whole"), temp_path(cut));
+        assert_fine(training_resume(temp_path(killed), "", &result, error));
+        same_first_order_run(temp_path("whole"), temp_path(killed));
     }
-    assert_true(training_exists(in_place("whole/best/vocab.json")));
+    assert_true(training_exists(temp_path("whole/best/vocab.json")));
 }
 
 static void a_masked_model_from_nothing_goes_on(void **state) {
@@ -253,8 +253,8 @@ static void the_loss_falls(void **state) {
     for (int causal = 0; causal < 2; causal++) {
         zest_trainer_result result;
         make_text();
-        test_remove(in_place("shape"));
-        make_shape(in_place("shape"), causal ? GPT2 : TRAINING_CONFIG);
+        test_remove(temp_path("shape"));
+        make_shape(temp_path("shape"), causal ? GPT2 : TRAINING_CONFIG);
         assert_fine(training_run(run_options("steps=150 lr=1e-2 eval-every=150 warmup=10"), NULL, NULL,
                                  &result, error));
         assert_true(result.start.loss > 8 && result.start.loss < 8.8);
@@ -266,11 +266,11 @@ static void mistakes_are_explained(void **state) {
     (void)state;
     zest_trainer_result result;
     zest_error error = {0};
-    make_shape(in_place("shape"), TRAINING_CONFIG);
-    test_put(test_place, "text", "\n\n  \n");
+    make_shape(temp_path("shape"), TRAINING_CONFIG);
+    test_put(test_temp_folder, "text", "\n\n  \n");
     assert_int_equal(training_run(run_options(""), NULL, NULL, &result, &error), ZEST_ERROR_FORMAT);
     assert_non_null(strstr(error.message, "no text"));
-    test_put(test_place, "text", "One document of one line.\n");
+    test_put(test_temp_folder, "text", "One document of one line.\n");
     assert_int_equal(training_run(run_options("held-out=0.01"), NULL, NULL, &result, &error),
                      ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "blank lines"));
@@ -283,15 +283,15 @@ static void mistakes_are_explained(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(documents_are_packed_without_loss),
-        IN_PLACE(held_out_documents_are_not_trained_on),
+        IN_TEMP_FOLDER(documents_are_packed_without_loss),
+        IN_TEMP_FOLDER(held_out_documents_are_not_trained_on),
         cmocka_unit_test(masks_have_the_shares_they_should),
         cmocka_unit_test(masks_follow_from_seed_and_step),
 #ifdef ZEST_GRAD
-        IN_PLACE(a_masked_model_from_nothing_goes_on),
-        IN_PLACE(a_causal_model_from_nothing_goes_on),
-        IN_PLACE(the_loss_falls),
-        IN_PLACE(mistakes_are_explained),
+        IN_TEMP_FOLDER(a_masked_model_from_nothing_goes_on),
+        IN_TEMP_FOLDER(a_causal_model_from_nothing_goes_on),
+        IN_TEMP_FOLDER(the_loss_falls),
+        IN_TEMP_FOLDER(mistakes_are_explained),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

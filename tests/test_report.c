@@ -46,7 +46,7 @@ static void start_run(zest_log_writer *w, const plan *p) {
 }
 
 static char *make_run(const plan *p) {
-    char *path = zest_file_join(test_place, p->name), *log = zest_file_join(path, "log.jsonl");
+    char *path = zest_file_join(test_temp_folder, p->name), *log = zest_file_join(path, "log.jsonl");
     zest_log_writer *w;
     zest_log_eval best = zest_log_eval_none();
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
@@ -85,7 +85,7 @@ static char *make_run(const plan *p) {
 static char *report_of(char **paths, size_t count, const char *figures) {
     zest_report report;
     zest_error error = {0};
-    const char *out = in_place("report.html");
+    const char *out = temp_path("report.html");
     if (zest_report_load(paths, count, &report, &error)) fail_msg("%s", error.message);
     if (zest_report_write(&report, out, figures, &error)) fail_msg("%s", error.message);
     zest_report_free(&report);
@@ -184,7 +184,7 @@ enum { USUAL = sizeof usual / sizeof usual[0] };
 static void shows_every_run(void **state) {
     (void)state;
     char *paths[USUAL];
-    const char *figures = in_place("figures");
+    const char *figures = temp_path("figures");
     for (size_t i = 0; i < USUAL; i++) paths[i] = make_run(&usual[i]);
     char *page = report_of(paths, USUAL, figures);
     assert_sound(page);
@@ -250,14 +250,14 @@ static void the_page_begins_with_the_conclusion(void **state) {
                         200,      levels[i / 3][i % 3]};
         paths[i] = make_run(&p);
     }
-    char *page = report_of(paths, 6, in_place("figures"));
+    char *page = report_of(paths, 6, temp_path("figures"));
     assert_sound(page);
     static const char lead[] =
         "<p class=\"lead\">ZEST-N reached 91.7 % accuracy on test, 3.0 points above MeZO (95 % "
         "interval 0.5 to 5.5, 3 seeds): better than MeZO.</p>";
     if (!strstr(page, lead)) fail_msg("%.600s", strstr(page, "<header>"));
     /* curves of both methods would lie on top of each other: a panel each, the other one in grey behind */
-    char *svg = test_get(in_place("figures/loss.svg"));
+    char *svg = test_get(temp_path("figures/loss.svg"));
     assert_non_null(strstr(svg, ">MeZO</text>"));
     assert_non_null(strstr(svg, ">ZEST-N</text>"));
     for (int series = 1; series <= 2; series++) {
@@ -302,7 +302,7 @@ static void speed_counts_all_lanes(void **state) {
  * 1/2. Steps near the ends have fewer neighbours. */
 static void noise_is_smoothed(void **state) {
     (void)state;
-    char *path = zest_file_join(test_place, "noisy"), *log = zest_file_join(path, "log.jsonl");
+    char *path = zest_file_join(test_temp_folder, "noisy"), *log = zest_file_join(path, "log.jsonl");
     plan const p = {"noisy", "zest-n", "1", "1", "SST-2", NULL, 0, 0};
     zest_log_writer *w;
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
@@ -347,7 +347,7 @@ static void words_from_outside_stay_words(void **state) {
     plan const evil[] = {{"a\"><img onerror=x> & 'boo'", EVIL, EVIL, EVIL, EVIL, EVIL, 150, 0.9},
                          {"<script>\xff", "zest-n", "1", "1", EVIL, NULL, 120, 0.9}};
     char *paths[2] = {make_run(&evil[0]), make_run(&evil[1])};
-    char *page = report_of(paths, 2, in_place("figures"));
+    char *page = report_of(paths, 2, temp_path("figures"));
     assert_sound(page);
     assert_null(strstr(page, "<img"));
     assert_null(strstr(page, "<script>alert"));
@@ -356,7 +356,7 @@ static void words_from_outside_stay_words(void **state) {
     assert_null(strchr(page, '\xff'));
     assert_non_null(strstr(page, "&lt;script&gt;alert(&#39;x&#39;)"));
     assert_non_null(strstr(page, "a&quot;&gt;&lt;img onerror=x&gt; &amp; &#39;boo&#39;"));
-    char *svg = test_get(in_place("figures/loss.svg"));
+    char *svg = test_get(temp_path("figures/loss.svg"));
     assert_balanced(svg);
     assert_null(strstr(svg, "<img"));
     free(svg);
@@ -442,8 +442,8 @@ static void what_is_no_run_is_named(void **state) {
     (void)state;
     zest_report report;
     zest_error error;
-    char *nowhere = zest_file_join(test_place, "nowhere"), *good = make_run(&usual[0]),
-         *paths[2] = {good, test_place};
+    char *nowhere = zest_file_join(test_temp_folder, "nowhere"), *good = make_run(&usual[0]),
+         *paths[2] = {good, test_temp_folder};
     assert_int_equal(zest_report_load(&nowhere, 1, &report, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, nowhere));
     assert_int_equal(zest_report_load(paths, 2, &report, &error), ZEST_ERROR_FORMAT);
@@ -460,18 +460,18 @@ static void what_is_no_run_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(shows_every_run),
-        IN_PLACE(results_come_first),
-        IN_PLACE(the_page_begins_with_the_conclusion),
-        IN_PLACE(speed_counts_all_lanes),
-        IN_PLACE(noise_is_smoothed),
-        IN_PLACE(one_run_is_simple),
-        IN_PLACE(words_from_outside_stay_words),
-        IN_PLACE(a_run_without_steps_has_a_row),
-        IN_PLACE(many_runs_share_colours),
-        IN_PLACE(a_silent_run_is_broken_off),
-        IN_PLACE(the_command_makes_it_again),
-        IN_PLACE(what_is_no_run_is_named),
+        IN_TEMP_FOLDER(shows_every_run),
+        IN_TEMP_FOLDER(results_come_first),
+        IN_TEMP_FOLDER(the_page_begins_with_the_conclusion),
+        IN_TEMP_FOLDER(speed_counts_all_lanes),
+        IN_TEMP_FOLDER(noise_is_smoothed),
+        IN_TEMP_FOLDER(one_run_is_simple),
+        IN_TEMP_FOLDER(words_from_outside_stay_words),
+        IN_TEMP_FOLDER(a_run_without_steps_has_a_row),
+        IN_TEMP_FOLDER(many_runs_share_colours),
+        IN_TEMP_FOLDER(a_silent_run_is_broken_off),
+        IN_TEMP_FOLDER(the_command_makes_it_again),
+        IN_TEMP_FOLDER(what_is_no_run_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

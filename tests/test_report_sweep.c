@@ -35,7 +35,7 @@ static void write_run(const zest_sweep_run *run) {
     char path[512], result[300];
     zest_run_folder names;
     zest_options options;
-    snprintf(path, sizeof path, "%s/%s", in_place("runs"), run->name);
+    snprintf(path, sizeof path, "%s/%s", temp_path("runs"), run->name);
     assert_int_equal(zest_file_make_folder(path, NULL), ZEST_OK);
     assert_int_equal(zest_run_folder_of(path, &names, NULL), ZEST_OK);
     zest_options_init(&options);
@@ -62,14 +62,14 @@ static void write_sharpness(const char *name) {
         "\"hessian\": {\"top\": [{\"value\": 9, \"residual\": 1}, {\"value\": -1, \"residual\": 0.1}]}}";
     char path[512];
     snprintf(path, sizeof path, "runs/%s/sharpness.json", name);
-    test_put(test_place, path, text);
+    test_put(test_temp_folder, path, text);
 }
 
 /* All runs but the last `missing` of them. */
 static size_t make_sweep(const char *grid, size_t missing) {
     zest_sweep_plan plan = plan_of(grid);
-    assert_int_equal(zest_file_make_folder(in_place("runs"), NULL), ZEST_OK);
-    test_put(test_place, "grid", grid);
+    assert_int_equal(zest_file_make_folder(temp_path("runs"), NULL), ZEST_OK);
+    test_put(test_temp_folder, "grid", grid);
     for (size_t i = 0; i + missing < plan.count; i++) write_run(&plan.runs[i]);
     size_t count = plan.count;
     zest_sweep_plan_free(&plan);
@@ -77,13 +77,13 @@ static size_t make_sweep(const char *grid, size_t missing) {
 }
 
 static char *page_of(size_t runs) {
-    const char *out = in_place("page.html");
-    char *path = test_place;
+    const char *out = temp_path("page.html");
+    char *path = test_temp_folder;
     zest_report report;
     zest_error error = {0};
     if (zest_report_load(&path, 1, &report, &error)) fail_msg("%s", error.message);
     assert_int_equal(report.count, runs);
-    if (zest_report_write(&report, out, in_place("figures"), &error)) fail_msg("%s", error.message);
+    if (zest_report_write(&report, out, temp_path("figures"), &error)) fail_msg("%s", error.message);
     zest_report_free(&report);
     return test_get(out);
 }
@@ -127,7 +127,7 @@ static void a_sweep_is_one_page(void **state) {
     static const char *const files[] = {"figures/by-t-test.svg", "figures/by-t-dev.svg",
                                         "figures/t-curves-zest-n.svg"};
     for (size_t i = 0; i < 3; i++) {
-        char *svg = test_get(in_place(files[i]));
+        char *svg = test_get(temp_path(files[i]));
         has(svg, "MeZO (t = 0)");
         has(svg, "&lt;b&gt;&amp;&quot;evil&quot;, clean labels");
         free(svg);
@@ -179,7 +179,7 @@ static void an_unfinished_sweep_has_a_page(void **state) {
 
 static void a_sweep_without_runs_is_refused(void **state) {
     (void)state;
-    char *path = test_place;
+    char *path = test_temp_folder;
     zest_report report;
     zest_error error = {0};
     make_sweep("task = SST-2\nmethod = mezo\nseed = 1\n", 1);
@@ -189,10 +189,10 @@ static void a_sweep_without_runs_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(a_sweep_is_one_page),
-        IN_PLACE(colours_are_those_of_methods),
-        IN_PLACE(an_unfinished_sweep_has_a_page),
-        IN_PLACE(a_sweep_without_runs_is_refused),
+        IN_TEMP_FOLDER(a_sweep_is_one_page),
+        IN_TEMP_FOLDER(colours_are_those_of_methods),
+        IN_TEMP_FOLDER(an_unfinished_sweep_has_a_page),
+        IN_TEMP_FOLDER(a_sweep_without_runs_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

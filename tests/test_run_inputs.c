@@ -16,17 +16,17 @@ static void test_known_hashes(void **state) {
     zest_fingerprint print, whole;
     zest_error error = {0};
     for (size_t i = 0; i < 300000; i++) bytes[i] = (char)(i * i / 7);
-    assert_int_equal(zest_file_write(in_place("file"), bytes, 300000, &error), ZEST_OK);
+    assert_int_equal(zest_file_write(temp_path("file"), bytes, 300000, &error), ZEST_OK);
     whole = zest_fingerprint_of(bytes, 300000);
     /* in blocks as at once; the size is that of the file, the hash that of the bytes at its beginning */
-    assert_int_equal(zest_fingerprint_file(in_place("file"), SIZE_MAX, &print, &error), ZEST_OK);
+    assert_int_equal(zest_fingerprint_file(temp_path("file"), SIZE_MAX, &print, &error), ZEST_OK);
     assert_true(zest_fingerprint_same(print, whole));
-    assert_int_equal(zest_fingerprint_file(in_place("file"), 70001, &print, &error), ZEST_OK);
+    assert_int_equal(zest_fingerprint_file(temp_path("file"), 70001, &print, &error), ZEST_OK);
     assert_int_equal(print.bytes, 300000);
     assert_int_equal(print.hash, zest_fingerprint_of(bytes, 70001).hash);
     bytes[299999] ^= 1;
     assert_false(zest_fingerprint_same(whole, zest_fingerprint_of(bytes, 300000)));
-    assert_int_equal(zest_fingerprint_file(in_place("none"), 1, &print, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_fingerprint_file(temp_path("none"), 1, &print, &error), ZEST_ERROR_FILE);
     free(bytes);
 }
 
@@ -37,9 +37,9 @@ static void test_record(void **state) {
     zest_run_folder folder;
     zest_inputs in = {0}, back;
     zest_fingerprint a = {12, 0xffffffffffffffff}, b = {12, 0xfffffffffffffffe};
-    test_put(test_place, "rows.tsv", "one\n");
-    assert_int_equal(zest_run_folder_of(test_place, &folder, &error), ZEST_OK);
-    assert_int_equal(zest_inputs_add_data(&in, "train", in_place("rows.tsv"), a, &error), ZEST_OK);
+    test_put(test_temp_folder, "rows.tsv", "one\n");
+    assert_int_equal(zest_run_folder_of(test_temp_folder, &folder, &error), ZEST_OK);
+    assert_int_equal(zest_inputs_add_data(&in, "train", temp_path("rows.tsv"), a, &error), ZEST_OK);
     assert_int_equal(zest_inputs_add_data(&in, "test", "bad \xff bytes", b, &error), ZEST_OK);
     in.task_name = strdup("mine");
     in.task_file = strdup("/somewhere/mine.task");
@@ -65,6 +65,6 @@ static void test_record(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {IN_PLACE(test_known_hashes), IN_PLACE(test_record)};
+    const struct CMUnitTest tests[] = {IN_TEMP_FOLDER(test_known_hashes), IN_TEMP_FOLDER(test_record)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

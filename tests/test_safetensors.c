@@ -269,7 +269,7 @@ static void test_every_byte_changed(void **state) {
 
 static void put(const char *name, const void *bytes, size_t size) {
     zest_error error = {0};
-    assert_int_equal(zest_file_write(in_place(name), bytes, size, &error), ZEST_OK);
+    assert_int_equal(zest_file_write(temp_path(name), bytes, size, &error), ZEST_OK);
 }
 
 static void put_header(const char *name, const char *header, size_t data) {
@@ -282,7 +282,7 @@ static void put_header(const char *name, const char *header, size_t data) {
 static void expect_folder(const char *fragment) {
     zest_safetensors *file;
     zest_error error = {0};
-    zest_status status = zest_safetensors_open_folder(test_place, "AutoModel", &file, &error);
+    zest_status status = zest_safetensors_open_folder(test_temp_folder, "AutoModel", &file, &error);
     if (!status || !strstr(error.message, fragment))
         fail_msg("got %d: %s\nwanted: %s", status, error.message, fragment);
     assert_null(file);
@@ -292,21 +292,21 @@ static void test_paths(void **state) {
     (void)state;
     zest_safetensors *file;
     zest_error error = {0};
-    assert_int_equal(zest_safetensors_open(test_place, &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open(test_temp_folder, &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "is a folder, not a file"));
-    assert_int_equal(zest_safetensors_open(in_place("none"), &file, &error), ZEST_ERROR_FILE);
+    assert_int_equal(zest_safetensors_open(temp_path("none"), &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "cannot be opened"));
     assert_int_equal(zest_safetensors_open("/dev/null", &file, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "a device or a pipe"));
     put("empty", "", 0);
-    assert_int_equal(zest_safetensors_open(in_place("empty"), &file, &error), ZEST_ERROR_FORMAT);
-    assert_int_equal(zest_safetensors_open(in_place("empty"), &file, NULL), ZEST_ERROR_FORMAT);
-    assert_int_equal(zest_safetensors_open_folder(in_place("empty"), "AutoModel", &file, &error),
+    assert_int_equal(zest_safetensors_open(temp_path("empty"), &file, &error), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_safetensors_open(temp_path("empty"), &file, NULL), ZEST_ERROR_FORMAT);
+    assert_int_equal(zest_safetensors_open_folder(temp_path("empty"), "AutoModel", &file, &error),
                      ZEST_ERROR_FILE);
-    assert_int_equal(zest_safetensors_open_folder(in_place("none"), "AutoModel", &file, &error),
+    assert_int_equal(zest_safetensors_open_folder(temp_path("none"), "AutoModel", &file, &error),
                      ZEST_ERROR_FILE);
     put_header("good", small, 38);
-    assert_int_equal(zest_safetensors_open(in_place("good"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(temp_path("good"), &file, &error), ZEST_OK);
     touch(file);
     zest_safetensors_close(file);
 }
@@ -337,7 +337,7 @@ static void test_shards(void **state) {
     put_header("two", "{\"__metadata__\":{\"n\":\"2\"}," B "}", 6);
     put_header("one", "{\"__metadata__\":{\"n\":\"1\"}," A "}", 4);
     put_index("{\"b\":\"two\",\"a\":\"one\"}");
-    assert_int_equal(zest_safetensors_open_folder(test_place, "AutoModel", &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open_folder(test_temp_folder, "AutoModel", &file, &error), ZEST_OK);
     assert_int_equal(zest_safetensors_count(file), 2);
     assert_string_equal(zest_safetensors_at(file, 0)->name, "a");
     assert_int_equal(zest_safetensors_find(file, "b")->count, 3);
@@ -415,10 +415,10 @@ int main(void) {
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_truncation_at_every_byte),
         cmocka_unit_test(test_every_byte_changed),
-        IN_PLACE(test_paths),
-        IN_PLACE(test_folder_explains),
-        IN_PLACE(test_shards),
-        IN_PLACE(test_bad_indexes),
+        IN_TEMP_FOLDER(test_paths),
+        IN_TEMP_FOLDER(test_folder_explains),
+        IN_TEMP_FOLDER(test_shards),
+        IN_TEMP_FOLDER(test_bad_indexes),
         cmocka_unit_test(test_shared_models),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);

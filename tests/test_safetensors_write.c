@@ -14,11 +14,11 @@
 #include "io/safetensors.h"
 #include "tests/temp_folder.h"
 
-static int exists(const char *name) { return access(in_place(name), F_OK) == 0; }
+static int exists(const char *name) { return access(temp_path(name), F_OK) == 0; }
 
 static size_t count_files(void) {
     size_t count = 0;
-    DIR *listing = opendir(test_place);
+    DIR *listing = opendir(test_temp_folder);
     assert_non_null(listing);
     for (struct dirent *entry; (entry = readdir(listing));) count += entry->d_name[0] != '.';
     closedir(listing);
@@ -107,7 +107,7 @@ static void expect_model(const zest_safetensors *file, const model *m) {
 static void expect_file(const char *name, const model *m) {
     zest_safetensors *file;
     zest_error error = {0};
-    if (zest_safetensors_open(in_place(name), &file, &error)) fail_msg("%s", error.message);
+    if (zest_safetensors_open(temp_path(name), &file, &error)) fail_msg("%s", error.message);
     expect_model(file, m);
     zest_safetensors_close(file);
 }
@@ -115,7 +115,8 @@ static void expect_file(const char *name, const model *m) {
 static void expect_folder(const model *m) {
     zest_safetensors *file;
     zest_error error = {0};
-    if (zest_safetensors_open_folder(test_place, "AutoModel", &file, &error)) fail_msg("%s", error.message);
+    if (zest_safetensors_open_folder(test_temp_folder, "AutoModel", &file, &error))
+        fail_msg("%s", error.message);
     expect_model(file, m);
     assert_string_equal(zest_safetensors_metadata(file, "format"), "pt");
     zest_safetensors_close(file);
@@ -130,10 +131,10 @@ static void test_round_trip(void **state) {
     zest_safetensors *file;
     zest_error error = {0};
     fill_model(&m, 1, 1);
-    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, metadata, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(temp_path("x"), m.sources, TENSORS, metadata, &error), ZEST_OK);
     expect_file("x", &m);
     assert_int_equal(count_files(), 1);
-    assert_int_equal(zest_safetensors_open(in_place("x"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(temp_path("x"), &file, &error), ZEST_OK);
     assert_string_equal(zest_safetensors_metadata(file, "format"), "pt");
     assert_string_equal(zest_safetensors_metadata(file, "made by"), "zest \"ü\"");
     zest_safetensors_close(file);
@@ -146,7 +147,7 @@ static void test_many_chunks(void **state) {
     model m;
     zest_error error = {0};
     fill_model(&m, 100001, 2);
-    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(temp_path("x"), m.sources, TENSORS, NULL, &error), ZEST_OK);
     assert_true(m.makers[ZEST_DTYPE_I64].calls > 5);
     expect_file("x", &m);
     free_model(&m);
@@ -171,14 +172,14 @@ static void test_exact_bytes(void **state) {
     };
     zest_error error = {0};
     zest_buffer bytes = {0};
-    assert_int_equal(zest_safetensors_write(in_place("x"), sources, 4, NULL, &error), ZEST_OK);
-    assert_int_equal(zest_file_read(in_place("x"), 10000, &bytes, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(temp_path("x"), sources, 4, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_file_read(temp_path("x"), 10000, &bytes, &error), ZEST_OK);
     assert_int_equal(bytes.size, sizeof wanted);
     assert_memory_equal(bytes.data, wanted, sizeof wanted);
     zest_buffer_free(&bytes);
-    assert_int_equal(zest_safetensors_write(in_place("x"), NULL, 0, NULL, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(temp_path("x"), NULL, 0, NULL, &error), ZEST_OK);
     zest_safetensors *file;
-    assert_int_equal(zest_safetensors_open(in_place("x"), &file, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_open(temp_path("x"), &file, &error), ZEST_OK);
     assert_int_equal(zest_safetensors_count(file), 0);
     zest_safetensors_close(file);
 }
@@ -205,10 +206,11 @@ static void test_bad_sources(void **state) {
         zest_error error = {0};
         zest_safetensors_source both[] = {{.name = "twin", .dtype = ZEST_DTYPE_F32, .data = one},
                                           cases[i].source};
-        assert_int_equal(zest_safetensors_write(in_place("x"), both, 2, NULL, &error), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(zest_safetensors_write(temp_path("x"), both, 2, NULL, &error), ZEST_ERROR_ARGUMENT);
         if (!strstr(error.message, cases[i].fragment))
             fail_msg("%s\nwanted: %s", error.message, cases[i].fragment);
-        assert_int_equal(zest_safetensors_write_folder(test_place, both, 2, 4, &error), ZEST_ERROR_ARGUMENT);
+        assert_int_equal(zest_safetensors_write_folder(test_temp_folder, both, 2, 4, &error),
+                         ZEST_ERROR_ARGUMENT);
         assert_int_equal(count_files(), 0);
     }
 }
@@ -231,16 +233,17 @@ static void test_full_disk(void **state) {
     fill_model(&new, 50, 9);
     zest_error error = {0};
     assert_int_equal(
-        zest_safetensors_write(in_place("model.safetensors"), old.sources, TENSORS, NULL, &error), ZEST_OK);
+        zest_safetensors_write(temp_path("model.safetensors"), old.sources, TENSORS, NULL, &error), ZEST_OK);
     struct stat info;
-    assert_int_equal(stat(in_place("model.safetensors"), &info), 0);
+    assert_int_equal(stat(temp_path("model.safetensors"), &info), 0);
     for (rlim_t room = 0; room < 30000; room += 1777) {
         limit_files(room);
         zest_status one =
-            zest_safetensors_write(in_place("model.safetensors"), new.sources, TENSORS, NULL, &error);
+            zest_safetensors_write(temp_path("model.safetensors"), new.sources, TENSORS, NULL, &error);
         rewind_model(&new);
         zest_error folder_error = {0};
-        zest_status many = zest_safetensors_write_folder(test_place, new.sources, TENSORS, 0, &folder_error);
+        zest_status many =
+            zest_safetensors_write_folder(test_temp_folder, new.sources, TENSORS, 0, &folder_error);
         rewind_model(&new);
         limit_files(RLIM_INFINITY);
         assert_int_equal(one, ZEST_ERROR_FILE);
@@ -260,11 +263,12 @@ static void test_full_disk_in_shards(void **state) {
     zest_error error = {0};
     fill_model(&old, 50, 1);
     fill_model(&new, 50, 9);
-    assert_int_equal(zest_safetensors_write_folder(test_place, old.sources, TENSORS, 8000, &error), ZEST_OK);
+    assert_int_equal(zest_safetensors_write_folder(test_temp_folder, old.sources, TENSORS, 8000, &error),
+                     ZEST_OK);
     size_t files = count_files();
     assert_true(files > 4);
     limit_files(7000);
-    assert_int_equal(zest_safetensors_write_folder(test_place, new.sources, TENSORS, 8000, &error),
+    assert_int_equal(zest_safetensors_write_folder(test_temp_folder, new.sources, TENSORS, 8000, &error),
                      ZEST_ERROR_FILE);
     limit_files(RLIM_INFINITY);
     assert_true(new.makers[1].calls > 0); /* some shards had been written */
@@ -280,13 +284,13 @@ static void test_maker_gives_up(void **state) {
     zest_error error = {0};
     fill_model(&m, 100001, 2);
     m.makers[ZEST_DTYPE_I64].fail_at = 3;
-    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, TENSORS, NULL, &error),
+    assert_int_equal(zest_safetensors_write(temp_path("x"), m.sources, TENSORS, NULL, &error),
                      ZEST_ERROR_STATE);
     assert_string_equal(error.message, "the maker gave up");
     assert_int_equal(count_files(), 0);
-    assert_int_equal(zest_safetensors_write(in_place("no/x"), m.sources, TENSORS, NULL, &error),
+    assert_int_equal(zest_safetensors_write(temp_path("no/x"), m.sources, TENSORS, NULL, &error),
                      ZEST_ERROR_FILE);
-    assert_int_equal(zest_safetensors_write(in_place("x"), m.sources, 1, NULL, NULL), ZEST_OK);
+    assert_int_equal(zest_safetensors_write(temp_path("x"), m.sources, 1, NULL, NULL), ZEST_OK);
     free_model(&m);
 }
 
@@ -295,7 +299,7 @@ static void test_maker_gives_up(void **state) {
 static void write_folder(model *m, uint64_t shard_size) {
     zest_error error = {0};
     rewind_model(m);
-    if (zest_safetensors_write_folder(test_place, m->sources, TENSORS, shard_size, &error))
+    if (zest_safetensors_write_folder(test_temp_folder, m->sources, TENSORS, shard_size, &error))
         fail_msg("%s", error.message);
 }
 
@@ -316,7 +320,7 @@ static void test_folders(void **state) {
     assert_true(count_files() < many);
     expect_folder(&a);
     FILE *other =
-        fopen(in_place("model-00001-of-0002.safetensors"), "w"); /* not a shard's name: not ours to remove */
+        fopen(temp_path("model-00001-of-0002.safetensors"), "w"); /* not a shard's name: not ours to remove */
     assert_non_null(other);
     fclose(other);
     write_folder(&b, UINT64_MAX);
@@ -332,9 +336,10 @@ static void test_folders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(test_round_trip),     IN_PLACE(test_many_chunks), IN_PLACE(test_exact_bytes),
-        IN_PLACE(test_bad_sources),    IN_PLACE(test_full_disk),   IN_PLACE(test_full_disk_in_shards),
-        IN_PLACE(test_maker_gives_up), IN_PLACE(test_folders),
+        IN_TEMP_FOLDER(test_round_trip),     IN_TEMP_FOLDER(test_many_chunks),
+        IN_TEMP_FOLDER(test_exact_bytes),    IN_TEMP_FOLDER(test_bad_sources),
+        IN_TEMP_FOLDER(test_full_disk),      IN_TEMP_FOLDER(test_full_disk_in_shards),
+        IN_TEMP_FOLDER(test_maker_gives_up), IN_TEMP_FOLDER(test_folders),
     };
     return cmocka_run_group_tests_name("safetensors_write", tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 
 static zest_status train(const char *options, const char *out, uint64_t stop, zest_trainer_result *result,
                          zest_error *error) {
-    training_watch watch = {.stop_at = stop};
+    training_events watch = {.stop_at = stop};
     return training_run(options, out, &watch, result, error);
 }
 
@@ -53,7 +53,7 @@ static void same_result(const zest_trainer_result *a, const zest_trainer_result 
 static void a_run_keeps_everything(void **state) {
     (void)state;
     zest_trainer_result result;
-    const char *run = in_place("run");
+    const char *run = temp_path("run");
     assert_fine(train(BASE, run, 0, &result, error));
     assert_int_equal(result.step, 10);
     assert_int_equal(result.reason, ZEST_TRAINED_STEPS);
@@ -99,20 +99,20 @@ static void of_equal_values_the_lower_loss_is_best(void **state) {
     size_t ties;
     uint64_t earliest;
     const char *options = BASE "shots=4 dev-size=0 lr=1e-4 steps=24 eval-every=2";
-    assert_fine(train(options, in_place("whole"), 0, &whole, error));
-    assert_int_equal(best_by_log(in_place("whole"), &ties, &earliest), whole.best_step);
+    assert_fine(train(options, temp_path("whole"), 0, &whole, error));
+    assert_int_equal(best_by_log(temp_path("whole"), &ties, &earliest), whole.best_step);
     assert_true(ties > 0 && earliest != whole.best_step); /* or the test would say nothing */
     uint64_t step, print;
-    assert_true(zest_checkpoint_read(in_place("whole/best"), &step, &print));
+    assert_true(zest_checkpoint_read(temp_path("whole/best"), &step, &print));
     assert_int_equal(step, whole.best_step);
-    assert_fine(train(options, in_place("cut"), 13, &first, error));
-    assert_fine(training_resume(in_place("cut"), "", &rest, error));
-    same_run(in_place("whole"), in_place("cut"));
+    assert_fine(train(options, temp_path("cut"), 13, &first, error));
+    assert_fine(training_resume(temp_path("cut"), "", &rest, error));
+    same_run(temp_path("whole"), temp_path("cut"));
     same_result(&whole, &rest);
     /* a run of zest 0.1, which has no inputs.json, keeps its rule: of equal values the first */
-    assert_fine(train(options, in_place("old"), 1, &first, error));
-    assert_int_equal(unlink(in_place("old/inputs.json")), 0);
-    assert_fine(training_resume(in_place("old"), "", &rest, error));
+    assert_fine(train(options, temp_path("old"), 1, &first, error));
+    assert_int_equal(unlink(temp_path("old/inputs.json")), 0);
+    assert_fine(training_resume(temp_path("old"), "", &rest, error));
     assert_int_equal(rest.best_step, earliest);
 }
 
@@ -128,7 +128,7 @@ static void best_means_best_without_a_folder(void **state) {
         zest_trainer_result with, without;
         snprintf(options, sizeof options, REAL BASE "shots=8 batch=8 test-size=20 steps=14 %s", methods[m]);
         snprintf(name, sizeof name, "run%zu", m);
-        assert_fine(train(options, in_place(name), 0, &with, error));
+        assert_fine(train(options, temp_path(name), 0, &with, error));
         assert_fine(train(options, NULL, 0, &without, error));
         same_result(&with, &without);
         between[strstr(methods[m], "method") != NULL] += with.best_step > 0 && with.best_step < with.step;
@@ -145,7 +145,7 @@ static void a_loss_that_explodes_ends_the_run(void **state) {
         char options[400];
         zest_trainer_result whole, first, rest;
         snprintf(options, sizeof options, BASE "steps=40 save-every=1 %s", methods[m]);
-        const char *run = in_place(m ? "first" : "zeroth"), *cut = in_place(m ? "first-cut" : "zeroth-cut");
+        const char *run = temp_path(m ? "first" : "zeroth"), *cut = temp_path(m ? "first-cut" : "zeroth-cut");
         assert_fine(train(options, run, 0, &whole, error));
         assert_int_equal(whole.reason, ZEST_TRAINED_DIVERGED);
         assert_true(whole.step >= ZEST_DIVERGENCE_STEPS && whole.step < 30);
@@ -171,10 +171,10 @@ static void a_loss_that_explodes_ends_the_run(void **state) {
 static void threads_and_live_pairs_change_nothing(void **state) {
     (void)state;
     zest_trainer_result a, b;
-    assert_fine(train(BASE, in_place("a"), 0, &a, error));
-    assert_fine(train(BASE " threads=1 live=1", in_place("b"), 0, &b, error));
-    same_file(in_place("a/best/model.safetensors"), in_place("b/best/model.safetensors"));
-    same_file(in_place("a/last/model.safetensors"), in_place("b/last/model.safetensors"));
+    assert_fine(train(BASE, temp_path("a"), 0, &a, error));
+    assert_fine(train(BASE " threads=1 live=1", temp_path("b"), 0, &b, error));
+    same_file(temp_path("a/best/model.safetensors"), temp_path("b/best/model.safetensors"));
+    same_file(temp_path("a/last/model.safetensors"), temp_path("b/last/model.safetensors"));
     same_result(&a, &b);
 }
 
@@ -183,16 +183,16 @@ static void threads_and_live_pairs_change_nothing(void **state) {
 static void an_interrupted_run_goes_on_as_if_nothing_happened(void **state) {
     (void)state;
     zest_trainer_result whole, first, rest;
-    assert_fine(train(BASE, in_place("whole"), 0, &whole, error));
+    assert_fine(train(BASE, temp_path("whole"), 0, &whole, error));
     for (uint64_t at = 1; at < 10; at += 2) {
         char name[32];
         snprintf(name, sizeof name, "cut%d", (int)at);
-        const char *run = in_place(name);
+        const char *run = temp_path(name);
         assert_fine(train(BASE, run, at, &first, error));
         assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
         assert_int_equal(first.step, at);
         assert_fine(training_resume(run, "", &rest, error));
-        same_run(in_place("whole"), run);
+        same_run(temp_path("whole"), run);
         same_result(&whole, &rest);
     }
 }
@@ -208,11 +208,11 @@ static void cut_file(const char *path, long less) {
 static void a_kill_loses_the_step_in_flight_at_most(void **state) {
     (void)state;
     zest_trainer_result whole, first, rest;
-    assert_fine(train(BASE, in_place("whole"), 0, &whole, error));
+    assert_fine(train(BASE, temp_path("whole"), 0, &whole, error));
     for (int damage = 0; damage < 5; damage++) {
         char name[32], path[300];
         snprintf(name, sizeof name, "damage%d", damage);
-        const char *run = in_place(name);
+        const char *run = temp_path(name);
         assert_fine(train(BASE, run, 7, &first, error));
         snprintf(path, sizeof path, "%s/%s", run,
                  damage == 0 || damage == 4 ? "journal"
@@ -228,7 +228,7 @@ static void a_kill_loses_the_step_in_flight_at_most(void **state) {
             snprintf(path, sizeof path, "%s/last", run);
         }
         assert_fine(training_resume(run, "", &rest, error));
-        same_run(in_place("whole"), run);
+        same_run(temp_path("whole"), run);
         same_result(&whole, &rest);
     }
 }
@@ -236,22 +236,22 @@ static void a_kill_loses_the_step_in_flight_at_most(void **state) {
 static void further_than_planned(void **state) {
     (void)state;
     zest_trainer_result whole, first, rest;
-    assert_fine(train(BASE " steps=13", in_place("whole"), 0, &whole, error));
-    assert_fine(train(BASE, in_place("run"), 0, &first, error));
-    assert_fine(training_resume(in_place("run"), "steps=13", &rest, error));
-    same_file(in_place("whole/last/model.safetensors"), in_place("run/last/model.safetensors"));
+    assert_fine(train(BASE " steps=13", temp_path("whole"), 0, &whole, error));
+    assert_fine(train(BASE, temp_path("run"), 0, &first, error));
+    assert_fine(training_resume(temp_path("run"), "steps=13", &rest, error));
+    same_file(temp_path("whole/last/model.safetensors"), temp_path("run/last/model.safetensors"));
     assert_int_equal(rest.step, 13);
 }
 
 static void what_may_not_change_does_not(void **state) {
     (void)state;
     zest_trainer_result result;
-    assert_fine(train(BASE, in_place("run"), 2, &result, error));
+    assert_fine(train(BASE, temp_path("run"), 2, &result, error));
     zest_error error = {0};
-    assert_int_equal(training_resume(in_place("run"), "lr=1", &result, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(training_resume(temp_path("run"), "lr=1", &result, &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "--lr is '1e-3'"));
-    assert_int_equal(training_resume(in_place("nowhere"), "", &result, &error), ZEST_ERROR_FILE);
-    assert_int_equal(train(BASE, in_place("run"), 0, &result, &error), ZEST_ERROR_FILE);
+    assert_int_equal(training_resume(temp_path("nowhere"), "", &result, &error), ZEST_ERROR_FILE);
+    assert_int_equal(train(BASE, temp_path("run"), 0, &result, &error), ZEST_ERROR_FILE);
     assert_non_null(strstr(error.message, "resume"));
 }
 
@@ -259,12 +259,12 @@ static void patience_ends_a_run(void **state) {
     (void)state;
     zest_trainer_result result, again;
     /* a rate of 0: nothing ever gets better */
-    assert_fine(train(BASE " lr=0 patience=6 steps=100", in_place("run"), 0, &result, error));
+    assert_fine(train(BASE " lr=0 patience=6 steps=100", temp_path("run"), 0, &result, error));
     assert_int_equal(result.reason, ZEST_TRAINED_PATIENCE);
     assert_int_equal(result.best_step, 0);
     assert_int_equal(result.step, 6);
     same_metrics(&result.dev, &result.start);
-    assert_fine(training_resume(in_place("run"), "", &again, error)); /* and stays ended */
+    assert_fine(training_resume(temp_path("run"), "", &again, error)); /* and stays ended */
     assert_int_equal(again.step, 6);
 }
 
@@ -292,12 +292,12 @@ static void any_step_can_be_rebuilt(void **state) {
     (void)state;
     zest_trainer_result result, other;
     uint64_t prints[11];
-    const char *run = in_place("run");
+    const char *run = temp_path("run");
     assert_fine(train(BASE, run, 0, &result, error));
     for (int s = 0; s <= 10; s++) {
         char text[8], path[300];
         snprintf(text, sizeof text, "%d", s);
-        prints[s] = print_at(run, text, s == 4 ? in_place("four") : NULL);
+        prints[s] = print_at(run, text, s == 4 ? temp_path("four") : NULL);
         for (int before = 0; before < s; before++) assert_true(prints[s] != prints[before]);
         snprintf(path, sizeof path, "%s/last/zest.json", run);
         if (s == 5) assert_int_equal(unlink(path), 0); /* from here on from the start or from best/ */
@@ -307,8 +307,8 @@ static void any_step_can_be_rebuilt(void **state) {
     snprintf(best, sizeof best, "%d", (int)result.best_step);
     assert_true(print_at(run, "best", NULL) == prints[result.best_step]);
     /* the same weights as a run that ended there */
-    assert_fine(train(BASE " steps=4", in_place("short"), 0, &other, error));
-    same_file(in_place("four/model.safetensors"), in_place("short/last/model.safetensors"));
+    assert_fine(train(BASE " steps=4", temp_path("short"), 0, &other, error));
+    same_file(temp_path("four/model.safetensors"), temp_path("short/last/model.safetensors"));
 }
 
 /* ---- Kinds of runs ---- */
@@ -317,9 +317,9 @@ static void frozen_tensors_stay(void **state) {
     (void)state;
     zest_trainer_result result;
     zest_model *start, *end;
-    assert_fine(train(BASE " freeze=*embeddings*", in_place("run"), 0, &result, error));
+    assert_fine(train(BASE " freeze=*embeddings*", temp_path("run"), 0, &result, error));
     assert_fine(zest_model_load(training_model, NULL, &start, error));
-    assert_fine(zest_model_load(in_place("run/last"), NULL, &end, error));
+    assert_fine(zest_model_load(temp_path("run/last"), NULL, &end, error));
     for (size_t i = 0; i < start->tensor_count; i++) {
         const zest_tensor *a = &start->tensors[i], *b = &end->tensors[i];
         size_t size = (size_t)a->count * zest_dtype_size(a->dtype);
@@ -339,10 +339,10 @@ static void accuracy_can_be_the_objective(void **state) {
         zest_trainer_result result;
         char options[400];
         snprintf(options, sizeof options, "%s objective=%s rho=0.02", BASE REAL, kinds[i]);
-        assert_fine(train(options, in_place(kinds[i]), 0, &result, error));
+        assert_fine(train(options, temp_path(kinds[i]), 0, &result, error));
         zest_ctx *ctx = zest_ctx_new();
         char path[300];
-        snprintf(path, sizeof path, "%s/journal", in_place(kinds[i]));
+        snprintf(path, sizeof path, "%s/journal", temp_path(kinds[i]));
         zest_journal *journal = zest_journal_open(ctx, path);
         assert_non_null(journal);
         size_t differ = 0;
@@ -365,15 +365,15 @@ static void accuracy_can_be_the_objective(void **state) {
 static void epochs_are_steps(void **state) {
     (void)state;
     zest_trainer_result result; /* 32 examples in batches of 13: three steps, the last with 6 */
-    assert_fine(train(OPEN_END " batch=13 epochs=2", in_place("run"), 0, &result, error));
+    assert_fine(train(OPEN_END " batch=13 epochs=2", temp_path("run"), 0, &result, error));
     assert_int_equal(result.step, 6);
     assert_fine(
-        training_resume(in_place("run"), "steps=8", &result, error)); /* takes the place of the epochs */
+        training_resume(temp_path("run"), "steps=8", &result, error)); /* takes the place of the epochs */
     assert_int_equal(result.step, 8);
-    assert_fine(training_resume(in_place("run"), "epochs=3", &result, error));
+    assert_fine(training_resume(temp_path("run"), "epochs=3", &result, error));
     assert_int_equal(result.step, 9);
     zest_error error = {0};
-    assert_int_equal(training_resume(in_place("run"), "steps=12 epochs=5", &result, &error),
+    assert_int_equal(training_resume(temp_path("run"), "steps=12 epochs=5", &result, &error),
                      ZEST_ERROR_ARGUMENT);
     assert_int_equal(train(BASE " epochs=2", NULL, 0, &result, &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "give one of them"));
@@ -391,20 +391,20 @@ static void a_run_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(a_run_keeps_everything),
-        IN_PLACE(of_equal_values_the_lower_loss_is_best),
-        IN_PLACE(best_means_best_without_a_folder),
-        IN_PLACE(a_loss_that_explodes_ends_the_run),
-        IN_PLACE(threads_and_live_pairs_change_nothing),
-        IN_PLACE(an_interrupted_run_goes_on_as_if_nothing_happened),
-        IN_PLACE(a_kill_loses_the_step_in_flight_at_most),
-        IN_PLACE(further_than_planned),
-        IN_PLACE(what_may_not_change_does_not),
-        IN_PLACE(patience_ends_a_run),
-        IN_PLACE(any_step_can_be_rebuilt),
-        IN_PLACE(frozen_tensors_stay),
-        IN_PLACE(accuracy_can_be_the_objective),
-        IN_PLACE(epochs_are_steps),
+        IN_TEMP_FOLDER(a_run_keeps_everything),
+        IN_TEMP_FOLDER(of_equal_values_the_lower_loss_is_best),
+        IN_TEMP_FOLDER(best_means_best_without_a_folder),
+        IN_TEMP_FOLDER(a_loss_that_explodes_ends_the_run),
+        IN_TEMP_FOLDER(threads_and_live_pairs_change_nothing),
+        IN_TEMP_FOLDER(an_interrupted_run_goes_on_as_if_nothing_happened),
+        IN_TEMP_FOLDER(a_kill_loses_the_step_in_flight_at_most),
+        IN_TEMP_FOLDER(further_than_planned),
+        IN_TEMP_FOLDER(what_may_not_change_does_not),
+        IN_TEMP_FOLDER(patience_ends_a_run),
+        IN_TEMP_FOLDER(any_step_can_be_rebuilt),
+        IN_TEMP_FOLDER(frozen_tensors_stay),
+        IN_TEMP_FOLDER(accuracy_can_be_the_objective),
+        IN_TEMP_FOLDER(epochs_are_steps),
         cmocka_unit_test(a_run_learns),
     };
     return cmocka_run_group_tests(tests, training_make_model, training_remove_model);

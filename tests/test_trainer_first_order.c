@@ -35,17 +35,17 @@ static void a_stopped_run_goes_on_as_if_nothing_happened(void **state) {
         char name[32];
         zest_trainer_result whole, first, rest;
         snprintf(name, sizeof name, "whole%d", m);
-        const char *run = in_place(name);
+        const char *run = temp_path(name);
         assert_fine(training_run(methods[m], run, NULL, &whole, error));
         assert_int_equal(whole.step, 10);
         for (uint64_t at = 1; at<10; at += TEST_SLOW> 1 ? 6 : 3) {
             char cut[32];
             snprintf(cut, sizeof cut, "cut%d-%d", m, (int)at);
-            training_watch w = {.stop_at = at};
-            assert_fine(training_run(methods[m], in_place(cut), &w, &first, error));
+            training_events w = {.stop_at = at};
+            assert_fine(training_run(methods[m], temp_path(cut), &w, &first, error));
             assert_int_equal(first.reason, ZEST_TRAINED_INTERRUPTED);
-            assert_fine(training_resume(in_place(cut), "", &rest, error));
-            same_first_order_run(in_place(name), in_place(cut));
+            assert_fine(training_resume(temp_path(cut), "", &rest, error));
+            same_first_order_run(temp_path(name), temp_path(cut));
             assert_true(rest.best_step == whole.best_step && rest.dev.loss == whole.dev.loss &&
                         rest.test.loss == whole.test.loss);
         }
@@ -59,11 +59,11 @@ static void a_killed_run_goes_on_from_the_last_snapshot(void **state) {
     for (uint64_t at = 1; at <= 10; at += TEST_SLOW > 1 ? 4 : 1) {
         char name[32];
         snprintf(name, sizeof name, "killed%d", (int)at);
-        training_watch w = {.copy_at = at, .from = in_place("whole"), .to = in_place(name)};
-        test_remove(in_place("whole"));
-        assert_fine(training_run(ADAMW, in_place("whole"), &w, &result, error));
-        assert_fine(training_resume(in_place(name), "", &result, error));
-        same_first_order_run(in_place("whole"), in_place(name));
+        training_events w = {.copy_at = at, .from = temp_path("whole"), .to = temp_path(name)};
+        test_remove(temp_path("whole"));
+        assert_fine(training_run(ADAMW, temp_path("whole"), &w, &result, error));
+        assert_fine(training_resume(temp_path(name), "", &result, error));
+        same_first_order_run(temp_path("whole"), temp_path(name));
     }
 }
 
@@ -111,46 +111,46 @@ static void damage(int kind, const char *run, const char *older) {
 static void a_kill_in_a_snapshot_costs_time_alone(void **state) {
     (void)state;
     zest_trainer_result result;
-    training_watch early = {.stop_at = 5}, late = {.stop_at = 7};
-    assert_fine(training_run(ADAMW, in_place("whole"), NULL, &result, error));
-    assert_fine(training_run(ADAMW, in_place("early"), &early, &result, error));
-    assert_fine(training_run(ADAMW, in_place("late"), &late, &result, error));
+    training_events early = {.stop_at = 5}, late = {.stop_at = 7};
+    assert_fine(training_run(ADAMW, temp_path("whole"), NULL, &result, error));
+    assert_fine(training_run(ADAMW, temp_path("early"), &early, &result, error));
+    assert_fine(training_run(ADAMW, temp_path("late"), &late, &result, error));
     for (int kind = 0; kind < 7; kind++) {
         char name[32];
         snprintf(name, sizeof name, "damaged%d", kind);
-        training_copy(in_place("late"), in_place(name));
-        damage(kind, in_place(name), in_place("early/last"));
-        assert_fine(training_resume(in_place(name), "", &result, error));
+        training_copy(temp_path("late"), temp_path(name));
+        damage(kind, temp_path(name), temp_path("early/last"));
+        assert_fine(training_resume(temp_path(name), "", &result, error));
         if (kind < 6)
-            same_first_order_run(in_place("whole"), in_place(name));
+            same_first_order_run(temp_path("whole"), temp_path(name));
         else
-            same_file(in_place("whole/last/model.safetensors"),
-                      training_path(in_place(name), "last/model.safetensors"));
+            same_file(temp_path("whole/last/model.safetensors"),
+                      training_path(temp_path(name), "last/model.safetensors"));
     }
 }
 
 static void threads_and_recomputing_change_nothing(void **state) {
     (void)state;
     zest_trainer_result result;
-    assert_fine(training_run(methods[5], in_place("a"), NULL, &result, error));
+    assert_fine(training_run(methods[5], temp_path("a"), NULL, &result, error));
     char options[600];
     snprintf(options, sizeof options, "%s threads=1 recompute=yes save-every=0", methods[5]);
-    assert_fine(training_run(options, in_place("b"), NULL, &result, error));
-    same_first_order_run(in_place("a"), in_place("b"));
+    assert_fine(training_run(options, temp_path("b"), NULL, &result, error));
+    same_first_order_run(temp_path("a"), temp_path("b"));
 }
 
 static void further_than_planned(void **state) {
     (void)state;
     zest_trainer_result result;
-    assert_fine(training_run(BASE "method=sgd lr=0.1 momentum=0.9 steps=13", in_place("whole"), NULL, &result,
-                             error));
-    assert_fine(training_run(BASE "method=sgd lr=0.1 momentum=0.9", in_place("run"), NULL, &result, error));
-    assert_fine(training_resume(in_place("run"), "steps=13 save-every=1", &result, error));
+    assert_fine(training_run(BASE "method=sgd lr=0.1 momentum=0.9 steps=13", temp_path("whole"), NULL,
+                             &result, error));
+    assert_fine(training_run(BASE "method=sgd lr=0.1 momentum=0.9", temp_path("run"), NULL, &result, error));
+    assert_fine(training_resume(temp_path("run"), "steps=13 save-every=1", &result, error));
     assert_int_equal(result.step, 13);
-    same_file(in_place("whole/last/model.safetensors"), in_place("run/last/model.safetensors"));
-    same_file(in_place("whole/last/state.safetensors"), in_place("run/last/state.safetensors"));
+    same_file(temp_path("whole/last/model.safetensors"), temp_path("run/last/model.safetensors"));
+    same_file(temp_path("whole/last/state.safetensors"), temp_path("run/last/state.safetensors"));
     zest_error error = {0};
-    assert_int_equal(training_resume(in_place("run"), "momentum=0.5", &result, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(training_resume(temp_path("run"), "momentum=0.5", &result, &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "cannot change"));
 }
 
@@ -158,17 +158,17 @@ static void further_than_planned(void **state) {
 static void epochs_are_the_default(void **state) {
     (void)state;
     zest_trainer_result result;
-    training_watch w = {.stop_at = 2};
+    training_events w = {.stop_at = 2};
     assert_fine(training_run("task=examples/reviews/reviews.task shots=16 seed=13 method=sgd threads=2",
-                             in_place("run"), &w, &result, error));
+                             temp_path("run"), &w, &result, error));
     zest_log log;
-    assert_fine(zest_log_read(in_place("run/log.jsonl"), &log, error));
+    assert_fine(zest_log_read(temp_path("run/log.jsonl"), &log, error));
     assert_string_equal(zest_log_find_option(&log, "steps"), "200");
     assert_string_equal(zest_log_find_option(&log, "batch"), "32");
     assert_string_equal(zest_log_find_option(&log, "lr"), "1e-3");
     assert_true(log.steps[0].norm > 0 && log.steps[0].ess != log.steps[0].ess);
     zest_log_free(&log);
-    assert_fine(training_resume(in_place("run"), "steps=4", &result, error));
+    assert_fine(training_resume(temp_path("run"), "steps=4", &result, error));
     assert_int_equal(result.step, 4);
 }
 
@@ -193,16 +193,16 @@ static void kept_steps_can_be_had_again(void **state) {
     (void)state;
     zest_trainer_result result;
     uint64_t at, start, best, last, again;
-    assert_fine(training_run(BASE "method=sgd lr=0.5 select=loss", in_place("run"), NULL, &result, error));
-    assert_fine(weights_at(in_place("run"), "0", &at, &start, error));
-    assert_fine(weights_at(in_place("run"), "best", &at, &best, error));
+    assert_fine(training_run(BASE "method=sgd lr=0.5 select=loss", temp_path("run"), NULL, &result, error));
+    assert_fine(weights_at(temp_path("run"), "0", &at, &start, error));
+    assert_fine(weights_at(temp_path("run"), "best", &at, &best, error));
     assert_int_equal(at, result.best_step);
-    assert_fine(weights_at(in_place("run"), "last", &at, &last, error));
+    assert_fine(weights_at(temp_path("run"), "last", &at, &last, error));
     assert_int_equal(at, 10);
-    assert_fine(weights_at(in_place("run"), "10", &at, &again, error));
+    assert_fine(weights_at(temp_path("run"), "10", &at, &again, error));
     assert_true(last == again && start != last);
     zest_error error = {0};
-    assert_int_equal(weights_at(in_place("run"), "7", &at, &again, &error), ZEST_ERROR_STATE);
+    assert_int_equal(weights_at(temp_path("run"), "7", &at, &again, &error), ZEST_ERROR_STATE);
     assert_non_null(strstr(error.message, "no weights of step 7"));
     assert_non_null(strstr(error.message, "last (10)"));
 }
@@ -228,13 +228,13 @@ static void sgd_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(a_stopped_run_goes_on_as_if_nothing_happened),
-        IN_PLACE(a_killed_run_goes_on_from_the_last_snapshot),
-        IN_PLACE(a_kill_in_a_snapshot_costs_time_alone),
-        IN_PLACE(threads_and_recomputing_change_nothing),
-        IN_PLACE(further_than_planned),
-        IN_PLACE(epochs_are_the_default),
-        IN_PLACE(kept_steps_can_be_had_again),
+        IN_TEMP_FOLDER(a_stopped_run_goes_on_as_if_nothing_happened),
+        IN_TEMP_FOLDER(a_killed_run_goes_on_from_the_last_snapshot),
+        IN_TEMP_FOLDER(a_kill_in_a_snapshot_costs_time_alone),
+        IN_TEMP_FOLDER(threads_and_recomputing_change_nothing),
+        IN_TEMP_FOLDER(further_than_planned),
+        IN_TEMP_FOLDER(epochs_are_the_default),
+        IN_TEMP_FOLDER(kept_steps_can_be_had_again),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(sgd_learns),
     };

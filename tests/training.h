@@ -1,4 +1,4 @@
-/* Runs in tests: a small model, a folder, runs that are stopped or photographed on their way. */
+/* Runs in tests: a small model, a folder, runs that are stopped or whose folder is copied at a step. */
 #ifndef ZEST_TESTS_TRAINING_H
 #define ZEST_TESTS_TRAINING_H
 
@@ -75,28 +75,27 @@ static inline void training_copy(const char *from, const char *to) {
     training_shell(command);
 }
 
-/* Stops a run from its own news, as Ctrl-C would; or copies its folder in full flight, which is what a kill
- * leaves. */
+/* Stops a run at a step, as Ctrl-C would; or copies its folder at a step, which is what a kill leaves. */
 typedef struct {
     volatile sig_atomic_t stop;
     uint64_t stop_at, copy_at;
     const char *from, *to;
-} training_watch;
+} training_events;
 
-static inline void training_tell(const zest_trainer_progress *news, void *user) {
-    training_watch *w = user;
-    if (news->evaluated) return;
-    if (w->copy_at && news->step == w->copy_at) training_copy(w->from, w->to);
-    if (w->stop_at && news->step >= w->stop_at) w->stop = 1;
+static inline void training_on_progress(const zest_trainer_progress *progress, void *user) {
+    training_events *w = user;
+    if (progress->evaluated) return;
+    if (w->copy_at && progress->step == w->copy_at) training_copy(w->from, w->to);
+    if (w->stop_at && progress->step >= w->stop_at) w->stop = 1;
 }
 
-static inline zest_status training_run(const char *options, const char *out, training_watch *w,
+static inline zest_status training_run(const char *options, const char *out, training_events *w,
                                        zest_trainer_result *result, zest_error *error) {
     zest_options o;
-    training_watch none = {0};
+    training_events none = {0};
     if (!w) w = &none;
     zest_options_init(&o);
-    zest_trainer_hooks hooks = {.on_progress = training_tell, .user = w, .stop = &w->stop};
+    zest_trainer_hooks hooks = {.on_progress = training_on_progress, .user = w, .stop = &w->stop};
     zest_ctx *ctx = zest_ctx_new();
     zest_status status = zest_options_set_all(&o, ZEST_FOR_TRAINING, options, "test", error);
     if (!status && out) status = zest_options_set_id(&o, ZEST_OPTION_OUT, out, error);
