@@ -32,7 +32,7 @@ static void test_golden_text(void **state) {
             .tokens = golden.batch.tokens, .starts = golden.batch.starts, .sequences = 1};
         uint32_t tokens[10];
         size_t count;
-        zest_generate_options options = {.most = 10};
+        zest_generate_options options = {.max_new_tokens = 10};
         assert_done(zest_generate_greedy(runner, NULL, &prompt, &options, tokens, &count, error));
         assert_int_equal(count, 10);
         assert_memory_equal(tokens, golden.generated, sizeof tokens);
@@ -55,7 +55,7 @@ static void test_batch(void **state) {
         for (int perturbed = 0; perturbed < 2; perturbed++) {
             uint32_t tokens[3 * MOST], slow[MOST];
             size_t counts[3];
-            zest_generate_options options = {.most = MOST};
+            zest_generate_options options = {.max_new_tokens = MOST};
             assert_done(zest_generate_greedy(runner, perturbed ? &lane : NULL, &golden.batch, &options,
                                              tokens, counts, error));
             for (size_t s = 0; s < 3; s++) {
@@ -79,7 +79,7 @@ static void test_stops(void **state) {
     zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
     uint32_t whole[3 * 64], cut[3 * 64];
     size_t counts[3], cut_counts[3];
-    zest_generate_options options = {.most = 64};
+    zest_generate_options options = {.max_new_tokens = 64};
     assert_done(zest_generate_greedy(runner, NULL, &golden.batch, &options, whole, counts, error));
     for (size_t s = 0; s < 3; s++) /* as far as the positions reach */
         assert_int_equal(counts[s], 32 - (golden.batch.starts[s + 1] - golden.batch.starts[s]));
@@ -93,7 +93,7 @@ static void test_stops(void **state) {
         assert_int_equal(cut_counts[s], expected);
         assert_memory_equal(cut + s * 64, whole + s * 64, expected * sizeof *cut);
     }
-    options.most = 0;
+    options.max_new_tokens = 0;
     assert_done(zest_generate_greedy(runner, NULL, &golden.batch, &options, cut, cut_counts, error));
     for (size_t s = 0; s < 3; s++) assert_int_equal(cut_counts[s], 0);
     zest_model_runner_free(runner);
@@ -109,7 +109,7 @@ static void test_refused(void **state) {
     zest_model_runner *runner = test_runner(opt, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
     uint32_t tokens[40] = {5, 96}, out[8];
     size_t counts[2];
-    zest_generate_options options = {.most = 4};
+    zest_generate_options options = {.max_new_tokens = 4};
     zest_error error;
     zest_model_batch one = {tokens, (uint32_t[]){0, 1}, 1, NULL, NULL},
                      empty = {tokens, (uint32_t[]){0, 0}, 1, NULL, NULL};

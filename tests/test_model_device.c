@@ -310,7 +310,7 @@ static void generation(void **state) {
         zest_model_runner *plain = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
         zest_model_runner *runner = open_device(model, ZEST_COMPUTE_F32, 0);
         zest_model_lane lane = test_lane(model, 3, 0.02);
-        zest_generate_options options = {.most = MOST};
+        zest_generate_options options = {.max_new_tokens = MOST};
         for (int perturbed = 0; perturbed < 2; perturbed++) {
             uint32_t expected[3 * MOST] = {0}, got[3 * MOST] = {0};
             size_t counts[3], got_counts[3];

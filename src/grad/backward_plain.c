@@ -52,7 +52,7 @@ void zest_plain_activate_backward(void *d_result, void *d_gated, const void *inp
  *     dv_j += w_j do          dp_j = m_j do·v_j          ds_j = p_j (dp_j - sum_i p_i dp_i) scale
  *     dk_j += ds_j q          dq = sum_j ds_j k_j
  *
- * The weights p are made again from q and k, so nothing of (queries, keys) is saved between the passes. Orders:
+ * The weights p are computed again from q and k, so nothing of (queries, keys) is saved between the passes. Orders:
  * scores and dp by one chain over the head's elements; dq by one chain over the keys; dk and dv by one chain
  * over the queries, within the heads that share a key head in order; the sums of a softmax's row as in
  * ops_plain.c. */
@@ -352,7 +352,7 @@ int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zes
 /* ---- Dropout ----
  *
  * (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 2014), the kept elements scaled up:
- * y = m x, dx = m dy. The mask is a function of a key and the element's number, so the backward pass makes
+ * y = m x, dx = m dy. The mask is a function of a key and the element's number, so the backward pass draws
  * the same one again. */
 
 enum { RUN = 512 };

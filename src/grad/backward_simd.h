@@ -186,7 +186,7 @@ static void drop(void *result, const void *input, const void *added, size_t coun
 /* The attention's gradients with vectors: the sums of backward_plain.c in its order. Include a simd_*.h
  * first, and define PRODUCT_ROWS.
  *
- * A task is one sequence and key head. Keys and values are turned into columns once; then QUERIES queries at
+ * A task is one sequence and key head. Keys and values are transposed once; then QUERIES queries at
  * a time go through scores, softmax and five products. Everything is padded to whole vectors. */
 
 enum { QUERIES = 32, UNIT = 2 * WIDTH };

@@ -1,4 +1,4 @@
-/* A device with memory of its own: what a table of operations (ops.h) needs beside the operations to run a
+/* A device with memory of its own: what a table of operations (ops.h) needs besides the operations to run a
  * model there. Work is queued and runs in order; only download waits.
  *
  * A function that fails returns non-zero (or NULL), and the device keeps the first error until

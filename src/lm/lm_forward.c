@@ -239,8 +239,11 @@ static zest_status run_generation(generation *g, const zest_model_batch *batch, 
     size_t stop_count;
     zest_progress_callback progress = {on_step, g};
     zest_status status = make_stops(g, &stops, &stop_count);
-    zest_generate_options how = {
-        .most = g->most, .stops = stops, .stop_count = stop_count, .progress = &progress, .stop = &g->stop};
+    zest_generate_options how = {.max_new_tokens = g->most,
+                                 .stops = stops,
+                                 .stop_count = stop_count,
+                                 .progress = &progress,
+                                 .stop = &g->stop};
     if (!status)
         status = zest_generate_greedy(g->lm->loaded.runner, NULL, batch, &how, g->tokens, g->counts,
                                       zest_lm_sink(g->lm));

@@ -101,7 +101,7 @@ int zest_model_expand_prefix(const zest_forward_pass *pass, zest_attention *job)
 }
 
 /* Appends the new keys and values to the cache, then attends to all of it. On the CPU one sequence after the
- * other, since their keys lie in slots. */
+ * other, since their keys are in slots. */
 static int attend_with_cache(zest_forward_pass *pass, size_t layer, const zest_attention *all) {
     const zest_model_batch *batch = pass->request->batch;
     const zest_model_cache *cache = pass->request->cache;

@@ -1,5 +1,5 @@
 /* The families of models: how config.json and tensor names of each map onto the one transformer. The table is at
- * the end; docs say how to add a family. */
+ * the end; docs/extending.md says how to add a family. */
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static const char *read_string(zest_config_reader *json, const char *key, const 
     const json_t *value = find(json, key);
     if (!value) return fallback;
     if (json_is_string(value)) return json_string_value(value);
-    refuse(json, key, "must be a text");
+    refuse(json, key, "must be a string");
     return fallback;
 }
 
@@ -182,7 +182,7 @@ static const zest_family_names bert_names = {
 
 /* ---- OPT ----
  *
- * 125m to 66b. The 350m is the odd one: norms behind the blocks, none at the end, and embeddings of
+ * 125m to 66b. The 350m differs: norms after the blocks, none at the end, and embeddings of
  * another width with a projection in and out. */
 
 /* The table of positions has two rows that nothing uses, left over from the training code. */

@@ -84,7 +84,7 @@ static zest_status step(generate_ctx *ctx, const zest_model_batch *batch) {
     size_t left = 0;
     for (size_t i = 0; i < ctx->active; i++) {
         uint32_t slot = ctx->slots[i], token = ctx->choices[i].token;
-        ctx->out[slot * ctx->options->most + ctx->counts[slot]++] = token;
+        ctx->out[slot * ctx->options->max_new_tokens + ctx->counts[slot]++] = token;
         if (is_stop(ctx->options, token) || ctx->counts[slot] == ctx->limits[slot]) continue;
         ctx->slots[left] = slot;
         ctx->tokens[left++] = token;
@@ -114,7 +114,7 @@ static zest_status alloc(generate_ctx *ctx, const zest_model_batch *prompts) {
             return zest_error_set(ctx->error, ZEST_ERROR_ARGUMENT,
                                   "prompt %zu is empty or longer than %zu tokens", s, config->max_positions);
         size_t length = prompts->starts[s + 1] - prompts->starts[s], left = config->max_positions - length;
-        ctx->limits[s] = ctx->options->most < left ? ctx->options->most : left;
+        ctx->limits[s] = ctx->options->max_new_tokens < left ? ctx->options->max_new_tokens : left;
         ctx->cache.slot_start[s] = ctx->cache.rows;
         ctx->cache.rows += length + ctx->limits[s];
         ctx->counts[s] = 0;
@@ -163,7 +163,7 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
     zest_status status = alloc(&ctx, prompts);
     if (!status) status = start(&ctx, prompts);
     for (size_t new_tokens = 1; !status && ctx.active; new_tokens++) {
-        zest_progress_call(options->progress, new_tokens, options->most);
+        zest_progress_call(options->progress, new_tokens, options->max_new_tokens);
         if (options->stop && *options->stop) break;
         zest_model_batch batch = {.tokens = ctx.tokens, .starts = ctx.starts, .sequences = ctx.active};
         status = step(&ctx, &batch);

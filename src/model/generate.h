@@ -7,14 +7,14 @@
 #include "model/forward_pass.h"
 
 typedef struct {
-    size_t most;           /* maximum number of new tokens; a text of config.max_positions ends earlier */
+    size_t max_new_tokens; /* per text; one of config.max_positions tokens ends earlier */
     const uint32_t *stops; /* a text ends after the first of these, which is part of it */
     size_t stop_count;
     const zest_progress_callback *progress; /* gets the number of new tokens so far; or NULL */
     const int *stop; /* generation ends when this is not 0: progress may set it; or NULL */
 } zest_generate_options;
 
-/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences, options->most), of
+/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences, options->max_new_tokens), of
  * which row s has counts[s]. lane NULL: the model itself. Of equal logits the smallest
  * token wins. */
 zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,

@@ -308,7 +308,7 @@ zest_status zest_model_head_transform(zest_model_runner *runner, const zest_grou
         dense[0] = dense[1] = save->head_dense;
         activated[0] = activated[1] = save->head_activated;
         features[0] = features[1] = save->features;
-    } else { /* h may lie in the first of these buffers */
+    } else { /* h may be in the first of these buffers */
         int in_norm_out = h[0] == runner->norm_out.data;
         zest_model_first_lanes(in_norm_out ? &runner->work : &runner->norm_out, 0, dense);
         zest_model_first_lanes(in_norm_out ? &runner->norm_out : &runner->work, 0, features);

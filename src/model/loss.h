@@ -69,7 +69,7 @@ static inline double zest_log_sum_exp(const double *values, size_t count) {
     return max + log(sum);
 }
 
-/* exp(x) for x <= 0, to about 2e-14; nothing below -700 matters beside the largest term, which is 1. Free of
+/* exp(x) for x <= 0, to about 2e-14; nothing below -700 matters next to the largest term, which is 1. Free of
  * branches and of libm, so that loops over it become vector code with the same bits everywhere. A NaN stays
  * one. */
 static inline double zest_small_exp(double x) {

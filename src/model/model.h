@@ -81,7 +81,7 @@ typedef struct {
     size_t arena_size;
 
     const char *head_bias_alias; /* a second name to save the head's bias under, or NULL */
-    char *config_json;           /* config.json, to be saved beside the weights */
+    char *config_json;           /* config.json, to be saved with the weights */
     char *folder; /* where the tokenizer's files are; NULL when the model came from a GGUF file */
 } zest_model;
 

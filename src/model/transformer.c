@@ -95,7 +95,7 @@ zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group 
     const zest_model_config *config = pass->config;
     zest_gather_part parts[ZEST_GATHER_PARTS];
     size_t count = list_tables(pass, parts);
-    if (!project->weight.data) /* what families with a norm behind the sum have */
+    if (!project->weight.data) /* as in families with a norm after the sum */
         return gather(pass, lanes, parts, count, out, 0);
     void *a[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
@@ -168,7 +168,7 @@ zest_status zest_model_add_to_residual(zest_forward_pass *pass, const zest_lane_
 }
 
 /* inner = act(up), or act(gate) up. Where gate and up are saved, into a buffer of its own; else in place, and
- * without a gate the product that made `up` has applied the activation already. */
+ * without a gate the product has applied the activation already. */
 static void activate(zest_forward_pass *pass, const zest_lane_group *lanes, const zest_layer_buffers *b,
                      size_t rows) {
     const zest_model_config *config = pass->config;

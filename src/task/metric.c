@@ -276,7 +276,8 @@ static zest_status generate(zest_model_runner *runner, const zest_model_lane *la
     zest_model_batch batch = {.tokens = r->prompt_tokens, .starts = r->starts, .sequences = count};
     zest_status status = zest_generate_greedy(runner, lane, &batch, options, r->tokens, r->counts, error);
     for (size_t i = 0; i < count && !status; i++) {
-        for (size_t t = 0; t < r->counts[i]; t++) r->ids[t] = (int32_t)r->tokens[i * options->most + t];
+        for (size_t t = 0; t < r->counts[i]; t++)
+            r->ids[t] = (int32_t)r->tokens[i * options->max_new_tokens + t];
         status = score_text(tokenizer, e, first + i, r->ids, r->counts[i], p, error);
     }
     return status;
@@ -315,7 +316,7 @@ zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lan
                                  zest_error *error) {
     uint32_t stops[2];
     generation r = {0};
-    zest_generate_options options = {.most = e->max_tokens, .stops = stops};
+    zest_generate_options options = {.max_new_tokens = e->max_tokens, .stops = stops};
     zest_status status = find_stops(tokenizer, stops, &options.stop_count, error);
     if (!status && !allocate_generation(e, batch_tokens, &r))
         status = zest_error_memory(error, "generated answers", batch_tokens * sizeof(uint32_t));

@@ -116,7 +116,7 @@ static inline void pack_square(const panel_part *p, size_t group, size_t rows, s
     }
 }
 
-/* outputs × inputs. What lies beyond the last row or column stays zero: noise is made for stored elements
+/* outputs × inputs. What is beyond the last row or column stays zero: noise is drawn for stored elements
  * alone. */
 static void pack_by_rows(const panel_part *p) {
     const size_t square = (size_t)WIDTH * STEP_INPUTS;
