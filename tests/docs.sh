@@ -109,4 +109,6 @@ grep -hoE -- '--[a-z][a-z0-9-]*' tools/* bench/* tests/*.sh Makefile | sort -u |
 spans | sed -n 's/^\([^	]*	--[a-z][a-z0-9-]*\).*/\1/p' | sort -u | while IFS='	' read -r page option; do
     known '[a-z]*' "$option" || complain "$page: no command has $option"
 done
+# an example that is copied works after zest pull: models have the names of the Hub
+grep -nE -- '(--model|model ?=) ?(roberta-base|roberta-large|bert-|opt-|gpt2)' $pages >"$temp/models" && complain "$(cat "$temp/models")"
 [ ! -e "$temp/bad" ]
