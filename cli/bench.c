@@ -1,25 +1,25 @@
-/* zest bench: how fast the kernels and whole steps are here. */
+/* zest bench: the speed of kernels and of training steps on this machine. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/bench.h"
 #include "cli/output.h"
-#include "model/model.h"
-#include "kernels/ops.h"
-#include "base/clock.h"
-#include "optim/step.h"
 #include "cli/target.h"
+#include "kernels/ops.h"
+#include "model/model.h"
+#include "optim/step.h"
 
 int zest_bench_threads(const zest_options *options) {
     int threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS);
     return threads ? threads : omp_get_max_threads();
 }
 
-/* Tokens of SST-2's training prompts ("... It was <mask>."): 64 quantiles of the 67,349 lengths; their mean
- * is 18.3. */
+/* Token counts of SST-2's training prompts ("... It was <mask>."): 64 quantiles of the 67,349 lengths; the
+ * mean is 18.3. */
 static const unsigned char sst2[64] = {9,  9,  9,  9,  9,  10, 10, 10, 10, 10, 10, 11, 11, 11, 11, 11,
                                        11, 12, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15,
                                        15, 16, 16, 16, 17, 17, 18, 18, 18, 19, 19, 20, 21, 21, 22, 22,
@@ -29,8 +29,7 @@ void zest_bench_lengths(const zest_options *options, size_t count, uint32_t *sta
     int real = zest_options_whole(options, ZEST_OPTION_LENGTHS) == 1;
     uint32_t tokens = (uint32_t)zest_options_whole(options, ZEST_OPTION_TOKENS);
     starts[0] = 0;
-    for (size_t i = 0; i < count;
-         i++) /* 37 and 64 have no common factor: all quantiles come by, in mixed order */
+    for (size_t i = 0; i < count; i++) /* 37 and 64 are coprime: all quantiles occur, in mixed order */
         starts[i + 1] = starts[i] + (real ? sst2[37 * i % 64] : tokens);
 }
 
@@ -43,7 +42,7 @@ zest_status zest_bench_shape(const zest_options *options, const char **config, z
         strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
         strncat(known, zest_family_preset_name(i), sizeof known - strlen(known) - 1);
     }
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no shape is called '%s'; there are %s", shape, known);
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT, "unknown shape '%s'; the shapes are %s", shape, known);
 }
 
 static const struct {
@@ -61,17 +60,17 @@ static int run(const zest_options *options, char **words, int count) {
     if (zest_cpu_detect(&cpu, &error)) return zest_output_fail(error.status, error.message);
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         if (!strcmp(words[0], benches[i].name)) return benches[i].run(options, cpu);
-    return zest_output_failf(ZEST_ERROR_ARGUMENT,
-                             "there is no benchmark '%s'; there are noise, update, gemm, attention, step and "
-                             "descent",
-                             words[0]);
+    return zest_output_failf(
+        ZEST_ERROR_ARGUMENT,
+        "unknown benchmark '%s'; the benchmarks are noise, update, gemm, attention, step and descent",
+        words[0]);
 }
 
 const zest_command zest_command_bench = {
     .name = "bench",
     .words = "noise|update|gemm|attention|step|descent",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "measure the speed of kernels and whole steps",
     .description = "noise: nanoseconds a random number for every instruction set that the machine has, on "
                    "one core. update: one sweep x += "
@@ -96,12 +95,12 @@ const zest_command zest_command_bench = {
     .run = run,
 };
 
-/* zest bench noise and update. */
+/* ---- zest bench noise, zest bench update ---- */
 
 enum { BLOCK = 4096, ROUNDS = 40, DIRECTIONS = 5 };
 
-/* Nanoseconds an element, best of many rounds: on a shared machine the least disturbed round is the kernel's
- * speed. */
+/* Nanoseconds per element, the minimum of many rounds: on a shared machine the least disturbed round shows
+ * the speed of the kernel. */
 static double time_fill(zest_noise_fill *fill, float *out, uint64_t seed) {
     double best = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
@@ -119,10 +118,10 @@ typedef struct {
     double normal, sign;
 } speed;
 
-static size_t time_levels(zest_cpu most, uint64_t seed, speed *levels) {
+static size_t time_levels(zest_cpu max_level, uint64_t seed, speed *levels) {
     float out[BLOCK];
     size_t count = 0;
-    for (int level = (int)most; level >= 0; level--) {
+    for (int level = (int)max_level; level >= 0; level--) {
         const zest_noise *noise = zest_noise_for((zest_cpu)level);
         if (level && noise == zest_noise_for((zest_cpu)(level - 1))) continue; /* the same kernels */
         levels[count++] = (speed){zest_cpu_name((zest_cpu)level), time_fill(noise->normal, out, seed),
@@ -150,7 +149,7 @@ int zest_bench_noise(const zest_options *options, zest_cpu cpu) {
                                       "levels", all));
 }
 
-/* One update sweep with five directions over a vector that fits no cache. */
+/* One update with five directions over a vector larger than the caches. */
 int zest_bench_update(const zest_options *options, zest_cpu cpu) {
     size_t n = (size_t)1 << 25;
     float *x = calloc(n, sizeof *x);
@@ -183,9 +182,9 @@ int zest_bench_update(const zest_options *options, zest_cpu cpu) {
                                       threads));
 }
 
-/* zest bench gemm and attention: single operations of a model's shape against the ceiling. */
+/* ---- zest bench gemm, zest bench attention: single operations against the peak ---- */
 
-/* Seconds of a call, best of several within about a second. */
+/* Seconds per call, the minimum of several calls within about a second. */
 #define BEST_OF(seconds, call)                                                                     \
     do {                                                                                           \
         double until_ = zest_clock_now() + 1;                                                      \
@@ -205,7 +204,7 @@ typedef struct {
     zest_compute compute;
     double ceiling;
     size_t rows;
-    int json; /* nothing but the result is printed */
+    int json; /* print only the result */
     json_t *results;
 } setting;
 
@@ -215,7 +214,7 @@ static float *random_floats(size_t count, uint64_t seed, zest_cpu cpu) {
     return values;
 }
 
-/* One product, alone and as a pair of lanes with noise. Returns -1 when memory is short. */
+/* One product, alone and with two lanes of noise. Returns -1 when out of memory. */
 static int time_product(setting *s, const float *a, const float *w, float *out, size_t n, size_t k) {
     double alone, pair, work = 2.0 * (double)s->rows * (double)n * (double)k;
     uint16_t *half = malloc(n * k * sizeof *half);
@@ -234,7 +233,7 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
                        .out_stride = n,
                        .compute = s->compute};
     s->ceiling =
-        fmax(s->ceiling, zest_peak_measure(s->cpu, s->compute, s->threads)); /* as the clock is now */
+        fmax(s->ceiling, zest_peak_measure(s->cpu, s->compute, s->threads)); /* at the current clock */
     BEST_OF(alone, s->operations->linear(&job, s->threads, &s->scratch));
     job.perturbation = (zest_perturbation){.seed = 1, .scale = {1e-3f, -1e-3f}, .lanes = 2};
     BEST_OF(pair, s->operations->linear(&job, s->threads, &s->scratch));
@@ -301,22 +300,22 @@ int zest_bench_gemm(const zest_options *options, zest_cpu cpu) {
     setting s = make_setting(options, cpu);
     s.rows = (size_t)(zest_options_whole(options, ZEST_OPTION_BATCH) *
                       zest_options_whole(options, ZEST_OPTION_TOKENS));
-    size_t widest = config.ffn_size > config.hidden_size ? config.ffn_size : config.hidden_size,
+    size_t max_width = config.ffn_size > config.hidden_size ? config.ffn_size : config.hidden_size,
            q = config.heads * config.head_dim;
-    float *a = random_floats(s.rows * widest, 1, cpu), *w = random_floats(widest * widest, 2, cpu);
-    float *out = malloc(2 * s.rows * widest * sizeof *out);
+    float *a = random_floats(s.rows * max_width, 1, cpu), *w = random_floats(max_width * max_width, 2, cpu);
+    float *out = malloc(2 * s.rows * max_width * sizeof *out);
     int failed = !a || !w || !out || time_product(&s, a, w, out, q, config.hidden_size) ||
                  time_product(&s, a, w, out, config.ffn_size, config.hidden_size) ||
                  time_product(&s, a, w, out, config.hidden_size, config.ffn_size);
-    double least = 1;
+    double min_fraction = 1;
     json_t *one;
     size_t i;
-    json_array_foreach(s.results, i, one) least =
-        fmin(least, json_real_value(json_object_get(one, "ceiling_fraction")));
+    json_array_foreach(s.results, i, one) min_fraction =
+        fmin(min_fraction, json_real_value(json_object_get(one, "ceiling_fraction")));
     free(a);
     free(w);
     free(out);
-    return finish(&s, options, "gemm", cpu, least, failed);
+    return finish(&s, options, "gemm", cpu, min_fraction, failed);
 }
 
 static int time_attention(setting *s, zest_attention *job, double work, double *fraction) {

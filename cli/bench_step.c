@@ -1,24 +1,23 @@
-/* zest bench step: one whole ZEST step of a model's shape, and where its time goes. */
+/* zest bench step and zest bench descent: ZEST steps of a model's shape, and the time of their parts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "kernels/ops.h"
 #include "base/clock.h"
 #include "cli/bench.h"
-#include "cli/target.h"
 #include "cli/output.h"
+#include "cli/target.h"
+#include "kernels/ops.h"
 #include "model/forward_pass.h"
 
-/* ---- Clocks around the operations. Static: operations carry no room for them, and a program has one
- * benchmark. ---- */
+/* ---- Timers around the operations. Static: operations have no field for them, and a program has one benchmark. ---- */
 
 static const zest_ops *inner;
 static double linear_seconds, attention_seconds, operations_done, normals_drawn;
 
-/* Multiply-adds of a linear operation, counted as two. */
+/* Floating-point operations of a linear layer. */
 static double work_of(const zest_linear *job) {
     return 2.0 * (double)job->rows * (double)job->weight.rows * (double)job->weight.columns *
            job->perturbation.lanes;
@@ -46,10 +45,10 @@ static int timed_attention(const zest_attention *job, int threads, zest_workspac
     return failed;
 }
 
-/* ---- The job: a batch with an answer asked of every sequence ---- */
+/* ---- Batch with one prediction per sequence ---- */
 
 static const uint32_t words[2] = {372, 6587};
-enum { ANSWER = 8 }; /* tokens that a causal model is asked for in every sequence */
+enum { ANSWER = 8 }; /* tokens that a causal model predicts in every sequence */
 
 static void free_task(zest_bench_task *t) {
     free(t->tokens);
@@ -61,7 +60,7 @@ static void free_task(zest_bench_task *t) {
 }
 
 static int make_task(zest_bench_task *t, const zest_options *options, const zest_model *model) {
-    size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH), asked = 0;
+    size_t batch = (size_t)zest_options_whole(options, ZEST_OPTION_BATCH), out_rows = 0;
     *t = (zest_bench_task){.starts = malloc((batch + 1) * sizeof *t->starts),
                            .rows = malloc(batch * ANSWER * sizeof *t->rows)};
     t->targets = malloc(batch * ANSWER * sizeof *t->targets);
@@ -78,11 +77,11 @@ static int make_task(zest_bench_task *t, const zest_options *options, const zest
         uint32_t end = t->starts[s + 1], length = end - t->starts[s],
                  several = length - 1 < ANSWER ? length - 1 : ANSWER;
         if (!model->config.causal) several = 1;
-        for (uint32_t j = 0; j < several; j++, asked++) {
-            t->rows[asked] = model->config.causal ? end - 1 - several + j : t->starts[s] + length / 2;
-            t->targets[asked] = t->tokens[t->rows[asked] + 1 < t->count ? t->rows[asked] + 1 : 0];
+        for (uint32_t j = 0; j < several; j++, out_rows++) {
+            t->rows[out_rows] = model->config.causal ? end - 1 - several + j : t->starts[s] + length / 2;
+            t->targets[out_rows] = t->tokens[t->rows[out_rows] + 1 < t->count ? t->rows[out_rows] + 1 : 0];
         }
-        t->item_starts[s + 1] = (uint32_t)asked;
+        t->item_starts[s + 1] = (uint32_t)out_rows;
         t->answers[s] = s % 2;
     }
     t->batch = (zest_model_batch){.tokens = t->tokens, .starts = t->starts, .sequences = batch};
@@ -99,7 +98,7 @@ static int make_task(zest_bench_task *t, const zest_options *options, const zest
     return 1;
 }
 
-/* ---- One step ---- */
+/* ---- Step ---- */
 
 /* The losses of all lanes. */
 static zest_status forward(zest_bench_job *b, double *seconds, zest_error *error) {
@@ -133,7 +132,7 @@ zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, zest_bench_t
     return status;
 }
 
-/* Seconds a normal when all threads draw: what the noise inside the matrix products costs. */
+/* Seconds per normal number when all threads draw: the cost of noise inside the matrix products. */
 static double seconds_per_normal(zest_cpu cpu, int threads) {
     enum { BLOCK = 4096, BLOCKS = 64 };
     double best = 1;
@@ -241,7 +240,7 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
     timed.attention = timed_attention;
     zest_compute compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE);
     double ceiling = compute == ZEST_COMPUTE_F16
-                         ? 0 /* refused below */
+                         ? 0 /* an error below */
                          : zest_peak_measure(cpu, compute, zest_bench_threads(options));
     zest_status status = zest_bench_prepare(&b, options, &timed, cpu, &error);
     if (!status) status = measure(&b, cpu, zest_bench_threads(options), &best, &error);
@@ -259,10 +258,9 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
     return code;
 }
 
-/* zest bench descent: many steps of a shape with random weights on one batch. Its loss falls if lanes, tilt
- * and update work together at that size. */
+/* ---- zest bench descent: many steps on one batch with random weights. The loss falls if lanes, tilt and update work together. ---- */
 
-/* The loss of the weights themselves. */
+/* The loss at the unperturbed weights. */
 static zest_status loss_now(zest_bench_job *b, double *loss, zest_error *error) {
     zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
     return zest_model_losses(b->runner, &itself, 1, &b->work.objective, b->losses, loss, NULL, error);
@@ -307,48 +305,49 @@ int zest_bench_descent(const zest_options *options, zest_cpu cpu) {
     return code;
 }
 
-/* zest bench step --device cuda: a whole step on a GPU, where its time goes, and the ceilings of the same
- * run. */
+/* ---- zest bench step --device cuda ---- */
 
-/* Queries times the keys that they see: in a layer of all rows, and in the last, of the asked ones. */
-static void count_pairs(const zest_bench_job *b, double *all, double *asked) {
+/* Query-key pairs: in a layer with all rows, and in the last one, with the output rows. */
+static void count_pairs(const zest_bench_job *b, double *all, double *out_rows) {
     const zest_model_objective *objective = &b->work.objective;
     int causal = b->model->config.causal;
-    *all = *asked = 0;
+    *all = *out_rows = 0;
     for (size_t s = 0; s < b->work.batch.sequences; s++) {
         double length = b->work.starts[s + 1] - b->work.starts[s];
         *all += length * (causal ? (length + 1) / 2 : length);
-        if (!causal) *asked += length;
+        if (!causal) *out_rows += length;
         for (size_t r = objective->item_starts[s]; causal && r < objective->item_starts[s + 1]; r++)
-            *asked += objective->rows[r] - b->work.starts[s] + 1;
+            *out_rows += objective->rows[r] - b->work.starts[s] + 1;
     }
 }
 
-/* Multiply-adds of a step, counted as two each: what the matrix products and the attention have to do. */
+/* Floating-point operations of a step: matrix products and attention. */
 static double operations_of(const zest_bench_job *b) {
     const zest_model_config *config = &b->model->config;
     const zest_model_objective *objective = &b->work.objective;
     double width = (double)config->hidden_size, q = (double)(config->heads * config->head_dim),
            kv = (double)(config->kv_heads * config->head_dim), rows = (double)b->work.count;
-    double asked = (double)(config->causal ? objective->item_starts[objective->items] : objective->items);
-    double behind = q * width + (config->gated ? 3 : 2) * width *
-                                    (double)config->ffn_size; /* a row's, behind the attention */
-    double before = (double)config->layers - 1, queries = config->fused_qkv ? rows : asked, pairs, last_pairs;
+    double out_rows = (double)(config->causal ? objective->item_starts[objective->items] : objective->items);
+    double after_attention = q * width + (config->gated ? 3 : 2) * width *
+                                             (double)config->ffn_size; /* of a row, after attention */
+    double before = (double)config->layers - 1, queries = config->fused_qkv ? rows : out_rows, pairs,
+           last_pairs;
     int absorbs = zest_model_absorbs(config, zest_model_runner_device(b->runner)->max_head_dim, b->work.count,
-                                     (size_t)asked); /* then a last query is as wide as the model */
-    double keys = absorbs ? asked : rows, last_q = absorbs ? (double)config->heads * width : q;
+                                     (size_t)out_rows); /* then a last query has the width of the model */
+    double keys = absorbs ? out_rows : rows, last_q = absorbs ? (double)config->heads * width : q;
     count_pairs(b, &pairs, &last_pairs);
-    if (config->fused_qkv) last_pairs = pairs; /* whose matrix gives all queries anyway */
+    if (config->fused_qkv) last_pairs = pairs; /* a fused matrix computes all queries anyway */
     double sum = (before * rows + keys) * width * 2 * kv + (before * rows + queries) * width * q +
-                 (before * rows + asked) * behind + 2 * (q * before * pairs + last_q * last_pairs);
-    sum += asked * (double)config->embedding_size *
+                 (before * rows + out_rows) * after_attention +
+                 2 * (q * before * pairs + last_q * last_pairs);
+    sum += out_rows * (double)config->embedding_size *
            (double)(config->causal ? config->vocab_size : objective->word_count);
-    if (config->head_transform) sum += asked * width * width;
+    if (config->head_transform) sum += out_rows * width * width;
     return 2 * sum * 2 * (double)b->step.tilt.k;
 }
 
 typedef struct {
-    double step, parts[ZEST_PROFILE_PARTS], gaps;
+    double step, timings[ZEST_PROFILE_PARTS], gaps;
     zest_device_peak ceiling;
     size_t peak;
     zest_model_budget budget; /* the estimate made before the first step */
@@ -358,7 +357,7 @@ static zest_status wrong(zest_device *device, zest_error *error) {
     return zest_device_take_error(device, error);
 }
 
-/* Steps in a row, as training takes them; the best of some rounds. */
+/* Consecutive steps, as in training; the minimum of several rounds. */
 static zest_status bench_device_measure(zest_bench_job *b, figures *f, zest_error *error) {
     enum { WARM = 3, ROUNDS = 6, STEPS = 4 };
     zest_device *device = zest_model_runner_device(b->runner);
@@ -381,17 +380,17 @@ static zest_status bench_device_measure(zest_bench_job *b, figures *f, zest_erro
     (void)table->bytes_allocated(device, &f->peak);
     if (!status && table->profile(device, 1)) return wrong(device, error);
     if (!status) status = zest_bench_take_step(b, index++, &t, error);
-    if (!status && (table->profile_read(device, f->parts) || table->profile(device, 0)))
+    if (!status && (table->profile_read(device, f->timings) || table->profile(device, 0)))
         return wrong(device, error);
     f->gaps = f->step;
-    for (int i = 0; i < ZEST_PROFILE_PARTS; i++) f->gaps -= f->parts[i];
+    for (int i = 0; i < ZEST_PROFILE_PARTS; i++) f->gaps -= f->timings[i];
     return status;
 }
 
 static void bench_device_print_figures(const zest_options *options, const zest_bench_job *b,
                                        const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
-    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     double normals = (double)b->step.tilt.k * (double)b->model->params.dimension;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
@@ -415,7 +414,7 @@ static void bench_device_print_figures(const zest_options *options, const zest_b
 
 static int bench_device_print_json(const zest_options *options, const zest_bench_job *b, const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
-    const double *p = f->parts, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, s:f, "
         "s:f, s:f, "

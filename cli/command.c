@@ -1,10 +1,11 @@
+/* The table of commands and the parser of the command line and of config files. */
 #include <ctype.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "base/text.h"
-#include "base/option.h"
 #include "base/file.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "cli/command.h"
 
 /* In the order in which a newcomer needs them. */
 static const zest_command *const commands[] = {
@@ -34,13 +35,13 @@ static const struct {
     const char *title;
 } groups[] = {
     {&zest_command_pull, "Fine-tune a model"},
-    {&zest_command_info, "Look at runs and compare them"},
+    {&zest_command_info, "Inspect and compare runs"},
     {&zest_command_generate, "Use a language model"},
     {&zest_command_minimize, "Beyond language models"},
     {&zest_command_bench, "This machine"},
 };
 
-/* What other tools call the same thing. */
+/* Names that other tools use for the same option. */
 static const struct {
     const char *theirs, *ours;
 } names[] = {
@@ -114,7 +115,7 @@ const char *zest_command_suggest(const char *name) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i].theirs, name) && zest_command_find(names[i].ours)) return names[i].ours;
     const char *best = NULL;
-    size_t least = 3; /* further away is no typing mistake */
+    size_t least = 3; /* a larger distance is not a typing mistake */
     for (const zest_command *const *c = commands; *c; c++) {
         size_t d = zest_edit_distance(name, strlen(name), (*c)->name);
         if (d < least && d < strlen((*c)->name)) least = d, best = (*c)->name;
@@ -122,7 +123,7 @@ const char *zest_command_suggest(const char *name) {
     return best;
 }
 
-/* Which commands have an option that this one has not: "; train and pretrain have it". */
+/* Names the commands that have an option which this one has not: "; train and pretrain have it". */
 static void find_others(const char *name, zest_buffer *out) {
     const zest_command *const *all = zest_command_all();
     const char *found[32];
@@ -150,14 +151,14 @@ static zest_status unknown(const zest_command *command, const char *word, const 
     return status;
 }
 
-/* The option that a word names. *value is what follows '=' or the letter, or NULL; *negated for --no-FLAG. */
-static zest_option_id find(const zest_command *command, const char *word, char *name, size_t room,
+/* The option of an argument. *value is the text after '=' or the letter, or NULL; *negated for --no-FLAG. */
+static zest_option_id find(const zest_command *command, const char *word, char *name, size_t buffer,
                            const char **value, int *negated) {
     *value = NULL;
     *negated = 0;
     size_t rest = strcspn(word + 1, "=");
     if (word[1] != '-' && zest_option_is_long_name(word + 1, rest, zest_command_users(command))) {
-        if (rest >= room) rest = room - 1;
+        if (rest >= buffer) rest = buffer - 1;
         memcpy(name, word + 1, rest);
         name[rest] = '\0';
         return ZEST_OPTION_COUNT;
@@ -169,7 +170,7 @@ static zest_option_id find(const zest_command *command, const char *word, char *
     }
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
-    if (length >= room) length = room - 1;
+    if (length >= buffer) length = buffer - 1;
     memcpy(name, word + 2, length);
     name[length] = '\0';
     if (equals) *value = equals + 1;
@@ -218,8 +219,7 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
             value = argv[++i];
         if (!value) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s needs a value", word);
         if (id == ZEST_OPTION_CONFIG && zest_options_given(options, id))
-            return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                  "--config is given twice; put both files into one");
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--config is given twice; merge the two files");
         zest_status status = zest_command_set(command, options, id, value, error);
         if (status) return status;
     }
@@ -229,10 +229,10 @@ zest_status zest_arguments_parse(const zest_command *command, int argc, char **a
             zest_config_read(command, zest_options_text(options, ZEST_OPTION_CONFIG), options, error);
         if (status) return status;
     }
-    if (arguments->count > command->most)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s: '%s' is one word too many", command->name,
-                              arguments->words[command->most]);
-    if (arguments->count < command->least)
+    if (arguments->count > command->max_words)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s: unexpected argument '%s'", command->name,
+                              arguments->words[command->max_words]);
+    if (arguments->count < command->min_words)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s needs %s", command->name, command->words);
     return ZEST_OK;
 }
@@ -247,7 +247,7 @@ typedef struct {
     zest_error *error;
 } config;
 
-/* Cuts blanks off both ends, in place. */
+/* Strips blanks at both ends, in place. */
 static char *trim(char *text) {
     size_t size = strlen(text);
     while (size && isspace((unsigned char)text[size - 1])) text[--size] = '\0';
@@ -257,8 +257,8 @@ static char *trim(char *text) {
 
 static zest_status refuse_name(const config *c, const char *name, size_t line) {
     char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
-    return zest_error_set(c->error, ZEST_ERROR_ARGUMENT, "%s, line %zu: no option is called '%.100s'%s",
-                          c->path, line, name,
+    return zest_error_set(c->error, ZEST_ERROR_ARGUMENT, "%s, line %zu: unknown option '%.100s'%s", c->path,
+                          line, name,
                           zest_option_suggest(name, zest_command_users(c->command), 1, suggestion));
 }
 
@@ -266,20 +266,20 @@ static zest_status read_line(const config *c, char *text, size_t line) {
     char *equals = strchr(text, '=');
     if (!equals)
         return zest_error_set(c->error, ZEST_ERROR_ARGUMENT,
-                              "%s, line %zu: '%.100s' should read name = value", c->path, line, text);
+                              "%s, line %zu: expected name = value, got '%.100s'", c->path, line, text);
     *equals = '\0';
     const char *name = trim(text), *value = trim(equals + 1);
     zest_option_id id = zest_option_find(name, zest_command_users(c->command));
     if (id == ZEST_OPTION_CONFIG)
         return zest_error_set(c->error, ZEST_ERROR_ARGUMENT,
-                              "%s, line %zu: a config file cannot name another one", c->path, line);
+                              "%s, line %zu: a config file cannot contain --config", c->path, line);
     if (id == ZEST_OPTION_COUNT)
         return zest_option_find(name, ~0u) == ZEST_OPTION_COUNT ? refuse_name(c, name, line) : ZEST_OK;
     if (!*value || c->on_command_line[id]) return ZEST_OK;
     zest_error inner;
     if (!zest_command_set(c->command, c->options, id, value, &inner)) return ZEST_OK;
     return zest_error_set(c->error, inner.status, "%s, line %zu: %.800s%s", c->path, line, inner.message,
-                          strstr(value, " #") ? "; a comment needs a line of its own" : "");
+                          strstr(value, " #") ? "; a comment must be on a line of its own" : "");
 }
 
 static zest_status read_lines(const config *c, char *text) {

@@ -1,19 +1,18 @@
-/* zest completion: what a shell needs to complete commands, options and their values; from the same tables as
- * help. */
+/* zest completion: completion scripts for bash and zsh, from the same tables as the help. */
 #include <string.h>
 
 #include "cli/output.h"
-#include "task/task.h"
 #include "model/model.h"
+#include "task/task.h"
 
-/* ---- What can stand where ---- */
+/* ---- Candidates ---- */
 
-/* Appends the words of a list with bars between them: "a|b|c" gives "a b c". */
+/* Appends the words of a list separated by bars: "a|b|c" gives "a b c". */
 static void add_choices(const char *list, zest_buffer *out) {
     for (; *list; list++) zest_buffer_add(out, *list == '|' ? " " : list, 1);
 }
 
-/* The words that an option's value is chosen from; nothing where it can be anything. */
+/* The words that an option's value is chosen from; none if it can be anything. */
 static void add_values(zest_option_id id, zest_buffer *out) {
     const zest_option_row *row = zest_option_row_at(id);
     if (row->kind == ZEST_KIND_CHOICE) add_choices(row->choices, out);
@@ -24,7 +23,7 @@ static void add_values(zest_option_id id, zest_buffer *out) {
         zest_buffer_format(out, "%s%s", i ? " " : "", zest_task_at(i)->name);
 }
 
-/* Does the command choose its word from a list, "linear|stationary"? RUN|MODEL are paths. */
+/* Whether the positional argument is one of a list, "linear|stationary". RUN|MODEL are paths. */
 static int has_choices(const zest_command *command) {
     return command->words[0] >= 'a' && command->words[0] <= 'z';
 }
@@ -35,7 +34,7 @@ static int is_taken(const zest_command *command, int id) {
 
 /* ---- bash ---- */
 
-/* The cases of options with one kind of value: those that are chosen from words, each by itself, or all others
+/* The cases of options with one kind of value: those with fixed words, each by itself, or all others
  * together. */
 static void bash_values(const zest_command *command, int chosen, zest_buffer *out) {
     zest_buffer words = {0};
@@ -70,7 +69,7 @@ static void bash_command(const zest_command *command, zest_buffer *out) {
     zest_buffer_text(out, "        esac\n        ;;\n");
 }
 
-/* Where COMPREPLY stays empty, the shell offers files. '=' separates words, so --lr=1 has three. */
+/* If COMPREPLY stays empty, the shell offers files. '=' separates words, so --lr=1 has three. */
 static void bash(zest_buffer *out) {
     zest_buffer_text(out, "# bash completion for zest, made by `zest completion bash`.\n"
                           "_zest() {\n"
@@ -108,7 +107,7 @@ static void bash(zest_buffer *out) {
 
 /* ---- zsh ---- */
 
-/* The first clause of a help text, for a string in single quotes with brackets around it. */
+/* The first clause of a help text, for a string in single quotes with brackets. */
 static void add_short(const char *text, size_t size, zest_buffer *out) {
     for (; size && strncmp(text, "; ", 2) && strncmp(text, ". ", 2); text++, size--) {
         if (*text == '\'')
@@ -211,7 +210,7 @@ static void zsh(zest_buffer *out) {
     zest_buffer_free(&tasks);
 }
 
-/* ---- The command ---- */
+/* ---- Command ---- */
 
 static int run(const zest_options *options, char **words, int count) {
     (void)options, (void)count;
@@ -221,16 +220,16 @@ static int run(const zest_options *options, char **words, int count) {
     else if (!strcmp(words[0], "zsh"))
         zsh(&out);
     else
-        return zest_output_failf(ZEST_ERROR_ARGUMENT,
-                                 "there is no completion for '%s'; there is bash and zsh", words[0]);
+        return zest_output_failf(ZEST_ERROR_ARGUMENT, "unknown shell '%s'; the shells are bash and zsh",
+                                 words[0]);
     return zest_output_buffer(&out);
 }
 
 const zest_command zest_command_completion = {
     .name = "completion",
     .words = "bash|zsh",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "print a completion script for bash or zsh",
     .description =
         "Prints a script that completes commands, options, and the values of options that take one of a few "

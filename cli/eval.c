@@ -59,8 +59,8 @@ static int run(const zest_options *given, char **words, int count) {
 const zest_command zest_command_eval = {
     .name = "eval",
     .words = "RUN|MODEL",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "measure a run or a model on a task",
     .description = "Answers the examples of --split and prints accuracy, F1, exact match and loss, as far as "
                    "the task has them, with a 95 % interval (Wilson's for accuracy, a bootstrap for F1). "

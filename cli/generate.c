@@ -128,8 +128,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_generate = {
     .name = "generate",
     .words = "MODEL",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "continue prompts",
     .description =
         "Greedy generation of all prompts in one batch, until the end-of-text token or --max-tokens. MODEL "

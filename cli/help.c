@@ -1,10 +1,10 @@
-#include "cli/command.h"
-
+/* Help texts and the manual page, generated from the option table and the commands. */
 #include <string.h>
 
 #include "base/environment.h"
+#include "cli/command.h"
 
-/* The sections of options, by their name in the table and in the order in which they are shown. */
+/* The sections of options, in the order in which they are shown. */
 static const struct {
     const char *name, *title;
 } sections[] = {{"Objective", "Objective"},
@@ -18,16 +18,17 @@ enum { SECTIONS = sizeof sections / sizeof sections[0], WIDTH = 100, INDENT = 28
 
 #define ZEST_HELP_TITLE "fine-tune language models with forward passes only (MeZO, ZEST)"
 
-/* Adds text broken at blanks, indented from the second line on; `column` is where the first line starts. */
+/* Appends text wrapped at blanks, indented from the second line on; `column` is the start of the first
+ * line. */
 static void wrap(zest_buffer *out, const char *text, size_t column, size_t indent) {
     while (*text) {
-        size_t room = WIDTH > column ? WIDTH - column : 1, length = strlen(text), cut = length;
+        size_t space = WIDTH > column ? WIDTH - column : 1, length = strlen(text), cut = length;
         const char *newline = strchr(text, '\n');
         if (newline && (size_t)(newline - text) < cut) cut = (size_t)(newline - text);
-        if (cut > room) {
-            cut = room;
+        if (cut > space) {
+            cut = space;
             while (cut && text[cut] != ' ') cut--;
-            if (!cut) cut = room;
+            if (!cut) cut = space;
         }
         zest_buffer_add(out, text, cut);
         zest_buffer_text(out, "\n");
@@ -42,20 +43,20 @@ static void paragraphs(zest_buffer *out, const char *text) {
     while (*text) {
         const char *end = strstr(text, "\n\n");
         size_t length = end ? (size_t)(end - text) : strlen(text);
-        char piece[4096];
-        if (length >= sizeof piece) length = sizeof piece - 1;
-        memcpy(piece, text, length);
-        piece[length] = '\0';
-        if (piece[0] == ' ')
-            zest_buffer_format(out, "%s\n", piece); /* indented: as it stands */
+        char paragraph[4096];
+        if (length >= sizeof paragraph) length = sizeof paragraph - 1;
+        memcpy(paragraph, text, length);
+        paragraph[length] = '\0';
+        if (paragraph[0] == ' ')
+            zest_buffer_format(out, "%s\n", paragraph); /* indented text is not wrapped */
         else
-            wrap(out, piece, 0, 0);
+            wrap(out, paragraph, 0, 0);
         if (end) zest_buffer_text(out, "\n");
         text = end ? end + 2 : text + length;
     }
 }
 
-/* The defaults of this command, in place of the table's. */
+/* The defaults of this command instead of the table's. */
 static const char *fallback(const zest_options *options, zest_option_id id) {
     const char *text = zest_options_text(options, id);
     return zest_option_row_at(id)->kind == ZEST_KIND_FLAG ? "" : text;
@@ -69,7 +70,7 @@ static void option_text(zest_buffer *out, const zest_command *command, const zes
     char range[256];
     zest_option_range(row, range, sizeof range);
     int obvious = row->kind != ZEST_KIND_CHOICE && !row->open && (row->low == 0 || row->low == 1) &&
-                  row->high >= 1 << 20; /* counts and lengths: no limit that anybody meets */
+                  row->high >= 1 << 20; /* counts and lengths: a limit without practical meaning */
     if (*range && !obvious) zest_buffer_format(out, " (%s)", range);
     if (*value) zest_buffer_format(out, " [default: %s]", value);
 }
@@ -178,9 +179,9 @@ void zest_help_environment(zest_buffer *out) {
     }
 }
 
-/* ---- The manual page ---- */
+/* ---- Manual page ---- */
 
-/* Text for roff: a backslash, a leading dot or quote and a minus need care. */
+/* Escapes text for roff: backslash, leading dot or quote, minus. */
 static void roff(zest_buffer *out, const char *text) {
     int start = 1;
     for (; *text; text++) {
@@ -198,14 +199,14 @@ static void roff(zest_buffer *out, const char *text) {
 static void roff_paragraphs(zest_buffer *out, const char *text) {
     while (*text) {
         const char *end = strstr(text, "\n\n");
-        zest_buffer piece = {0};
-        zest_buffer_add(&piece, text, end ? (size_t)(end - text) : strlen(text));
+        zest_buffer paragraph = {0};
+        zest_buffer_add(&paragraph, text, end ? (size_t)(end - text) : strlen(text));
         int verbatim = text[0] == ' ';
         zest_buffer_text(out, verbatim ? ".PP\n.nf\n" : ".PP\n");
-        roff(out, piece.data ? piece.data : "");
+        roff(out, paragraph.data ? paragraph.data : "");
         zest_buffer_text(out, verbatim ? "\n.fi\n" : "\n");
-        out->failed |= piece.failed;
-        zest_buffer_free(&piece);
+        out->failed |= paragraph.failed;
+        zest_buffer_free(&paragraph);
         text = end ? end + 2 : text + strlen(text);
     }
 }

@@ -299,8 +299,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_info = {
     .name = "info",
     .words = "RUN|MODEL",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "show the state of a run, or the size and memory of a model",
     .description =
         "A run (a folder or its journal): checks every record and prints the number of steps, the losses, "

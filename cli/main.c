@@ -9,8 +9,8 @@
 
 #include "base/cpu.h"
 #include "cli/command.h"
-#include "cli/target.h"
 #include "cli/output.h"
+#include "cli/target.h"
 
 static int unknown_command(const char *name) {
     const char *meant = zest_command_suggest(name);
@@ -41,7 +41,7 @@ static int version(void) {
     return ZEST_EXIT_OK;
 }
 
-/* Runs the command with its models found. */
+/* Runs the command after replacing names of pulled models by paths. */
 static int run_found(const zest_command *command, zest_options *options, const zest_arguments *arguments) {
     zest_error error = {0};
     char **words = NULL;
@@ -57,7 +57,7 @@ static int run(const zest_command *command, int argc, char **argv) {
     zest_options options;
     zest_arguments arguments;
     zest_error error;
-    zest_cpu cpu; /* a wrong ZEST_CPU is told by every command, also by those that would not mind */
+    zest_cpu cpu; /* an invalid ZEST_CPU is reported by every command */
     if (zest_cpu_detect(&cpu, &error)) return zest_output_fail(error.status, error.message);
     zest_options_init(&options);
     zest_status status = zest_options_set_default(&options, command->defaults, &error);
@@ -92,8 +92,8 @@ static int dispatch(int argc, char **argv) {
     return command ? run(command, argc - 2, argv + 2) : unknown_command(first);
 }
 
-/* A standard stream that was closed is opened such that using it fails; else the next file to be opened, a
- * journal say, would get its number and the output that was meant for it. */
+/* Opens a closed standard stream on /dev/null in a mode in which using it fails; else the next file to be
+ * opened, say a journal, would get its descriptor and the output meant for it. */
 static void open_standard_streams(void) {
     for (int stream = 0; stream <= 2; stream++)
         if (fcntl(stream, F_GETFD) < 0 && errno == EBADF &&
@@ -104,7 +104,7 @@ static void open_standard_streams(void) {
 int main(int argc, char **argv) {
     open_standard_streams();
     zest_limit_omp_spin(argv);
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write, not the end */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, not the end of the process */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file size limit */
     return zest_output_finish(dispatch(argc, argv));
 }

@@ -1,4 +1,4 @@
-/* zest minimize: the optimiser for people who bring a program instead of a C function. */
+/* zest minimize: minimises a function computed by an external program. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,22 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "optim/exec.h"
-#include "base/file.h"
 
-/* ---- The run folder: start, options, journal, x ---- */
+/* ---- Run folder: start, options, journal, x ---- */
 
 typedef struct {
-    const char *folder; /* NULL: nothing is kept */
+    const char *folder; /* NULL: nothing is saved */
     char *start, *options, *journal, *x;
-} places;
+} paths;
 
-static zest_status find_places(places *p, const char *folder, zest_error *error) {
-    *p = (places){.folder = folder};
+static zest_status find_paths(paths *p, const char *folder, zest_error *error) {
+    *p = (paths){.folder = folder};
     if (!folder) return ZEST_OK;
     p->start = zest_file_join(folder, "start");
     p->options = zest_file_join(folder, "options");
@@ -32,20 +31,20 @@ static zest_status find_places(places *p, const char *folder, zest_error *error)
                : zest_error_memory(error, folder, 4 * strlen(folder));
 }
 
-static void free_places(places *p) {
+static void free_paths(paths *p) {
     free(p->start);
     free(p->options);
     free(p->journal);
     free(p->x);
 }
 
-/* ---- The starting point ---- */
+/* ---- Starting point ---- */
 
 static zest_status constant_start(const zest_options *options, double value, double **x, size_t *n,
                                   zest_error *error) {
     *n = (size_t)zest_options_whole(options, ZEST_OPTION_DIM);
     if (!*n)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "say how many dimensions there are: --dim COUNT");
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "the number of dimensions is missing: --dim COUNT");
     if (!isfinite(value)) return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--start must be finite");
     *x = malloc(*n * sizeof **x);
     if (!*x) return zest_error_memory(error, "x", *n * sizeof **x);
@@ -63,7 +62,7 @@ static zest_status make_start(const zest_options *options, double **x, size_t *n
     if (!status && dim && dim != *n) {
         free(*x);
         *x = NULL;
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s holds %zu numbers, but --dim says %zu", start,
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s contains %zu numbers, but --dim is %zu", start,
                               *n, dim);
     }
     return status;
@@ -78,7 +77,7 @@ static void on_signal(int number) {
     if (running) zest_tuner_stop(running);
 }
 
-/* Ctrl-C ends the run after the step in flight; a second one ends zest. */
+/* Ctrl-C ends the run after the current step; a second one ends zest. */
 static void catch_signals(zest_tuner *tuner) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     running = tuner;
@@ -121,9 +120,9 @@ static zest_status set_options(zest_tuner *tuner, const zest_options *options, i
     return ZEST_OK;
 }
 
-/* A new run folder: everything is on disk before the first evaluation. The journal comes last: where there is
- * one, the run has begun and can be resumed; where there is none, it can be started again. */
-static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_options *options, const double *x,
+/* A new run folder: everything is on disk before the first evaluation. The journal comes last: with it the
+ * run has started and can be resumed; without it, it can be started again. */
+static zest_status save_run(zest_tuner *tuner, const paths *p, const zest_options *options, const double *x,
                             size_t n, zest_ctx *ctx, zest_error *error) {
     zest_buffer text = {0};
     zest_options_print(options, ZEST_FOR_MINIMIZE, &text);
@@ -131,7 +130,7 @@ static zest_status keep_run(zest_tuner *tuner, const places *p, const zest_optio
     if (!status && !access(p->journal, F_OK))
         status =
             zest_error_set(error, ZEST_ERROR_FILE,
-                           "%s: there is a journal already; resume it, or choose another folder", p->journal);
+                           "%s: a journal exists already; resume it, or choose another folder", p->journal);
     if (!status) status = zest_file_make_folder(p->folder, error);
     if (!status) status = zest_file_write_numbers(p->start, x, n, error);
     if (!status) status = zest_file_write(p->options, text.data, text.size, error);
@@ -154,7 +153,7 @@ static json_t *result_json(const zest_result *r, const double *x, size_t n) {
 }
 
 static int report(const zest_options *options, const zest_result *r, const double *x, size_t n,
-                  const places *p) {
+                  const paths *p) {
     enum { SHOWN = 8 };
     if (zest_options_whole(options, ZEST_OPTION_JSON))
         return zest_output_json(result_json(r, x, n <= 10000 ? n : 0));
@@ -171,15 +170,15 @@ static int report(const zest_options *options, const zest_result *r, const doubl
     return ZEST_EXIT_OK;
 }
 
-/* The options of a run folder, with those given on the command line on top. */
-static zest_status stored_options(const places *p, const zest_options *given, zest_options *out,
+/* The options of a run folder, overridden by those of the command line. */
+static zest_status stored_options(const paths *p, const zest_options *given, zest_options *out,
                                   zest_error *error) {
     zest_buffer text = {0};
     zest_options_init(out);
     zest_status status = zest_file_read(p->options, 1 << 20, &text, error);
     if (!status)
         status = zest_options_set_all(out, ZEST_FOR_MINIMIZE, text.data ? text.data : "", p->options, error);
-    memset(out->given, 0, sizeof out->given); /* of this command line nothing yet */
+    memset(out->given, 0, sizeof out->given); /* nothing is given on this command line yet */
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
         if (zest_options_given(given, (zest_option_id)id))
             status = zest_options_set_id(out, (zest_option_id)id,
@@ -188,8 +187,8 @@ static zest_status stored_options(const places *p, const zest_options *given, ze
     return status;
 }
 
-/* Everything behind a ready starting point. */
-static int optimise(const zest_options *options, int resumed, places *p, double *x, size_t n) {
+/* The run from a prepared starting point. */
+static int optimise(const zest_options *options, int resumed, paths *p, double *x, size_t n) {
     zest_error error = {0};
     zest_ctx *ctx = zest_output_context();
     if (!ctx) return ZEST_EXIT_FAILURE;
@@ -205,7 +204,7 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
     zest_exec *exec = NULL;
     zest_status status = resumed ? zest_tuner_resume_journal(tuner, p->journal) : ZEST_OK;
     if (!status) status = set_options(tuner, options, resumed);
-    if (!status && !resumed && p->folder) status = keep_run(tuner, p, options, x, n, ctx, &error);
+    if (!status && !resumed && p->folder) status = save_run(tuner, p, options, x, n, ctx, &error);
     if (!status) {
         exec = zest_exec_start(exec_command, (size_t)zest_options_whole(options, ZEST_OPTION_JOBS),
                                (zest_exec_format)zest_options_whole(options, ZEST_OPTION_FORMAT),
@@ -230,7 +229,7 @@ static int optimise(const zest_options *options, int resumed, places *p, double 
                                                          : zest_ctx_error(ctx);
         code = zest_output_fail(status, why);
         if (p->folder && result.steps)
-            zest_output_note("the run is kept up to step %llu; go on with: zest minimize --resume %s",
+            zest_output_note("the run is saved up to step %llu; continue with: zest minimize --resume %s",
                              (unsigned long long)result.steps, p->folder);
     } else {
         code = report(options, &result, x, n, p);
@@ -248,24 +247,24 @@ static int run(const zest_options *given, char **words, int count) {
     int resumed = *resume != '\0';
     zest_options options;
     zest_error error = {0};
-    places p;
+    paths p;
     double *x = NULL;
     size_t n = 0;
     zest_options_init(&options);
-    zest_status status = find_places(&p, resumed ? resume : *out ? out : NULL, &error);
+    zest_status status = find_paths(&p, resumed ? resume : *out ? out : NULL, &error);
     if (!status && resumed)
         status = stored_options(&p, given, &options, &error);
     else if (!status)
         status = zest_options_copy(&options, given, &error);
     if (!status && !*zest_options_text(&options, ZEST_OPTION_EXEC))
         status = zest_error_set(&error, ZEST_ERROR_ARGUMENT,
-                                "say what to minimise: --exec PROGRAM (or --resume RUN)");
+                                "nothing to minimise: set --exec PROGRAM (or --resume RUN)");
     if (!status)
         status =
             resumed ? zest_file_read_numbers(p.start, &x, &n, &error) : make_start(&options, &x, &n, &error);
     int code = status ? zest_output_fail(status, error.message) : optimise(&options, resumed, &p, x, n);
     free(x);
-    free_places(&p);
+    free_paths(&p);
     zest_options_free(&options);
     return code;
 }

@@ -1,3 +1,4 @@
+/* Output of commands: messages on stderr, results on stdout, JSON, interruption. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -8,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/output.h"
 #include "base/json.h"
+#include "cli/output.h"
 #include "tokenizer/unicode.h"
 
 /* ---- Messages ---- */
 
-static void say(const char *message) {
+static void print_message(const char *message) {
     zest_buffer clean = {0};
     zest_terminal_clean(message, strlen(message), &clean);
     fprintf(stderr, "zest: %s\n",
@@ -25,7 +26,7 @@ static void say(const char *message) {
 }
 
 int zest_output_fail(zest_status status, const char *message) {
-    say(message);
+    print_message(message);
     return status == ZEST_ERROR_ARGUMENT ? ZEST_EXIT_USAGE : ZEST_EXIT_FAILURE;
 }
 
@@ -44,7 +45,7 @@ void zest_output_note(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    say(message);
+    print_message(message);
 }
 
 void zest_output_notes(const char *lines) {
@@ -57,8 +58,8 @@ void zest_output_notes(const char *lines) {
 
 /* ---- Results ---- */
 
-static int write_errno;  /* why a write failed, where that is known */
-static int print_failed; /* memory ran out in zest_output_print, whose callers do not look */
+static int write_errno;  /* errno of a failed write, if known */
+static int print_failed; /* out of memory in zest_output_print, whose result callers ignore */
 
 int zest_output_buffer(zest_buffer *text) {
     zest_buffer clean = {0};
@@ -82,7 +83,7 @@ void zest_output_print(const char *format, ...) {
     if (zest_output_buffer(&text)) print_failed = 1;
 }
 
-/* The reader of a pipe is gone: an end, but none to complain about. */
+/* The reader of a pipe has closed it: an end, but not an error to report. */
 static int reader_left(void) {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && out.revents & POLLERR;
@@ -94,12 +95,12 @@ int zest_output_broken(void) {
 }
 
 int zest_output_finish(int code) {
-    int bad = ferror(stdout), left = reader_left();
-    if (fflush(stdout)) bad = 1, write_errno = errno;
+    int unsafe = ferror(stdout), left = reader_left();
+    if (fflush(stdout)) unsafe = 1, write_errno = errno;
     if (!left) left = reader_left();
-    if (!bad && fclose(stdout)) bad = 1, write_errno = errno;
-    if (code || (!bad && !print_failed)) return code;
-    if (bad && !left)
+    if (!unsafe && fclose(stdout)) unsafe = 1, write_errno = errno;
+    if (code || (!unsafe && !print_failed)) return code;
+    if (unsafe && !left)
         zest_output_failf(ZEST_ERROR_FILE, "standard output cannot be written%s%s", write_errno ? ": " : "",
                           write_errno ? strerror(write_errno) : "");
     return ZEST_EXIT_FAILURE;
@@ -148,7 +149,7 @@ zest_ctx *zest_output_context(void) {
     return ctx;
 }
 
-static volatile sig_atomic_t interrupted; /* a handler has nothing else to write to */
+static volatile sig_atomic_t interrupted; /* a signal handler can only write to a global */
 
 static void on_signal(int number) {
     (void)number;
@@ -162,16 +163,16 @@ volatile sig_atomic_t *zest_output_catch_interrupt(void) {
     return &interrupted;
 }
 
-/* Some microseconds: longer than the threads of one operation drift apart. */
+/* microseconds: longer than the skew between threads of one operation */
 static const char *const short_spin = "1000";
 
 void zest_limit_omp_spin(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     if (setenv("GOMP_SPINCOUNT", short_spin, 1)) return;
-    execv("/proc/self/exe", argv); /* comes back only if it failed */
+    execv("/proc/self/exe", argv); /* returns only on failure */
 }
 
-/* C1 controls, line and paragraph separators, and the marks that embed, override or isolate a direction. */
+/* C1 controls, line and paragraph separators, and bidirectional formatting characters. */
 static int is_hidden(uint32_t code) {
     return (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);

@@ -443,8 +443,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_predict = {
     .name = "predict",
     .words = "RUN|MODEL",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "label new rows with a run or a model",
     .description =
         "Answers rows of your own, from --text, --input FILE or standard input; or, with --split, the "

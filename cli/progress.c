@@ -1,5 +1,4 @@
-#include "cli/progress.h"
-
+/* Progress of commands: a bar on a terminal, occasional lines elsewhere. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/progress.h"
 
-enum { BAR = 20, WIDTH_LEAST = 20, WIDTH_MOST = 400 };
+enum { BAR = 20, MIN_WIDTH = 20, MAX_WIDTH = 400 };
 static const double refresh_seconds = 1.0 / 6; /* on a terminal */
-static const double first_seconds = 5;         /* elsewhere: a command that is quicker says nothing */
+static const double first_seconds = 5;         /* elsewhere: a faster command prints nothing */
 static const double line_seconds = 30;
 
 static int is_terminal(void) {
@@ -23,7 +23,7 @@ static int is_terminal(void) {
 static size_t terminal_width(void) {
     struct winsize size = {0};
     size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
-    return width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+    return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
 }
 
 /* ---- One line ---- */
@@ -85,8 +85,8 @@ static void add_time(line *l, const zest_progress *p, double now, double done, d
         add(l, ", %s left", zest_progress_duration(stats * (total - done) / made, left, sizeof left));
 }
 
-/* Labels and notes may carry names from a stranger's file: control characters stay off the terminal. A cut
- * never splits a UTF-8 sequence. */
+/* Labels and notes may contain names from files: control characters are removed. Truncation never splits a
+ * UTF-8 sequence. */
 static void clean_and_cut(char *text, size_t width) {
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
@@ -113,7 +113,7 @@ void zest_progress_line(const zest_progress *p, double now, double done, double 
     clean_and_cut(text, width);
 }
 
-/* ---- While a command runs ---- */
+/* ---- Updates ---- */
 
 void zest_progress_begin(zest_progress *p, const char *label, const char *unit, int quiet) {
     *p = (zest_progress){.active = !quiet, .terminal = is_terminal(), .command = zest_clock_now()};
@@ -135,11 +135,11 @@ int zest_progress_due(const zest_progress *p) {
 }
 
 void zest_progress_update(zest_progress *p, double done, double total, const char *note) {
-    char text[WIDTH_MOST + 112];
+    char text[MAX_WIDTH + 112];
     if (!zest_progress_due(p)) return;
     double now = zest_clock_now();
-    /* one column less than there are: a full line makes some terminals wrap */
-    size_t width = p->terminal ? terminal_width() - 1 : WIDTH_MOST;
+    /* one column less than the width: a full line makes some terminals wrap */
+    size_t width = p->terminal ? terminal_width() - 1 : MAX_WIDTH;
     zest_progress_line(p, now, done, total, note, width, text, sizeof text);
     fprintf(stderr, p->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);

@@ -24,23 +24,23 @@ typedef struct {
     int active;               /* 0: --quiet */
     int terminal;
     int shown;             /* a line is on the terminal */
-    double command, stage; /* clock at the start of the command, and of the stage */
-    double first;          /* units that were done when the stage began */
-    double last;           /* clock at the last line; 0: none yet */
+    double command, stage; /* time at the start of the command, and of the stage */
+    double first;          /* units done when the stage began */
+    double last;           /* time of the last line; 0: none yet */
 } zest_progress;
 
-/* label: what is being done, "train"; unit: what is counted, "steps". The unit "bytes" is shown as MiB with
- * the speed. */
+/* label: the activity, "train"; unit: what is counted, "steps". The unit "bytes" is shown as MiB with the
+ * speed. */
 void zest_progress_begin(zest_progress *progress, const char *label, const char *unit, int quiet);
-/* The next part of the same command, with another speed; `done` units of it are there already. */
+/* The next stage of the same command, with its own speed; `done` units of it are done already. */
 void zest_progress_stage(zest_progress *progress, const char *label, const char *unit, double done);
-/* Would an update be shown now? For callers whose note takes work. */
+/* Whether an update would be shown now; for callers whose note is expensive. */
 int zest_progress_due(const zest_progress *progress);
-/* total 0: not known. note: what else to say behind the time, or NULL. */
+/* total 0: unknown. note: text after the time, or NULL. */
 void zest_progress_update(zest_progress *progress, double done, double total, const char *note);
 /* The same as a callback, without a note. */
 zest_progress_callback zest_progress_sink(zest_progress *progress);
-/* Takes the line off the terminal, before other output. */
+/* Clears the line on the terminal, before other output. */
 void zest_progress_clear(zest_progress *progress);
 void zest_progress_end(zest_progress *progress);
 

@@ -1,4 +1,4 @@
-/* zest pull: a model from the Hugging Face Hub. */
+/* zest pull: downloads a model from the Hugging Face Hub. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct {
 
 static int on_progress(const zest_hub_progress *p, void *user) {
     watch *w = user;
-    /* bytes that were there already must not make the rest look quick */
+    /* files already present must not distort the speed */
     if (p->received == 0) zest_progress_stage(&w->progress, "pull", "bytes", (double)p->done);
     if (zest_progress_due(&w->progress) && p->total) {
         char note[320];
@@ -82,14 +82,15 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_pull = {
     .name = "pull",
     .words = "ORG/NAME",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "download a model from the Hugging Face Hub",
     .description =
-        "Downloads what zest needs of a model: config.json, the safetensors, the tokenizer's files. Sizes "
+        "Downloads the files of a model that zest needs: config.json, the safetensors, the tokenizer's "
+        "files. Sizes "
         "and "
-        "hashes are checked. After Ctrl-C, a kill or a lost connection the same command goes on where it "
-        "was.\n\n"
+        "hashes are checked. After Ctrl-C, a kill or a lost connection the same command resumes the "
+        "download.\n\n"
         "The files go into the cache that Python's huggingface_hub uses (HF_HUB_CACHE, or hub/ in HF_HOME, "
         "which "
         "is ~/.cache/huggingface by default): each finds what the other downloaded. Every command then takes "
@@ -107,7 +108,7 @@ const zest_command zest_command_pull = {
         "zest pull FacebookAI/roberta-base\tthen: zest train --model FacebookAI/roberta-base ...\n"
         "zest pull HuggingFaceTB/SmolLM2-135M --revision main --out smollm2\tinto a folder\n"
         "zest pull unsloth/SmolLM2-135M-Instruct-GGUF --file SmolLM2-135M-Instruct-Q8_0.gguf\tone GGUF file",
-    .options = "out\tmake a plain folder here instead of using the cache",
+    .options = "out\tdownload into this folder instead of the cache",
     .defaults = "",
     .users = ZEST_FOR_PULL,
     .run = run,

@@ -1,3 +1,4 @@
+/* Input rows of zest predict: a file, standard input or one text, split into records. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -6,10 +7,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "cli/records.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/output.h"
+#include "cli/records.h"
 
 #define INPUT_LIMIT ((size_t)16 << 30)
 
@@ -23,7 +24,7 @@ typedef struct {
     zest_error *error;
 } reading;
 
-/* ---- Bytes ---- */
+/* ---- Input ---- */
 
 static zest_status read_standard_input(zest_buffer *out, zest_error *error) {
     char block[65536];
@@ -45,8 +46,7 @@ static zest_status read_bytes(zest_records *r, const zest_options *options, zest
     r->name = strdup(text ? "--text" : file ? input : "standard input");
     if (!r->name) return zest_error_memory(error, "the input", 0);
     if (text && *input)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--text and --input are two inputs: give one of them");
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--text and --input exclude each other");
     if (text) {
         zest_buffer_text(&r->bytes, zest_options_text(options, ZEST_OPTION_TEXT));
         return r->bytes.failed ? zest_error_memory(error, "the text", 0) : ZEST_OK;
@@ -73,11 +73,11 @@ static int is_blank(const char *text, size_t size) {
     return !size;
 }
 
-/* The end of the record at `at`: its newline, or the end. In CSV a newline in a cell that begins with a quote
- * belongs to it. */
+/* The end of the record at `at`: its newline, or the end. In CSV a newline in a quoted cell belongs to the
+ * cell. */
 static size_t record_end(const zest_buffer *bytes, size_t at, int quotes) {
     const char *data = bytes->data;
-    int begins = 1, inside = 0; /* a cell begins; it is one in quotes */
+    int begins = 1, inside = 0; /* at the start of a cell; inside quotes */
     for (; at < bytes->size && (inside || data[at] != '\n'); at++) {
         if (inside && data[at] == '"' && at + 1 < bytes->size && data[at + 1] == '"')
             at++; /* a quote within quotes is written twice */
@@ -100,7 +100,7 @@ static zest_status cut(reading *in) {
         size_t end = record_end(&r->bytes, at, l->format == ZEST_ROWS_CSV);
         zest_records_item record = {at, end - at, line};
         if (is_blank(r->bytes.data + at, end - at))
-            ; /* nothing */
+            ; /* skip */
         else if (header && !r->header.size)
             r->header = record;
         else
@@ -111,7 +111,7 @@ static zest_status cut(reading *in) {
     return status;
 }
 
-/* ---- The format ---- */
+/* ---- Format ---- */
 
 static int ends_in(const char *path, const char *end) {
     size_t size = strlen(path), tail = strlen(end);
@@ -125,7 +125,7 @@ static input_format format_of(const char *path) {
     return ends_in(path, ".txt") ? LINES : AUTO;
 }
 
-/* The first line that is not blank; empty when there is none. */
+/* The first line that is not blank; empty if there is none. */
 static zest_records_item first_line(const zest_records *r) {
     size_t at = r->bytes.size >= 3 && !memcmp(r->bytes.data, "\xEF\xBB\xBF", 3) ? 3 : 0;
     while (at < r->bytes.size) {
@@ -136,7 +136,7 @@ static zest_records_item first_line(const zest_records *r) {
     return (zest_records_item){0};
 }
 
-/* Is this one of the cells of the line? Quotes around a cell do not count. */
+/* Whether the name is one of the cells of the line. Quotes around a cell are ignored. */
 static int has_cell(const char *line, size_t size, char separator, const char *name) {
     for (size_t at = 0; at <= size;) {
         const char *stop = memchr(line + at, separator, size - at);
@@ -212,7 +212,7 @@ static zest_status refuse_format(const reading *in) {
 
 /* ---- Fields ---- */
 
-/* Objects that have the columns by the task's names, or as its own files have them. */
+/* Objects with the columns as the task names them, or as in its own files. */
 static zest_status choose_fields(reading *in, const zest_rows_layout *native) {
     zest_records *r = in->records;
     zest_records_item line = first_line(r);
@@ -244,7 +244,7 @@ static zest_status choose_table(reading *in, const zest_rows_layout *native) {
     int named = names_columns(in, in->format == TSV ? '\t' : ',');
     in->records->layout = named || !native ? (zest_rows_layout){.header = 1} : *native;
     in->records->layout.format = format;
-    in->records->layout.skip_short = 0; /* a short row is refused by name */
+    in->records->layout.skip_short = 0; /* a row with too few columns is an error */
     return ZEST_OK;
 }
 
@@ -277,7 +277,7 @@ zest_status zest_records_read(zest_records *records, const zest_task *task, cons
     if (!status && !records->count)
         status = zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
-            "%s: has no rows to answer; give --text TEXT, --input FILE, or --split test for the task's own",
+            "%s: has no rows; use --text TEXT, --input FILE, or --split test for the task's own",
             records->name);
     return status;
 }
@@ -292,7 +292,7 @@ void zest_records_free(zest_records *records) {
 
 /* ---- Parsing ---- */
 
-/* A plain line as an object. Not UTF-8: the bytes as they are, which the reader of rows refuses by name. */
+/* A plain line as a JSON object. Invalid UTF-8 is copied unchanged, and the reader of rows reports it. */
 static void add_line(const char *column, const char *text, size_t size, zest_buffer *out) {
     if (size && text[size - 1] == '\r') size--;
     json_t *value = json_stringn(text, size), *object = value ? json_pack("{s:o}", column, value) : NULL;
@@ -303,7 +303,7 @@ static void add_line(const char *column, const char *text, size_t size, zest_buf
     json_decref(object);
 }
 
-/* One line for JSON: an object given with --text may have several. */
+/* One line of JSON: an object given with --text may have several. */
 static void add_object(const char *text, size_t size, zest_buffer *out) {
     size_t start = out->size;
     zest_buffer_add(out, text, size);

@@ -1,5 +1,5 @@
-/* Rows of the user's own, to be answered: a file, standard input or one text, cut into records. Each record
- * can be parsed by itself, so that a bad one does not spoil the others. */
+/* Input rows of zest predict: a file, standard input or one text, split into records. Each record can be
+ * parsed separately, so that a malformed one does not affect the others. */
 #ifndef ZEST_CLI_RECORDS_H
 #define ZEST_CLI_RECORDS_H
 
@@ -16,12 +16,12 @@ typedef struct {
 typedef struct {
     char *name; /* for messages: the file, or "standard input" */
     zest_buffer bytes;
-    zest_records_item header; /* of a table whose first line names the columns; size 0: none */
+    zest_records_item header; /* first line of a table with column names; size 0: none */
     zest_records_item *list;
     size_t count;
     zest_rows_layout layout; /* how a record is parsed */
     char *fields;            /* of the layout, where it has fields of its own */
-    const char *column;      /* every line is a text: the column that it is; else NULL */
+    const char *column;      /* if every line is a text: the column that it is; else NULL */
 } zest_records;
 
 /* What to read: --text, --input or standard input, by the options. How: --input-format, or else
@@ -40,8 +40,8 @@ void zest_records_free(zest_records *records);
  * records have one line each. */
 zest_status zest_records_parse(const zest_records *records, size_t first, size_t end, zest_rows *rows,
                                zest_error *error);
-/* Has each record one line and one row? Then row r is record first + r, and its text may be shown as it is.
- */
+/* Whether each record has one line and one row. Then row r is record first + r, and its text may be shown
+ * unchanged. */
 int zest_records_are_objects(const zest_records *records);
 
 #endif

@@ -122,8 +122,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_replay = {
     .name = "replay",
     .words = "RUN",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "rebuild the weights of any step of a run, bit for bit",
     .description =
         "Takes the steps of a run again from its journal, without evaluating anything, from its start or "

@@ -1,4 +1,4 @@
-/* zest report: what some runs did, as one HTML page. */
+/* zest report: an HTML page that compares runs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "lab/report/report.h"
 #include "lab/stats/stats.h"
 
-/* ---- As JSON ---- */
+/* ---- JSON ---- */
 
 static json_t *eval_json(const zest_log_eval *eval) {
     if (!*eval->part) return json_null();
@@ -34,7 +34,7 @@ static json_t *run_json(const zest_report *report, const zest_report_run *run) {
     return object;
 }
 
-/* The sentence that the page begins with, and one for each comparison. */
+/* The sentence at the top of the page, and one for each comparison. */
 static json_t *conclusion_json(const zest_report *report) {
     size_t count;
     zest_conclusion *all = zest_report_conclude(report, &count);
@@ -50,7 +50,7 @@ static int print_json(const zest_report *report, const char *path) {
         json_pack("{s:o, s:o, s:s?}", "conclusion", conclusion_json(report), "runs", runs, "out", path));
 }
 
-/* ---- As text ---- */
+/* ---- Text ---- */
 
 /* "76.0 (66.6–83.5)" */
 static void eval_cell(zest_text_table *t, const zest_report_run *run, const zest_log_eval *eval) {
@@ -113,10 +113,9 @@ static int print_table(const zest_report *report, const char *path) {
     return zest_output_buffer(&text);
 }
 
-/* ---- The command ---- */
+/* ---- Command ---- */
 
-/* Where the page goes when nobody says: into the run or sweep, or here when there are several. To be freed.
- */
+/* The default path of the page: in the run or sweep, or in the current folder for several. To be freed. */
 static char *default_path(const zest_report *report, const char *word) {
     if (report->sweep) return zest_file_join(word, "report.html");
     return report->count == 1 ? zest_file_join(report->runs[0].path, "report.html") : strdup("report.html");
@@ -138,11 +137,11 @@ static int run(const zest_options *options, char **words, int count) {
     if (status) return zest_output_fail(status, error.message);
     const zest_command *train = zest_command_find("train");
     report.defaults = train ? train->defaults : NULL;
-    int const wanted = *out || !json || *zest_options_text(options, ZEST_OPTION_FIGURES);
+    int const writes_page = *out || !json || *zest_options_text(options, ZEST_OPTION_FIGURES);
     char *path = *out ? strdup(out) : default_path(&report, words[0]);
     int code = path ? ZEST_EXIT_OK : zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a path");
-    if (path && wanted) code = write_page(&report, options, path);
-    if (!code && json) code = print_json(&report, wanted ? path : NULL);
+    if (path && writes_page) code = write_page(&report, options, path);
+    if (!code && json) code = print_json(&report, writes_page ? path : NULL);
     if (!code && !json) code = print_table(&report, path);
     free(path);
     zest_report_free(&report);
@@ -152,8 +151,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_report = {
     .name = "report",
     .words = "RUN|SWEEP...",
-    .least = 1,
-    .most = 1024,
+    .min_words = 1,
+    .max_words = 1024,
     .summary = "compare runs in one HTML page",
     .description =
         "Reads the log of each run (a folder that zest train made, finished or not; a sweep stands for its "

@@ -85,8 +85,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_score = {
     .name = "score",
     .words = "MODEL",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "compute the log-probability of texts",
     .description =
         "Prints the natural logarithm of the probability of each text, its number of tokens and its "

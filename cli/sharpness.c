@@ -1,52 +1,340 @@
-/* What the files of `zest sharpness` share. */
+/* zest sharpness: how flat the loss is around the weights of runs or models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/target.h"
 #include "io/hub.h"
 #include "lab/sharpness/sharpness.h"
-#include "base/json.h"
 #include "lab/sharpness/sharpness_internal.h"
-#include "base/file.h"
-#include "cli/target.h"
 #include "model/model.h"
 #include "train/run_folder.h"
 
-/* ---- sharpness.c ---- */
-
-/* One run or model, or a file that says what was found about one. */
+/* One run or model, or a file with the result of one. */
 typedef struct {
     zest_sharpness_found found;
-    json_t *kept;                  /* what the file says; NULL: it was measured */
-    char *task;                    /* owned for found */
-    char repo[ZEST_HUB_REPO_SIZE]; /* what a pulled model is called */
-} zest_sharpness_view;
+    json_t *from_file;             /* content of the file; NULL: it was measured */
+    char *task;                    /* memory of found.task */
+    char repo[ZEST_HUB_REPO_SIZE]; /* name of a pulled model */
+} sharpness_view;
 
-/* What is asked for, and how far it is. */
+/* State of the command. */
 typedef struct {
     const zest_options *given;
     const zest_sharpness_plan *plan;
-    const zest_sharpness_found *first; /* that was measured, or NULL */
-    zest_sharpness_cost *cost;         /* of the measurement, which is then not made; or NULL */
+    const zest_sharpness_found *first; /* the first one measured, or NULL */
+    zest_sharpness_cost *cost;         /* set: only the cost is estimated; or NULL */
     zest_progress progress;
     const char *what, *name;
-} zest_sharpness_look;
+} sharpness_state;
 
-/* Free the view whatever this says. */
-zest_status zest_sharpness_look_at(zest_sharpness_look *look, const char *path, zest_sharpness_view *view,
-                                   zest_error *error);
-void zest_sharpness_look_free(zest_sharpness_view *view);
+enum { MAX_FILE_SIZE = 64 << 20 };
 
-/* ---- sharpness.c ---- */
+static void report_progress(void *user, const char *what, double done, double all) {
+    sharpness_state *l = user;
+    if (l->what != what) zest_progress_stage(&l->progress, what, "passes", done);
+    l->what = what;
+    zest_progress_update(&l->progress, done, all, l->name);
+}
 
-/* The table for people. */
-void zest_sharpness_print(const zest_sharpness_view *views, size_t count);
+/* ---- Opening ---- */
 
-/* zest sharpness: how flat the loss is around the weights of runs or models. */
+/* Selects the tensors given on the command line. A run is rebuilt with its own selection, so this comes
+ * later. */
+static zest_status restrict_to(const zest_options *given, zest_loaded *loaded, const zest_options *options,
+                               zest_error *error) {
+    const char *only = zest_options_text(given, ZEST_OPTION_TRAIN_ONLY),
+               *not_these = zest_options_text(given, ZEST_OPTION_FREEZE);
+    if (!*only && !*not_these) return ZEST_OK;
+    zest_model_runner_options how = zest_load_runner_options(options);
+    zest_model_runner_free(loaded->runner);
+    loaded->runner = NULL;
+    zest_status status = zest_model_select_trainable(loaded->model, only, not_these, error);
+    return status ? status : zest_model_open_runner(loaded->model, &how, &loaded->runner, error);
+}
 
-/* ---- What is asked for ---- */
+static zest_status open_target(zest_target *target, const char *path, const zest_options *given,
+                               zest_error *error) {
+    zest_options local;
+    *target = (zest_target){0};
+    zest_options_init(&target->options);
+    zest_status status = zest_options_copy(&local, given, error);
+    if (status) return status;
+    static const zest_option_id later[] = {ZEST_OPTION_TRAIN_ONLY, ZEST_OPTION_FREEZE};
+    for (size_t i = 0; i < 2 && !status; i++) {
+        status = zest_options_set_id(&local, later[i], "", error);
+        local.given[later[i]] = 0;
+    }
+    if (!status) status = zest_cli_target_open(target, path, &local, error);
+    if (!status) status = restrict_to(given, &target->loaded, &target->options, error);
+    zest_options_free(&local);
+    return status;
+}
+
+/* ---- Measurement ---- */
+
+/* Models of one size use the difference steps of the first one, if two neighbouring steps agreed. That
+ * saves the search; the check with half the step is made for each. */
+static zest_sharpness_plan plan_like(const zest_sharpness_plan *plan, const zest_sharpness_found *first,
+                                     uint64_t dimension) {
+    zest_sharpness_plan local = *plan;
+    if (!first || first->dimension != dimension) return local;
+    if (first->top.count && first->top.disagreement <= ZEST_LADDER_AGREED) local.top_step = first->top.step;
+    if (first->trace.probes && first->trace.disagreement <= ZEST_LADDER_AGREED && !first->trace_by_losses)
+        local.trace_step = first->trace.step;
+    return local;
+}
+
+static zest_status measure_or_estimate(const sharpness_state *l, const zest_sharpness_target *target,
+                                       zest_sharpness_found *found, zest_error *error) {
+    zest_sharpness_plan plan = plan_like(l->plan, l->first, target->loaded->model->params.dimension);
+    if (!l->cost) return zest_sharpness_measure(&plan, target, found, error);
+    found->dimension = target->loaded->model->params.dimension;
+    found->examples = zest_eval_target_examples(target->losses);
+    found->slope_examples = zest_eval_target_examples(target->slopes);
+    return zest_sharpness_estimate_cost(&plan, target, l->cost, error);
+}
+
+static zest_status measure(sharpness_state *l, const zest_target *target, const zest_examples *examples,
+                           zest_sharpness_found *found, zest_error *error) {
+    uint64_t subset = zest_options_whole(l->given, ZEST_OPTION_TOP_EXAMPLES);
+    zest_eval_target *losses = NULL, *slopes = NULL;
+    zest_eval_target_options options = {
+        .loaded = &target->loaded,
+        .examples = examples,
+        .max_examples = (size_t)zest_options_whole(l->given, ZEST_OPTION_EXAMPLES),
+        .seed = l->plan->seed,
+        .compute = ZEST_COMPUTE_F32, /* differences of gradients need full precision */
+        .threads = l->plan->threads,
+        .stop = zest_output_catch_interrupt(),
+        .on_progress = report_progress,
+        .user = l,
+    };
+    int needs_gradients =
+        !l->plan->forward_only && (l->plan->top || l->plan->trace_samples || l->plan->slice);
+    options.slopes = needs_gradients && !subset;
+    zest_status status = zest_eval_target_new(&options, &losses, error);
+    if (!status && subset) {
+        options.max_examples = (size_t)subset;
+        options.slopes = needs_gradients;
+        status = zest_eval_target_new(&options, &slopes, error);
+    }
+    zest_sharpness_target both = {&target->loaded, losses, subset ? slopes : losses};
+    if (!status) status = measure_or_estimate(l, &both, found, error);
+    zest_eval_target_free(losses);
+    zest_eval_target_free(slopes);
+    return status;
+}
+
+/* ---- sharpness.json ---- */
+
+static int same_text(const json_t *a, const json_t *b, const char *name) {
+    return json_equal(json_object_get(a, name), json_object_get(b, name));
+}
+
+/* Copies results of an earlier measurement of the same weights and split that were not measured this time:
+ * losses today, eigenvalues tomorrow. */
+static void merge_old(json_t *object, const char *path) {
+    static const char *const sections[] = {"neighbourhood", "hessian", "trace", "slice"};
+    json_t *old = NULL;
+    if (!access(path, F_OK)) zest_json_read(path, MAX_FILE_SIZE, &old, NULL);
+    if (json_is_object(old) && same_text(old, object, "step") && same_text(old, object, "split") &&
+        same_text(old, object, "task") && same_text(old, object, "dimension")) {
+        for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+            if (!json_object_get(object, sections[i]) && json_object_get(old, sections[i]))
+                json_object_set(object, sections[i], json_object_get(old, sections[i]));
+        if (json_object_get(old, "neighbourhood") == json_object_get(object, "neighbourhood") &&
+            json_object_get(old, "neighbourhood")) { /* with the settings that belong to it */
+            static const char *const facts[] = {"samples", "examples", "distribution", "sample_seed",
+                                                "loss",    "t",        "antithetic"};
+            for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+                if (json_object_get(old, facts[i]))
+                    json_object_set(object, facts[i], json_object_get(old, facts[i]));
+        }
+    }
+    json_decref(old);
+}
+
+/* Writes RUN/sharpness.json, which `zest report` reads. */
+static zest_status write_json(const zest_sharpness_found *found, const char *folder, zest_error *error) {
+    json_t *object = zest_sharpness_json(found, NULL);
+    char *path = zest_file_join(folder, "sharpness.json");
+    if (object && path) merge_old(object, path);
+    char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
+    zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
+                                      : zest_error_memory(error, "sharpness.json", 0);
+    json_decref(object);
+    free(text);
+    free(path);
+    return status;
+}
+
+/* ---- One argument ---- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static zest_status measure_path(sharpness_state *l, const char *path, sharpness_view *view,
+                                zest_error *error) {
+    zest_target target;
+    zest_loaded_data data = {0};
+    zest_sharpness_found *found = &view->found;
+    zest_task_part part = (zest_task_part)zest_options_whole(l->given, ZEST_OPTION_SPLIT);
+    *found =
+        (zest_sharpness_found){.path = path,
+                               .name = base_name(zest_hub_find_repo(path, view->repo) ? view->repo : path),
+                               .split = zest_options_text(l->given, ZEST_OPTION_SPLIT)};
+    l->name = found->name;
+    zest_status status = open_target(&target, path, l->given, error);
+    data.recorded = &target.inputs;
+    if (!status) status = zest_load_data(&data, &target.options, &target.loaded, 1u << part, error);
+    if (!status) {
+        view->task = strdup(data.task.name);
+        if (!view->task) status = zest_error_memory(error, "a name", 0);
+    }
+    if (!status) {
+        found->task = view->task;
+        found->is_run = target.is_run;
+        found->step = target.step;
+        status = measure(l, &target, &data.parts[part], found, error);
+    }
+    if (!status && target.is_run && !l->cost) {
+        zest_run_folder folder;
+        status = zest_run_folder_of(path, &folder, error);
+        if (!status) status = write_json(found, folder.path, error);
+        if (!status) zest_run_folder_free(&folder);
+    }
+    zest_load_free_data(&data);
+    zest_target_close(&target);
+    return status;
+}
+
+static zest_status examine(sharpness_state *l, const char *path, sharpness_view *view, zest_error *error) {
+    size_t length = strlen(path);
+    *view = (sharpness_view){0};
+    if (length < 5 || strcmp(path + length - 5, ".json")) return measure_path(l, path, view, error);
+    zest_status status = zest_json_read(path, MAX_FILE_SIZE, &view->from_file, error);
+    if (status) return status;
+    return zest_sharpness_read(view->from_file, path, &view->found, error);
+}
+
+static void free_view(sharpness_view *view) {
+    zest_sharpness_free(&view->found);
+    json_decref(view->from_file);
+    free(view->task);
+}
+
+static const char *const distributions[] = {"Gaussian", "sphere", "ball", "signs"};
+
+static void print_interval(zest_estimate e) {
+    if (isfinite(e.low))
+        zest_output_print("%9.5g [%.5g, %.5g]", e.value, e.low, e.high);
+    else
+        zest_output_print("%9.5g", e.value);
+}
+
+static void print_nearby(const zest_sharpness_found *f) {
+    zest_output_print("  %10s %9s  %-30s %-30s %9s  %-22s %9s\n", "radius", "rho", "mean loss",
+                      "standard deviation", "maximum", "tilted loss F_t", "effective");
+    for (size_t r = 0; r < f->plan.radius_count; r++) {
+        const zest_perturbed_loss *p = &f->points[r];
+        char mean[64], spread[64], tilted[64];
+        snprintf(mean, sizeof mean, "%.5g [%.5g, %.5g]", p->mean.value, p->mean.low, p->mean.high);
+        if (isfinite(p->spread.low))
+            snprintf(spread, sizeof spread, "%.3g [%.3g, %.3g]", p->spread.value, p->spread.low,
+                     p->spread.high);
+        else
+            snprintf(spread, sizeof spread, "%.3g", p->spread.value);
+        snprintf(tilted, sizeof tilted, "%.5g ± %.2g", p->tilted.value, p->tilted.high - p->tilted.value);
+        zest_output_print("  %10.4g %9.4g  %-30s %-30s %9.5g  %-22s %9.1f\n", p->radius, p->rho, mean, spread,
+                          p->highest, tilted, p->effective);
+        if (p->bad) zest_output_print("  %zu of them are not finite and are excluded\n", p->bad);
+    }
+}
+
+static void print_step(double step, double disagreement) {
+    zest_output_print("h = %.3g", step);
+    if (isfinite(disagreement)) zest_output_print(", neighbouring steps agree to %.1g", disagreement);
+    zest_output_print("\n");
+    if (disagreement > ZEST_LADDER_AGREED)
+        zest_output_print("  UNRELIABLE: no step h was found at which two neighbours agree\n");
+}
+
+static void print_hessian(const zest_sharpness_found *f) {
+    const zest_hessian_top *top = &f->top;
+    if (f->slope_examples && f->slope_examples != f->examples)
+        zest_output_print("  the Hessian on %zu of the examples\n", f->slope_examples);
+    zest_output_print("  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
+    for (size_t k = 0; k < top->count; k++)
+        zest_output_print("  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
+                          top->rechecked[k]);
+    zest_output_print("  smallest seen %.4g (residual %.2g); %s after %zu products, %zu restarts, %.1f MiB; ",
+                      top->lowest, top->lowest_bound, top->converged ? "settled" : "not settled", top->steps,
+                      top->restarts, f->top_bytes / 0x1p20);
+    print_step(top->step, top->disagreement);
+}
+
+static void print_trace(const zest_sharpness_found *f) {
+    zest_output_print("  trace ");
+    print_interval(f->trace.trace);
+    zest_output_print(", mean eigenvalue %.3g; %zu probes by %s; ",
+                      f->trace.trace.value / (double)f->dimension, f->trace.probes,
+                      f->trace_by_losses ? "second differences of losses" : "gradients");
+    print_step(f->trace.step, f->trace.disagreement);
+}
+
+static void print_slice(const zest_sharpness_found *f) {
+    const zest_slice *s = &f->slice;
+    size_t rows = s->dimensions == 2 ? s->points : 1;
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (size_t i = 0; i < s->points * rows; i++)
+        low = fmin(low, s->values[i]), high = fmax(high, s->values[i]);
+    zest_output_print("  slice along %s from %.4g to %.4g: loss %.5g to %.5g\n",
+                      f->plan.seeded ? "random directions" : "eigenvectors", -s->span, s->span, low, high);
+    for (size_t i = 0; i < s->points && rows == 1; i++)
+        zest_output_print("  %12.5g %12.6g\n", s->coefficients[i], s->values[i]);
+}
+
+/* Mean losses compared with the first model, perturbation by perturbation. */
+static void print_difference(const zest_sharpness_found *f, const zest_sharpness_found *first) {
+    zest_estimate any = zest_sharpness_difference(f, first, 0);
+    if (!isfinite(any.value)) return;
+    zest_output_print("  mean loss above that of %s, by the same perturbations:", first->name);
+    for (size_t r = 0; r < f->plan.radius_count; r++) {
+        zest_estimate e = zest_sharpness_difference(f, first, r);
+        zest_output_print("%s %.4g ± %.2g", r ? "," : "", e.value, e.high - e.value);
+    }
+    zest_output_print("\n");
+}
+
+static void print_table(const sharpness_view *views, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const zest_sharpness_found *f = &views[i].found;
+        zest_output_print("%s%s", i ? "\n" : "", f->name);
+        if (f->is_run) zest_output_print(", step %llu", (unsigned long long)f->step);
+        zest_output_print(": loss %.6g on %zu %s examples of %s; d = %llu\n", f->loss, f->examples, f->split,
+                          f->task, (unsigned long long)f->dimension);
+        if (f->plan.radius_count) {
+            zest_output_print(
+                "  %zu perturbations at each radius%s, %s; F_t with t = %g; intervals are 95 %%\n",
+                f->plan.samples, f->plan.antithetic ? " (pairs)" : "", distributions[f->plan.distribution],
+                f->plan.t);
+            print_nearby(f);
+        }
+        if (i) print_difference(f, &views[0].found);
+        if (f->top.count) print_hessian(f);
+        if (f->trace.probes) print_trace(f);
+        if (f->slice.values) print_slice(f);
+    }
+}
+
+/* ---- Options ---- */
 
 static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, double **radii,
                              zest_error *error) {
@@ -73,7 +361,7 @@ static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, d
     return status;
 }
 
-/* --names taken apart, in place. As many as there are words, or none. */
+/* Splits --names in place: as many as there are arguments, or none. */
 static zest_status find_names(char *list, const char **names, size_t count, zest_error *error) {
     const char *between = strchr(list, ';') ? ";" : ",";
     size_t used = 0;
@@ -87,9 +375,9 @@ static zest_status find_names(char *list, const char **names, size_t count, zest
                           count);
 }
 
-/* ---- What is told ---- */
+/* ---- Results ---- */
 
-/* FILE.svg, and FILE-slice.svg when there are slices. */
+/* FILE.svg, and FILE-slice.svg if there are slices. */
 static zest_status draw(const zest_sharpness_series *series, size_t count, const char *path,
                         zest_error *error) {
     zest_plot *plot = zest_sharpness_figure(series, count, (zest_sharpness_style){.title = "Sharpness"}),
@@ -117,13 +405,13 @@ static json_t *cost_json(const zest_sharpness_found *found, const zest_sharpness
 }
 
 static void print_cost(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
-    zest_output_print(
-        "%s: %.0f passes over %zu examples, %.0f gradients of %zu; about %.0f s, %.1f GiB beside the model\n",
-        found->name, cost->lanes, found->examples, cost->gradients, found->slope_examples, cost->seconds,
-        cost->bytes / 0x1p30);
+    zest_output_print("%s: %.0f passes over %zu examples, %.0f gradients of %zu; about %.0f s, %.1f GiB in "
+                      "addition to the model\n",
+                      found->name, cost->lanes, found->examples, cost->gradients, found->slope_examples,
+                      cost->seconds, cost->bytes / 0x1p30);
 }
 
-static int report(const zest_options *options, zest_sharpness_view *views, size_t count) {
+static int report(const zest_options *options, sharpness_view *views, size_t count) {
     const char *out = zest_options_text(options, ZEST_OPTION_OUT);
     zest_error error = {0};
     zest_status status = ZEST_OK;
@@ -131,8 +419,8 @@ static int report(const zest_options *options, zest_sharpness_view *views, size_
     zest_sharpness_series *series = calloc(count, sizeof *series);
     if (!models || !series) status = zest_error_memory(&error, "results", count * sizeof *series);
     for (size_t i = 0; i < count && !status; i++) {
-        json_t *one = views[i].kept ? json_incref(views[i].kept)
-                                    : zest_sharpness_json(&views[i].found, &views[0].found);
+        json_t *one = views[i].from_file ? json_incref(views[i].from_file)
+                                         : zest_sharpness_json(&views[i].found, &views[0].found);
         if (!one || json_array_append_new(models, one)) status = zest_error_memory(&error, "results", 0);
         series[i] = (zest_sharpness_series){one, views[i].found.name, 0};
     }
@@ -145,25 +433,25 @@ static int report(const zest_options *options, zest_sharpness_view *views, size_
     if (zest_options_whole(options, ZEST_OPTION_JSON))
         return zest_output_json(json_pack("{s:o}", "models", models));
     json_decref(models);
-    zest_sharpness_print(views, count);
+    print_table(views, count);
     return ZEST_EXIT_OK;
 }
 
-/* ---- The command ---- */
+/* ---- Command ---- */
 
 /* costs: for a dry run with --json, else NULL. */
-static zest_status look_at_all(zest_sharpness_look *look, char **words, const char **names,
-                               zest_sharpness_view *views, size_t count, json_t **costs, zest_error *error) {
+static zest_status measure_all(sharpness_state *state, char **words, const char **names,
+                               sharpness_view *views, size_t count, json_t **costs, zest_error *error) {
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        status = zest_sharpness_look_at(look, words[i], &views[i], error);
+        status = examine(state, words[i], &views[i], error);
         if (names[i]) views[i].found.name = names[i];
-        if (!status && !look->first && !views[i].kept) look->first = &views[i].found;
-        if (status || !look->cost || views[i].kept) continue;
+        if (!status && !state->first && !views[i].from_file) state->first = &views[i].found;
+        if (status || !state->cost || views[i].from_file) continue;
         if (costs)
-            zest_output_append(costs, cost_json(&views[i].found, look->cost));
+            zest_output_append(costs, cost_json(&views[i].found, state->cost));
         else
-            print_cost(&views[i].found, look->cost);
+            print_cost(&views[i].found, state->cost);
     }
     return status;
 }
@@ -176,18 +464,18 @@ static int run(const zest_options *options, char **words, int word_count) {
     double *radii = NULL;
     char *list = strdup(zest_options_text(options, ZEST_OPTION_NAMES));
     const char **names = calloc(count, sizeof *names);
-    zest_sharpness_view *views = calloc(count, sizeof *views);
+    sharpness_view *views = calloc(count, sizeof *views);
     int dry = (int)zest_options_whole(options, ZEST_OPTION_DRY_RUN),
         json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
     json_t *costs = json_array();
-    zest_sharpness_look look = {.given = options, .plan = &plan, .cost = dry ? &cost : NULL};
+    sharpness_state state = {.given = options, .plan = &plan, .cost = dry ? &cost : NULL};
     zest_status status = views && names && list ? make_plan(options, &plan, &radii, &error)
                                                 : zest_error_memory(&error, "results", 0);
     if (!status) status = find_names(list, names, count, &error);
-    zest_progress_begin(&look.progress, "sharpness", "passes",
+    zest_progress_begin(&state.progress, "sharpness", "passes",
                         dry || (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    if (!status) status = look_at_all(&look, words, names, views, count, json ? &costs : NULL, &error);
-    zest_progress_end(&look.progress);
+    if (!status) status = measure_all(&state, words, names, views, count, json ? &costs : NULL, &error);
+    zest_progress_end(&state.progress);
     int code = ZEST_EXIT_OK;
     if (status)
         code = zest_output_fail(status, error.message);
@@ -196,7 +484,7 @@ static int run(const zest_options *options, char **words, int word_count) {
     else if (!dry)
         code = report(options, views, count);
     json_decref(costs);
-    for (size_t i = 0; i < count && views; i++) zest_sharpness_look_free(&views[i]);
+    for (size_t i = 0; i < count && views; i++) free_view(&views[i]);
     free(views);
     free(names);
     free(list);
@@ -207,8 +495,8 @@ static int run(const zest_options *options, char **words, int word_count) {
 const zest_command zest_command_sharpness = {
     .name = "sharpness",
     .words = "RUN|MODEL|FILE...",
-    .least = 1,
-    .most = 64,
+    .min_words = 1,
+    .max_words = 64,
     .summary = "measure how flat the loss is around the weights",
     .description =
         "Perturbs the weights --samples times at each of the --radii and prints the mean loss, its standard "
@@ -250,319 +538,3 @@ const zest_command zest_command_sharpness = {
     .users = ZEST_FOR_SHARPNESS,
     .run = run,
 };
-
-/* One run or model: opened, measured, and what was found kept in its folder. Or read from where it was kept.
- */
-
-enum { FILE_MOST = 64 << 20 };
-
-static void tell(void *user, const char *what, double done, double all) {
-    zest_sharpness_look *l = user;
-    if (l->what != what) zest_progress_stage(&l->progress, what, "passes", done);
-    l->what = what;
-    zest_progress_update(&l->progress, done, all, l->name);
-}
-
-/* ---- Opening ---- */
-
-/* The tensors that were asked for on the command line. A run is rebuilt with its own, so these come later. */
-static zest_status restrict_to(const zest_options *given, zest_loaded *loaded, const zest_options *options,
-                               zest_error *error) {
-    const char *only = zest_options_text(given, ZEST_OPTION_TRAIN_ONLY),
-               *not_these = zest_options_text(given, ZEST_OPTION_FREEZE);
-    if (!*only && !*not_these) return ZEST_OK;
-    zest_model_runner_options how = zest_load_runner_options(options);
-    zest_model_runner_free(loaded->runner);
-    loaded->runner = NULL;
-    zest_status status = zest_model_select_trainable(loaded->model, only, not_these, error);
-    return status ? status : zest_model_open_runner(loaded->model, &how, &loaded->runner, error);
-}
-
-static zest_status open_subject(zest_target *subject, const char *path, const zest_options *given,
-                                zest_error *error) {
-    zest_options own;
-    *subject = (zest_target){0};
-    zest_options_init(&subject->options);
-    zest_status status = zest_options_copy(&own, given, error);
-    if (status) return status;
-    static const zest_option_id later[] = {ZEST_OPTION_TRAIN_ONLY, ZEST_OPTION_FREEZE};
-    for (size_t i = 0; i < 2 && !status; i++) {
-        status = zest_options_set_id(&own, later[i], "", error);
-        own.given[later[i]] = 0;
-    }
-    if (!status) status = zest_cli_target_open(subject, path, &own, error);
-    if (!status) status = restrict_to(given, &subject->loaded, &subject->options, error);
-    zest_options_free(&own);
-    return status;
-}
-
-/* ---- Measuring ---- */
-
-/* Models of one size that are compared take the same steps of difference quotients: those of the first, where
- * two neighbours agreed. It saves looking for them again, and the check with half the step is made for each.
- */
-static zest_sharpness_plan plan_like(const zest_sharpness_plan *plan, const zest_sharpness_found *first,
-                                     uint64_t dimension) {
-    zest_sharpness_plan own = *plan;
-    if (!first || first->dimension != dimension) return own;
-    if (first->top.count && first->top.disagreement <= ZEST_LADDER_AGREED) own.top_step = first->top.step;
-    if (first->trace.probes && first->trace.disagreement <= ZEST_LADDER_AGREED && !first->trace_by_losses)
-        own.trace_step = first->trace.step;
-    return own;
-}
-
-static zest_status measure_or_foresee(const zest_sharpness_look *l, const zest_sharpness_target *subject,
-                                      zest_sharpness_found *found, zest_error *error) {
-    zest_sharpness_plan plan = plan_like(l->plan, l->first, subject->loaded->model->params.dimension);
-    if (!l->cost) return zest_sharpness_measure(&plan, subject, found, error);
-    found->dimension = subject->loaded->model->params.dimension;
-    found->examples = zest_eval_target_examples(subject->losses);
-    found->slope_examples = zest_eval_target_examples(subject->slopes);
-    return zest_sharpness_estimate_cost(&plan, subject, l->cost, error);
-}
-
-static zest_status measure(zest_sharpness_look *l, const zest_target *subject, const zest_examples *examples,
-                           zest_sharpness_found *found, zest_error *error) {
-    uint64_t few = zest_options_whole(l->given, ZEST_OPTION_TOP_EXAMPLES);
-    zest_eval_target *losses = NULL, *slopes = NULL;
-    zest_eval_target_options options = {
-        .loaded = &subject->loaded,
-        .examples = examples,
-        .most = (size_t)zest_options_whole(l->given, ZEST_OPTION_EXAMPLES),
-        .seed = l->plan->seed,
-        .compute = ZEST_COMPUTE_F32, /* differences of gradients want all digits */
-        .threads = l->plan->threads,
-        .stop = zest_output_catch_interrupt(),
-        .tell = tell,
-        .user = l,
-    };
-    int wanted = !l->plan->forward_only && (l->plan->top || l->plan->trace_samples || l->plan->slice);
-    options.slopes = wanted && !few;
-    zest_status status = zest_eval_target_new(&options, &losses, error);
-    if (!status && few) {
-        options.most = (size_t)few;
-        options.slopes = wanted;
-        status = zest_eval_target_new(&options, &slopes, error);
-    }
-    zest_sharpness_target both = {&subject->loaded, losses, few ? slopes : losses};
-    if (!status) status = measure_or_foresee(l, &both, found, error);
-    zest_eval_target_free(losses);
-    zest_eval_target_free(slopes);
-    return status;
-}
-
-/* ---- Keeping ---- */
-
-static json_t *read_json(const char *path, zest_error *error) {
-    zest_buffer text = {0};
-    json_t *object = NULL;
-    if (!zest_file_read(path, FILE_MOST, &text, error) && text.data)
-        object = json_loadb(text.data, text.size, 0, NULL);
-    zest_buffer_free(&text);
-    return object;
-}
-
-static int same_text(const json_t *a, const json_t *b, const char *name) {
-    return json_equal(json_object_get(a, name), json_object_get(b, name));
-}
-
-/* What was not measured this time stays as it was, if it was about the same weights and examples of the same
- * split: losses today, eigenvalues tomorrow. */
-static void keep_rest(json_t *object, const char *path) {
-    static const char *const parts[] = {"neighbourhood", "hessian", "trace", "slice"};
-    json_t *old = access(path, F_OK) ? NULL : read_json(path, NULL);
-    if (json_is_object(old) && same_text(old, object, "step") && same_text(old, object, "split") &&
-        same_text(old, object, "task") && same_text(old, object, "dimension")) {
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-            if (!json_object_get(object, parts[i]) && json_object_get(old, parts[i]))
-                json_object_set(object, parts[i], json_object_get(old, parts[i]));
-        if (json_object_get(old, "neighbourhood") == json_object_get(object, "neighbourhood") &&
-            json_object_get(old, "neighbourhood")) { /* its numbers go with it */
-            static const char *const facts[] = {"samples", "examples", "distribution", "sample_seed",
-                                                "loss",    "t",        "antithetic"};
-            for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-                if (json_object_get(old, facts[i]))
-                    json_object_set(object, facts[i], json_object_get(old, facts[i]));
-        }
-    }
-    json_decref(old);
-}
-
-/* RUN/sharpness.json, where `zest report` looks for it. */
-static zest_status keep(const zest_sharpness_found *found, const char *folder, zest_error *error) {
-    json_t *object = zest_sharpness_json(found, NULL);
-    char *path = zest_file_join(folder, "sharpness.json");
-    if (object && path) keep_rest(object, path);
-    char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
-    zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
-                                      : zest_error_memory(error, "sharpness.json", 0);
-    json_decref(object);
-    free(text);
-    free(path);
-    return status;
-}
-
-/* ---- All of it ---- */
-
-static const char *last_part(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
-static zest_status look_at(zest_sharpness_look *l, const char *path, zest_sharpness_view *view,
-                           zest_error *error) {
-    zest_target subject;
-    zest_loaded_data data = {0};
-    zest_sharpness_found *found = &view->found;
-    zest_task_part part = (zest_task_part)zest_options_whole(l->given, ZEST_OPTION_SPLIT);
-    *found =
-        (zest_sharpness_found){.path = path,
-                               .name = last_part(zest_hub_find_repo(path, view->repo) ? view->repo : path),
-                               .split = zest_options_text(l->given, ZEST_OPTION_SPLIT)};
-    l->name = found->name;
-    zest_status status = open_subject(&subject, path, l->given, error);
-    data.recorded = &subject.inputs;
-    if (!status) status = zest_load_data(&data, &subject.options, &subject.loaded, 1u << part, error);
-    if (!status) {
-        view->task = strdup(data.task.name);
-        if (!view->task) status = zest_error_memory(error, "a name", 0);
-    }
-    if (!status) {
-        found->task = view->task;
-        found->is_run = subject.is_run;
-        found->step = subject.step;
-        status = measure(l, &subject, &data.parts[part], found, error);
-    }
-    if (!status && subject.is_run && !l->cost) {
-        zest_run_folder folder;
-        status = zest_run_folder_of(path, &folder, error);
-        if (!status) status = keep(found, folder.path, error);
-        if (!status) zest_run_folder_free(&folder);
-    }
-    zest_load_free_data(&data);
-    zest_target_close(&subject);
-    return status;
-}
-
-zest_status zest_sharpness_look_at(zest_sharpness_look *l, const char *path, zest_sharpness_view *view,
-                                   zest_error *error) {
-    size_t length = strlen(path);
-    zest_error inner = {0};
-    *view = (zest_sharpness_view){0};
-    if (length < 5 || strcmp(path + length - 5, ".json")) return look_at(l, path, view, error);
-    view->kept = read_json(path, &inner);
-    if (!view->kept)
-        return zest_error_set(error, inner.status ? inner.status : ZEST_ERROR_FORMAT, "%.900s",
-                              inner.status ? inner.message : "this is no JSON");
-    return zest_sharpness_read(view->kept, path, &view->found, error);
-}
-
-void zest_sharpness_look_free(zest_sharpness_view *view) {
-    zest_sharpness_free(&view->found);
-    json_decref(view->kept);
-    free(view->task);
-}
-
-static const char *const distributions[] = {"Gaussian", "sphere", "ball", "signs"};
-
-static void print_interval(zest_estimate e) {
-    if (isfinite(e.low))
-        zest_output_print("%9.5g [%.5g, %.5g]", e.value, e.low, e.high);
-    else
-        zest_output_print("%9.5g", e.value);
-}
-
-static void print_nearby(const zest_sharpness_found *f) {
-    zest_output_print("  %10s %9s  %-30s %-30s %9s  %-22s %9s\n", "radius", "rho", "mean loss",
-                      "standard deviation", "maximum", "tilted loss F_t", "effective");
-    for (size_t r = 0; r < f->plan.radius_count; r++) {
-        const zest_perturbed_loss *p = &f->points[r];
-        char mean[64], spread[64], tilted[64];
-        snprintf(mean, sizeof mean, "%.5g [%.5g, %.5g]", p->mean.value, p->mean.low, p->mean.high);
-        if (isfinite(p->spread.low))
-            snprintf(spread, sizeof spread, "%.3g [%.3g, %.3g]", p->spread.value, p->spread.low,
-                     p->spread.high);
-        else
-            snprintf(spread, sizeof spread, "%.3g", p->spread.value);
-        snprintf(tilted, sizeof tilted, "%.5g ± %.2g", p->tilted.value, p->tilted.high - p->tilted.value);
-        zest_output_print("  %10.4g %9.4g  %-30s %-30s %9.5g  %-22s %9.1f\n", p->radius, p->rho, mean, spread,
-                          p->highest, tilted, p->effective);
-        if (p->bad) zest_output_print("  %zu of them are not finite and are left out\n", p->bad);
-    }
-}
-
-static void print_step(double step, double disagreement) {
-    zest_output_print("h = %.3g", step);
-    if (isfinite(disagreement)) zest_output_print(", neighbouring steps agree to %.1g", disagreement);
-    zest_output_print("\n");
-    if (disagreement > ZEST_LADDER_AGREED)
-        zest_output_print("  NOT TO BE TRUSTED: no step h was found at which two neighbours agree\n");
-}
-
-static void print_hessian(const zest_sharpness_found *f) {
-    const zest_hessian_top *top = &f->top;
-    if (f->slope_examples && f->slope_examples != f->examples)
-        zest_output_print("  the Hessian on %zu of the examples\n", f->slope_examples);
-    zest_output_print("  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
-    for (size_t k = 0; k < top->count; k++)
-        zest_output_print("  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
-                          top->rechecked[k]);
-    zest_output_print("  lowest seen %.4g (residual %.2g); %s after %zu products, %zu restarts, %.1f MiB; ",
-                      top->lowest, top->lowest_bound, top->converged ? "settled" : "not settled", top->steps,
-                      top->restarts, f->top_bytes / 0x1p20);
-    print_step(top->step, top->disagreement);
-}
-
-static void print_trace(const zest_sharpness_found *f) {
-    zest_output_print("  trace ");
-    print_interval(f->trace.trace);
-    zest_output_print(", mean eigenvalue %.3g; %zu probes by %s; ",
-                      f->trace.trace.value / (double)f->dimension, f->trace.probes,
-                      f->trace_by_losses ? "second differences of losses" : "gradients");
-    print_step(f->trace.step, f->trace.disagreement);
-}
-
-static void print_slice(const zest_sharpness_found *f) {
-    const zest_slice *s = &f->slice;
-    size_t rows = s->dimensions == 2 ? s->points : 1;
-    double low = HUGE_VAL, high = -HUGE_VAL;
-    for (size_t i = 0; i < s->points * rows; i++)
-        low = fmin(low, s->values[i]), high = fmax(high, s->values[i]);
-    zest_output_print("  slice along %s from %.4g to %.4g: loss %.5g to %.5g\n",
-                      f->plan.seeded ? "random directions" : "eigenvectors", -s->span, s->span, low, high);
-    for (size_t i = 0; i < s->points && rows == 1; i++)
-        zest_output_print("  %12.5g %12.6g\n", s->coefficients[i], s->values[i]);
-}
-
-/* How a model's mean losses compare with the first one's, perturbation by perturbation. */
-static void print_difference(const zest_sharpness_found *f, const zest_sharpness_found *first) {
-    zest_estimate any = zest_sharpness_difference(f, first, 0);
-    if (!isfinite(any.value)) return;
-    zest_output_print("  mean loss above that of %s, by the same perturbations:", first->name);
-    for (size_t r = 0; r < f->plan.radius_count; r++) {
-        zest_estimate e = zest_sharpness_difference(f, first, r);
-        zest_output_print("%s %.4g ± %.2g", r ? "," : "", e.value, e.high - e.value);
-    }
-    zest_output_print("\n");
-}
-
-void zest_sharpness_print(const zest_sharpness_view *views, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const zest_sharpness_found *f = &views[i].found;
-        zest_output_print("%s%s", i ? "\n" : "", f->name);
-        if (f->is_run) zest_output_print(", step %llu", (unsigned long long)f->step);
-        zest_output_print(": loss %.6g on %zu %s examples of %s; d = %llu\n", f->loss, f->examples, f->split,
-                          f->task, (unsigned long long)f->dimension);
-        if (f->plan.radius_count) {
-            zest_output_print(
-                "  %zu perturbations at each radius%s, %s; F_t with t = %g; intervals are 95 %%\n",
-                f->plan.samples, f->plan.antithetic ? " (pairs)" : "", distributions[f->plan.distribution],
-                f->plan.t);
-            print_nearby(f);
-        }
-        if (i) print_difference(f, &views[0].found);
-        if (f->top.count) print_hessian(f);
-        if (f->trace.probes) print_trace(f);
-        if (f->slice.values) print_slice(f);
-    }
-}

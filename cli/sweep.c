@@ -1,14 +1,362 @@
-/* zest sweep: a grid of training runs, and the tables that follow. */
+/* zest sweep: a grid of training runs, each a process of `zest train`, and the tables of their results. A
+ * run in a sweep is the same as one started by hand, and a crash ends one run and not the sweep. */
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include "base/file.h"
-#include "cli/sweep_jobs.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "lab/sweep/sweep.h"
+#include "train/run_folder.h"
+
+/* --keep: the weights of finished runs */
+typedef enum { KEEP_ALL, KEEP_BEST, KEEP_NONE } keep_mode;
+
+typedef struct {
+    zest_sweep_plan *plan;
+    const char *folder;
+    size_t jobs;    /* processes at a time */
+    size_t threads; /* for all of them together */
+    keep_mode keep;
+    int quiet;
+    int interrupted; /* by Ctrl-C: running processes have stopped after their step */
+} sweep_jobs;
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+/* A second signal ends zest, and its children with it. */
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- Runs as processes ---- */
+
+typedef struct {
+    pid_t pid; /* 0: free */
+    size_t run;
+} slot;
+
+typedef struct {
+    sweep_jobs *jobs;
+    slot *slots;
+    size_t done, all; /* runs of this session */
+    zest_progress progress;
+    zest_error *error;
+} pool;
+
+enum { MAX_ARGS = ZEST_OPTION_COUNT + 8 };
+
+typedef struct {
+    char *words[MAX_ARGS + 1]; /* NULL after the last */
+    size_t count;
+    int failed;
+} command;
+
+static void add_word(command *c, const char *format, const char *name, const char *value) {
+    zest_buffer word = {0};
+    zest_buffer_format(&word, format, name, value);
+    c->failed |= word.failed || c->count == MAX_ARGS;
+    if (c->failed)
+        zest_buffer_free(&word);
+    else
+        c->words[c->count++] = word.data;
+}
+
+static void free_command(command *c) {
+    for (size_t i = 0; i < c->count; i++) free(c->words[i]);
+}
+
+/* In the child: its own process group, so that Ctrl-C reaches only the sweep, which signals its children
+ * once; it ends with the sweep, since a run that outlived it could not be resumed. Does not return. */
+static void become(const command *c, const char *log, pid_t parent) {
+    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    setpgid(0, 0);
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+#else
+    (void)parent;
+#endif
+    if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(127);
+    execv("/proc/self/exe", c->words);
+    _exit(127);
+}
+
+static zest_status spawn(pool *p, slot *s, const command *c, const char *log) {
+    pid_t parent = getpid();
+    if (c->failed) return zest_error_memory(p->error, "a command line", 0);
+    fflush(stdout);
+    s->pid = fork();
+    if (s->pid == 0) become(c, log, parent);
+    if (s->pid > 0) return ZEST_OK;
+    s->pid = 0;
+    return zest_error_set_errno(p->error, ZEST_ERROR_FILE, "a run cannot be started");
+}
+
+/* ---- End of a process ---- */
+
+/* The error message of a run: the first line of its log in the form of our messages. To be freed; NULL:
+ * none. */
+static char *message_in(const char *path) {
+    zest_buffer text = {0};
+    char *found = NULL;
+    if (zest_file_read(path, (size_t)64 << 20, &text, NULL)) return NULL;
+    for (char *next = text.data, *line; next && !found && (line = strsep(&next, "\n"));)
+        if (!strncmp(line, "zest: ", 6)) found = strdup(line + 6);
+    zest_buffer_free(&text);
+    return found;
+}
+
+static char *why(int status, const char *log) {
+    zest_buffer text = {0};
+    char *message = message_in(log);
+    if (message) return message;
+    if (WIFSIGNALED(status))
+        zest_buffer_format(&text, "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        zest_buffer_format(&text, "ended with status %d; see %s", WEXITSTATUS(status), log);
+    return text.data;
+}
+
+static char *path_of(const char *folder, const char *part, const char *name, const char *exit_message) {
+    zest_buffer path = {0};
+    zest_buffer_format(&path, "%s/%s/%s%s", folder, part, name, exit_message);
+    if (path.failed) zest_buffer_free(&path);
+    return path.data;
+}
+
+/* ---- Training ---- */
+
+static void fail_run(zest_sweep_run *run, char *message) {
+    run->state = ZEST_SWEEP_FAILED;
+    free(run->message);
+    run->message = message;
+}
+
+/* With one seed the best weights are still needed to answer the test examples. */
+static void drop(const sweep_jobs *jobs, const zest_sweep_run *run, int at_once) {
+    zest_run_folder folder;
+    char *path = path_of(jobs->folder, "runs", run->name, "");
+    int best = jobs->keep == KEEP_NONE && (!at_once || jobs->plan->varies[ZEST_OPTION_SEED]);
+    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_run_folder_of(path, &folder, NULL)) {
+        zest_file_remove_folder(folder.last, NULL);
+        if (best) zest_file_remove_folder(folder.best, NULL);
+        zest_run_folder_free(&folder);
+    }
+    free(path);
+}
+
+/* Deletes the weights that --keep does not keep, once no run needs them. */
+static void drop_weights(const sweep_jobs *jobs) {
+    for (size_t i = 0; i < jobs->plan->count; i++) drop(jobs, &jobs->plan->runs[i], 0);
+}
+
+static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
+    zest_error error = {0};
+    if (zest_sweep_result_read(run, p->jobs->folder, &error))
+        fail_run(run, strdup(error.message));
+    else if (status && !stop && run->state != ZEST_SWEEP_FINISHED) /* a run that diverged has a result, too */
+        fail_run(run, why(status, log));
+    else if (run->state != ZEST_SWEEP_FINISHED && !stop)
+        fail_run(run, strdup("it was stopped from outside; continue with --resume"));
+    drop(p->jobs, run, 1);
+    if (run->state == ZEST_SWEEP_FAILED) {
+        zest_progress_clear(&p->progress);
+        zest_output_note("%s failed: %s", run->name, run->message ? run->message : "");
+    }
+}
+
+static void train_command(const pool *p, const zest_sweep_run *run, const char *folder, command *c) {
+    char threads[32];
+    size_t each = p->jobs->threads / p->jobs->jobs;
+    snprintf(threads, sizeof threads, "%zu", each ? each : 1);
+    add_word(c, "%s%s", "zest", "");
+    add_word(c, "%s%s", "train", "");
+    add_word(c, "--%s=%s", "threads", threads);
+    add_word(c, "--%s%s", "quiet", "");
+    if (run->state == ZEST_SWEEP_STARTED) {
+        add_word(c, "--%s=%s", "resume", folder);
+        return;
+    }
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (run->value[id])
+            add_word(c, "--%s=%s", zest_option_row_at((zest_option_id)id)->name, run->value[id]);
+    add_word(c, "--%s=%s", "out", folder);
+}
+
+/* A run that was killed before its options were on disk has a journal without a step, which blocks a new
+ * one. */
+static void clear_start(const char *folder) {
+    char *journal = zest_file_join(folder, "journal");
+    if (journal) unlink(journal);
+    free(journal);
+}
+
+static zest_status start_run(pool *p, slot *s, size_t index) {
+    zest_sweep_run *run = &p->jobs->plan->runs[index];
+    char *folder = path_of(p->jobs->folder, "runs", run->name, ""),
+         *log = path_of(p->jobs->folder, "logs", run->name, ".txt");
+    command c = {.failed = !folder || !log};
+    if (!c.failed && run->state == ZEST_SWEEP_PLANNED) clear_start(folder);
+    if (!c.failed) train_command(p, run, folder, &c);
+    s->run = index;
+    zest_status status = spawn(p, s, &c, log);
+    free_command(&c);
+    free(folder);
+    free(log);
+    return status;
+}
+
+/* ---- All runs ---- */
+
+static void show(pool *p) {
+    const zest_sweep_plan *plan = p->jobs->plan;
+    const zest_sweep_run *best = NULL;
+    char note[128] = "";
+    if (!zest_progress_due(&p->progress)) return;
+    for (size_t i = 0; i < plan->count; i++) {
+        const zest_sweep_run *run = &plan->runs[i];
+        if (run->state != ZEST_SWEEP_FINISHED) continue;
+        if (!best || run->worth > best->worth) best = run;
+    }
+    if (best) snprintf(note, sizeof note, "best dev %.4f (%.60s)", best->dev.value, best->name);
+    zest_progress_update(&p->progress, (double)p->done, (double)p->all, note);
+}
+
+/* Reaps finished processes. Returns the number that are still running. */
+static size_t reap(pool *p) {
+    size_t running = 0;
+    for (size_t i = 0; i < p->jobs->jobs; i++) {
+        slot *s = &p->slots[i];
+        int status;
+        if (!s->pid) continue;
+        pid_t ended = waitpid(s->pid, &status, WNOHANG);
+        if (ended == 0 || (ended < 0 && errno == EINTR)) {
+            running++;
+            continue;
+        }
+        zest_sweep_run *run = &p->jobs->plan->runs[s->run];
+        char *log = path_of(p->jobs->folder, "logs", run->name, ".txt");
+        end_run(p, run, ended < 0 ? 1 : status, log ? log : "");
+        free(log);
+        s->pid = 0;
+        p->done++;
+    }
+    return running;
+}
+
+static void signal_children(const pool *p) {
+    for (size_t i = 0; i < p->jobs->jobs; i++)
+        if (p->slots[i].pid) kill(p->slots[i].pid, SIGINT);
+}
+
+static slot *free_slot(const pool *p) {
+    for (size_t i = 0; i < p->jobs->jobs; i++)
+        if (!p->slots[i].pid) return &p->slots[i];
+    return NULL;
+}
+
+static void rest(void) {
+    struct timespec moment = {.tv_nsec = 20000000};
+    nanosleep(&moment, NULL);
+}
+
+/* The next run to make, from *at on; ZEST_SWEEP_NONE after the last. */
+static size_t next_run(const zest_sweep_plan *plan, size_t *at) {
+    while (*at < plan->count && plan->runs[*at].state == ZEST_SWEEP_FINISHED) ++*at;
+    return *at < plan->count ? (*at)++ : ZEST_SWEEP_NONE;
+}
+
+static zest_status make_all(pool *p) {
+    size_t at = 0, running = 0;
+    int notified = 0;
+    zest_status status = ZEST_OK;
+    size_t next = next_run(p->jobs->plan, &at);
+    do {
+        slot *s;
+        while (!status && !stop && next != ZEST_SWEEP_NONE && (s = free_slot(p))) {
+            status = start_run(p, s, next);
+            next = next_run(p->jobs->plan, &at);
+        }
+        if ((stop || status) && !notified) signal_children(p), notified = 1;
+        show(p);
+        rest();
+        running = reap(p);
+    } while (running || (next != ZEST_SWEEP_NONE && !status && !stop));
+    return status;
+}
+
+/* Makes all runs that are not finished; failures are recorded in the plan. */
+static zest_status make_runs(sweep_jobs *jobs, zest_error *error) {
+    pool p = {.jobs = jobs, .error = error, .slots = calloc(jobs->jobs, sizeof *p.slots)};
+    if (!p.slots) return zest_error_memory(error, "the runs of a sweep", jobs->jobs * sizeof *p.slots);
+    for (size_t i = 0; i < jobs->plan->count; i++) p.all += jobs->plan->runs[i].state != ZEST_SWEEP_FINISHED;
+    catch_signals();
+    zest_progress_begin(&p.progress, "sweep", "runs", jobs->quiet);
+    zest_status status = p.all ? make_all(&p) : ZEST_OK;
+    zest_progress_end(&p.progress);
+    jobs->interrupted = stop != 0;
+    free(p.slots);
+    return status;
+}
+
+/* ---- Answers ---- */
+
+static zest_status answer(pool *p, size_t index, const char *path) {
+    const zest_sweep_run *run = &p->jobs->plan->runs[index];
+    char *folder = path_of(p->jobs->folder, "runs", run->name, ""),
+         *log = path_of(p->jobs->folder, "logs", run->name, ".answers.txt");
+    command c = {.failed = !folder || !log};
+    slot s = {0};
+    int ended;
+    add_word(&c, "%s%s", "zest", "");
+    add_word(&c, "%s%s", "predict", "");
+    if (!c.failed) add_word(&c, "%s%s", folder, "");
+    add_word(&c, "--%s=%s", "split", "test");
+    add_word(&c, "--%s=%s", "out", path);
+    zest_status status = spawn(p, &s, &c, log);
+    while (!status && waitpid(s.pid, &ended, 0) < 0 && errno == EINTR)
+        if (stop) kill(s.pid, SIGINT);
+    free_command(&c);
+    free(folder);
+    free(log);
+    return status;
+}
+
+/* Answers the test examples with these runs, unless done already: folder/answers/NAME.jsonl, read into the plan.
+ * A run that fails has no answers. */
+static zest_status make_answers(sweep_jobs *jobs, const size_t *runs, size_t count, zest_error *error) {
+    pool p = {.jobs = jobs, .error = error};
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < count && !status && !stop; i++) {
+        zest_sweep_run *run = &jobs->plan->runs[runs[i]];
+        char *path = path_of(jobs->folder, "answers", run->name, ".jsonl");
+        if (!path) status = zest_error_memory(error, run->name, 0);
+        if (!status && access(path, F_OK)) status = answer(&p, runs[i], path);
+        if (!status) status = zest_sweep_answers_read(run, path, error);
+        free(path);
+    }
+    return status;
+}
 
 enum { GRID_LIMIT = 1 << 20 };
 
@@ -21,7 +369,7 @@ typedef struct {
     zest_error error;
 } sweep;
 
-/* ---- The grid ---- */
+/* ---- Grid ---- */
 
 static zest_status read_grid_file(sweep *s, const char *path) {
     zest_buffer text = {0};
@@ -36,7 +384,7 @@ static zest_status resume_grid(sweep *s) {
     if (!path) return zest_error_memory(&s->error, s->folder, 0);
     zest_status status =
         access(path, F_OK)
-            ? zest_error_set(&s->error, ZEST_ERROR_FILE, "%s: is no sweep (a folder with a grid)", s->folder)
+            ? zest_error_set(&s->error, ZEST_ERROR_FILE, "%s: not a sweep (a folder with a grid)", s->folder)
             : read_grid_file(s, path);
     free(path);
     return status;
@@ -46,21 +394,21 @@ static zest_status check_grid(sweep *s) {
     for (size_t b = 0; b < s->grid.count; b++) {
         const zest_sweep_block *block = &s->grid.blocks[b];
         if (!block->text[ZEST_OPTION_MODEL])
-            return zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "say which model to train: --model DIR");
+            return zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "no model to train: set --model DIR");
         if (!block->text[ZEST_OPTION_TASK])
             return zest_error_set(&s->error, ZEST_ERROR_ARGUMENT,
-                                  "say which tasks: --task NAME,NAME --data DIR, or --task FILE");
+                                  "no tasks: set --task NAME,NAME --data DIR, or --task FILE");
     }
     return ZEST_OK;
 }
 
-/* From the resumed sweep, a preset or a file, with what was given on top of it. */
+/* From the resumed sweep, a preset or a file, overridden by the command line. */
 static zest_status make_grid(sweep *s, const char *file) {
     int resumed = *zest_options_text(s->options, ZEST_OPTION_RESUME) != '\0',
         preset = zest_options_given(s->options, ZEST_OPTION_PRESET);
     if ((file != NULL) + preset + resumed > 1)
         return zest_error_set(&s->error, ZEST_ERROR_ARGUMENT,
-                              "a grid file, --preset and --resume each bring a grid: give one of them");
+                              "a grid file, --preset and --resume exclude each other");
     zest_status status = ZEST_OK;
     if (resumed)
         status = resume_grid(s);
@@ -78,7 +426,7 @@ static zest_status make_grid(sweep *s, const char *file) {
     return status ? status : zest_sweep_plan_make(&s->grid, &s->plan, &s->error);
 }
 
-/* ---- The folder ---- */
+/* ---- Folder ---- */
 
 static zest_status make_part(sweep *s, const char *name) {
     char *path = zest_file_join(s->folder, name);
@@ -98,11 +446,11 @@ static zest_status write_part(sweep *s, const char *name, const zest_buffer *tex
 }
 
 /* One sweep at a time in a folder. */
-static zest_status take_lock(sweep *s) {
+static zest_status lock_folder(sweep *s) {
     s->lock = open(s->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock >= 0 && !flock(s->lock, LOCK_EX | LOCK_NB)) return ZEST_OK;
     return zest_error_set_errno(&s->error, ZEST_ERROR_FILE,
-                                "%s: cannot be locked; is another zest sweep at work there?", s->folder);
+                                "%s: cannot be locked; is another zest sweep running there?", s->folder);
 }
 
 static zest_status make_folder(sweep *s) {
@@ -112,13 +460,13 @@ static zest_status make_folder(sweep *s) {
     zest_status status = path ? ZEST_OK : zest_error_memory(&s->error, s->folder, 0);
     int resumed = *zest_options_text(s->options, ZEST_OPTION_RESUME) != '\0';
     if (!status && !resumed && access(path, F_OK) == 0)
-        status = zest_error_set(&s->error, ZEST_ERROR_FILE,
-                                "%s: holds a sweep already; go on with zest sweep --resume %s, or choose "
-                                "another --out",
-                                s->folder, s->folder);
+        status = zest_error_set(
+            &s->error, ZEST_ERROR_FILE,
+            "%s: contains a sweep already; continue with zest sweep --resume %s, or choose another --out",
+            s->folder, s->folder);
     free(path);
     if (!status) status = zest_file_make_folder(s->folder, &s->error);
-    if (!status) status = take_lock(s);
+    if (!status) status = lock_folder(s);
     for (size_t i = 0; i < 3 && !status; i++) status = make_part(s, parts[i]);
     zest_sweep_grid_print(&s->grid, &text);
     if (!status) status = zest_sweep_results_read(&s->plan, s->folder, &s->error);
@@ -129,10 +477,10 @@ static zest_status make_folder(sweep *s) {
 
 /* ---- Results ---- */
 
-/* With one seed the only error bar is in the answers: those of the runs that are compared. */
-static zest_status get_answers(sweep *s, zest_sweep_jobs *jobs, const zest_sweep_summary *summary) {
-    size_t *wanted = malloc((2 * summary->entry_count + 1) * sizeof *wanted), count = 0;
-    if (!wanted) return zest_error_memory(&s->error, "the answers of runs", summary->entry_count);
+/* With one seed the only error estimate is in the answers: those of the runs that are compared. */
+static zest_status read_answers(sweep *s, sweep_jobs *jobs, const zest_sweep_summary *summary) {
+    size_t *selected = malloc((2 * summary->entry_count + 1) * sizeof *selected), count = 0;
+    if (!selected) return zest_error_memory(&s->error, "the answers of runs", summary->entry_count);
     for (size_t i = 0; i < summary->entry_count; i++) {
         const zest_sweep_entry *e = &summary->entries[i];
         if (e->base == ZEST_SWEEP_NONE || e->difference.n != 1) continue;
@@ -141,12 +489,12 @@ static zest_status get_answers(sweep *s, zest_sweep_jobs *jobs, const zest_sweep
             if (one == ZEST_SWEEP_NONE || other == ZEST_SWEEP_NONE ||
                 strcmp(s->plan.runs[one].metric, "accuracy"))
                 continue;
-            wanted[count++] = one;
-            wanted[count++] = other;
+            selected[count++] = one;
+            selected[count++] = other;
         }
     }
-    zest_status status = zest_sweep_make_answers(jobs, wanted, count, &s->error);
-    free(wanted);
+    zest_status status = make_answers(jobs, selected, count, &s->error);
+    free(selected);
     return status;
 }
 
@@ -185,7 +533,7 @@ static zest_status write_tables(sweep *s, const zest_sweep_summary *summary) {
     return status;
 }
 
-/* When there are several methods, and several t. */
+/* Figures, if there are several methods or several t. */
 static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
     static const struct {
         const char *name, *title;
@@ -206,11 +554,11 @@ static zest_status draw(sweep *s, const zest_sweep_summary *summary) {
     return status;
 }
 
-static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
+static zest_status conclude(sweep *s, sweep_jobs *jobs) {
     zest_sweep_summary summary;
     zest_status status = zest_sweep_summarise(&s->plan, &summary, &s->error);
     if (status) return status;
-    status = get_answers(s, jobs, &summary);
+    status = read_answers(s, jobs, &summary);
     zest_sweep_summary_free(&summary);
     if (!status) status = zest_sweep_summarise(&s->plan, &summary, &s->error);
     if (status) return status;
@@ -220,7 +568,7 @@ static zest_status conclude(sweep *s, zest_sweep_jobs *jobs) {
     return status;
 }
 
-/* ---- The command ---- */
+/* ---- Command ---- */
 
 static int list_runs_json(const sweep *s) {
     static const char *const states[] = {"planned", "started", "finished", "failed"};
@@ -247,7 +595,7 @@ static int list_runs(const sweep *s) {
         zest_output_print("%-10s  %s\n", states[run->state], run->name);
     }
     size_t done = counts[ZEST_SWEEP_FINISHED], jobs = zest_options_whole(s->options, ZEST_OPTION_JOBS);
-    printf("%zu runs: %zu finished, %zu broken off, %zu to make", s->plan.count, done,
+    printf("%zu runs: %zu finished, %zu interrupted, %zu to run", s->plan.count, done,
            counts[ZEST_SWEEP_STARTED], counts[ZEST_SWEEP_PLANNED]);
     if (done) {
         double each = seconds / (double)done;
@@ -260,8 +608,8 @@ static int list_runs(const sweep *s) {
 
 /* ---- Several runs on one GPU ---- */
 
-/* For runs that are not finished. */
-static int wants_gpu(const zest_sweep_plan *plan) {
+/* Whether an unfinished run uses a GPU. */
+static int uses_gpu(const zest_sweep_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
         const char *device = plan->runs[i].value[ZEST_OPTION_DEVICE];
         if (plan->runs[i].state != ZEST_SWEEP_FINISHED && device && !strcmp(device, "cuda")) return 1;
@@ -269,39 +617,39 @@ static int wants_gpu(const zest_sweep_plan *plan) {
     return 0;
 }
 
-/* Its control daemon keeps a pipe there. */
+/* Its control daemon has a pipe there. */
 static int mps_is_on(void) {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
     char *control = zest_file_join(folder && *folder ? folder : "/tmp/nvidia-mps", "control");
-    int there = control && !access(control, F_OK);
+    int entries = control && !access(control, F_OK);
     free(control);
-    return there;
+    return entries;
 }
 
-static void hint_at_mps(const zest_sweep_jobs *jobs) {
-    if (jobs->quiet || jobs->jobs < 2 || !wants_gpu(jobs->plan) || mps_is_on()) return;
-    zest_output_note("processes take turns on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
+static void hint_at_mps(const sweep_jobs *jobs) {
+    if (jobs->quiet || jobs->jobs < 2 || !uses_gpu(jobs->plan) || mps_is_on()) return;
+    zest_output_note("processes run alternately on a GPU; after `nvidia-cuda-mps-control -d` they share it, "
                      "which is about twice as fast for small models");
 }
 
 static int make(sweep *s) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = (size_t)zest_options_whole(s->options, ZEST_OPTION_THREADS);
-    zest_sweep_jobs jobs = {.plan = &s->plan,
-                            .folder = s->folder,
-                            .jobs = (size_t)zest_options_whole(s->options, ZEST_OPTION_JOBS),
-                            .threads = threads     ? threads
-                                       : cores > 0 ? (size_t)cores
-                                                   : 1,
-                            .keep = (zest_sweep_keep)zest_options_whole(s->options, ZEST_OPTION_KEEP),
-                            .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
+    sweep_jobs jobs = {.plan = &s->plan,
+                       .folder = s->folder,
+                       .jobs = (size_t)zest_options_whole(s->options, ZEST_OPTION_JOBS),
+                       .threads = threads     ? threads
+                                  : cores > 0 ? (size_t)cores
+                                              : 1,
+                       .keep = (keep_mode)zest_options_whole(s->options, ZEST_OPTION_KEEP),
+                       .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
     zest_status status = make_folder(s);
     if (!status) hint_at_mps(&jobs);
-    if (!status) status = zest_sweep_make_runs(&jobs, &s->error);
+    if (!status) status = make_runs(&jobs, &s->error);
     if (!status) status = conclude(s, &jobs);
-    if (!status) zest_sweep_drop_weights(&jobs);
+    if (!status) drop_weights(&jobs);
     if (status) return zest_output_fail(status, s->error.message);
-    if (jobs.interrupted) zest_output_note("stopped; go on with: zest sweep --resume %s", s->folder);
+    if (jobs.interrupted) zest_output_note("stopped; continue with: zest sweep --resume %s", s->folder);
     for (size_t i = 0; i < s->plan.count; i++)
         if (s->plan.runs[i].state == ZEST_SWEEP_FAILED) return ZEST_EXIT_FAILURE;
     return ZEST_EXIT_OK;
@@ -311,7 +659,7 @@ static int go(sweep *s, const char *file) {
     int dry = (int)zest_options_whole(s->options, ZEST_OPTION_DRY_RUN);
     zest_status status = make_grid(s, file);
     if (!status && !dry && !*s->folder)
-        status = zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "say where the runs go: --out DIR");
+        status = zest_error_set(&s->error, ZEST_ERROR_ARGUMENT, "no folder for the runs: set --out DIR");
     if (!status && dry && *s->folder) status = zest_sweep_results_read(&s->plan, s->folder, &s->error);
     if (status) return zest_output_fail(status, s->error.message);
     if (!dry) return make(s);
@@ -333,8 +681,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_sweep = {
     .name = "sweep",
     .words = "[GRID]",
-    .least = 0,
-    .most = 1,
+    .min_words = 0,
+    .max_words = 1,
     .summary = "train with all combinations of some options and tabulate the results",
     .description =
         "Every option of `zest train` may have several values, separated by commas, on the command line or "
@@ -379,8 +727,7 @@ const zest_command zest_command_sweep = {
                "patience\tearly stopping: stop after this many steps without a better dev value; 0: off\n"
                "eval-every\tsteps between evaluations of the dev examples\n"
                "batch\tbatch size",
-    .defaults =
-        "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42 preset=", /* as train has them */
+    .defaults = "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42 preset=", /* as in train */
     .users = ZEST_FOR_SWEEP,
     .lists = ZEST_FOR_TRAIN,
     .run = run,

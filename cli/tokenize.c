@@ -157,8 +157,8 @@ static int run(const zest_options *options, char **words, int count) {
 const zest_command zest_command_tokenize = {
     .name = "tokenize",
     .words = "MODEL|RUN",
-    .least = 1,
-    .most = 1,
+    .min_words = 1,
+    .max_words = 1,
     .summary = "show how a model's tokenizer splits texts",
     .description =
         "Prints every token of --text, or of each line of standard input, with its id: one token a line, "

@@ -1,50 +1,45 @@
-/* What the command toy and its figure share. */
+/* zest toy: the paper's two-dimensional examples (section 4.3), with figures. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/toys/toy.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "lab/plot/plot.h"
+#include "lab/toys/toy.h"
 
 enum { ZEST_TOY_MINIMA = 4 };
 
 /* Runs of one method over the seeds. */
 typedef struct {
     size_t runs, points;       /* points of a path: steps + 1 */
-    double *paths;             /* runs after runs of pairs */
-    size_t basins[3];          /* how many ended where */
+    double *paths;             /* (runs, points, 2) */
+    size_t basins[3];          /* number of runs that ended in each */
     double mean[2], sd[2];     /* of the end points; like all below, over the runs that are not lost */
     double loss, flat, tilted; /* f, F_0 and F_t at the end, means */
-    double slope, slope_error; /* linear: of the route; standard error over the seeds */
+    double slope, slope_error; /* linear: of the path; standard error over the seeds */
     double bend, bend_error;   /* linear: y/y_0 where x is halfway */
     double gain, gain_error; /* linear: MeZO's slope minus this one, seed by seed, as a fraction of MeZO's */
-} zest_toy_result;
+} toy_result;
 
 typedef struct {
     zest_toy_settings settings;
     int clean;
     uint64_t seed, seeds;
-    zest_toy_box box;   /* what the figure shows, and where minima are looked for */
-    double route_floor; /* linear: where a route ends */
+    zest_toy_box box;   /* range of the figure and of the search for minima */
+    double route_floor; /* linear: loss at which a path ends */
     zest_toy_disc disc;
-    double disc_error; /* largest change of F_t at the ends when the rule has half as many points each way */
-    zest_toy_result results[ZEST_TOY_METHODS];
+    double disc_error; /* largest change of F_t at the ends with half as many points in each direction */
+    toy_result results[ZEST_TOY_METHODS];
     double minima[2][ZEST_TOY_MINIMA][3]; /* of F_0 and of F_t */
     size_t minima_count[2];
-} zest_toy_study;
+} toy_study;
 
-const char *zest_toy_title(zest_toy_method method); /* "GD", "MeZO", "ZEST-N", "ZEST-BC" */
-static inline const double *zest_toy_end(const zest_toy_result *result, size_t run) {
+static const double *end_point(const toy_result *result, size_t run) {
     return result->paths + 2 * (run * result->points + result->points - 1);
 }
-
-zest_status zest_toy_draw(const zest_toy_study *study, const char *path, zest_error *error);
-
-/* zest toy: the paper's low-dimensional examples (section 4.3). */
 
 /* ---- Settings ---- */
 
@@ -55,22 +50,22 @@ static zest_status read_pair(const zest_options *options, zest_option_id id, dou
     zest_status status = zest_options_list(options, id, &values, &count, error);
     if (!status && (count != 2 || !isfinite(values[0]) || !isfinite(values[1])))
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                "option %s: two numbers, separated by a comma, are wanted",
+                                "option %s: expected two numbers, separated by a comma",
                                 zest_option_row_at(id)->name);
     if (!status) pair[0] = values[0], pair[1] = values[1];
     free(values);
     return status;
 }
 
-/* The preset, and on top of it what was given. */
-static zest_status read_settings(const zest_options *o, zest_toy_kind kind, zest_toy_study *study,
+/* The preset, overridden by given options. */
+static zest_status read_settings(const zest_options *o, zest_toy_kind kind, toy_study *study,
                                  zest_error *error) {
     zest_toy_settings *s = &study->settings;
     const char *preset = zest_options_text(o, ZEST_OPTION_PRESET);
     study->clean = strcmp(preset, "clean") == 0;
     if (!study->clean && strcmp(preset, "paper"))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "option preset: a toy takes paper or clean, not '%s'", preset);
+                              "option preset: must be paper or clean for a toy, not '%s'", preset);
     study->seed = zest_options_whole(o, ZEST_OPTION_SEED);
     study->seeds = zest_options_whole(o, ZEST_OPTION_SEEDS);
     study->route_floor = 0.5;
@@ -110,14 +105,14 @@ static zest_status read_settings(const zest_options *o, zest_toy_kind kind, zest
 
 /* ---- Runs ---- */
 
-static zest_status run_all(zest_toy_study *study, int quiet, zest_error *error) {
+static zest_status run_all(toy_study *study, int quiet, zest_error *error) {
     size_t const seeds = (size_t)study->seeds, jobs = ZEST_TOY_METHODS * seeds;
     zest_status status = ZEST_OK;
     size_t done = 0;
     zest_progress progress;
     for (int m = 0; m < ZEST_TOY_METHODS; m++) {
-        zest_toy_result *r = &study->results[m];
-        r->runs = m == ZEST_TOY_GD ? 1 : seeds; /* gradient descent draws no random number */
+        toy_result *r = &study->results[m];
+        r->runs = m == ZEST_TOY_GD ? 1 : seeds; /* gradient descent is deterministic */
         r->points = (size_t)zest_toy_steps(&study->settings, (zest_toy_method)m) + 1;
         r->paths = malloc(r->runs * r->points * 2 * sizeof *r->paths);
         if (!r->paths)
@@ -128,7 +123,7 @@ static zest_status run_all(zest_toy_study *study, int quiet, zest_error *error) 
     for (size_t job = 0; job < jobs; job++) { /* each has a context of its own */
         zest_toy_method const method = (zest_toy_method)(job % ZEST_TOY_METHODS);
         size_t const run = job / ZEST_TOY_METHODS;
-        zest_toy_result *r = &study->results[method];
+        toy_result *r = &study->results[method];
         zest_error trouble = {0};
         zest_status own = ZEST_OK;
         if (run < r->runs)
@@ -145,13 +140,12 @@ static zest_status run_all(zest_toy_study *study, int quiet, zest_error *error) 
     return status;
 }
 
-/* ---- What came out ---- */
+/* ---- Results ---- */
 
-static zest_toy_basin basin_of(const zest_toy_study *study, const double end[2]) {
+static zest_toy_basin basin_of(const toy_study *study, const double end[2]) {
     if (!isfinite(end[0] + end[1])) return ZEST_TOY_LOST;
     if (study->settings.kind == ZEST_TOY_STATIONARY) return zest_toy_stationary_basin(end);
-    return hypot(end[0], end[1]) < 100 ? ZEST_TOY_FLAT
-                                       : ZEST_TOY_LOST; /* the one minimum, or thrown far out */
+    return hypot(end[0], end[1]) < 100 ? ZEST_TOY_FLAT : ZEST_TOY_LOST; /* the one minimum, or far away */
 }
 
 static void mean_and_sd(const double *values, size_t count, double *mean, double *sd) {
@@ -162,59 +156,59 @@ static void mean_and_sd(const double *values, size_t count, double *mean, double
     *sd = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
 }
 
-static void summarise_ends(zest_toy_study *study, zest_toy_result *r, double *room) {
+static void summarise_ends(toy_study *study, toy_result *r, double *capacity) {
     void *user;
     zest_objective_f64 f = zest_toy_objective(&study->settings, &user);
     size_t count = 0;
     for (size_t run = 0; run < r->runs; run++) {
-        const double *end = zest_toy_end(r, run);
+        const double *end = end_point(r, run);
         zest_toy_basin const basin = basin_of(study, end);
         r->basins[basin]++;
         if (basin == ZEST_TOY_LOST) continue;
         r->loss += f(end, 2, user);
         r->flat += zest_toy_tilted(&study->disc, f, user, 0, end);
         r->tilted += zest_toy_tilted(&study->disc, f, user, study->settings.t, end);
-        room[count] = end[0];
-        room[r->runs + count++] = end[1];
+        capacity[count] = end[0];
+        capacity[r->runs + count++] = end[1];
     }
-    mean_and_sd(room, count, &r->mean[0], &r->sd[0]);
-    mean_and_sd(room + r->runs, count, &r->mean[1], &r->sd[1]);
+    mean_and_sd(capacity, count, &r->mean[0], &r->sd[0]);
+    mean_and_sd(capacity + r->runs, count, &r->mean[1], &r->sd[1]);
     r->loss /= (double)count, r->flat /= (double)count, r->tilted /= (double)count;
 }
 
-static double slope_of(const zest_toy_study *study, const zest_toy_result *r, size_t run) {
+static double slope_of(const toy_study *study, const toy_result *r, size_t run) {
     return zest_toy_route_slope(&study->settings.mesh, r->paths + 2 * run * r->points, r->points,
                                 study->route_floor, NULL);
 }
 
 /* Seed by seed against MeZO: the same seed draws the same directions for every method. Gradient descent,
  * which has one run only, comes last and is compared with MeZO's mean. */
-static void summarise_route(zest_toy_study *study, zest_toy_result *r, double *room) {
-    const zest_toy_result *mezo = &study->results[ZEST_TOY_MEZO];
+static void summarise_route(toy_study *study, toy_result *r, double *capacity) {
+    const toy_result *mezo = &study->results[ZEST_TOY_MEZO];
     double sd;
     for (size_t run = 0; run < r->runs; run++) {
         double const base = r->runs == mezo->runs ? slope_of(study, mezo, run) : mezo->slope;
-        room[run] = slope_of(study, r, run);
-        room[r->runs + run] = (base - room[run]) / base;
+        capacity[run] = slope_of(study, r, run);
+        capacity[r->runs + run] = (base - capacity[run]) / base;
     }
-    mean_and_sd(room, r->runs, &r->slope, &sd);
+    mean_and_sd(capacity, r->runs, &r->slope, &sd);
     r->slope_error = sd / sqrt((double)r->runs);
-    mean_and_sd(room + r->runs, r->runs, &r->gain, &sd);
+    mean_and_sd(capacity + r->runs, r->runs, &r->gain, &sd);
     r->gain_error = sd / sqrt((double)r->runs);
     for (size_t run = 0; run < r->runs; run++)
-        room[run] = zest_toy_route_bend(r->paths + 2 * run * r->points, r->points);
-    mean_and_sd(room, r->runs, &r->bend, &sd);
+        capacity[run] = zest_toy_route_bend(r->paths + 2 * run * r->points, r->points);
+    mean_and_sd(capacity, r->runs, &r->bend, &sd);
     r->bend_error = sd / sqrt((double)r->runs);
 }
 
-/* The rule's own error: F_t where the runs ended, once more with half as many circles and spokes. */
-static zest_status check_disc(zest_toy_study *study) {
+/* Quadrature error: F_t at the end points, computed again with half as many circles and spokes. */
+static zest_status check_disc(toy_study *study) {
     zest_toy_disc half;
     void *user;
     zest_objective_f64 f = zest_toy_objective(&study->settings, &user);
     zest_status status = zest_toy_disc_new(&half, study->settings.rho, 12, 48);
     for (int m = 0; m < ZEST_TOY_METHODS && !status; m++) {
-        const double *end = zest_toy_end(&study->results[m], 0);
+        const double *end = end_point(&study->results[m], 0);
         if (basin_of(study, end) == ZEST_TOY_LOST) continue;
         double const change = zest_toy_tilted(&half, f, user, study->settings.t, end) -
                               zest_toy_tilted(&study->disc, f, user, study->settings.t, end);
@@ -224,20 +218,20 @@ static zest_status check_disc(zest_toy_study *study) {
     return status;
 }
 
-static zest_status summarise(zest_toy_study *study, zest_error *error) {
+static zest_status summarise(toy_study *study, zest_error *error) {
     void *user;
     zest_objective_f64 f = zest_toy_objective(&study->settings, &user);
-    double *room = malloc(2 * (size_t)study->seeds * sizeof *room);
+    double *capacity = malloc(2 * (size_t)study->seeds * sizeof *capacity);
     zest_status status = zest_toy_disc_new(&study->disc, study->settings.rho, 24, 96);
-    if (!room || status) {
-        free(room);
+    if (!capacity || status) {
+        free(capacity);
         return zest_error_set(error, ZEST_ERROR_MEMORY, "not enough memory for the summary");
     }
     for (int m = ZEST_TOY_METHODS - 1; m >= 0; m--) {
-        summarise_ends(study, &study->results[m], room);
-        if (study->settings.kind == ZEST_TOY_LINEAR) summarise_route(study, &study->results[m], room);
+        summarise_ends(study, &study->results[m], capacity);
+        if (study->settings.kind == ZEST_TOY_LINEAR) summarise_route(study, &study->results[m], capacity);
     }
-    free(room);
+    free(capacity);
     for (int i = 0; i < 2; i++) {
         size_t const found = zest_toy_minima(&study->disc, f, user, i ? study->settings.t : 0, &study->box,
                                              study->minima[i], ZEST_TOY_MINIMA);
@@ -247,14 +241,15 @@ static zest_status summarise(zest_toy_study *study, zest_error *error) {
     return status ? zest_error_set(error, status, "not enough memory for the summary") : ZEST_OK;
 }
 
-/* ---- Words ---- */
+/* ---- Text ---- */
 
-const char *zest_toy_title(zest_toy_method method) {
+/* "GD", "MeZO", "ZEST-N", "ZEST-BC" */
+static const char *title_of(zest_toy_method method) {
     static const char *const titles[] = {"GD", "MeZO", "ZEST-N", "ZEST-BC"};
     return titles[method];
 }
 
-/* A number, or a dash where there is none. */
+/* A number, or a dash for NaN. */
 static void print_number(const char *before, int width, int decimals, double number) {
     if (isnan(number))
         printf("%s%*s", before, width, "-");
@@ -264,7 +259,7 @@ static void print_number(const char *before, int width, int decimals, double num
         printf("%s%*.*f", before, width, decimals, number);
 }
 
-static void print_head(const zest_toy_study *study) {
+static void print_head(const toy_study *study) {
     const zest_toy_settings *s = &study->settings;
     printf("%s toy, preset %s: start (%g, %g); GD %" PRIu64 " steps, lr %g; the others %" PRIu64
            " steps, lr %g, k %" PRIu64 ", rho %g, t %g,\n%s directions, %s denominator, seeds %" PRIu64
@@ -275,7 +270,7 @@ static void print_head(const zest_toy_study *study) {
     for (int i = 0; i < 2; i++) {
         printf("F_%g in the ball of radius %.4g has its minim%s at", i ? s->t : 0, sqrt(2) * s->rho,
                study->minima_count[i] == 1 ? "um" : "a");
-        if (!study->minima_count[i]) printf(" no place shown");
+        if (!study->minima_count[i]) printf(" no point in the range");
         for (size_t j = 0; j < study->minima_count[i]; j++) {
             const double *m = study->minima[i][j];
             print_number(j ? ", (" : " (", 1, 3, m[0]);
@@ -284,10 +279,10 @@ static void print_head(const zest_toy_study *study) {
         }
         putchar('\n');
     }
-    printf("quadrature of F_t: good to %.1g\n\n", study->disc_error);
+    printf("quadrature of F_t: error %.1g\n\n", study->disc_error);
 }
 
-static void print_route(const zest_toy_result *r) {
+static void print_route(const toy_result *r) {
     print_number("  ", 7, 4, r->slope);
     print_number(" +-", 7, 4, r->slope_error);
     print_number(" ", 8, 2, 100 * r->gain);
@@ -297,15 +292,15 @@ static void print_route(const zest_toy_result *r) {
     putchar('\n');
 }
 
-static void print_table(const zest_toy_study *study) {
+static void print_table(const toy_study *study) {
     int const linear = study->settings.kind == ZEST_TOY_LINEAR;
     char tilted[32];
     snprintf(tilted, sizeof tilted, "F_%g", study->settings.t);
     printf("%-8s %7s %6s %7s %6s %8s %8s %8s", "method", "x", "sd", "y", "sd", "f", "F_0", tilted);
-    puts(linear ? "   route slope        flatter than MeZO   y left halfway" : "   sharp  flat  lost");
+    puts(linear ? "   path slope         flatter than MeZO   y left halfway" : "   sharp  flat  lost");
     for (int m = 0; m < ZEST_TOY_METHODS; m++) {
-        const zest_toy_result *r = &study->results[m];
-        printf("%-8s", zest_toy_title((zest_toy_method)m));
+        const toy_result *r = &study->results[m];
+        printf("%-8s", title_of((zest_toy_method)m));
         for (int i = 0; i < 2; i++) print_number(" ", 7, 3, r->mean[i]), print_number(" ", 6, 3, r->sd[i]);
         print_number(" ", 8, 4, r->loss);
         print_number(" ", 8, 4, r->flat);
@@ -318,9 +313,9 @@ static void print_table(const zest_toy_study *study) {
     }
     for (int m = 0; m < ZEST_TOY_METHODS && linear; m++)
         if (study->results[m].basins[ZEST_TOY_LOST])
-            printf("%s: %zu runs were thrown far out and do not count in the ends\n",
-                   zest_toy_title((zest_toy_method)m), study->results[m].basins[ZEST_TOY_LOST]);
-    puts(linear ? "\nroute slope: mean of |grad f| along the way until f < 0.5; y left halfway: y / y_0 "
+            printf("%s: %zu runs diverged and are excluded from the ends\n", title_of((zest_toy_method)m),
+                   study->results[m].basins[ZEST_TOY_LOST]);
+    puts(linear ? "\npath slope: mean of |grad f| along the path until f < 0.5; y left halfway: y / y_0 "
                   "where x = x_0 / 2;"
                   "\n+- is the standard error over the seeds"
                 : "\nsharp, flat: runs from whose end downhill leads to (1, 0), (-1, 0); lost: to neither");
@@ -332,10 +327,10 @@ static json_t *json_pair(const double pair[2]) {
     return json_pack("[oo]", zest_output_real(pair[0]), zest_output_real(pair[1]));
 }
 
-static json_t *json_result(const zest_toy_study *study, int m) {
-    const zest_toy_result *r = &study->results[m];
+static json_t *json_result(const toy_study *study, int m) {
+    const toy_result *r = &study->results[m];
     json_t *ends = json_array();
-    for (size_t run = 0; run < r->runs; run++) zest_output_append(&ends, json_pair(zest_toy_end(r, run)));
+    for (size_t run = 0; run < r->runs; run++) zest_output_append(&ends, json_pair(end_point(r, run)));
     json_t *object =
         json_pack("{ss sI so so so so so so}", "method", zest_toy_method_name((zest_toy_method)m), "runs",
                   (json_int_t)r->runs, "mean", json_pair(r->mean), "sd", json_pair(r->sd), "loss",
@@ -356,7 +351,7 @@ static json_t *json_result(const zest_toy_study *study, int m) {
     return object;
 }
 
-static json_t *json_minima(const zest_toy_study *study, int which) {
+static json_t *json_minima(const toy_study *study, int which) {
     json_t *list = json_array();
     for (size_t j = 0; j < study->minima_count[which]; j++) {
         const double *m = study->minima[which][j];
@@ -366,7 +361,7 @@ static json_t *json_minima(const zest_toy_study *study, int which) {
     return list;
 }
 
-static json_t *json_study(const zest_toy_study *study) {
+static json_t *json_study(const toy_study *study) {
     const zest_toy_settings *s = &study->settings;
     json_t *methods = json_array();
     for (int m = 0; m < ZEST_TOY_METHODS; m++) zest_output_append(&methods, json_result(study, m));
@@ -381,63 +376,7 @@ static json_t *json_study(const zest_toy_study *study) {
         "minima_F_t", json_minima(study, 1), "methods", methods);
 }
 
-/* ---- The command ---- */
-
-static int run_toy(const zest_options *options, char **words, int count) {
-    (void)count;
-    zest_toy_study study = {0};
-    zest_error error = {0};
-    int const linear = strcmp(words[0], "linear") == 0;
-    if (!linear && strcmp(words[0], "stationary") != 0)
-        return zest_output_failf(ZEST_ERROR_ARGUMENT, "toy: '%s' is neither linear nor stationary", words[0]);
-    const char *out = zest_options_text(options, ZEST_OPTION_OUT);
-    zest_status status =
-        read_settings(options, linear ? ZEST_TOY_LINEAR : ZEST_TOY_STATIONARY, &study, &error);
-    if (!status) status = run_all(&study, (int)zest_options_whole(options, ZEST_OPTION_QUIET), &error);
-    if (!status) status = summarise(&study, &error);
-    if (!status && *out) status = zest_toy_draw(&study, out, &error);
-    int code = ZEST_EXIT_OK;
-    if (status) {
-        code = zest_output_fail(status, error.message);
-    } else if (zest_options_whole(options, ZEST_OPTION_JSON)) {
-        code = zest_output_json(json_study(&study));
-    } else {
-        print_head(&study);
-        print_table(&study);
-    }
-    for (int m = 0; m < ZEST_TOY_METHODS; m++) free(study.results[m].paths);
-    zest_toy_disc_free(&study.disc);
-    return code;
-}
-
-const zest_command zest_command_toy = {
-    .name = "toy",
-    .words = "linear|stationary",
-    .least = 1,
-    .most = 1,
-    .summary = "run the paper's two examples in the plane",
-    .description =
-        "Runs gradient descent, MeZO, ZEST-N and ZEST-BC on one of the paper's two landscapes in the plane, "
-        "over several seeds, and prints where they end. With --out it draws the ways they took (SVG).\n\n"
-        "stationary: two minima with the same loss and the same mean eigenvalue; (1, 0) has the larger "
-        "largest one. linear: a convex surface of triangles; the question is how steep the way down is.\n\n"
-        "Options that are not given come from the preset. paper: stationary starts at (0, 1), rho 0.8, 100 "
-        "steps; linear starts at (-1.5, 1.8), rho 0.5, 40 steps; both k 500, t 1, lr 0.1, Gaussian. clean: "
-        "stationary with rho 0.4 and 1000 steps; linear with sphere and ball, rho 2, lr 0.05 and 80 steps. "
-        "docs/toys.md tells what comes out, and what does not.",
-    .examples = "zest toy stationary\tthe settings of the paper\n"
-                "zest toy stationary --preset clean --out toy.svg\tsettings in which the claim holds, drawn\n"
-                "zest toy linear --seeds 50\tthe other landscape\n",
-    .options = "out\tfigure to write (SVG)\n"
-               "preset\tvalues of options that are not given: paper (the paper's settings) or clean "
-               "(settings in which its claim shows clearly)\n"
-               "seed\trandom seed of the first run",
-    .defaults = "rho=0.8 k=500 lr=0.1 steps=100",
-    .users = ZEST_FOR_TOY,
-    .run = run_toy,
-};
-
-/* The figures of zest toy. */
+/* ---- Figures ---- */
 
 enum { ACROSS = 91, UP = 64, SHOWN_STEPS = 200 };
 
@@ -448,51 +387,47 @@ static const zest_plot_dash dashes[ZEST_TOY_METHODS] = {ZEST_PLOT_DASHED, ZEST_P
 static const zest_plot_mark marks[ZEST_TOY_METHODS] = {ZEST_PLOT_SQUARE, ZEST_PLOT_CIRCLE, ZEST_PLOT_DIAMOND,
                                                        ZEST_PLOT_TRIANGLE};
 
-/* ---- Paths ---- */
-
-static void draw_path(zest_plot_panel *panel, const zest_toy_result *r, size_t run, zest_plot_style style,
+static void draw_path(zest_plot_panel *panel, const toy_result *r, size_t run, zest_plot_style style,
                       const char *label) {
     double *x = malloc(2 * r->points * sizeof *x);
-    if (!x) return; /* the figure goes without */
+    if (!x) return; /* the figure omits it */
     const double *path = r->paths + 2 * run * r->points;
     for (size_t i = 0; i < r->points; i++) x[i] = path[2 * i], x[r->points + i] = path[2 * i + 1];
     zest_plot_line(panel, r->points, x, x + r->points, style, label);
     free(x);
 }
 
-/* Where all runs ended. */
-static void draw_ends(zest_plot_panel *panel, const zest_toy_study *study, int method) {
-    const zest_toy_result *r = &study->results[method];
+/* The end points of all runs. */
+static void draw_ends(zest_plot_panel *panel, const toy_study *study, int method) {
+    const toy_result *r = &study->results[method];
     zest_plot_style const faint = {.colour = colours[method],
                                    .mark = marks[method],
                                    .size = 6,
                                    .dash = ZEST_PLOT_NO_LINE,
                                    .opacity = 0.55};
     for (size_t run = 0; run < r->runs; run++) {
-        const double *end = zest_toy_end(r, run);
+        const double *end = end_point(r, run);
         zest_plot_line(panel, 1, end, end + 1, faint, NULL);
     }
 }
 
-/* The first seed's paths in full, the other ends as marks. */
-static void draw_paths(zest_plot_panel *panel, const zest_toy_study *study) {
+/* The paths of the first seed, the end points of the others. */
+static void draw_paths(zest_plot_panel *panel, const toy_study *study) {
     for (int m = 0; m < ZEST_TOY_METHODS; m++) draw_ends(panel, study, m);
     for (int m = 0; m < ZEST_TOY_METHODS; m++) {
-        const zest_toy_result *r = &study->results[m];
+        const toy_result *r = &study->results[m];
         zest_plot_style style = {.colour = colours[m], .dash = dashes[m], .width = 1.5};
         draw_path(panel, r, 0, style, NULL);
         style.mark = marks[m], style.size = 10, style.width = 2;
-        const double *end = zest_toy_end(r, 0);
-        zest_plot_line(panel, 1, end, end + 1, style, zest_toy_title((zest_toy_method)m));
+        const double *end = end_point(r, 0);
+        zest_plot_line(panel, 1, end, end + 1, style, title_of((zest_toy_method)m));
     }
     const double *start = study->settings.start;
     zest_plot_style const ring = {.mark = ZEST_PLOT_RING, .size = 10, .dash = ZEST_PLOT_NO_LINE};
     zest_plot_line(panel, 1, start, start + 1, ring, "start");
 }
 
-/* ---- Surfaces ---- */
-
-static void axes(zest_plot_panel *panel, const zest_toy_study *study, const char *title) {
+static void axes(zest_plot_panel *panel, const toy_study *study, const char *title) {
     zest_plot_panel_title(panel, title);
     zest_plot_axis_x(panel, "x", ZEST_PLOT_LINEAR);
     zest_plot_axis_y(panel, "y", ZEST_PLOT_LINEAR);
@@ -502,7 +437,7 @@ static void axes(zest_plot_panel *panel, const zest_toy_study *study, const char
 }
 
 /* Contours of f (t < 0) or of F_t. */
-static void draw_surface(zest_plot_panel *panel, const zest_toy_study *study, double t, const char *label) {
+static void draw_surface(zest_plot_panel *panel, const toy_study *study, double t, const char *label) {
     static const double levels[] = {0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1, 1.35, 1.8, 2.4, 3.2};
     enum { LEVELS = sizeof levels / sizeof levels[0] };
     const zest_toy_box *box = &study->box;
@@ -524,9 +459,7 @@ static void draw_surface(zest_plot_panel *panel, const zest_toy_study *study, do
     free(values);
 }
 
-/* ---- The stationary toy ---- */
-
-static void draw_tilted(zest_plot_panel *panel, const zest_toy_study *study, int which) {
+static void draw_tilted(zest_plot_panel *panel, const toy_study *study, int which) {
     char title[80], label[32];
     double const t = which ? study->settings.t : 0;
     snprintf(title, sizeof title, "F at t = %g, in the ball of radius %.3g", t,
@@ -549,12 +482,12 @@ static void draw_tilted(zest_plot_panel *panel, const zest_toy_study *study, int
 }
 
 /* x against the step: mean and standard deviation over the seeds. */
-static void draw_progress(zest_plot_panel *panel, const zest_toy_study *study, zest_toy_method method) {
-    const zest_toy_result *r = &study->results[method];
+static void draw_progress(zest_plot_panel *panel, const toy_study *study, zest_toy_method method) {
+    const toy_result *r = &study->results[method];
     size_t const stride = 1 + (r->points - 1) / SHOWN_STEPS, count = (r->points - 1) / stride + 1;
-    double *room = malloc(4 * count * sizeof *room);
-    if (!room) return;
-    double *step = room, *mean = room + count, *low = mean + count, *high = low + count;
+    double *capacity = malloc(4 * count * sizeof *capacity);
+    if (!capacity) return;
+    double *step = capacity, *mean = capacity + count, *low = mean + count, *high = low + count;
     for (size_t i = 0; i < count; i++) {
         double sum = 0, squares = 0;
         for (size_t run = 0; run < r->runs; run++) sum += r->paths[2 * (run * r->points + i * stride)];
@@ -568,10 +501,10 @@ static void draw_progress(zest_plot_panel *panel, const zest_toy_study *study, z
         zest_plot_band(panel, count, step, low, high, (zest_plot_style){.colour = colours[method]}, NULL);
     zest_plot_line(panel, count, step, mean,
                    (zest_plot_style){.colour = colours[method], .dash = dashes[method]}, NULL);
-    free(room);
+    free(capacity);
 }
 
-static zest_plot *stationary_figure(const zest_toy_study *study) {
+static zest_plot *stationary_figure(const toy_study *study) {
     zest_plot *plot = zest_plot_new(2, 2, 1120, 880);
     zest_plot_title(
         plot, "Two minima of equal loss and equal trace",
@@ -595,14 +528,12 @@ static zest_plot *stationary_figure(const zest_toy_study *study) {
     return plot;
 }
 
-/* ---- The linear toy ---- */
-
-/* Every triangle that touches the box: the middles of all lower and upper halves of the cells. */
-static void draw_triangles(zest_plot_panel *panel, const zest_toy_study *study) {
+/* All triangles that touch the box: the centres of all lower and upper halves of the cells. */
+static void draw_triangles(zest_plot_panel *panel, const toy_study *study) {
     const zest_toy_mesh *mesh = &study->settings.mesh;
     const zest_toy_box *box = &study->box;
     int const rows = (int)ceil(3 / mesh->height) + 2, columns = (int)ceil(4.5 / mesh->width) + 2;
-    if (rows > 60 || columns > 60) return; /* too fine to be seen */
+    if (rows > 60 || columns > 60) return; /* too fine to be visible */
     for (int j = -rows; j <= rows; j++)
         for (int i = -2 * columns; i <= 2 * columns; i++)
             for (int upper = 0; upper < 2; upper++) {
@@ -624,8 +555,8 @@ static void draw_triangles(zest_plot_panel *panel, const zest_toy_study *study) 
             }
 }
 
-/* Downhill on F_t itself, in small steps: the route that an exact gradient would take. */
-static void exact_route(const zest_toy_study *study, double t, double *slope, double *bend) {
+/* Gradient descent on F_t itself with small steps: the path of an exact gradient. */
+static void exact_route(const toy_study *study, double t, double *slope, double *bend) {
     enum { STEPS = 400 };
     double const h = 1e-3, rate = study->settings.lr * (double)study->settings.steps / STEPS;
     double path[2 * (STEPS + 1)] = {study->settings.start[0], study->settings.start[1]};
@@ -645,12 +576,12 @@ static void exact_route(const zest_toy_study *study, double t, double *slope, do
     *bend = zest_toy_route_bend(path, STEPS + 1);
 }
 
-/* The two signs of a route against each other, with a standard error either way. */
-static void draw_routes(zest_plot_panel *panel, const zest_toy_study *study) {
+/* Slope and bend of the paths, with standard errors. */
+static void draw_routes(zest_plot_panel *panel, const toy_study *study) {
     zest_plot_style const star = {
         .colour = ZEST_PLOT_ORANGE, .mark = ZEST_PLOT_STAR, .size = 11, .dash = ZEST_PLOT_NO_LINE};
-    zest_plot_panel_title(panel, "Routes: flat is left and low");
-    zest_plot_axis_x(panel, "mean |∇f| along the way, until f < 0.5", ZEST_PLOT_LINEAR);
+    zest_plot_panel_title(panel, "Paths: flat is left and low");
+    zest_plot_axis_x(panel, "mean |∇f| along the path, until f < 0.5", ZEST_PLOT_LINEAR);
     zest_plot_axis_y(panel, "y / y₀ where x = x₀ / 2", ZEST_PLOT_LINEAR);
     for (int i = 0; i < 2; i++) {
         double const t = i ? study->settings.t : 0;
@@ -658,12 +589,12 @@ static void draw_routes(zest_plot_panel *panel, const zest_toy_study *study) {
         char text[32];
         exact_route(study, t, &slope, &bend);
         snprintf(text, sizeof text, "t = %g", t);
-        zest_plot_line(panel, 1, &slope, &bend, star, "downhill on F of the ball itself");
+        zest_plot_line(panel, 1, &slope, &bend, star, "gradient descent on F of the ball");
         zest_plot_text(panel, slope, bend, i ? ZEST_PLOT_RIGHT : ZEST_PLOT_LEFT, text,
                        (zest_plot_style){.size = 12});
     }
     for (int m = 0; m < ZEST_TOY_METHODS; m++) {
-        const zest_toy_result *r = &study->results[m];
+        const toy_result *r = &study->results[m];
         double const low = r->bend - r->bend_error, high = r->bend + r->bend_error;
         double const across[2] = {r->slope - r->slope_error, r->slope + r->slope_error},
                      level[2] = {r->bend, r->bend};
@@ -677,12 +608,13 @@ static void draw_routes(zest_plot_panel *panel, const zest_toy_study *study) {
     }
 }
 
-static zest_plot *linear_figure(const zest_toy_study *study) {
+static zest_plot *linear_figure(const toy_study *study) {
     zest_plot *plot = zest_plot_new(1, 2, 1120, 620);
     zest_plot_title(
-        plot, "The way down a surface of triangles",
+        plot, "Descent on a surface of triangles",
         "Triangles shaded by their slope, dark is flat, with the paths of gradient descent, MeZO and ZEST; "
-        "beside it how steep each method's way is and how soon it turns to the flat axis, with standard "
+        "next to it the steepness of each method's path and how soon it turns to the flat axis, with "
+        "standard "
         "errors.");
     zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
     axes(panel, study, "Slope of each triangle, and the paths of the first seed");
@@ -693,7 +625,7 @@ static zest_plot *linear_figure(const zest_toy_study *study) {
     return plot;
 }
 
-zest_status zest_toy_draw(const zest_toy_study *study, const char *path, zest_error *error) {
+static zest_status draw_study(const toy_study *study, const char *path, zest_error *error) {
     const zest_toy_settings *s = &study->settings;
     char text[200];
     zest_plot *plot = s->kind == ZEST_TOY_LINEAR ? linear_figure(study) : stationary_figure(study);
@@ -708,3 +640,59 @@ zest_status zest_toy_draw(const zest_toy_study *study, const char *path, zest_er
     zest_plot_free(plot);
     return status;
 }
+
+/* ---- Command ---- */
+
+static int run_toy(const zest_options *options, char **words, int count) {
+    (void)count;
+    toy_study study = {0};
+    zest_error error = {0};
+    int const linear = strcmp(words[0], "linear") == 0;
+    if (!linear && strcmp(words[0], "stationary") != 0)
+        return zest_output_failf(ZEST_ERROR_ARGUMENT, "toy: '%s' is neither linear nor stationary", words[0]);
+    const char *out = zest_options_text(options, ZEST_OPTION_OUT);
+    zest_status status =
+        read_settings(options, linear ? ZEST_TOY_LINEAR : ZEST_TOY_STATIONARY, &study, &error);
+    if (!status) status = run_all(&study, (int)zest_options_whole(options, ZEST_OPTION_QUIET), &error);
+    if (!status) status = summarise(&study, &error);
+    if (!status && *out) status = draw_study(&study, out, &error);
+    int code = ZEST_EXIT_OK;
+    if (status) {
+        code = zest_output_fail(status, error.message);
+    } else if (zest_options_whole(options, ZEST_OPTION_JSON)) {
+        code = zest_output_json(json_study(&study));
+    } else {
+        print_head(&study);
+        print_table(&study);
+    }
+    for (int m = 0; m < ZEST_TOY_METHODS; m++) free(study.results[m].paths);
+    zest_toy_disc_free(&study.disc);
+    return code;
+}
+
+const zest_command zest_command_toy = {
+    .name = "toy",
+    .words = "linear|stationary",
+    .min_words = 1,
+    .max_words = 1,
+    .summary = "run the paper's two examples in the plane",
+    .description =
+        "Runs gradient descent, MeZO, ZEST-N and ZEST-BC on one of the paper's two landscapes in the plane, "
+        "over several seeds, and prints where they end. With --out it draws their paths (SVG).\n\n"
+        "stationary: two minima with the same loss and the same mean eigenvalue; (1, 0) has the larger "
+        "largest one. linear: a convex surface of triangles; the question is how steep the way down is.\n\n"
+        "Options that are not given come from the preset. paper: stationary starts at (0, 1), rho 0.8, 100 "
+        "steps; linear starts at (-1.5, 1.8), rho 0.5, 40 steps; both k 500, t 1, lr 0.1, Gaussian. clean: "
+        "stationary with rho 0.4 and 1000 steps; linear with sphere and ball, rho 2, lr 0.05 and 80 steps. "
+        "docs/toys.md tells what comes out, and what does not.",
+    .examples = "zest toy stationary\tthe settings of the paper\n"
+                "zest toy stationary --preset clean --out toy.svg\tsettings in which the claim holds, drawn\n"
+                "zest toy linear --seeds 50\tthe other landscape\n",
+    .options = "out\tfigure to write (SVG)\n"
+               "preset\tvalues of options that are not given: paper (the paper's settings) or clean "
+               "(settings in which its claim shows clearly)\n"
+               "seed\trandom seed of the first run",
+    .defaults = "rho=0.8 k=500 lr=0.1 steps=100",
+    .users = ZEST_FOR_TOY,
+    .run = run_toy,
+};

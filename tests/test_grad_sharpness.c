@@ -130,7 +130,7 @@ static void open_reviews(subject *s, const char *patterns, int threads, size_t m
     assert_done(zest_load_data(&s->data, &s->options, &s->loaded, ZEST_LOAD_TRAIN, error));
     zest_eval_target_options options = {.loaded = &s->loaded,
                                         .examples = &s->data.parts[ZEST_PART_TRAIN],
-                                        .most = most,
+                                        .max_examples = most,
                                         .seed = 3,
                                         .threads = threads};
     assert_done(zest_eval_target_new(&options, &s->measure, error));
@@ -225,7 +225,7 @@ static void test_stops(void **state) {
     open_reviews(&s, "*layer.5*", 1, 8);
     zest_eval_target_options options = {.loaded = &s.loaded,
                                         .examples = &s.data.parts[ZEST_PART_TRAIN],
-                                        .most = 8,
+                                        .max_examples = 8,
                                         .seed = 3,
                                         .threads = 1,
                                         .stop = &stop};

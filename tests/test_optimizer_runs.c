@@ -159,7 +159,7 @@ static void open_subject(subject *s, const char *device) {
     assert_fine(zest_load_data(&s->data, &s->options, &s->loaded, ZEST_LOAD_TRAIN, error));
     zest_eval_target_options options = {.loaded = &s->loaded,
                                         .examples = &s->data.parts[ZEST_PART_TRAIN],
-                                        .most = 24,
+                                        .max_examples = 24,
                                         .seed = 3,
                                         .threads = 2};
     assert_fine(zest_eval_target_new(&options, &s->measure, error));

@@ -6,7 +6,7 @@ cp "$work/out" "$work/zest.bash"
 run 0 completion zsh
 cp "$work/out" "$work/_zest"
 run 2 completion tcsh
-err_has "there is bash and zsh"
+err_has "the shells are bash and zsh"
 run 2 completion
 
 "$ZEST" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' | grep -v '^zest$' >"$work/commands"

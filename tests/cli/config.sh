@@ -69,12 +69,12 @@ refused() { # MESSAGE LINES
     run 2 train --config "$work/bad.config"
     err_has "bad.config, line $1"
 }
-refused "2: no option is called 'learning_rate'; zest calls it 'lr'" 'k = 2\nlearning_rate = 1\n'
-refused "1: no option is called 'bacth'; did you mean 'batch'?" 'bacth = 2'
+refused "2: unknown option 'learning_rate'; zest calls it 'lr'" 'k = 2\nlearning_rate = 1\n'
+refused "1: unknown option 'bacth'; did you mean 'batch'?" 'bacth = 2'
 refused "3: option lr: 'fast' is not allowed" '# a\n\nlr = fast\n'
-refused "1: option lr: '1e-3 # half' is not allowed; it takes a number >= 0 (default 1e-5); a comment needs a line of its own" 'lr = 1e-3 # half\n'
-refused "1: 'lr' should read name = value" 'lr\n'
-refused "1: a config file cannot name another one" 'config = x\n'
+refused "1: option lr: '1e-3 # half' is not allowed; it takes a number >= 0 (default 1e-5); a comment must be on a line of its own" 'lr = 1e-3 # half\n'
+refused "1: expected name = value, got 'lr'" 'lr\n'
+refused "1: a config file cannot contain --config" 'config = x\n'
 run 1 train --config "$work/nothing"
 err_has "nothing: cannot be opened"
 run 2 train --config "$work/train.config" --config "$work/train.config"

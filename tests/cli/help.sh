@@ -98,7 +98,7 @@ while read -r command; do
     tail -n 1 "$work/out" | grep -q '^      [^ ]' || fail "help on $command does not end with its examples"
     cp "$work/out" "$work/help"
     # help of its own is for options that it has
-    for name in $(sed -n '/\.options =/,/\.defaults/p' "cli/$command.c" | grep -o '"[a-z0-9-]*\\t' | sed 's/^"//; s/\\t$//'); do
+    for name in $(sed -n "/zest_command_$command = {/,/^};/p" cli/*.c | sed -n '/\.options =/,/\.defaults/p' | grep -o '"[a-z0-9-]*\\t' | sed 's/^"//; s/\\t$//'); do
         grep -q -e "--$name\b" "$work/help" || fail "$command explains --$name, which it does not have"
     done
     run 0 help "$command"

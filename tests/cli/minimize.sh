@@ -63,7 +63,7 @@ err_has "--exec PROGRAM"
 run 2 minimize --exec "$objective"
 err_has "--dim"
 run 1 minimize --exec "$objective" --dim 3 --out "$work/a"
-err_has "there is a journal already"
+err_has "a journal exists already"
 run 1 minimize --resume "$work/a" --rho 7
 err_has "cannot change"
 run 1 minimize --resume "$work/nowhere"

@@ -20,7 +20,7 @@ err_has "tests/data/models/llama"
 run 2 generate tests/data/models/llama --prompt hello --max-tokens 0
 run 1 info "$work/nothing"
 run 2 bench step --shape no-such-model
-err_has "no shape is called"
+err_has "unknown shape"
 
 # One line that the model cannot read: it is named with its number, the others are scored, and the status is 1.
 {

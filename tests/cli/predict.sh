@@ -102,7 +102,7 @@ err_has "1 row was longer than the model reads"
 
 # Mistakes.
 predict 2 /dev/null
-err_has "standard input: has no rows to answer"
+err_has "standard input: has no rows"
 predict 2 /dev/null --input "$work/new.tsv" --split dev
 predict 2 /dev/null --input "$work/new.tsv" --text x
 predict 1 /dev/null --input "$work/nothing.tsv"

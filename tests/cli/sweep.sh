@@ -7,7 +7,7 @@ grid="$common --method mezo,zest-n --t 1,50 --lr 1e-3 --seed 42,13 --steps 8"
 results() { sed "s|$work/[a-z]*|SWEEP|g" "$1/results.json"; }
 
 run 0 sweep $grid --dry-run
-out_has "6 runs: 0 finished, 0 broken off, 6 to make"
+out_has "6 runs: 0 finished, 0 interrupted, 6 to run"
 out_has "zest-n-t50-seed13"
 
 run 0 sweep $grid --out "$work/a"
@@ -87,7 +87,7 @@ err_has "another zest sweep"
 kill -INT $pid
 wait $pid || fail "an interrupted sweep ended with $?"
 run 0 sweep --resume "$work/stopped" --dry-run
-out_has "1 broken off, 1 to make"
+out_has "1 interrupted, 1 to run"
 # its length is part of what it is
 run 2 sweep --resume "$work/stopped" --steps 10
 err_has "contains a run with steps = 4000"
@@ -130,7 +130,7 @@ err_has "did you mean --lr?"
 run 2 sweep --preset paper-table-7 --model $model --out "$work/x"
 err_has "paper-table-2"
 run 1 sweep --resume "$work/nothing"
-err_has "is no sweep"
+err_has "not a sweep"
 run 0 sweep --preset paper-figure-3 --model $model --scale 0.01 --dry-run
 out_has "192 runs"
 run 2 toy linear --preset paper-table-2

@@ -44,7 +44,7 @@ static zest_status choose(zest_eval_target *m, zest_error *error) {
     m->which = malloc((e->count + 1) * sizeof *m->which);
     if (!m->which) return zest_error_memory(error, "examples", e->count * sizeof *m->which);
     zest_examples_order(e, m->o.seed, 0, m->which);
-    m->count = m->o.most && m->o.most < e->count ? m->o.most : e->count;
+    m->count = m->o.max_examples && m->o.max_examples < e->count ? m->o.max_examples : e->count;
     if (m->count) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no examples to measure on");
 }
@@ -136,7 +136,7 @@ void zest_eval_target_begin(zest_eval_target *m, const char *what, double passes
 /* After `passes` passes over one batch. */
 static zest_status advance(zest_eval_target *m, size_t batch, double passes, zest_error *error) {
     m->done += passes * m->weights[batch];
-    if (m->o.tell) m->o.tell(m->o.user, m->what, m->done, m->all);
+    if (m->o.on_progress) m->o.on_progress(m->o.user, m->what, m->done, m->all);
     if (m->o.stop && *m->o.stop)
         return zest_error_set(error, ZEST_ERROR_STATE, "interrupted; nothing was written");
     return ZEST_OK;

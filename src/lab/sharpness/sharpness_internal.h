@@ -303,13 +303,13 @@ typedef struct {
     const zest_loaded *loaded;     /* must outlive it */
     const zest_examples *examples; /* must outlive it */
     /* maximum number of examples: a subset chosen by the seed when there are more */
-    size_t most;
+    size_t max_examples;
     uint64_t seed;
     int slopes;           /* gradients will be needed */
     zest_compute compute; /* of gradients, independent of loaded->runner, which computes the losses */
     int threads;
-    volatile sig_atomic_t *stop;     /* set: the measurement ends with ZEST_ERROR_STATE; or NULL */
-    zest_eval_target_progress *tell; /* or NULL */
+    volatile sig_atomic_t *stop;            /* set: the measurement ends with ZEST_ERROR_STATE; or NULL */
+    zest_eval_target_progress *on_progress; /* or NULL */
     void *user;
 } zest_eval_target_options;
 
