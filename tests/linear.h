@@ -115,7 +115,7 @@ static inline operands make(const linear_case *c, zest_compute compute) {
     o.out_floats = c->rows * stride;
     for (int l = 0; l < c->lanes; l++) {
         o.job.a[l] = normals(c->rows * o.job.a_stride, 10 + (uint64_t)l, 1);
-        o.out[l] = room(o.out_floats);
+        o.out[l] = guarded(o.out_floats);
         o.fresh[l] = normals(o.out_floats, 20 + (uint64_t)l, 1);
         o.residual[l] = normals(o.out_floats, 30 + (uint64_t)l, 1);
     }

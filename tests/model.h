@@ -51,9 +51,9 @@ static inline const zest_model_objective *test_two_prompts(void) {
         if (status_) fail_msg("%s: %s: %s", #call, zest_status_name(status_), error_.message); \
     } while (0)
 
-static inline const char *test_model_path(const char *name, char room[256]) {
-    snprintf(room, 256, "tests/data/models/%s", name);
-    return room;
+static inline const char *test_model_path(const char *name, char buffer[256]) {
+    snprintf(buffer, 256, "tests/data/models/%s", name);
+    return buffer;
 }
 
 static inline zest_model *test_model_load(const char *path, zest_model_storage storage) {
@@ -64,8 +64,8 @@ static inline zest_model *test_model_load(const char *path, zest_model_storage s
 }
 
 static inline zest_model *test_model(const char *name, zest_model_storage storage) {
-    char room[256];
-    return test_model_load(test_model_path(name, room), storage);
+    char buffer[256];
+    return test_model_load(test_model_path(name, buffer), storage);
 }
 
 static inline zest_model_runner *test_runner(const zest_model *model, zest_cpu cpu, zest_compute compute,
@@ -81,7 +81,7 @@ typedef struct {
     zest_safetensors *file;
     zest_model_batch batch;
     size_t rows;
-    const uint32_t *words, *places, *answers, *targets, *generated; /* places: row of each sequence */
+    const uint32_t *words, *places, *answers, *targets, *generated; /* places: the row within each sequence */
     size_t word_count;
     int causal;
 } test_golden;
@@ -93,9 +93,9 @@ static inline const void *golden_data(const test_golden *golden, const char *nam
 }
 
 static inline test_golden test_golden_open(const char *name) {
-    char room[256], path[300];
+    char buffer[256], path[300];
     test_golden golden = {0};
-    snprintf(path, sizeof path, "%s/golden.safetensors", test_model_path(name, room));
+    snprintf(path, sizeof path, "%s/golden.safetensors", test_model_path(name, buffer));
     assert_done(zest_safetensors_open(path, &golden.file, error));
     golden.batch.tokens = golden_data(&golden, "tokens");
     golden.batch.starts = golden_data(&golden, "starts");
@@ -113,7 +113,7 @@ static inline test_golden test_golden_open(const char *name) {
     return golden;
 }
 
-/* The two objectives of a golden. Memory: static room enough for them. */
+/* The two objectives of a golden, in static memory. */
 typedef struct {
     zest_model_objective words, tokens;
     uint32_t word_rows[8], rows[64], targets[64], item_starts[8];
@@ -173,9 +173,9 @@ typedef struct {
 } test_tensors;
 
 static inline void test_tensors_read(const char *name, test_tensors *out) {
-    char room[256];
+    char buffer[256];
     memset(out, 0, sizeof *out);
-    assert_done(zest_safetensors_open_folder(test_model_path(name, room), "AutoModel", &out->file, error));
+    assert_done(zest_safetensors_open_folder(test_model_path(name, buffer), "AutoModel", &out->file, error));
     out->count = zest_safetensors_count(out->file);
     assert_true(out->count <= TEST_MOST_TENSORS);
     for (size_t i = 0; i < out->count; i++) {

@@ -15,15 +15,15 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define GUARD 123.5f /* what no operation may overwrite */
 
-/* The levels of this machine, the plain one included: 0 .. levels()-1. */
-static inline int levels(void) {
+/* The instruction sets of this machine, plain C included: 0 .. cpu_count()-1. */
+static inline int cpu_count(void) {
     zest_cpu cpu;
     assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
     return (int)cpu + 1;
 }
 
-/* Exactly `count` floats, so that the sanitizer sees a read or write beyond. */
-static inline float *room(size_t count) {
+/* Exactly `count` floats, all GUARD, so that the sanitizer sees a read or write beyond. */
+static inline float *guarded(size_t count) {
     float *x = malloc(count ? count * sizeof *x : 1);
     assert_non_null(x);
     for (size_t i = 0; i < count; i++) x[i] = GUARD;
@@ -31,7 +31,7 @@ static inline float *room(size_t count) {
 }
 
 static inline float *normals(size_t count, uint64_t seed, float scale) {
-    float *x = room(count);
+    float *x = guarded(count);
     zest_noise_plain.normal(x, seed, 0, count);
     for (size_t i = 0; i < count; i++) x[i] *= scale;
     return x;

@@ -80,17 +80,17 @@ static void multiply(zest_device *device, const product_case *c, operands *o, fl
     zest_workspace scratch = {.device = device};
     zest_linear job = job_of(c, o);
     const size_t out = 2 * c->pairs * o->out_lane;
-    job.weight = device_put_weight(device, &o->weight);
-    job.bias = device_put_weight(device, &o->bias);
+    job.weight = device_upload_weight(device, &o->weight);
+    job.bias = device_upload_weight(device, &o->bias);
     job.perturbation.more = o->pairs + 1, job.perturbation.more_count = c->pairs - 1;
-    job.a[0] = device_put_cells(device, o->a, 2 * c->pairs * o->a_lane);
-    job.out[0] = device_put_cells(device, o->fresh, out);
-    if (c->residual) job.residual[0] = device_put_cells(device, o->residual, out);
+    job.a[0] = device_upload_activations(device, o->a, 2 * c->pairs * o->a_lane);
+    job.out[0] = device_upload_activations(device, o->fresh, out);
+    if (c->residual) job.residual[0] = device_upload_activations(device, o->residual, out);
     job.a[1] = further(job.a[0], o->a_lane, device->element_size);
     job.out[1] = further(job.out[0], o->out_lane, device->element_size);
     if (c->residual) job.residual[1] = further(job.residual[0], o->out_lane, device->element_size);
-    device_fine(device, device->operations->linear(&job, 1, &scratch));
-    device_get_cells(device, job.out[0], out, got);
+    device_check(device, device->operations->linear(&job, 1, &scratch));
+    device_download_activations(device, job.out[0], out, got);
 }
 
 /* Behind multiply(), which rounds the operands of both sides. */
@@ -115,7 +115,7 @@ static void expect(const product_case *c, const operands *o, zest_compute comput
 static void compare_ways(zest_device *devices[COUNT(ways)], const product_case *c, int which, float a) {
     operands o = make(c);
     const size_t lanes = 2 * c->pairs;
-    float *got = room(lanes * o.out_lane), *expected = room(lanes * o.out_lane);
+    float *got = guarded(lanes * o.out_lane), *expected = guarded(lanes * o.out_lane);
     /* fp16 rounds weights that the reference does not */
     const double tolerance = 2e-6 * sqrt((double)c->inputs) * a + 6 * device_step[which] +
                              (which == 2 ? 3e-3 * sqrt((double)c->inputs) * 0.05 * a : 0);
@@ -126,7 +126,7 @@ static void compare_ways(zest_device *devices[COUNT(ways)], const product_case *
         if (!w) expect(c, &o, device_computes[which], expected);
         snprintf(what, sizeof what, "%s, %s, %zu x %zu x %zu, times %g", device_names[which], ways[w],
                  c->rows, c->inputs, c->outputs, (double)a);
-        device_same(got, expected, lanes * c->rows, c->outputs, c->outputs + c->pad, tolerance, what);
+        device_compare(got, expected, lanes * c->rows, c->outputs, c->outputs + c->pad, tolerance, what);
     }
     free(got), free(expected);
     discard(&o);
@@ -140,7 +140,7 @@ static void own_products_are_right(void **state) {
         for (size_t i = 0; i < COUNT(cases); i++) compare_ways(devices, &cases[i], which, 1);
         close_ways(devices);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Sums of some ten and some hundred, where an activation is its tail. */
@@ -156,7 +156,7 @@ static void activations_are_right_far_out(void **state) {
         }
         close_ways(devices);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* In its row and nowhere else, whatever is done to the sum. */
@@ -168,21 +168,21 @@ static void a_nan_stays_in_own_products(void **state) {
         for (size_t w = 0; w < COUNT(ways); w++) {
             product_case c = {70, 64, 72, 1, 0, act == ZEST_ACT_NONE, 0, (zest_activation)act};
             operands o = make(&c);
-            float *got = room(2 * o.out_lane);
+            float *got = guarded(2 * o.out_lane);
             o.a[67 * c.inputs + 5] = NAN;
             multiply(devices[w], &c, &o, got);
             for (size_t i = 0; i < 2 * o.out_lane; i++)
                 if (!isnan(got[i]) != (i / c.outputs != 67)) {
                     printf("%s, activation %d: element %zu of row %zu is %g\n", ways[w], act, i % c.outputs,
                            i / c.outputs, (double)got[i]);
-                    device_complaints++;
+                    device_mismatches++;
                     break;
                 }
             free(got);
             discard(&o);
         }
     close_ways(devices);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* ---- A norm behind the product ---- */
@@ -225,19 +225,19 @@ static void multiply_and_norm(zest_device *device, const product_case *c, norm_o
     zest_linear job = job_of(c, o);
     zest_norm norm = n->norm;
     const size_t out = 2 * c->pairs * o->out_lane;
-    job.weight = device_put_weight(device, &o->weight);
-    job.bias = device_put_weight(device, &o->bias);
-    norm.gain = device_put_weight(device, &n->norm.gain);
-    norm.bias = device_put_weight(device, &n->norm.bias);
+    job.weight = device_upload_weight(device, &o->weight);
+    job.bias = device_upload_weight(device, &o->bias);
+    norm.gain = device_upload_weight(device, &n->norm.gain);
+    norm.bias = device_upload_weight(device, &n->norm.bias);
     job.perturbation.more = o->pairs + 1, job.perturbation.more_count = c->pairs - 1;
-    job.a[0] = device_put_cells(device, o->a, 2 * c->pairs * o->a_lane);
+    job.a[0] = device_upload_activations(device, o->a, 2 * c->pairs * o->a_lane);
     job.a[1] = further(job.a[0], o->a_lane, device->element_size);
-    job.out[0] = device_put_cells(device, o->residual, out);
+    job.out[0] = device_upload_activations(device, o->residual, out);
     job.out[1] = further(job.out[0], o->out_lane, device->element_size);
     job.residual[0] = job.out[0], job.residual[1] = job.out[1];
     job.norm = &norm;
-    device_fine(device, device->operations->linear(&job, 1, &scratch));
-    device_get_cells(device, job.out[0], out, got);
+    device_check(device, device->operations->linear(&job, 1, &scratch));
+    device_download_activations(device, job.out[0], out, got);
 }
 
 static void expect_norm(const product_case *c, const norm_operands *n, zest_compute compute, float *out) {
@@ -271,7 +271,7 @@ static void norms_behind_products_are_right(void **state) {
             const product_case *c = &norm_cases[i];
             norm_operands n = make_with_norm(c);
             const size_t lanes = 2 * c->pairs;
-            float *got = room(lanes * n.o.out_lane), *expected = room(lanes * n.o.out_lane);
+            float *got = guarded(lanes * n.o.out_lane), *expected = guarded(lanes * n.o.out_lane);
             for (size_t w = 0; w < COUNT(norm_ways); w++) {
                 char what[96];
                 multiply_and_norm(devices[w], c, &n, got);
@@ -279,15 +279,15 @@ static void norms_behind_products_are_right(void **state) {
                 snprintf(what, sizeof what, "%s, %s, %s, %zu x %zu x %zu", device_names[which],
                          norm_ways[w][0], norm_ways[w][1], c->rows, c->inputs, c->outputs);
                 /* rounded before the norm, around 5, and behind it */
-                device_same(got, expected, lanes * c->rows, c->outputs, c->outputs,
-                            1e-5 * sqrt((double)c->inputs) + 24 * device_step[which], what);
+                device_compare(got, expected, lanes * c->rows, c->outputs, c->outputs,
+                               1e-5 * sqrt((double)c->inputs) + 24 * device_step[which], what);
             }
             free(got), free(expected);
             discard_with_norm(&n);
         }
         for (size_t w = 0; w < COUNT(norm_ways); w++) zest_device_close(devices[w]);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Blocks meet at the same places in every other product: what one leaves behind there must not show in the
@@ -298,21 +298,21 @@ static void norms_repeat(void **state) {
     const product_case *c[KINDS] = {&norm_cases[5], &norm_cases[5], &norm_cases[1]};
     zest_device *device = open_norm_way(0, ZEST_COMPUTE_BF16);
     norm_operands n[KINDS];
-    float *first[KINDS], *again = room(2 * c[0]->pairs * c[0]->rows * c[0]->outputs);
+    float *first[KINDS], *again = guarded(2 * c[0]->pairs * c[0]->rows * c[0]->outputs);
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
         n[k] = make_with_norm(c[k]);
         const size_t count = 2 * c[k]->pairs * n[k].o.out_lane;
         for (size_t i = 0; k == 1 && i < count; i++) n[k].o.residual[i] = 2 * n[k].o.residual[i] + 30;
-        first[k] = room(count);
+        first[k] = guarded(count);
         multiply_and_norm(device, c[k], &n[k], first[k]);
     }
     for (int i = 0; i < ROUNDS; i++)
         for (size_t j = 0; j < COUNT(order); j++) {
             const size_t k = order[j];
             multiply_and_norm(device, c[k], &n[k], again);
-            device_same(again, first[k], 2 * c[k]->pairs * c[k]->rows, c[k]->outputs, c[k]->outputs,
-                        8 * device_step[1], "again");
+            device_compare(again, first[k], 2 * c[k]->pairs * c[k]->rows, c[k]->outputs, c[k]->outputs,
+                           8 * device_step[1], "again");
         }
     for (size_t k = 0; k < KINDS; k++) {
         free(first[k]);
@@ -320,7 +320,7 @@ static void norms_repeat(void **state) {
     }
     free(again);
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 static void a_nan_stays_in_its_norm(void **state) {
@@ -329,21 +329,21 @@ static void a_nan_stays_in_its_norm(void **state) {
     for (size_t w = 0; w < COUNT(norm_ways); w++) {
         zest_device *device = open_norm_way(w, ZEST_COMPUTE_BF16);
         norm_operands n = make_with_norm(&c);
-        float *got = room(2 * n.o.out_lane);
+        float *got = guarded(2 * n.o.out_lane);
         n.o.a[267 * c.inputs + 5] = NAN;
         multiply_and_norm(device, &c, &n, got);
         for (size_t i = 0; i < 2 * n.o.out_lane; i++)
             if (!isnan(got[i]) != (i / c.outputs != 267)) {
                 printf("%s, %s: element %zu of row %zu is %g\n", norm_ways[w][0], norm_ways[w][1],
                        i % c.outputs, i / c.outputs, (double)got[i]);
-                device_complaints++;
+                device_mismatches++;
                 break;
             }
         free(got);
         discard_with_norm(&n);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {

@@ -143,7 +143,7 @@ static void test_dropout(void **state) {
 
 /* ---- Larger shapes ---- */
 
-/* Several blocks of the vocabulary, of queries and of rows: levels agree to the bit in fp32, and so do thread
+/* Several blocks of the vocabulary, of queries and of rows: instruction sets agree to the bit in fp32, and so do thread
  * counts; the slope is right. */
 static void check_large(const char *config) {
     enum { SEQUENCES = 3, ROWS = 40 + 101 + 9 };

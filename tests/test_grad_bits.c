@@ -1,4 +1,4 @@
-/* What must not change a bit of a gradient, or not more than rounding: where the weights lie, threads,
+/* What must not change a bit of a gradient, or not more than rounding: where the weights are, threads,
  * recomputing, batches before, shared prompts, frozen tensors. And what is refused. */
 #include "kernels/ops.h"
 #include "model/model.h"
@@ -74,7 +74,7 @@ static void test_threads_and_recomputing(void **state) {
     }
 }
 
-/* Batches of other sizes before leave nothing behind. */
+/* Earlier batches of other sizes have no effect. */
 static void test_one_after_another(void **state) {
     (void)state;
     fixture f;
@@ -142,7 +142,7 @@ static void test_factors(void **state) {
 
 /* ---- Parents, frozen tensors ---- */
 
-/* Two options behind one prompt, shared and written out. */
+/* Two choices after one prompt, shared and written out. */
 static void test_parents(void **state) {
     (void)state;
     static const char *const names[] = {"opt", "gpt2", "llama", "llama3"};
@@ -166,9 +166,9 @@ static void test_parents(void **state) {
     y.batch = &b, y.rows = apart_rows;
     for (size_t i = 0; i < 4; i++) {
         zest_model *model = test_model(names[i], ZEST_MODEL_AS_STORED);
-        for (int level = 0; level < 2; level++) {
+        for (int cpu_index = 0; cpu_index < 2; cpu_index++) {
             double means[2], norm = 0, difference = 0;
-            zest_cpu cpu = level ? best_cpu() : ZEST_CPU_PLAIN;
+            zest_cpu cpu = cpu_index ? best_cpu() : ZEST_CPU_PLAIN;
             float *g = gradient_of(model, cpu, NULL, (zest_grad_job){.objective = &x}, NULL, &means[0]);
             float *h = gradient_of(model, cpu, NULL, (zest_grad_job){.objective = &y}, NULL, &means[1]);
             assert_true(means[0] == means[1]);
@@ -176,7 +176,7 @@ static void test_parents(void **state) {
                 norm += (double)h[j] * (double)h[j];
                 difference += ((double)g[j] - (double)h[j]) * ((double)g[j] - (double)h[j]);
             }
-            report(names[i], "parents", sqrt(difference / norm));
+            report(names[i], "shared prefixes", sqrt(difference / norm));
             assert_true(sqrt(difference / norm) <= 1e-6);
             free(g);
             free(h);

@@ -7,8 +7,8 @@
 
 enum { COMPUTES = 2 };
 static const char *const computes[COMPUTES] = {"f32", "bf16"};
-/* Distance from the CPU's fp32 gradient at the same place, relative to its length: rounding errors of fp32;
- * those of activations, their gradients and weights in bf16, behind a few layers of 32 units. */
+/* Distance from the CPU's fp32 gradient at the same point, relative to its length: rounding errors of fp32;
+ * those of activations, their gradients and weights in bf16, after a few layers of 32 units. */
 static const double tolerance[COMPUTES] = {2e-5, 6e-2};
 static const double loss_tolerance[COMPUTES] = {1e-4, 0.3};
 
@@ -21,7 +21,7 @@ typedef struct {
     zest_grad *grad;
     size_t dimension;
     float *gradient, *point; /* in its memory */
-} there;
+} on_device;
 
 static zest_model_runner *open_runner(const zest_model *model, int compute) {
     zest_model_runner *runner;
@@ -30,8 +30,8 @@ static zest_model_runner *open_runner(const zest_model *model, int compute) {
     return runner;
 }
 
-static there open_there(const zest_model *model, zest_model_runner *runner, int recompute) {
-    there t = {.runner = runner, .dimension = model->params.dimension};
+static on_device open_on_device(const zest_model *model, zest_model_runner *runner, int recompute) {
+    on_device t = {.runner = runner, .dimension = model->params.dimension};
     t.device = zest_model_runner_device(t.runner);
     t.table = t.device->operations->device;
     zest_grad_options how = {.recompute = recompute, .runner = t.runner};
@@ -42,14 +42,14 @@ static there open_there(const zest_model *model, zest_model_runner *runner, int 
     return t;
 }
 
-static void close_there(there *t) {
+static void close_on_device(on_device *t) {
     zest_grad_free(t->grad);
     t->table->release(t->device, t->gradient);
     t->table->release(t->device, t->point);
 }
 
 /* The gradient of one job, added to `gradient`; job.at.point is on the host. */
-static void add_there(there *t, zest_grad_job job, float *gradient, double *losses, double *mean) {
+static void add_on_device(on_device *t, zest_grad_job job, float *gradient, double *losses, double *mean) {
     size_t bytes = t->dimension * sizeof(float);
     assert_int_equal(t->table->upload(t->device, t->gradient, gradient, bytes), 0);
     if (job.at.point) {
@@ -65,11 +65,11 @@ static void add_there(there *t, zest_grad_job job, float *gradient, double *loss
 
 static float *gradient_there(const zest_model *model, zest_model_runner *runner, int recompute,
                              zest_grad_job job, double *losses, double *mean) {
-    there t = open_there(model, runner, recompute);
+    on_device t = open_on_device(model, runner, recompute);
     float *gradient = calloc(t.dimension, sizeof *gradient);
     assert_non_null(gradient);
-    add_there(&t, job, gradient, losses, mean);
-    close_there(&t);
+    add_on_device(&t, job, gradient, losses, mean);
+    close_on_device(&t);
     return gradient;
 }
 
@@ -150,7 +150,7 @@ static void goldens(void **state) {
 
 /* ---- Places, dropout, types of weights ---- */
 
-static void places(void **state) {
+static void evaluation_points(void **state) {
     (void)state;
     need_device();
     static const zest_model_storage storages[] = {ZEST_MODEL_F32, ZEST_MODEL_BF16, ZEST_MODEL_F16};
@@ -193,9 +193,9 @@ static void sharing(void **state) {
         zest_dropout dropout = {0.1, 0.2, 0.15, 4};
         if (i == 3) assert_done(zest_model_select_trainable(model, "", "*q_proj*,*norm*,*embed*", error));
         both b = open_both(test_causal[i], model);
-        compare(&b, "parents", (zest_grad_job){.objective = test_two_prompts()}, 1.5);
-        compare(&b, "parents, dropout", (zest_grad_job){.objective = test_two_prompts(), .dropout = &dropout},
-                1.5);
+        compare(&b, "shared prefixes", (zest_grad_job){.objective = test_two_prompts()}, 1.5);
+        compare(&b, "shared prefixes, dropout",
+                (zest_grad_job){.objective = test_two_prompts(), .dropout = &dropout}, 1.5);
         close_both(&b);
         zest_model_free(model);
     }
@@ -272,8 +272,8 @@ static double weigh(void *user, double mean) {
     return mean > 0 ? 2 : 0;
 }
 
-/* What was gathered stays; factors and weigh; losses alone; a batch that needs more room than the one before;
- * nothing is left of the place. */
+/* Gradients accumulate; factors and weigh; losses alone; a batch that needs more memory than the one before; no
+ * trace of the evaluation point is left. */
 static void jobs(void **state) {
     (void)state;
     need_device();
@@ -281,7 +281,7 @@ static void jobs(void **state) {
     open_fixture(&f, "llama", ZEST_MODEL_F32);
     for (int c = 0; c < COMPUTES; c++) {
         zest_model_runner *runner = open_runner(f.model, c);
-        there t = open_there(f.model, runner, 0);
+        on_device t = open_on_device(f.model, runner, 0);
         size_t count = t.dimension, bytes = count * sizeof(float);
         zest_direction direction = test_lane(f.model, 5, 0).direction;
         float *once = calloc(count, sizeof *once), *sum = calloc(count, sizeof *sum);
@@ -290,14 +290,14 @@ static void jobs(void **state) {
         zest_grad_job job = {.objective = &f.all[1]}, away = job;
         away.at = (zest_eval_point){.direction = &direction, .scale = 0.1};
         away.gradient = NULL;
-        add_there(&t, job, once, NULL, &mean);
+        add_on_device(&t, job, once, NULL, &mean);
         assert_done(zest_grad_losses(t.grad, &away, NULL, &alone, error));
         assert_true(alone != mean);
         job.gradient = NULL;
         assert_done(zest_grad_losses(t.grad, &job, NULL, &alone, error));
         assert_true(alone == mean);
         job.weigh = weigh, job.user = &seen;
-        add_there(&t, job, sum, NULL, &mean);
+        add_on_device(&t, job, sum, NULL, &mean);
         assert_true(seen == mean && alone == mean);
         for (size_t i = 0; i < count; i++) sum[i] -= 2 * once[i];
         double off = 0, whole = 0;
@@ -308,13 +308,13 @@ static void jobs(void **state) {
         within("llama", "weighed", computes[c], sqrt(off / whole), c ? 1e-2 : 1e-5);
         memcpy(sum, once, bytes);
         job.weigh = NULL, job.factor = -1;
-        add_there(&t, job, sum, NULL, &mean);
+        add_on_device(&t, job, sum, NULL, &mean);
         for (size_t i = 0, bad = 0; i < count && !bad; i++) {
             bad = !(fabs((double)sum[i]) <= (c ? 1e-2 : 1e-5) * sqrt(whole));
             within("llama", "taken back", computes[c], bad ? fabs((double)sum[i]) : 0, 0);
         }
         free(once), free(sum);
-        close_there(&t);
+        close_on_device(&t);
         zest_model_runner_free(runner);
     }
     close_fixture(&f);
@@ -365,21 +365,22 @@ static void little_memory(void **state) {
     assert_int_equal(setenv("ZEST_CUDA_MEMORY", "138", 1),
                      0); /* 128 of them for weights, gradient and cuBLASLt */
     zest_model_runner *runner = open_runner(model, 0);
-    there t = open_there(model, runner, 0);
+    on_device t = open_on_device(model, runner, 0);
     assert_int_equal(unsetenv("ZEST_CUDA_MEMORY"), 0);
     zest_error error = {0};
     assert_int_equal(zest_grad_losses(t.grad, &job, NULL, NULL, &error), ZEST_ERROR_MEMORY);
     if (getenv("ZEST_VERBOSE")) printf("%s\n", error.message);
     assert_non_null(strstr(error.message, "--recompute"));
-    close_there(&t);
+    close_on_device(&t);
     zest_model_runner_free(runner);
     zest_model_free(model);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens),     cmocka_unit_test(places),        cmocka_unit_test(sharing),
-        cmocka_unit_test(frozen),      cmocka_unit_test(larger),        cmocka_unit_test(jobs),
+        cmocka_unit_test(goldens),     cmocka_unit_test(evaluation_points),
+        cmocka_unit_test(sharing),     cmocka_unit_test(frozen),
+        cmocka_unit_test(larger),      cmocka_unit_test(jobs),
         cmocka_unit_test(bad_numbers), cmocka_unit_test(little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ static const double tolerance[COMPUTES] = {2e-5, 2e-2};
 typedef struct {
     size_t heads, kv_heads, head_size;
     int causal, past, masked;
-    size_t odd; /* cells behind a row that keep it from being aligned */
+    size_t odd; /* elements after a row that keep it from being aligned */
 } attention_case;
 
 static const attention_case attention_cases[] = {
@@ -43,7 +43,7 @@ static void make_attention(const attention_case *c, attention_data *a) {
                               rows * q, keys * kv, keys * kv, rows * out};
     for (size_t i = 0; i < 8; i++) {
         a->count[i] = counts[i];
-        a->x[i] = i < 4 ? normals(counts[i], i + 1, 1) : room(counts[i]);
+        a->x[i] = i < 4 ? normals(counts[i], i + 1, 1) : guarded(counts[i]);
     }
     a->mask = zest_dropout_mask(&(zest_dropout){0, 0, 0.3, 9}, 0.3, 1, ZEST_DROPOUT_ATTENTION);
     a->job = (zest_attention_backward){.forward = {.q_stride = q,
@@ -73,33 +73,34 @@ static void point(zest_attention_backward *job, float *const x[8], const uint32_
 static void one_attention(zest_device *device, int c, const attention_case *n) {
     attention_data a;
     zest_workspace scratch = {.device = device}, host = {0};
-    float *there[8];
+    float *uploaded[8]; /* activations, of the device's dtype */
     make_attention(n, &a);
-    for (size_t i = 0; i < 8; i++) there[i] = device_put_cells(device, a.x[i], a.count[i]);
-    zest_attention_backward far = a.job;
-    point(&far, there, device_put(device, a.q_start, sizeof a.q_start),
-          device_put(device, a.kv_start, sizeof a.kv_start));
+    for (size_t i = 0; i < 8; i++) uploaded[i] = device_upload_activations(device, a.x[i], a.count[i]);
+    zest_attention_backward on_device = a.job;
+    point(&on_device, uploaded, device_upload(device, a.q_start, sizeof a.q_start),
+          device_upload(device, a.kv_start, sizeof a.kv_start));
     point(&a.job, a.x, a.q_start, a.kv_start);
     assert_int_equal(zest_backward_plain.attention(&a.job, 2, &host), 0);
-    device_fine(device, zest_backward_for(device->operations)->attention(&far, 1, &scratch));
+    device_check(device, zest_backward_for(device->operations)->attention(&on_device, 1, &scratch));
     if (n->masked) {
         assert_int_equal(zest_backward_plain.attention_masked(&a.job, 2, &host), 0);
-        device_fine(device, zest_backward_for(device->operations)->attention_masked(&far, 1, &scratch));
+        device_check(device,
+                     zest_backward_for(device->operations)->attention_masked(&on_device, 1, &scratch));
     }
     static const char *const names[] = {"dq", "dk", "dv", "out"};
     const size_t strides[] = {a.job.forward.q_stride, a.job.forward.kv_stride, a.job.forward.kv_stride,
                               a.job.forward.out_stride};
     const size_t heads[] = {n->heads, n->kv_heads, n->kv_heads, n->heads};
     for (size_t i = 0; i < (n->masked ? 4u : 3u); i++) {
-        float *got = room(a.count[4 + i]);
+        float *got = guarded(a.count[4 + i]);
         char what[80];
         snprintf(what, sizeof what, "%s attention of heads of %zu%s%s: %s", device_names[c], n->head_size,
                  n->causal ? ", causal" : "", n->masked ? ", masked" : "", names[i]);
-        device_get_cells(device, there[4 + i], a.count[4 + i], got);
-        device_same(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_size, strides[i],
-                    tolerance[c] *
-                        device_largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_size, strides[i]),
-                    what);
+        device_download_activations(device, uploaded[4 + i], a.count[4 + i], got);
+        device_compare(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_size, strides[i],
+                       tolerance[c] *
+                           device_largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_size, strides[i]),
+                       what);
         free(got);
     }
     for (size_t i = 0; i < 8; i++) free(a.x[i]);
@@ -113,7 +114,7 @@ static void gradients(void **state) {
         for (size_t i = 0; i < COUNT(attention_cases); i++) one_attention(device, c, &attention_cases[i]);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {

@@ -10,7 +10,7 @@
 
 enum { LEVELS = 3 };
 
-static size_t levels(const zest_backward *out[LEVELS]) {
+static size_t cpu_count(const zest_backward *out[LEVELS]) {
     zest_cpu cpu;
     assert_int_equal(zest_cpu_detect(&cpu, NULL), ZEST_OK);
     size_t count = 0;
@@ -98,7 +98,7 @@ static void free_attention(attention_data *a) {
 static void attention_levels(void **state) {
     (void)state;
     const zest_backward *tables[LEVELS];
-    size_t count = levels(tables);
+    size_t count = cpu_count(tables);
     for (size_t i = 0; i < sizeof attention_cases / sizeof *attention_cases; i++) {
         attention_data first, other;
         zest_workspace scratch = {0};
@@ -170,7 +170,7 @@ static void attention_differences(void **state) {
 static void norm_levels(void **state) {
     (void)state;
     const zest_backward *tables[LEVELS];
-    size_t count = levels(tables), rows = 150;
+    size_t count = cpu_count(tables), rows = 150;
     static const size_t widths[] = {1, 7, 16, 40, 768};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int form = 0; form < 8; form++) {
@@ -226,7 +226,7 @@ static double reference(double x, zest_activation activation) {
 static void activation_slopes(void **state) {
     (void)state;
     const zest_backward *tables[LEVELS];
-    size_t count = levels(tables);
+    size_t count = cpu_count(tables);
     enum { COUNT = 4001 };
     for (int kind = ZEST_ACT_NONE; kind <= ZEST_ACT_SILU; kind++)
         for (int gated = 0; gated < 2; gated++) {
@@ -263,7 +263,7 @@ static void masks(void **state) {
     (void)state;
     enum { COUNT = 1 << 20 };
     const zest_backward *tables[LEVELS];
-    size_t count = levels(tables);
+    size_t count = cpu_count(tables);
     float *x = numbers(COUNT, 1, 1), *first = malloc(COUNT * sizeof *first),
           *out = malloc(COUNT * sizeof *out);
     for (int r = 0; r < 3; r++) {

@@ -146,9 +146,9 @@ static void test_gguf(void **state) {
 
 /* ---- Trained models, where they are ---- */
 
-static size_t read_ids(const json_t *list, uint32_t *out, size_t room) {
+static size_t read_ids(const json_t *list, uint32_t *out, size_t buffer) {
     size_t count = json_array_size(list);
-    assert_true(count <= room);
+    assert_true(count <= buffer);
     for (size_t i = 0; i < count; i++) out[i] = (uint32_t)json_integer_value(json_array_get(list, i));
     return count;
 }
@@ -186,7 +186,7 @@ static void check_trained(const char *name, int masked) {
         worst = fmax(worst, worst_of(json_object_get(one, key), logits));
     }
     report(name, "logits", worst);
-    assert_true(worst <= 1e-4); /* the goldens have four digits behind the point */
+    assert_true(worst <= 1e-4); /* the goldens have four decimals */
     free(logits);
     json_decref(golden);
     zest_model_runner_free(runner);

@@ -7,7 +7,7 @@
 #include "tests/larger.h"
 
 static const char *const names[] = {"f32", "bf16", "f16"};
-/* Of logits of about 1 behind a few layers of 32 units; rounding to 16 bits costs about what it costs on the
+/* Of logits of about 1 after a few layers of 32 units; rounding to 16 bits costs about what it costs on the
  * CPU. */
 static const double logit_tolerance[] = {1e-4, 0.2, 0.03};
 /* Of a sequence's loss: minus the logarithm of a probability, summed over a few tokens. */
@@ -81,7 +81,7 @@ static void compare(const char *name, const zest_model *model, const zest_model_
         zest_model_runner *runner = open_device(model, (zest_compute)c, 0),
                           *one = open_device(model, (zest_compute)c, 1);
         double worst = 0;
-        for (int round = 0; round < 2; round++) { /* the second finds its memory there */
+        for (int round = 0; round < 2; round++) { /* the second reuses the memory of the first */
             assert_done(zest_model_losses(runner, lanes, LANES, objective, got, means[1], NULL, error));
             for (size_t i = 0; i < LANES * examples; i++) worst = fmax(worst, fabs(got[i] - expected[i]));
         }
@@ -205,7 +205,7 @@ static void larger(void **state) {
         zest_model *model = larger_model(configs[i], ZEST_MODEL_BF16);
         zest_model_objective objective = larger_three(0, 9000);
         compare(i ? "llama, larger" : "opt, larger", model, &objective, 3);
-        /* Rows behind each other: the last layer's only queries; of the second sequence none. */
+        /* Consecutive rows: the last layer's only queries; of the second sequence none. */
         objective.rows = (const uint32_t[]){98, 99, 100, 397, 398, 399};
         assert_int_equal(zest_model_absorbs(&model->config, widest(model, ZEST_COMPUTE_F32), 400, 6), !i);
         compare(i ? "llama, in a row" : "opt, in a row", model, &objective, 3);
@@ -224,7 +224,7 @@ static void absorbing_pays(void **state) {
     assert_true(zest_model_absorbs(&base, 768, 6144, 128));
     assert_false(zest_model_absorbs(&base, 768, 6143, 128)); /* too many rows for what it spares */
     assert_false(zest_model_absorbs(&base, 256, 16384, 128));
-    other.position_rows = 0; /* rotary: a key depends on its place */
+    other.position_rows = 0; /* rotary: a key depends on its position */
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
     other = base, other.fused_qkv = 1;
     assert_false(zest_model_absorbs(&other, 2048, 16384, 128));
@@ -364,7 +364,7 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
     zest_options_free(&options);
 }
 
-/* What lies between the tensors is nobody's. */
+/* The bytes between tensors belong to none. */
 static void assert_same_tensors(const zest_params *a, const zest_params *b) {
     assert_int_equal(a->count, b->count);
     for (size_t i = 0; i < a->count; i++)

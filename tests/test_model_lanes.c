@@ -335,9 +335,9 @@ static void test_sharing(void **state) {
 
 static void refused(const zest_model *model, const zest_model_batch *batch, const char *words) {
     zest_model_runner *runner = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 1, 0);
-    float room[64 * 96];
+    float buffer[64 * 96];
     zest_error error = {0};
-    assert_int_equal(zest_model_hidden(runner, NULL, batch, 1, room, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_model_hidden(runner, NULL, batch, 1, buffer, &error), ZEST_ERROR_ARGUMENT);
     if (!strstr(error.message, words)) fail_msg("'%s' does not say '%s'", error.message, words);
     zest_model_runner_free(runner);
 }

@@ -128,10 +128,10 @@ static void test_spellings(void **state) {
 
 static void test_untied(void **state) {
     (void)state;
-    char folder[64], room[256];
+    char folder[64], buffer[256];
     zest_model_options options = {.untie_head = 1};
     zest_model *model, *tied = test_model("roberta", ZEST_MODEL_AS_STORED);
-    assert_done(zest_model_load(test_model_path("roberta", room), &options, &model, error));
+    assert_done(zest_model_load(test_model_path("roberta", buffer), &options, &model, error));
     assert_true(!model->config.tied_head && model->head.weight.data != model->tokens.data);
     assert_int_equal(model->params.dimension, tied->params.dimension + 96 * 32);
     assert_memory_equal(model->head.weight.data, model->tokens.data, 96 * 32 * sizeof(float));

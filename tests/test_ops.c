@@ -9,18 +9,18 @@ static void every_level_equals_the_reference(void **state) {
         for (int compute = 0; compute < 2; compute++) {
             const linear_case *c = &cases[i];
             operands o = make(c, (zest_compute)compute);
-            float *expected[2] = {room(o.out_floats), room(o.out_floats)};
+            float *expected[2] = {guarded(o.out_floats), guarded(o.out_floats)};
             run(zest_ops_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &scratch);
             for (int l = 0; l < c->lanes; l++) memcpy(expected[l], o.out[l], o.out_floats * sizeof(float));
-            for (int level = 0; level < levels(); level++)
+            for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
                 for (int threads = 1; threads <= 3; threads++) {
                     char what[128];
                     snprintf(what, sizeof what, "%s, %s, %s, %d threads", c->name, compute ? "bf16" : "fp32",
-                             zest_cpu_name((zest_cpu)level), threads);
-                    run(zest_ops_for((zest_cpu)level), &o, c->residual, threads, &scratch);
+                             zest_cpu_name((zest_cpu)cpu_index), threads);
+                    run(zest_ops_for((zest_cpu)cpu_index), &o, c->residual, threads, &scratch);
                     for (int l = 0; l < c->lanes; l++) /* the padding between rows is compared too */
                         same(o.out[l], expected[l], o.out_floats,
-                             level == ZEST_CPU_AMX && compute ? c->tolerance : 0, what);
+                             cpu_index == ZEST_CPU_AMX && compute ? c->tolerance : 0, what);
                 }
             free(expected[0]);
             free(expected[1]);
@@ -71,11 +71,11 @@ static void a_row_depends_on_nothing_else(void **state) {
     static const linear_case c = {"", 45, 1300, 75, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_GELU,
                                   0,  0};
     zest_workspace scratch = {0};
-    for (int level = 0; level < levels(); level++)
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
         for (int compute = 0; compute < 2; compute++) {
-            const zest_ops *forward = zest_ops_for((zest_cpu)level);
+            const zest_ops *forward = zest_ops_for((zest_cpu)cpu_index);
             operands o = make(&c, (zest_compute)compute);
-            float *alone = room(c.outputs * 9);
+            float *alone = guarded(c.outputs * 9);
             run(forward, &o, NONE, 2, &scratch);
             for (size_t m = 0; m + 9 <= c.rows; m += 4)
                 for (size_t rows = 1; rows <= 9; rows += 4)
@@ -88,7 +88,7 @@ static void a_row_depends_on_nothing_else(void **state) {
                         job.perturbation.lanes = 1;
                         assert_int_equal(forward->linear(&job, 1, &scratch), 0);
                         same(alone, o.out[l] + m * c.outputs, rows * c.outputs, 0,
-                             zest_cpu_name((zest_cpu)level));
+                             zest_cpu_name((zest_cpu)cpu_index));
                     }
             free(alone);
             discard(&o);
@@ -104,9 +104,9 @@ static void rows_in_turns_change_nothing(void **state) {
     zest_workspace scratch = {0};
     operands o = make(&c, ZEST_COMPUTE_F32);
     memcpy((float *)(uintptr_t)o.job.a[0] + 1099 * c.inputs, o.job.a[0], c.inputs * sizeof(float));
-    for (int level = 1; level < levels(); level++) {
-        run(zest_ops_for((zest_cpu)level), &o, NONE, 2, &scratch);
-        same(o.out[0] + 1099 * c.outputs, o.out[0], c.outputs, 0, zest_cpu_name((zest_cpu)level));
+    for (int cpu_index = 1; cpu_index < cpu_count(); cpu_index++) {
+        run(zest_ops_for((zest_cpu)cpu_index), &o, NONE, 2, &scratch);
+        same(o.out[0] + 1099 * c.outputs, o.out[0], c.outputs, 0, zest_cpu_name((zest_cpu)cpu_index));
     }
     discard(&o);
     free(scratch.data);
@@ -114,16 +114,16 @@ static void rows_in_turns_change_nothing(void **state) {
 
 static void perturbing_on_the_fly_equals_perturbing_before(void **state) {
     (void)state;
-    for (int level = 0; level < levels(); level++)
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
         for (int compute = 0; compute < 2; compute++)
             for (int transposed = 0; transposed < 2; transposed++) {
-                const zest_ops *forward = zest_ops_for((zest_cpu)level);
-                const zest_vector_ops *ops = zest_vector_ops_for((zest_cpu)level);
+                const zest_ops *forward = zest_ops_for((zest_cpu)cpu_index);
+                const zest_vector_ops *ops = zest_vector_ops_for((zest_cpu)cpu_index);
                 linear_case c = {
                     "", 16, 150, 90, transposed, F32, 0, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 0};
                 zest_workspace scratch = {0};
                 operands o = make(&c, (zest_compute)compute);
-                float *w = room(150 * 90), *z = room(150 * 90), *out = room(16 * 90);
+                float *w = guarded(150 * 90), *z = guarded(150 * 90), *out = guarded(16 * 90);
                 run(forward, &o, NONE, 1, &scratch);
                 ops->noise->normal(z, o.job.perturbation.seed, o.job.weight.first, 150 * 90);
                 for (int l = 0; l < 2; l++) {
@@ -134,7 +134,7 @@ static void perturbing_on_the_fly_equals_perturbing_before(void **state) {
                     job.out[0] = out;
                     job.perturbation = (zest_perturbation){.lanes = 1};
                     assert_int_equal(forward->linear(&job, 1, &scratch), 0);
-                    same(out, o.out[l], 16 * 90, 0, zest_cpu_name((zest_cpu)level));
+                    same(out, o.out[l], 16 * 90, 0, zest_cpu_name((zest_cpu)cpu_index));
                 }
                 free(w);
                 free(z);
@@ -147,14 +147,14 @@ static void perturbing_on_the_fly_equals_perturbing_before(void **state) {
 /* A NaN must reach the loss, where it is seen. */
 static void a_nan_stays(void **state) {
     (void)state;
-    for (int level = 0; level < levels(); level++)
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
         for (int compute = 0; compute < 2; compute++)
             for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
                 linear_case c = {"", 3, 40, 20, 0, F32, 0, NONE, 1, 0, 0, {0, 0}, (zest_activation)act, 0, 0};
                 zest_workspace scratch = {0};
                 operands o = make(&c, (zest_compute)compute);
                 ((float *)(uintptr_t)o.job.a[0])[40 + 7] = NAN;
-                run(zest_ops_for((zest_cpu)level), &o, NONE, 1, &scratch);
+                run(zest_ops_for((zest_cpu)cpu_index), &o, NONE, 1, &scratch);
                 for (size_t n = 0; n < 20; n++) {
                     assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][40 + n]));
                     assert_true(isnan(o.out[0][20 + n]));

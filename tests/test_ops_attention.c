@@ -49,7 +49,7 @@ static void make(attention_operands *o, const attention_case *c) {
     o->k = normals(o->kv_start[sequences] * kv_stride, 2, 1.5f);
     o->v = normals(o->kv_start[sequences] * kv_stride, 3, 1);
     o->out_floats = o->q_start[sequences] * out_stride;
-    o->out = room(o->out_floats);
+    o->out = guarded(o->out_floats);
     o->job = (zest_attention){o->q,
                               o->k,
                               o->v,
@@ -89,17 +89,18 @@ static void every_level_attends_as_the_reference(void **state) {
     for (size_t i = 0; i < COUNT(attentions); i++) {
         attention_operands o;
         make(&o, &attentions[i]);
-        float *expected = room(o.out_floats);
+        float *expected = guarded(o.out_floats);
         assert_int_equal(zest_ops_plain.attention(&o.job, 1, &scratch), 0);
         memcpy(expected, o.out, o.out_floats * sizeof(float));
-        for (int level = 0; level < levels(); level++)
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
             for (int threads = 1; threads <= 3; threads++)
                 for (int compute = 0; compute < 2; compute++) { /* attention is fp32 in both */
                     char what[64];
-                    snprintf(what, sizeof what, "attention %zu, %s", i, zest_cpu_name((zest_cpu)level));
+                    snprintf(what, sizeof what, "attention %zu, %s", i, zest_cpu_name((zest_cpu)cpu_index));
                     for (size_t j = 0; j < o.out_floats; j++) o.out[j] = GUARD;
                     o.job.compute = (zest_compute)compute;
-                    assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&o.job, threads, &scratch), 0);
+                    assert_int_equal(zest_ops_for((zest_cpu)cpu_index)->attention(&o.job, threads, &scratch),
+                                     0);
                     same(o.out, expected, o.out_floats, 0, what);
                 }
         free(expected);
@@ -155,22 +156,22 @@ static void a_query_depends_on_its_keys_alone(void **state) {
     (void)state;
     static const attention_case c = {2, 1, 64, 1, 0, 0, {20, 61, 9}};
     zest_workspace scratch = {0};
-    for (int level = 0; level < levels(); level++)
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
         for (uint32_t skip = 0; skip < 61; skip += 5) {
             attention_operands o;
             make(&o, &c);
-            assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&o.job, 2, &scratch), 0);
+            assert_int_equal(zest_ops_for((zest_cpu)cpu_index)->attention(&o.job, 2, &scratch), 0);
             uint32_t q_start[2] = {20 + skip, 81}, kv_start[2] = {20, 81};
             zest_attention job = o.job;
-            float *out = room(o.out_floats);
+            float *out = guarded(o.out_floats);
             job.sequences = 1;
             job.q_start = q_start;
             job.kv_start = kv_start;
             job.out = out;
-            assert_int_equal(zest_ops_for((zest_cpu)level)->attention(&job, 1, &scratch), 0);
+            assert_int_equal(zest_ops_for((zest_cpu)cpu_index)->attention(&job, 1, &scratch), 0);
             for (size_t i = q_start[0]; i < 81; i++)
                 same(out + i * job.out_stride, o.out + i * job.out_stride, 128, 0,
-                     zest_cpu_name((zest_cpu)level));
+                     zest_cpu_name((zest_cpu)cpu_index));
             free(out);
             discard(&o);
         }
@@ -234,7 +235,7 @@ typedef struct {
 } attention_lanes;
 
 static float *make_normal(size_t each, uint64_t seed) {
-    float *x = room(LANES * each);
+    float *x = guarded(LANES * each);
     for (size_t l = 0; l < LANES; l++) zest_noise_plain.normal(x + l * each, seed + l, 0, each);
     return x;
 }
@@ -250,7 +251,7 @@ static void make_lanes(attention_lanes *a, const attention_case *c, layout even)
     a->q_floats = o->job.rows * o->job.q_stride, a->kv_floats = o->job.kv_rows * o->job.kv_stride,
     a->floats = o->job.rows * o->job.out_stride;
     a->q = make_normal(a->q_floats, 41), a->k = make_normal(a->kv_floats, 51),
-    a->v = make_normal(a->kv_floats, even == SHARED ? 51 : 61), a->out = room(LANES * a->floats);
+    a->v = make_normal(a->kv_floats, even == SHARED ? 51 : 61), a->out = guarded(LANES * a->floats);
 }
 
 static void discard_lanes(attention_lanes *a) {
@@ -263,18 +264,18 @@ static float *attend_there(zest_device *device, attention_lanes *a) {
     attention_operands *o = &a->o;
     zest_workspace scratch = {.device = device};
     zest_attention job = o->job;
-    float *got = room(LANES * a->floats);
-    job.q = device_put_cells(device, a->q, LANES * a->q_floats);
-    job.k = device_put_cells(device, a->k, LANES * a->kv_floats);
-    job.v = a->even == SHARED ? job.k : device_put_cells(device, a->v, LANES * a->kv_floats);
-    job.out = device_put_cells(device, a->out, LANES * a->floats);
-    job.q_start = device_put(device, o->q_start, sizeof o->q_start);
-    job.kv_start = device_put(device, o->kv_start, sizeof o->kv_start);
-    job.kv_end = a->even || o->job.kv_end ? device_put(device, o->kv_end, sizeof o->kv_end) : NULL;
+    float *got = guarded(LANES * a->floats);
+    job.q = device_upload_activations(device, a->q, LANES * a->q_floats);
+    job.k = device_upload_activations(device, a->k, LANES * a->kv_floats);
+    job.v = a->even == SHARED ? job.k : device_upload_activations(device, a->v, LANES * a->kv_floats);
+    job.out = device_upload_activations(device, a->out, LANES * a->floats);
+    job.q_start = device_upload(device, o->q_start, sizeof o->q_start);
+    job.kv_start = device_upload(device, o->kv_start, sizeof o->kv_start);
+    job.kv_end = a->even || o->job.kv_end ? device_upload(device, o->kv_end, sizeof o->kv_end) : NULL;
     job.max_queries = a->longest, job.lanes = LANES, job.q_lane = a->q_floats, job.kv_lane = a->kv_floats,
     job.out_lane = a->floats;
-    device_fine(device, device->operations->attention(&job, 1, &scratch));
-    device_get_cells(device, job.out, LANES * a->floats, got);
+    device_check(device, device->operations->attention(&job, 1, &scratch));
+    device_download_activations(device, job.out, LANES * a->floats, got);
     return got;
 }
 
@@ -296,8 +297,8 @@ static void attend_on_device(zest_device *device, const attention_case *c, layou
              even == SHARED ? ", shared"
              : even         ? ", even"
                             : "");
-    device_same(got, a.out, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride,
-                5e-6 + 2 * device_step[which], what);
+    device_compare(got, a.out, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride,
+                   5e-6 + 2 * device_step[which], what);
     free(got), free(plain.data);
     discard_lanes(&a);
 }
@@ -315,7 +316,7 @@ static void the_gpu_attends_as_the_reference(void **state) {
         assert_true(device->max_head_dim >= (which ? 512 : 256));
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* NaN for all that a sequence has, in every lane. */
@@ -343,7 +344,7 @@ static void stays_within_a_sequence(zest_device *device, const attention_case *c
         memcpy(after + l * a.floats + from, before + l * a.floats + from, (to - from) * sizeof *after);
     snprintf(what, sizeof what, "attention beside NaN in sequence %zu, %zu first, %s", sequence,
              c->lengths[0], device_names[which]);
-    device_same(after, before, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride, 0, what);
+    device_compare(after, before, LANES * a.o.job.rows, c->heads * c->size, a.o.job.out_stride, 0, what);
     free(before), free(after);
     discard_lanes(&a);
 }
@@ -367,7 +368,7 @@ static void no_sequence_on_the_gpu_sees_another_one(void **state) {
         }
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {

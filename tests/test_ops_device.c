@@ -9,27 +9,29 @@ static void check_on_device(zest_device *device, const linear_case *c, int which
     operands o = make(c, which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32);
     zest_workspace plain = {0}, scratch = {.device = device};
     zest_linear job = o.job;
-    float *got = room(o.out_floats);
-    job.weight = device_put_weight(device, &o.job.weight);
-    job.bias = device_put_weight(device, &o.job.bias);
+    float *got = guarded(o.out_floats);
+    job.weight = device_upload_weight(device, &o.job.weight);
+    job.bias = device_upload_weight(device, &o.job.bias);
     for (int l = 0; l < c->lanes; l++) {
-        job.a[l] = device_put_cells(device, (float *)(uintptr_t)o.job.a[l], c->rows * o.job.a_stride);
-        float *out = device_put_cells(device, o.fresh[l], o.out_floats);
+        job.a[l] =
+            device_upload_activations(device, (float *)(uintptr_t)o.job.a[l], c->rows * o.job.a_stride);
+        float *out = device_upload_activations(device, o.fresh[l], o.out_floats);
         job.out[l] = out;
-        job.residual[l] = c->residual == NONE    ? NULL
-                          : c->residual == APART ? device_put_cells(device, o.residual[l], o.out_floats)
-                                                 : out;
+        job.residual[l] = c->residual == NONE ? NULL
+                          : c->residual == APART
+                              ? device_upload_activations(device, o.residual[l], o.out_floats)
+                              : out;
     }
     run(zest_ops_for(ZEST_CPU_PLAIN), &o, c->residual, 1, &plain);
-    device_fine(device, device->operations->linear(&job, 1, &scratch));
+    device_check(device, device->operations->linear(&job, 1, &scratch));
     for (int l = 0; l < c->lanes; l++) {
         char what[128];
         snprintf(what, sizeof what, "%s, %s, lane %d", c->name, device_names[which], l);
-        device_get_cells(device, job.out[l], o.out_floats, got);
-        device_same(got, o.out[l], c->rows, c->outputs, o.job.out_stride,
-                    2e-6 * sqrt((double)c->inputs) + 4 * device_step[which] +
-                        (which == 2 ? 1e-3 * sqrt((double)c->inputs) * 0.05 : 0),
-                    what);
+        device_download_activations(device, job.out[l], o.out_floats, got);
+        device_compare(got, o.out[l], c->rows, c->outputs, o.job.out_stride,
+                       2e-6 * sqrt((double)c->inputs) + 4 * device_step[which] +
+                           (which == 2 ? 1e-3 * sqrt((double)c->inputs) * 0.05 : 0),
+                       what);
     }
     free(got);
     free(plain.data);
@@ -43,7 +45,7 @@ static void the_gpu_multiplies_as_the_reference(void **state) {
         for (size_t i = 0; i < COUNT(cases); i++) check_on_device(device, &cases[i], which);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Several matrices in one product, as q, k and v are. */
@@ -56,13 +58,13 @@ static void the_gpu_stacks_matrices(void **state) {
         zest_workspace plain = {0}, scratch = {.device = device};
         zest_perturbation p = {.seed = 77, .scale = {0.02f, -0.02f}, .lanes = 2};
         zest_linear_part more[2];
-        float *a[2], *expected[2], *got = room(ROWS * ALL);
+        float *a[2], *expected[2], *got = guarded(ROWS * ALL);
         zest_linear job = {.perturbation = p, .rows = ROWS, .a_stride = INPUTS, .out_stride = ALL};
         for (int l = 0; l < 2; l++) {
             a[l] = normals(ROWS * INPUTS, 60 + (uint64_t)l, 1);
-            job.a[l] = device_put_cells(device, a[l], ROWS * INPUTS);
-            expected[l] = room(ROWS * ALL);
-            job.out[l] = device_put_cells(device, expected[l], ROWS * ALL);
+            job.a[l] = device_upload_activations(device, a[l], ROWS * INPUTS);
+            expected[l] = guarded(ROWS * ALL);
+            job.out[l] = device_upload_activations(device, expected[l], ROWS * ALL);
         }
         size_t at = 0;
         for (size_t i = 0; i < 3; at += outputs[i++]) {
@@ -78,7 +80,7 @@ static void the_gpu_stacks_matrices(void **state) {
                                .out_stride = ALL,
                                .compute = which == 1 ? ZEST_COMPUTE_BF16 : ZEST_COMPUTE_F32};
             assert_int_equal(zest_ops_plain.linear(&one, 1, &plain), 0);
-            zest_linear_part part = {device_put_weight(device, &w), device_put_weight(device, &b)};
+            zest_linear_part part = {device_upload_weight(device, &w), device_upload_weight(device, &b)};
             if (i)
                 more[i - 1] = part;
             else
@@ -86,16 +88,17 @@ static void the_gpu_stacks_matrices(void **state) {
             release(&w), release(&b);
         }
         job.more = more, job.more_count = 2;
-        device_fine(device, device->operations->linear(&job, 1, &scratch));
+        device_check(device, device->operations->linear(&job, 1, &scratch));
         for (int l = 0; l < 2; l++) {
-            device_get_cells(device, job.out[l], ROWS * ALL, got);
-            device_same(got, expected[l], ROWS, ALL, ALL, 2e-5 + 4 * device_step[which], device_names[which]);
+            device_download_activations(device, job.out[l], ROWS * ALL, got);
+            device_compare(got, expected[l], ROWS, ALL, ALL, 2e-5 + 4 * device_step[which],
+                           device_names[which]);
             free(a[l]), free(expected[l]);
         }
         free(got), free(plain.data);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Several pairs in one product give what each gives alone: with a residual in its place, and with an
@@ -111,12 +114,12 @@ static void the_gpu_takes_several_pairs(void **state) {
             for (size_t i = 0; i < PAIRS; i++)
                 p[i] = (zest_perturbation){.seed = 70 + i, .scale = {0.02f, -0.02f}, .lanes = 2};
             float *a = normals(2 * PAIRS * LANE, 60, 1), *out = normals(2 * PAIRS * LANE, 61, 1),
-                  *got = room(2 * PAIRS * LANE);
+                  *got = guarded(2 * PAIRS * LANE);
             zest_weight w = weight(ZEST_DTYPE_BF16, OUTPUTS, INPUTS, 5, 0.05f, 1002),
                         b = weight(ZEST_DTYPE_BF16, 1, OUTPUTS, 15, 0.1f, 100000);
             w.frozen = kind == 3;
-            zest_linear job = {.weight = device_put_weight(device, &w),
-                               .bias = device_put_weight(device, &b),
+            zest_linear job = {.weight = device_upload_weight(device, &w),
+                               .bias = device_upload_weight(device, &b),
                                .perturbation = p[0],
                                .rows = ROWS,
                                .a_stride = INPUTS,
@@ -124,15 +127,15 @@ static void the_gpu_takes_several_pairs(void **state) {
                                .residual_stride = OUTPUTS,
                                .activation = kind == 2 ? ZEST_ACT_GELU : ZEST_ACT_NONE};
             job.perturbation.more = p + 1, job.perturbation.more_count = PAIRS - 1;
-            job.a[0] = device_put_cells(device, a, 2 * PAIRS * LANE);
+            job.a[0] = device_upload_activations(device, a, 2 * PAIRS * LANE);
             job.a[1] = (const float *)(const void *)((const char *)job.a[0] + LANE * device->element_size);
             for (int round = 0; round < 2; round++) {
-                job.out[0] = device_put_cells(device, out, 2 * PAIRS * LANE);
+                job.out[0] = device_upload_activations(device, out, 2 * PAIRS * LANE);
                 job.out[1] = (float *)(void *)((char *)job.out[0] + LANE * device->element_size);
                 for (int l = 0; l < 2; l++) job.residual[l] = kind == 1 ? job.out[l] : NULL;
-                device_fine(device, device->operations->linear(&job, 1, &scratch));
+                device_check(device, device->operations->linear(&job, 1, &scratch));
             }
-            device_get_cells(device, job.out[0], 2 * PAIRS * LANE, got);
+            device_download_activations(device, job.out[0], 2 * PAIRS * LANE, got);
             for (size_t i = 0; i < PAIRS; i++) {
                 zest_linear one = job;
                 one.weight = w, one.bias = b, one.perturbation = p[i];
@@ -144,14 +147,14 @@ static void the_gpu_takes_several_pairs(void **state) {
                 }
                 assert_int_equal(zest_ops_plain.linear(&one, 1, &plain), 0);
                 for (size_t l = 0; l < 2; l++)
-                    device_same(got + (2 * i + l) * LANE, one.out[l], ROWS, OUTPUTS, OUTPUTS,
-                                4e-5 + 6 * device_step[which], device_names[which]);
+                    device_compare(got + (2 * i + l) * LANE, one.out[l], ROWS, OUTPUTS, OUTPUTS,
+                                   4e-5 + 6 * device_step[which], device_names[which]);
             }
             free(a), free(out), free(got), free(plain.data);
             release(&w), release(&b);
             zest_device_close(device);
         }
-    device_verdict();
+    device_assert_matches();
 }
 
 static void a_nan_stays_on_the_gpu(void **state) {
@@ -164,23 +167,23 @@ static void a_nan_stays_on_the_gpu(void **state) {
             operands o = make(&c, ZEST_COMPUTE_F32);
             zest_linear job = o.job;
             ((float *)(uintptr_t)o.job.a[0])[40 + 7] = NAN;
-            job.weight = device_put_weight(device, &o.job.weight);
-            job.bias = device_put_weight(device, &o.job.bias);
-            job.a[0] = device_put_cells(device, (float *)(uintptr_t)o.job.a[0], 3 * 40);
-            job.out[0] = device_put_cells(device, o.fresh[0], o.out_floats);
-            device_fine(device, device->operations->linear(&job, 1, &scratch));
-            device_get_cells(device, job.out[0], o.out_floats, o.out[0]);
+            job.weight = device_upload_weight(device, &o.job.weight);
+            job.bias = device_upload_weight(device, &o.job.bias);
+            job.a[0] = device_upload_activations(device, (float *)(uintptr_t)o.job.a[0], 3 * 40);
+            job.out[0] = device_upload_activations(device, o.fresh[0], o.out_floats);
+            device_check(device, device->operations->linear(&job, 1, &scratch));
+            device_download_activations(device, job.out[0], o.out_floats, o.out[0]);
             for (size_t n = 0; n < 24; n++) {
                 assert_true(isfinite(o.out[0][n]) && isfinite(o.out[0][48 + n]));
                 if (isnan(o.out[0][24 + n])) continue;
                 printf("%s, activation %d loses a NaN\n", device_names[which], act);
-                device_complaints++;
+                device_mismatches++;
                 break;
             }
             discard(&o);
             zest_device_close(device);
         }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* ---- Large products ---- */
@@ -210,18 +213,18 @@ static void large_errors(const operands *o, const float *const w[2], double *wor
 /* Weights as the lanes see them, rounded as the device does. */
 static void large_weights(const zest_device *device, const operands *o, float *const w[2]) {
     const size_t count = (size_t)LARGE_IN * LARGE_OUT;
-    float *z = room(count), *stored = room(count);
-    void *cells = malloc(count * sizeof(float));
-    assert_non_null(cells);
+    float *z = guarded(count), *stored = guarded(count);
+    void *activations = malloc(count * sizeof(float));
+    assert_non_null(activations);
     zest_vector_ops_for(ZEST_CPU_PLAIN)
         ->noise->normal(z, o->job.perturbation.seed, o->job.weight.first, count);
     assert_int_equal(zest_dtype_to_float(o->job.weight.dtype, o->job.weight.data, count, stored), 0);
     for (int l = 0; l < 2; l++) {
         for (size_t i = 0; i < count; i++) w[l][i] = fmaf(o->job.perturbation.scale[l], z[i], stored[i]);
-        assert_int_equal(zest_dtype_from_float(device_dtype(device), w[l], count, cells), 0);
-        assert_int_equal(zest_dtype_to_float(device_dtype(device), cells, count, w[l]), 0);
+        assert_int_equal(zest_dtype_from_float(device_dtype(device), w[l], count, activations), 0);
+        assert_int_equal(zest_dtype_to_float(device_dtype(device), activations, count, w[l]), 0);
     }
-    free(cells);
+    free(activations);
     free(stored);
     free(z);
 }
@@ -253,9 +256,10 @@ static void the_gpu_multiplies_large_matrices(void **state) {
         operands o = make(&c, kinds[i].compute);
         o.job.weight.first = 1000;
         zest_linear job = o.job;
-        job.weight = device_put_weight(device, &o.job.weight);
+        job.weight = device_upload_weight(device, &o.job.weight);
         const size_t rows = (size_t)LARGE_ROWS * LARGE_IN, out = (size_t)LARGE_ROWS * LARGE_OUT;
-        for (int l = 0; l < 2; l++) job.a[l] = device_put_cells(device, (float *)(uintptr_t)o.job.a[l], rows);
+        for (int l = 0; l < 2; l++)
+            job.a[l] = device_upload_activations(device, (float *)(uintptr_t)o.job.a[l], rows);
         float *both = device->operations->device->allocate(device, 2 * out * sizeof(float));
         assert_non_null(both);
         job.out[0] = both;
@@ -268,23 +272,23 @@ static void the_gpu_multiplies_large_matrices(void **state) {
             o.job.a[1] = o.job.a[0];
             o.job.a[0] = first;
         }
-        float *w[2] = {room((size_t)LARGE_IN * LARGE_OUT), room((size_t)LARGE_IN * LARGE_OUT)};
+        float *w[2] = {guarded((size_t)LARGE_IN * LARGE_OUT), guarded((size_t)LARGE_IN * LARGE_OUT)};
         double worst, plain;
         for (int turn = 0; turn < 2; turn++) /* the second one is tuned */
-            device_fine(device, device->operations->linear(&job, 1, &scratch));
-        for (int l = 0; l < 2; l++) device_get_cells(device, job.out[l], out, o.out[l]);
+            device_check(device, device->operations->linear(&job, 1, &scratch));
+        for (int l = 0; l < 2; l++) device_download_activations(device, job.out[l], out, o.out[l]);
         large_weights(device, &o, w);
         large_errors(&o, (const float *const *)w, &worst, &plain);
         if (getenv("ZEST_VERBOSE"))
             printf("large product, %s: off by %.3g, a plain sum in fp32 by %.3g\n", kinds[i].name, worst,
                    plain);
-        if (!(worst <= kinds[i].tolerance)) device_complaints++;
+        if (!(worst <= kinds[i].tolerance)) device_mismatches++;
         free(w[0]);
         free(w[1]);
         discard(&o);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {

@@ -33,20 +33,21 @@ static void norms(void **state) {
             if (!no_bias) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
             job.bias.frozen = kind == 9;
             float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)},
-                  *expected[2] = {room(count), room(count)};
-            float *out[2] = {room(count), room(count)};
+                  *expected[2] = {guarded(count), guarded(count)};
+            float *out[2] = {guarded(count), guarded(count)};
             for (int l = 0; l < lanes; l++) job.x[l] = x[l], job.out[l] = expected[l];
             assert_int_equal(zest_ops_plain.norm(&job, 1, &scratch), 0);
             for (int l = 0; l < lanes; l++) check_norm(&job, x[l], expected[l], l);
-            for (int level = 0; level < levels(); level++) {
+            for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
                 for (int l = 0; l < lanes; l++) {
                     memcpy(out[l], x[l], count * sizeof(float));
                     job.x[l] = temp_path ? out[l] : x[l];
                     job.out[l] = out[l];
                 }
-                assert_int_equal(zest_ops_for((zest_cpu)level)->norm(&job, 1 + level % 3, &scratch), 0);
+                assert_int_equal(zest_ops_for((zest_cpu)cpu_index)->norm(&job, 1 + cpu_index % 3, &scratch),
+                                 0);
                 for (int l = 0; l < lanes; l++)
-                    same(out[l], expected[l], count, 0, zest_cpu_name((zest_cpu)level));
+                    same(out[l], expected[l], count, 0, zest_cpu_name((zest_cpu)cpu_index));
             }
             for (int l = 0; l < 2; l++) free(x[l]), free(expected[l]), free(out[l]);
             release(&job.gain);
@@ -63,8 +64,8 @@ static void rotaries(void **state) {
     static const uint32_t positions[] = {3, 0, 7, 7, 2, 9};
     for (size_t s = 0; s < COUNT(sizes); s++) {
         size_t size = sizes[s], half = size / 2, stride = 3 * size + 2, count = 6 * stride;
-        float *x = normals(count, 1, 1), *expected = normals(count, 1, 1), *c = room(10 * half),
-              *n = room(10 * half);
+        float *x = normals(count, 1, 1), *expected = normals(count, 1, 1), *c = guarded(10 * half),
+              *n = guarded(10 * half);
         for (size_t i = 0; i < 10 * half; i++) {
             double angle = (double)(i / half) * pow(10000, -2.0 * (double)(i % half) / (double)size);
             c[i] = (float)cos(angle), n[i] = (float)sin(angle);
@@ -78,10 +79,10 @@ static void rotaries(void **state) {
                     assert_close(expected[at + half], (double)x[at] * n[t] + (double)x[at + half] * c[t],
                                  1e-6);
                 }
-        for (int level = 0; level < levels(); level++) {
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
             float *got = normals(count, 1, 1);
-            zest_ops_for((zest_cpu)level)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
-            same(got, expected, count, 0, zest_cpu_name((zest_cpu)level));
+            zest_ops_for((zest_cpu)cpu_index)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
+            same(got, expected, count, 0, zest_cpu_name((zest_cpu)cpu_index));
             free(got);
         }
         free(x), free(expected), free(c), free(n);
@@ -92,7 +93,7 @@ static void rotaries(void **state) {
 static void activations(void **state) {
     (void)state;
     enum { N = 20011 };
-    float *x = room(N), *ones = room(N), *expected = room(N), *got = room(N);
+    float *x = guarded(N), *ones = guarded(N), *expected = guarded(N), *got = guarded(N);
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 3e-3f, ones[i] = 1;
     for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
         memcpy(expected, x, N * sizeof *x);
@@ -101,14 +102,14 @@ static void activations(void **state) {
             double v = x[i];
             assert_close(expected[i], activated(v, (zest_activation)act), 2e-7 * fmax(1, fabs(v)));
         }
-        for (int level = 0; level < levels(); level++) {
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
             memcpy(got, x, N * sizeof *x);
-            zest_ops_for((zest_cpu)level)->gate(got, ones, N, (zest_activation)act, 2, NULL);
-            same(got, expected, N, 0, zest_cpu_name((zest_cpu)level));
+            zest_ops_for((zest_cpu)cpu_index)->gate(got, ones, N, (zest_activation)act, 2, NULL);
+            same(got, expected, N, 0, zest_cpu_name((zest_cpu)cpu_index));
         }
-        for (int level = 0; level < levels(); level++) { /* far out, and NaN */
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) { /* far out, and NaN */
             float far[4] = {1e30f, -1e30f, NAN, 0}, up[4] = {2, 2, 2, 2};
-            zest_ops_for((zest_cpu)level)->gate(far, up, 4, (zest_activation)act, 1, NULL);
+            zest_ops_for((zest_cpu)cpu_index)->gate(far, up, 4, (zest_activation)act, 1, NULL);
             assert_true(far[0] == 2e30f && isnan(far[2]) && far[3] == 0);
             if (act) assert_close(far[1], 0, 1e-7);
         }
@@ -175,8 +176,8 @@ static void gathered_singly(gathering *g, float *const out[2]) {
 static void gathers_of(int kind, size_t columns) {
     gathering g = gathering_of(kind, columns, 1000001);
     const zest_perturbation *p = &g.job.perturbation;
-    float *before = normals(g.values, 1, 1), *expected[2] = {room(g.values), room(g.values)},
-          *out[2] = {room(g.values), room(g.values)};
+    float *before = normals(g.values, 1, 1), *expected[2] = {guarded(g.values), guarded(g.values)},
+          *out[2] = {guarded(g.values), guarded(g.values)};
     for (int l = 0; l < 2; l++) memcpy(expected[l], before, g.values * sizeof(float));
     gathered_singly(&g, expected);
     for (size_t i = 0; i < g.values * (size_t)p->lanes; i++) {
@@ -186,10 +187,11 @@ static void gathers_of(int kind, size_t columns) {
             sum += moved(&g.parts[part].table, p, (int)l, g.parts[part].ids[row] * columns + c);
         assert_close(expected[l][at], sum, 2e-6);
     }
-    for (int level = 0; level < levels(); level++) {
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
         for (int l = 0; l < 2; l++) memcpy(out[l], before, g.values * sizeof(float));
-        assert_int_equal(gathered(zest_ops_for((zest_cpu)level), &g, out, NULL), 0);
-        for (int l = 0; l < 2; l++) same(out[l], expected[l], g.values, 0, zest_cpu_name((zest_cpu)level));
+        assert_int_equal(gathered(zest_ops_for((zest_cpu)cpu_index), &g, out, NULL), 0);
+        for (int l = 0; l < 2; l++)
+            same(out[l], expected[l], g.values, 0, zest_cpu_name((zest_cpu)cpu_index));
     }
     free(before);
     for (int l = 0; l < 2; l++) free(expected[l]), free(out[l]);
@@ -209,27 +211,28 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
     size_t count = ROWS * width;
     int lanes = kind % 3 ? 2 : 1;
     zest_workspace plain = {0}, scratch = {.device = device};
-    zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = ROWS, .width = width}, there;
+    zest_norm job = {.rms = kind & 1, .epsilon = 1e-5f, .rows = ROWS, .width = width}, on_device;
     job.perturbation =
         (zest_perturbation){.seed = 99, .signs = kind == 5, .scale = {0.05f, -0.05f}, .lanes = lanes};
     if (!(kind & 2)) job.gain = weight(dtypes[kind % 3], 1, width, 3, 1, 13);
     if (!(kind & 4)) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
     job.bias.frozen = kind == 9;
-    there = job;
-    there.gain = device_put_weight(device, &job.gain);
-    there.bias = device_put_weight(device, &job.bias);
-    float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)}, *expected[2] = {room(count), room(count)},
-          *got = room(count);
+    on_device = job;
+    on_device.gain = device_upload_weight(device, &job.gain);
+    on_device.bias = device_upload_weight(device, &job.bias);
+    float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)},
+          *expected[2] = {guarded(count), guarded(count)}, *got = guarded(count);
     for (int l = 0; l < lanes; l++) {
-        there.x[l] = device_put_cells(device, x[l], count);
-        there.out[l] = kind & 8 ? (float *)(uintptr_t)there.x[l] : device_put_cells(device, got, count);
+        on_device.x[l] = device_upload_activations(device, x[l], count);
+        on_device.out[l] =
+            kind & 8 ? (float *)(uintptr_t)on_device.x[l] : device_upload_activations(device, got, count);
         job.x[l] = x[l], job.out[l] = expected[l];
     }
     assert_int_equal(zest_ops_plain.norm(&job, 1, &plain), 0);
-    device_fine(device, device->operations->norm(&there, 1, &scratch));
+    device_check(device, device->operations->norm(&on_device, 1, &scratch));
     for (int l = 0; l < lanes; l++) {
-        device_get_cells(device, there.out[l], count, got);
-        device_same(got, expected[l], ROWS, width, width, 5e-6 + device_step[which], device_names[which]);
+        device_download_activations(device, on_device.out[l], count, got);
+        device_compare(got, expected[l], ROWS, width, width, 5e-6 + device_step[which], device_names[which]);
     }
     for (int l = 0; l < 2; l++) free(x[l]), free(expected[l]);
     free(got), free(plain.data);
@@ -245,14 +248,14 @@ static void the_gpu_norms_as_the_reference(void **state) {
             for (int kind = 0; kind < 16; kind++) norm_on_device(device, widths[w], kind, which);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Further pairs behind the first, each with its own direction: what the reference does one after the other.
  */
 static void gather_on_device(zest_device *device, int kind, size_t columns, uint64_t first, int which) {
     enum { PAIRS = 3 };
-    gathering g = gathering_of(kind, columns, first), there = g;
+    gathering g = gathering_of(kind, columns, first), on_device = g;
     zest_perturbation *p = &g.job.perturbation, more[PAIRS - 1];
     /* a pair at rest has no others beside it */
     size_t pairs = p->lanes == 2 && p->scale[0] != 0 ? PAIRS : 1, lanes = pairs * (size_t)p->lanes;
@@ -261,28 +264,29 @@ static void gather_on_device(zest_device *device, int kind, size_t columns, uint
         more[i] = *p;
         more[i].seed = 77 + i, more[i].scale[0] = 0.2f, more[i].scale[1] = -0.2f;
     }
-    there.job.perturbation.more = more, there.job.perturbation.more_count = pairs - 1;
+    on_device.job.perturbation.more = more, on_device.job.perturbation.more_count = pairs - 1;
     /* Tables that are not made before have passes of their own, with roundings of sums that may be larger. */
     double tolerance = device_step[which] * (kind == 16 || kind == 22 ? 8 : 1);
-    if (kind == 16) there.parts[2].row_count = 0;
-    if (kind == 22) there.parts[1].row_count = 5;
+    if (kind == 16) on_device.parts[2].row_count = 0;
+    if (kind == 22) on_device.parts[1].row_count = 5;
     for (size_t i = 0; i < ZEST_GATHER_PARTS; i++) {
-        there.parts[i].table = device_put_weight(device, &g.parts[i].table);
-        there.parts[i].ids = device_put(device, g.parts[i].ids, IDS * sizeof(uint32_t));
+        on_device.parts[i].table = device_upload_weight(device, &g.parts[i].table);
+        on_device.parts[i].ids = device_upload(device, g.parts[i].ids, IDS * sizeof(uint32_t));
     }
     /* One guarded lane behind the last. */
-    float *expected = normals((lanes + 1) * g.values, 1, 1), *got = room((lanes + 1) * g.values);
-    float *cells = device_put_cells(device, expected, (lanes + 1) * g.values);
-    float *const out[2] = {cells, (float *)(void *)((char *)cells + g.values * device->element_size)};
-    device_fine(device, gathered(device->operations, &there, out, &scratch));
+    float *expected = normals((lanes + 1) * g.values, 1, 1), *got = guarded((lanes + 1) * g.values);
+    float *activations = device_upload_activations(device, expected, (lanes + 1) * g.values);
+    float *const out[2] = {activations,
+                           (float *)(void *)((char *)activations + g.values * device->element_size)};
+    device_check(device, gathered(device->operations, &on_device, out, &scratch));
     for (size_t i = 0; i < pairs; i++) {
         float *to = expected + i * 2 * g.values, *const both[2] = {to, to + g.values};
         if (i) *p = more[i - 1];
         gathered_singly(&g, both);
     }
-    device_get_cells(device, cells, (lanes + 1) * g.values, got);
+    device_download_activations(device, activations, (lanes + 1) * g.values, got);
     if (which)
-        device_same(got, expected, lanes * IDS, columns, columns, tolerance, device_names[which]);
+        device_compare(got, expected, lanes * IDS, columns, columns, tolerance, device_names[which]);
     else /* in fp32 not a bit may differ */
         same(got, expected, lanes * g.values, 0, "gather on the GPU");
     same(got + lanes * g.values, expected + lanes * g.values, g.values, 0, "behind the last lane");
@@ -306,41 +310,42 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
         zest_device *device = device_open(device_computes[which]);
         zest_workspace scratch = {.device = device};
         gathers_on_device(device, which);
-        float *x = normals(COUNT_, 1, 1), *got = room(COUNT_), c[10 * HALF], s[10 * HALF];
+        float *x = normals(COUNT_, 1, 1), *got = guarded(COUNT_), c[10 * HALF], s[10 * HALF];
         for (size_t i = 0; i < 10 * HALF; i++)
             c[i] = (float)cos(0.1 * (double)i), s[i] = (float)sin(0.1 * (double)i);
-        float *there = device_put_cells(device, x, COUNT_);
+        float *on_device = device_upload_activations(device, x, COUNT_);
         zest_ops_plain.rotary(x, 6, STRIDE, 3, SIZE, positions, c, s, 1, NULL);
-        device->operations->rotary(there, 6, STRIDE, 3, SIZE, device_put(device, positions, sizeof positions),
-                                   device_put(device, c, sizeof c), device_put(device, s, sizeof s), 1,
-                                   &scratch);
-        device_get_cells(device, there, COUNT_, got);
-        device_same(got, x, 6, 3 * SIZE, STRIDE, 1e-6 + device_step[which], device_names[which]);
+        device->operations->rotary(
+            on_device, 6, STRIDE, 3, SIZE, device_upload(device, positions, sizeof positions),
+            device_upload(device, c, sizeof c), device_upload(device, s, sizeof s), 1, &scratch);
+        device_download_activations(device, on_device, COUNT_, got);
+        device_compare(got, x, 6, 3 * SIZE, STRIDE, 1e-6 + device_step[which], device_names[which]);
         free(x), free(got);
         for (int act = ZEST_ACT_NONE; act <= ZEST_ACT_SILU; act++) {
-            float *gate = room(N), *up = normals(N, 2, 1);
+            float *gate = guarded(N), *up = normals(N, 2, 1);
             for (int i = 0; i < N; i++) gate[i] = (float)(i - N / 2) * 3e-3f;
-            float *gate_there = device_put_cells(device, gate, N),
-                  *up_there = device_put_cells(device, up, N);
+            float *gate_there = device_upload_activations(device, gate, N),
+                  *up_there = device_upload_activations(device, up, N);
             zest_ops_plain.gate(gate, up, N, (zest_activation)act, 1, NULL);
             device->operations->gate(gate_there, up_there, N, (zest_activation)act, 1, &scratch);
-            device_get_cells(device, gate_there, N, up);
-            device_same(up, gate, 1, N, N, 3e-6 + device_step[which], device_names[which]);
+            device_download_activations(device, gate_there, N, up);
+            device_compare(up, gate, 1, N, N, 3e-6 + device_step[which], device_names[which]);
             free(gate), free(up);
         }
-        device_fine(device, device->error.status != ZEST_OK);
+        device_check(device, device->error.status != ZEST_OK);
         zest_device_close(device);
     }
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Two lanes with a gap between them. Numbers are moved, so not a bit may differ. */
 static void turn_heads(zest_device *device, size_t rows, size_t heads, size_t kv_heads, size_t size) {
     const size_t side = heads * size, width = kv_heads * size, few = rows * side + 8,
                  many = rows * heads * width + 16;
-    float *x = normals(2 * few, 1, 1), *guard = normals(2 * many, 2, 1), *expected = room(2 * many),
-          *got = room(2 * many);
-    float *from = device_put_cells(device, x, 2 * few), *to = device_put_cells(device, guard, 2 * many);
+    float *x = normals(2 * few, 1, 1), *guard = normals(2 * many, 2, 1), *expected = guarded(2 * many),
+          *got = guarded(2 * many);
+    float *from = device_upload_activations(device, x, 2 * few),
+          *to = device_upload_activations(device, guard, 2 * many);
     memcpy(expected, guard, 2 * many * sizeof *expected);
     for (size_t l = 0; l < 2; l++)
         for (size_t r = 0; r < rows * heads; r++)
@@ -350,14 +355,14 @@ static void turn_heads(zest_device *device, size_t rows, size_t heads, size_t kv
                     c >= at && d < size ? x[l * few + r / heads * side + head * size + d] : 0;
             }
     zest_head_rows job = {from, to, rows, heads, kv_heads, size, 0, 2, few, many};
-    device_fine(device, device->operations->device->head_rows(device, &job));
-    device_get_cells(device, to, 2 * many, got);
+    device_check(device, device->operations->device->head_rows(device, &job));
+    device_download_activations(device, to, 2 * many, got);
     same(got, expected, 2 * many, 0, "heads in rows of their own");
     memcpy(expected, guard, 2 * few * sizeof *expected); /* as many are there, and few less */
-    float *again = device_put_cells(device, guard, 2 * few);
+    float *again = device_upload_activations(device, guard, 2 * few);
     zest_head_rows back = {to, again, rows, heads, kv_heads, size, 1, 2, many, few};
-    device_fine(device, device->operations->device->head_rows(device, &back));
-    device_get_cells(device, again, 2 * few, got);
+    device_check(device, device->operations->device->head_rows(device, &back));
+    device_download_activations(device, again, 2 * few, got);
     for (size_t l = 0; l < 2; l++) memcpy(expected + l * few, x + l * few, (few - 8) * sizeof *expected);
     same(got, expected, 2 * few, 0, "heads side by side again");
     free(x), free(guard), free(expected), free(got);

@@ -13,11 +13,11 @@ static const zest_vector_ops *best_ops(void) {
 }
 
 static void get(zest_device *device, void *to, const void *from, size_t bytes) {
-    device_fine(device, device->operations->device->download(device, to, from, bytes));
+    device_check(device, device->operations->device->download(device, to, from, bytes));
 }
 
 static void put(zest_device *device, void *to, const void *from, size_t bytes) {
-    device_fine(device, device->operations->device->upload(device, to, from, bytes));
+    device_check(device, device->operations->device->upload(device, to, from, bytes));
 }
 
 /* ---- Weights of all types, some of them where no wide access goes, in both memories ---- */
@@ -68,7 +68,7 @@ static void make_bowl(bowl *w, zest_dtype dtype, zest_device *device) {
     assert_true(at <= ROOM && first == ALL);
     w->host = w->params = (zest_params){w->on_host, TENSORS, ALL};
     if (!device) return;
-    w->there = device_put(device, w->arena, ROOM);
+    w->there = device_upload(device, w->arena, ROOM);
     for (size_t i = 0; i < TENSORS; i++)
         w->on_device[i].data = w->there + ((char *)w->on_host[i].data - w->arena);
     w->params.tensors = w->on_device;
@@ -131,9 +131,9 @@ static void same_reports(const zest_optimizer_report *a, const zest_optimizer_re
     for (int i = 0; i < 3; i++)
         if (x[i] != y[i] && !(isnan(x[i]) && isnan(y[i]))) {
             printf("%s: number %d of the report is %.17g, not %.17g\n", what, i, y[i], x[i]);
-            device_complaints++;
+            device_mismatches++;
         }
-    device_complaints += a->moved != b->moved || a->dropped != b->dropped || a->evaluations != b->evaluations;
+    device_mismatches += a->moved != b->moved || a->dropped != b->dropped || a->evaluations != b->evaluations;
 }
 
 static void same_weights(bowl *a, bowl *b, const char *what) {
@@ -145,7 +145,7 @@ static void same_weights(bowl *a, bowl *b, const char *what) {
             if (!memcmp(x + i * size, y + i * size, size)) continue;
             printf("%s: element %zu of tensor %zu (%s) differs\n", what, i, t,
                    zest_dtype_name(a->on_host[t].dtype));
-            device_complaints++;
+            device_mismatches++;
             break;
         }
     }
@@ -160,7 +160,7 @@ static void same_arrays(zest_optimizer *a, zest_optimizer *b, const char *what) 
         assert_string_equal(x[i].name, y[i].name);
         if (!memcmp(x[i].data, y[i].data, ALL * sizeof(float))) continue;
         printf("%s: %s differs\n", what, x[i].name);
-        device_complaints++;
+        device_mismatches++;
     }
     zest_optimizer_drop(b);
 }
@@ -216,7 +216,7 @@ static void test_optimizer(void **state) {
     assert_int_equal(device->operations->device->bytes_allocated(device, NULL),
                      held); /* nothing is left behind */
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 static void test_bad_numbers(void **state) {
@@ -229,7 +229,7 @@ static void test_bad_numbers(void **state) {
         compare(device, options, ZEST_DTYPE_F32, 0, 1, "a NaN in the gradient");
     }
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* State that travels through the host goes on as if nothing had happened. */
@@ -268,7 +268,7 @@ static void test_resume(void **state) {
         free_bowl(&q);
     }
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* ---- The sweeps one by one, on numbers that are not nice ---- */
@@ -288,7 +288,7 @@ static void same_floats(zest_device *device, const float *expected, const float 
         if (memcmp(&got[i], &expected[i], sizeof *got)) {
             printf("%s: element %zu of %zu is %.9g, not %.9g\n", what, i, count, (double)got[i],
                    (double)expected[i]);
-            device_complaints++;
+            device_mismatches++;
             break;
         }
     free(got);
@@ -306,26 +306,26 @@ static void check_arrays(zest_device *device, size_t count) {
     assert_done(zest_optim_vectors_open(&host, &params, best_ops(), 2, NULL, error));
     assert_done(zest_optim_vectors_open(&gpu, &params, best_ops(), 2, device, error));
     draw_wild(x, count, 3, 80);
-    there = device_put(device, x, count * sizeof *x);
+    there = device_upload(device, x, count * sizeof *x);
     assert_int_equal(host.functions->square_sums(&host, x, sums), 0);
-    device_fine(device, gpu.functions->square_sums(&gpu, there, sums + blocks));
+    device_check(device, gpu.functions->square_sums(&gpu, there, sums + blocks));
     for (size_t b = 0; b < blocks; b++)
         if (sums[b] != sums[blocks + b]) {
             printf("squares of %zu: block %zu is %.17g, not %.17g\n", count, b, sums[blocks + b], sums[b]);
-            device_complaints++;
+            device_mismatches++;
         }
     assert_int_equal(host.functions->scale(&host, x, 0x1.8p-60f), 0);
-    device_fine(device, gpu.functions->scale(&gpu, there, 0x1.8p-60f));
+    device_check(device, gpu.functions->scale(&gpu, there, 0x1.8p-60f));
     same_floats(device, x, there, count, "scale");
-    device_fine(device, gpu.functions->zero(&gpu, there));
+    device_check(device, gpu.functions->zero(&gpu, there));
     memset(x, 0, count * sizeof *x);
     same_floats(device, x, there, count, "clear");
     assert_int_equal(host.functions->draw_sphere(&host, 99, &one), 0);
-    device_fine(device, gpu.functions->draw_sphere(&gpu, 99, &other));
+    device_check(device, gpu.functions->draw_sphere(&gpu, 99, &other));
     if (one.gain != other.gain || one.seed != other.seed || one.dimension != other.dimension ||
         one.distribution != other.distribution) {
         printf("sphere of %zu: gain %.17g, not %.17g\n", count, other.gain, one.gain);
-        device_complaints++;
+        device_mismatches++;
     }
     device->operations->device->release(device, there);
     zest_optim_vectors_close(&gpu);
@@ -340,7 +340,7 @@ static void test_arrays(void **state) {
     zest_device *device = device_open(ZEST_COMPUTE_BF16);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) check_arrays(device, counts[i]);
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* kind: 0 to 2 sgd, 3 adamw, 4 and 5 uphill. */
@@ -356,7 +356,7 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         arrays[0][i] = new_floats(ALL);
         draw_wild(arrays[0][i], ALL, (uint64_t)(20 + i), i == 0 ? 30 : 10);
         for (size_t j = 0; i == 2 && j < ALL; j++) arrays[0][i][j] = fabsf(arrays[0][i][j]);
-        arrays[1][i] = device_put(device, arrays[0][i], ALL * sizeof(float));
+        arrays[1][i] = device_upload(device, arrays[0][i], ALL * sizeof(float));
     }
     for (int side = 0; side < 2; side++) {
         const zest_optim_vectors *s = side ? &gpu : &host;
@@ -371,7 +371,7 @@ static void check_weights(zest_device *device, zest_dtype dtype, int kind, const
         int failed = kind < 3   ? s->functions->sgd(s, &move, &sgd)
                      : kind < 4 ? s->functions->adamw(s, &move, &adamw)
                                 : s->functions->ascend(s, kind == 4 ? &here : &near, 0.37f, x[1]);
-        device_fine(device, failed);
+        device_check(device, failed);
     }
     same_weights(&p, &q, what);
     for (int i = 0; i < 3; i++) {
@@ -395,7 +395,7 @@ static void test_weights(void **state) {
             check_weights(device, dtypes[d], kind, what);
         }
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {

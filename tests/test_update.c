@@ -181,7 +181,7 @@ static void the_gpu_moves_to_the_same_bits(void **state) {
                 {"w", dtypes[d], first, ODD - 11, host},
                 {"b", dtypes[d], first + ODD - 11, 11, (char *)host + (ODD - 11) * size}};
             zest_params params = {tensors, 2, ODD};
-            char *there = device_put(device, host, ODD * size);
+            char *there = device_upload(device, host, ODD * size);
             zest_tensor moved[2] = {tensors[0], tensors[1]};
             moved[0].data = there, moved[1].data = there + (ODD - 11) * size;
             zest_params params_there = {moved, 2, ODD};
@@ -194,9 +194,9 @@ static void the_gpu_moves_to_the_same_bits(void **state) {
             for (int i = 0; i < 3; i++)
                 terms[i] = (zest_update_term){directions[i].seed, (float)(-0.01 * g[i]), i == 1};
             zest_update_apply(zest_vector_ops_for(ZEST_CPU_PLAIN), 1, &params, &update);
-            device_fine(device, table->update(device, &params_there, terms, 3,
-                                              first ? (float)(1 - 0.01 * 0.5) : 1.0f, 99, nearest));
-            device_fine(device, table->download(device, back, there, ODD * size));
+            device_check(device, table->update(device, &params_there, terms, 3,
+                                               first ? (float)(1 - 0.01 * 0.5) : 1.0f, 99, nearest));
+            device_check(device, table->download(device, back, there, ODD * size));
             assert_memory_equal(host, back, ODD * size);
             free(x), free(host), free(back);
         }

@@ -24,10 +24,10 @@ static void make_pair(pair *p, zest_device *device, size_t count) {
     zest_noise_plain.normal(p->v, 4, 0, count);
     zest_noise_plain.normal(p->u, 5, 0, count);
     for (size_t i = 0; i < count; i++) p->w[i] = 1.3 * (double)p->u[i] + 0.1, p->y[i] = (double)p->v[i] / 3;
-    p->gv = device_put(device, p->v, count * sizeof *p->v);
-    p->gu = device_put(device, p->u, count * sizeof *p->u);
-    p->gw = device_put(device, p->w, count * sizeof *p->w);
-    p->gy = device_put(device, p->y, count * sizeof *p->y);
+    p->gv = device_upload(device, p->v, count * sizeof *p->v);
+    p->gu = device_upload(device, p->u, count * sizeof *p->u);
+    p->gw = device_upload(device, p->w, count * sizeof *p->w);
+    p->gy = device_upload(device, p->y, count * sizeof *p->y);
 }
 
 static void free_pair(pair *p) {
@@ -43,11 +43,11 @@ static void alike(const pair *p, const void *expected, const void *there, size_t
     char *got = malloc(count * size);
     zest_device *device = p->gpu.device;
     assert_non_null(got);
-    device_fine(device, device->operations->device->download(device, got, there, count * size));
+    device_check(device, device->operations->device->download(device, got, there, count * size));
     for (size_t i = 0; i < count; i++)
         if (memcmp(got + i * size, (const char *)expected + i * size, size)) {
             printf("%s: element %zu of %zu differs\n", what, i, count);
-            device_complaints++;
+            device_mismatches++;
             break;
         }
     free(got);
@@ -56,7 +56,7 @@ static void alike(const pair *p, const void *expected, const void *there, size_t
 static void near(double got, double expected, double scale, const char *what) {
     if (fabs(got - expected) <= 1e-12 * scale) return;
     printf("%s is %.17g, not %.17g\n", what, got, expected);
-    device_complaints++;
+    device_mismatches++;
 }
 
 static void operations(void **state) {
@@ -92,7 +92,7 @@ static void operations(void **state) {
         free_pair(&p);
     }
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Parameters of every type, at numbers and places that are not round. */
@@ -113,7 +113,7 @@ static void reading(void **state) {
     for (int i = 0; i < 3; i++) {
         there[i] = host[i];
         there[i].data =
-            device_put(device, host[i].data, (size_t)host[i].count * zest_dtype_size(host[i].dtype));
+            device_upload(device, host[i].data, (size_t)host[i].count * zest_dtype_size(host[i].dtype));
     }
     p.on_host->read(&p.host, &params, p.v);
     p.on_gpu->read(&p.gpu, &placed, p.gv);
@@ -121,7 +121,7 @@ static void reading(void **state) {
     for (int i = 0; i < 3; i++) device->operations->device->release(device, there[i].data);
     free_pair(&p);
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* Enough vectors that they need more shared memory than a block has by default. */
@@ -138,16 +138,16 @@ static void turning(void **state) {
         zest_noise_plain.normal(basis, 1, 0, N * D);
         zest_noise_plain.normal(turns, 2, 0, N * K);
         for (size_t i = 0; i < N * K; i++) turn[i] = (double)turns[i];
-        float *there = device_put(device, basis, sizeof basis);
+        float *there = device_upload(device, basis, sizeof basis);
         zest_vector_rotation on_host = {basis, turn, n, K}, on_gpu = {there, turn, n, K};
         assert_int_equal(zest_vector_host.rotate(&host, &on_host), 0);
-        device_fine(device, zest_vector_operations(&gpu)->rotate(&gpu, &on_gpu));
-        device_fine(device, device->operations->device->download(device, got, there, sizeof got));
-        device_same(got, basis, K, D, D, 1e-6, "turn");
+        device_check(device, zest_vector_operations(&gpu)->rotate(&gpu, &on_gpu));
+        device_check(device, device->operations->device->download(device, got, there, sizeof got));
+        device_compare(got, basis, K, D, D, 1e-6, "turn");
         device->operations->device->release(device, there);
     }
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 /* ---- Lanczos's process: a matrix that is diagonal but for one direction ---- */
@@ -166,11 +166,11 @@ static zest_status multiply(void *user, const float *v, double *out, zest_error 
     double mean = 0;
     (void)error;
     if (!table) memcpy(x, v, sizeof x);
-    if (table) device_fine(m->device, table->download(m->device, x, v, sizeof x));
+    if (table) device_check(m->device, table->download(m->device, x, v, sizeof x));
     for (size_t i = 0; i < DIMENSION; i++) mean += (double)x[i] / DIMENSION;
     for (size_t i = 0; i < DIMENSION; i++) y[i] = (double)m->values[i] * (double)x[i] + 3 * mean;
     if (!table) memcpy(out, y, sizeof y);
-    if (table) device_fine(m->device, table->upload(m->device, out, y, sizeof y));
+    if (table) device_check(m->device, table->upload(m->device, out, y, sizeof y));
     return ZEST_OK;
 }
 
@@ -201,14 +201,14 @@ static void lanczos(void **state) {
     for (size_t k = 0; k < r[0].count; k++)
         if (!(fabs(r[0].values[k] - r[1].values[k]) <= 1e-5 * fabs(r[0].values[0]))) {
             printf("eigenvalue %zu is %.9g, not %.9g\n", k, r[1].values[k], r[0].values[k]);
-            device_complaints++;
+            device_mismatches++;
         }
     zest_lanczos_free(&r[0]);
     zest_lanczos_free(&r[1]);
     assert_true(device->operations->device->bytes_allocated(device, NULL) <=
                 held + (1 << 20)); /* its own tables */
     zest_device_close(device);
-    device_verdict();
+    device_assert_matches();
 }
 
 int main(void) {
