@@ -1,40 +1,38 @@
-/* What `zest predict` prints of a row: its columns, the label where there is one, the prediction. */
+/* zest predict: the answers of a run or a model, a line each, through zest_lm.h. */
+#include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "task/metric.h"
-#include "base/json.h"
-#include "cli/output.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "cli/lm.h"
+#include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/records.h"
-#include "cli/target.h"
+
+#define INPUT_LIMIT ((size_t)16 << 30)
+
+enum { NAMED = 20, BUFFERED = 65536 };
 
 typedef struct {
-    const zest_task *task;
-    const zest_rows *rows; /* which the examples' row counts */
-    const zest_examples *examples;
-    const zest_predictions *predictions;
-    json_t *const *objects; /* the rows as JSON, with all that they hold; NULL: their fields */
-    size_t before;          /* rows of the input before these */
-    int trusted;            /* every label is known: the examples are those of a split */
-} zest_answers;
+    const zest_options *options;
+    zest_lm_predictor *predictor;
+    const char *name; /* of the input, for messages */
+    zest_progress progress;
+    zest_buffer out; /* what is to be printed, or to be written to --out */
+    json_t *first;   /* the first answer, whose columns a table has */
+    size_t rows;     /* answered, or not to be read */
+    size_t refused, truncated;
+    zest_status status; /* of what was done with the answers */
+    zest_error *error;
+} job;
 
-/* {"row": 7, COLUMNS, "label": .., "prediction": .., "probabilities": {..}, "truncated": true}. The label and
- * "truncated" are there when they apply; a column that has one of these names is called "input.NAME". NULL:
- * memory is short. */
-json_t *zest_answers_object(const zest_answers *answers, size_t i);
-
-/* The same as a line of a table. Its columns are those of the first object, which zest_answers_header names;
- * probabilities become one column, that of the prediction. Tabs and line breaks become blanks. */
-void zest_answers_header(const json_t *first, zest_buffer *out);
-void zest_answers_line(const json_t *first, const json_t *object, zest_buffer *out);
-
-/* ---- JSON ---- */
+/* ---- An answer as JSON ----
+ *
+ * {"row": 7, COLUMNS, "label": .., "prediction": .., "probabilities": {..}, "truncated": true}. The label and
+ * "truncated" are there when they apply; a column that has one of these names is called "input.NAME". */
 
 static int is_ours(const char *key) {
     static const char *const keys[] = {"row",           "label",       "prediction",
@@ -44,10 +42,10 @@ static int is_ours(const char *key) {
     return 0;
 }
 
-static void set_column(const zest_answers *a, json_t **line, const char *name, json_t *value) {
-    int label = a->task->label && !strcmp(name, a->task->label);
+static void set_column(const job *j, json_t **line, const char *name, json_t *value) {
+    const char *label = zest_lm_predictor_label(j->predictor);
     zest_buffer other = {0};
-    if (is_ours(name) && !(label && !strcmp(name, "label"))) {
+    if (is_ours(name) && !(label && !strcmp(name, label) && !strcmp(name, "label"))) {
         zest_buffer_format(&other, "input.%s", name);
         zest_output_set(line, other.failed ? "input" : other.data, value);
         zest_buffer_free(&other);
@@ -57,78 +55,70 @@ static void set_column(const zest_answers *a, json_t **line, const char *name, j
 }
 
 /* A field of a row: a text, or a list where it holds several or none. */
-static json_t *field(const zest_rows *rows, size_t row, size_t f) {
-    size_t count;
-    const char *const *texts = zest_rows_get(rows, row, (int)f, &count);
-    if (count == 1) return zest_output_string(texts[0]);
+static json_t *field_json(const zest_lm_field *field) {
+    if (field->count == 1) return zest_output_string(field->texts[0]);
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) zest_output_append(&list, zest_output_string(texts[i]));
+    for (size_t i = 0; i < field->count; i++) zest_output_append(&list, zest_output_string(field->texts[i]));
     return list;
 }
 
-static void set_columns(const zest_answers *a, size_t row, json_t **line) {
+/* All that an object holds, or the fields that were read. */
+static void set_columns(const job *j, const zest_lm_prediction *p, json_t **line) {
     const char *key;
     json_t *value;
-    if (a->objects) {
-        json_object_foreach(a->objects[row], key, value) set_column(a, line, key, json_incref(value));
+    if (!p->record) {
+        for (size_t f = 0; f < p->field_count; f++)
+            set_column(j, line, p->fields[f].name, field_json(&p->fields[f]));
         return;
     }
-    for (size_t f = 0; f < a->rows->name_count; f++)
-        set_column(a, line, a->rows->names[f], field(a->rows, row, f));
+    json_error_t problem;
+    json_t *object = zest_json_load(p->record, p->record_size, ZEST_JSON_BIG_AS_TEXT, &problem);
+    if (!object) { /* it was sound when its row was read: memory is short */
+        json_decref(*line);
+        *line = NULL;
+        return;
+    }
+    json_object_foreach(object, key, value) set_column(j, line, key, json_incref(value));
+    json_decref(object);
 }
 
-/* Of the classes or options: their scores are logits. */
-static json_t *probabilities(const zest_answers *a, size_t i) {
-    const double *scores = a->predictions->scores + a->predictions->starts[i];
-    size_t count = a->predictions->starts[i + 1] - a->predictions->starts[i];
-    int classes = a->task->kind == ZEST_TASK_CLASSES;
-    double most = -INFINITY, sum = 0;
-    for (size_t j = 0; j < count; j++) most = fmax(most, scores[j]);
-    for (size_t j = 0; j < count; j++) sum += exp(scores[j] - most);
+static json_t *probabilities(const job *j, const zest_lm_prediction *p) {
+    int classes = zest_lm_predictor_class(j->predictor, 0) != NULL;
     json_t *out = classes ? json_object() : json_array();
-    for (size_t j = 0; j < count; j++) {
-        json_t *value = zest_output_real(exp(scores[j] - most) / sum);
+    for (size_t i = 0; i < p->probability_count; i++) {
+        json_t *value = zest_output_real(p->probabilities[i]);
         if (classes)
-            zest_output_set(&out, a->task->classes[j].label, value);
+            zest_output_set(&out, zest_lm_predictor_class(j->predictor, i), value);
         else
             zest_output_append(&out, value);
     }
     return out;
 }
 
-/* The right class or option, where it is known; else NULL. */
-static json_t *label(const zest_answers *a, size_t i, size_t row) {
-    uint32_t class;
-    if (a->task->kind == ZEST_TASK_CLASSES) {
-        if (!a->trusted && (!a->task->label || zest_task_class_of(a->task, a->rows, row, &class, NULL)))
-            return NULL;
-        return zest_output_string(a->task->classes[a->examples->answers[i]].label);
-    }
-    if (a->task->kind == ZEST_TASK_CHOICE && a->examples->right[i][0])
-        return json_integer(a->examples->answers[i]);
-    return NULL;
+/* A class by its label, an option by its number. */
+static json_t *choice_json(const job *j, int32_t choice) {
+    const char *class = zest_lm_predictor_class(j->predictor, (size_t)choice);
+    return class ? zest_output_string(class) : json_integer(choice);
 }
 
-static json_t *prediction(const zest_answers *a, size_t i) {
-    const zest_predictions *p = a->predictions;
-    if (a->task->kind == ZEST_TASK_TEXT) return zest_output_string(p->texts[i]);
-    if (p->choice[i] == ZEST_METRIC_NO_CHOICE) return json_null();
-    return a->task->kind == ZEST_TASK_CLASSES ? zest_output_string(a->task->classes[p->choice[i]].label)
-                                              : json_integer(p->choice[i]);
-}
-
-json_t *zest_answers_object(const zest_answers *a, size_t i) {
-    size_t row = a->examples->row[i];
-    json_t *line = json_pack("{s:I}", "row", (json_int_t)(a->before + row + 1)), *known = label(a, i, row);
-    set_columns(a, row, &line);
-    if (known) zest_output_set(&line, "label", known);
-    zest_output_set(&line, "prediction", prediction(a, i));
-    if (a->task->kind != ZEST_TASK_TEXT) zest_output_set(&line, "probabilities", probabilities(a, i));
-    if (a->examples->truncated[i]) zest_output_set(&line, "truncated", json_true());
+/* NULL: memory is short. */
+static json_t *answer_json(const job *j, const zest_lm_prediction *p) {
+    json_t *line = json_pack("{s:I}", "row", (json_int_t)(p->row + 1));
+    set_columns(j, p, &line);
+    if (p->label >= 0) zest_output_set(&line, "label", choice_json(j, p->label));
+    zest_output_set(&line, "prediction",
+                    !p->probabilities ? zest_output_string(p->text)
+                    : p->choice < 0   ? json_null()
+                                      : choice_json(j, p->choice));
+    if (p->probabilities) zest_output_set(&line, "probabilities", probabilities(j, p));
+    if (p->truncated) zest_output_set(&line, "truncated", json_true());
     return line;
 }
 
-/* ---- TSV ---- */
+/* ---- An answer as a line of a table ----
+ *
+ * The columns are those of the first answer; probabilities become one column, that of the prediction. Tabs and
+ * line breaks become blanks. */
 
 static int is_column(const char *key) { return strcmp(key, "probabilities") && strcmp(key, "truncated"); }
 
@@ -149,7 +139,7 @@ static void add_cell(const json_t *value, zest_buffer *out) {
     }
 }
 
-void zest_answers_header(const json_t *first, zest_buffer *out) {
+static void add_header(const json_t *first, zest_buffer *out) {
     const char *key;
     json_t *value;
     size_t count = 0;
@@ -173,7 +163,7 @@ static void add_probability(const json_t *object, zest_buffer *out) {
     add_cell(value, out);
 }
 
-void zest_answers_line(const json_t *first, const json_t *object, zest_buffer *out) {
+static void add_line(const json_t *first, const json_t *object, zest_buffer *out) {
     const char *key;
     json_t *value;
     size_t count = 0;
@@ -186,24 +176,6 @@ void zest_answers_line(const json_t *first, const json_t *object, zest_buffer *o
     zest_buffer_text(out, "\n");
 }
 
-/* zest predict: the answers of a run or a model, a line each. */
-
-enum { BATCH_TOKENS = 16384, CHUNK = 512, CHUNK_OF_TEXTS = 32, NAMED = 20 };
-
-typedef struct {
-    const zest_options *options;
-    const zest_target *target;
-    zest_loaded_data data;
-    zest_records records;
-    zest_progress progress;
-    zest_buffer out; /* what is to be printed, or to be written to --out */
-    json_t *first;   /* the first answer, whose columns a table has */
-    size_t rows;     /* of the input, so far */
-    size_t done;     /* records, so far */
-    size_t refused, truncated;
-    zest_error *error;
-} job;
-
 /* ---- Writing ---- */
 
 static int as_table(const job *j) {
@@ -215,24 +187,21 @@ static void add_answer(job *j, json_t *object) {
     if (as_table(j) && object) {
         if (!j->first) {
             j->first = json_incref(object);
-            zest_answers_header(j->first, &j->out);
+            add_header(j->first, &j->out);
         }
-        zest_answers_line(j->first, object, &j->out);
+        add_line(j->first, object, &j->out);
         json_decref(object);
     } else {
         zest_output_dump(object, 6, &j->out);
     }
 }
 
-static zest_status no_memory(const job *j) { return zest_error_memory(j->error, "the answers", j->out.size); }
-
 /* Prints what there is, unless it goes to a file in the end. */
 static zest_status print(job *j) {
-    if (j->out.failed) return no_memory(j);
-    if (*zest_options_text(j->options, ZEST_OPTION_OUT)) return ZEST_OK;
+    if (!j->out.failed && *zest_options_text(j->options, ZEST_OPTION_OUT)) return ZEST_OK;
     zest_progress_clear(&j->progress);
-    if (zest_output_buffer(&j->out)) return no_memory(j);
-    return ZEST_OK;
+    int failed = j->out.failed || zest_output_buffer(&j->out);
+    return failed ? zest_error_memory(j->error, "the answers", j->out.size) : ZEST_OK;
 }
 
 static zest_status write_all(job *j) {
@@ -248,163 +217,94 @@ static void refuse(job *j, const char *where, size_t number, const char *message
     j->refused++;
 }
 
-static zest_status add_answers(job *j, const zest_answers *a) {
-    for (size_t i = 0; i < a->examples->count && !j->out.failed; i++) {
-        add_answer(j, zest_answers_object(a, i));
-        j->truncated += a->examples->truncated[i];
-        if (a->task->kind != ZEST_TASK_TEXT && a->predictions->choice[i] == ZEST_METRIC_NO_CHOICE)
-            refuse(j, "row", a->before + a->examples->row[i] + 1, "the model gives it no finite score");
-    }
-    return print(j);
+static int on_prediction(const zest_lm_prediction *p, void *user) {
+    job *j = user;
+    add_answer(j, answer_json(j, p));
+    j->rows++;
+    j->truncated += (size_t)p->truncated;
+    if (p->probabilities && p->choice < 0) refuse(j, "row", p->row + 1, "the model gives it no finite score");
+    if (j->out.failed || j->out.size >= BUFFERED) j->status = print(j);
+    return j->status || ferror(stdout);
 }
 
-/* ---- Rows of the user's own ---- */
+static void on_refused(size_t line, const char *message, void *user) {
+    job *j = user;
+    char where[600];
+    snprintf(where, sizeof where, "%.500s, line", j->name);
+    refuse(j, where, line, message);
+    j->rows++;
+}
 
 static void on_progress(uint64_t done, uint64_t total, void *user) {
     job *j = user;
-    (void)total;
-    zest_progress_update(&j->progress, (double)j->done + (double)done, (double)j->records.count, NULL);
+    zest_progress_update(&j->progress, (double)done, (double)total, NULL);
 }
 
-/* The records as JSON, with all that they hold; *objects stays NULL where their fields are all there is. */
-static zest_status read_objects(job *j, size_t first, size_t count, json_t ***objects) {
-    const zest_records *r = &j->records;
-    *objects = NULL;
-    if (!zest_records_are_objects(r)) return ZEST_OK;
-    *objects = calloc(count + 1, sizeof **objects);
-    if (!*objects) return no_memory(j);
-    for (size_t i = 0; i < count; i++) {
-        const zest_records_item *record = &r->list[first + i];
-        json_error_t problem;
-        (*objects)[i] =
-            zest_json_load(r->bytes.data + record->start, record->size, ZEST_JSON_BIG_AS_TEXT, &problem);
-        if (!(*objects)[i]) return no_memory(j); /* it was sound when its row was read */
+/* ---- The input ---- */
+
+static zest_status read_standard_input(zest_buffer *out, zest_error *error) {
+    char block[65536];
+    size_t got;
+    errno = 0;
+    if (isatty(STDIN_FILENO)) zest_output_note("reading rows from the terminal; Ctrl-D ends them");
+    while ((got = fread(block, 1, sizeof block, stdin)) > 0) {
+        zest_buffer_add(out, block, got);
+        if (out->failed || out->size > INPUT_LIMIT)
+            return zest_error_memory(error, "standard input", out->size);
     }
-    return ZEST_OK;
+    return ferror(stdin) ? zest_error_set_errno(error, ZEST_ERROR_FILE, "standard input cannot be read")
+                         : ZEST_OK;
 }
 
-static zest_status answer(job *j, size_t first, size_t end, const zest_rows *rows,
-                          const zest_examples *examples) {
-    zest_predictions predictions = {0};
-    zest_progress_callback callback = {on_progress, j};
-    json_t **objects = NULL;
-    zest_status status = read_objects(j, first, end - first, &objects);
-    if (!status)
-        status =
-            zest_metric_predict_with(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
-                                     BATCH_TOKENS, &callback, &predictions, j->error);
-    zest_answers a = {.task = &j->data.task,
-                      .rows = rows,
-                      .examples = examples,
-                      .predictions = &predictions,
-                      .objects = objects,
-                      .before = j->rows};
-    if (!status) status = add_answers(j, &a);
-    for (size_t i = 0; objects && i < end - first; i++) json_decref(objects[i]);
-    free(objects);
-    zest_predictions_free(&predictions);
-    return status;
-}
-
-/* What is wrong with a record, without the line of the piece that was parsed: "FILE, line 2: " or "FILE:2: ".
- */
-static const char *reason(const job *j, const char *message) {
-    size_t size = strlen(j->records.name);
-    if (strncmp(message, j->records.name, size)) return message;
-    const char *at = message + size;
-    if (!strncmp(at, ", line ", 7)) at += 7;
-    at += *at == ':' && at[1] != ' ';
-    at += strspn(at, "0123456789");
-    return !strncmp(at, ": ", 2) ? at + 2 : message;
-}
-
-/* Answers records first .. end-1. When they cannot be read together, each half is tried by itself, down to
- * the record that is at fault. */
-static zest_status answer_records(job *j, size_t first, size_t end) {
-    zest_rows rows = {0};
-    zest_examples examples = {0};
-    zest_status status = zest_records_parse(&j->records, first, end, &rows, j->error);
-    if (!status)
-        status =
-            zest_load_examples(&j->data, &j->target->options, &j->target->loaded, &rows, &examples, j->error);
-    /* the columns of a table are the same for all its rows */
-    int fatal = status == ZEST_ERROR_MEMORY || (status == ZEST_ERROR_ARGUMENT && j->records.header.size);
-    if (!status) {
-        status = answer(j, first, end, &rows, &examples);
-        j->rows += rows.count;
-        j->done += end - first;
-    } else if (!fatal && end - first == 1) {
-        char where[600];
-        snprintf(where, sizeof where, "%.500s, line", j->records.name);
-        refuse(j, where, j->records.list[first].line, reason(j, j->error->message));
-        j->rows++;
-        j->done++;
-        status = ZEST_OK;
-    } else if (!fatal) {
-        size_t middle = first + (end - first) / 2;
-        status = answer_records(j, first, middle);
-        if (!status) status = answer_records(j, middle, end);
+static zest_status read_input(job *j, zest_lm_rows_format *format, zest_buffer *bytes) {
+    const char *input = zest_options_text(j->options, ZEST_OPTION_INPUT);
+    int text = zest_options_given(j->options, ZEST_OPTION_TEXT), file = *input && strcmp(input, "-");
+    j->name = text ? "--text" : file ? input : "standard input";
+    *format = (zest_lm_rows_format){
+        .name = j->name, .format = zest_options_text(j->options, ZEST_OPTION_INPUT_FORMAT), .single = text};
+    if (text && *input)
+        return zest_error_set(j->error, ZEST_ERROR_ARGUMENT, "--text and --input exclude each other");
+    if (text) {
+        zest_buffer_text(bytes, zest_options_text(j->options, ZEST_OPTION_TEXT));
+        return bytes->failed ? zest_error_memory(j->error, "the text", 0) : ZEST_OK;
     }
-    zest_examples_free(&examples);
-    zest_rows_free(&rows);
-    return status;
+    return file ? zest_file_read(input, INPUT_LIMIT, bytes, j->error) : read_standard_input(bytes, j->error);
 }
-
-static zest_status answer_input(job *j) {
-    zest_task_columns columns = {0};
-    zest_status status = zest_load_task(&j->data, &j->target->options, &j->target->loaded, j->error);
-    if (!status)
-        status =
-            zest_task_columns_find(&j->data.task, j->target->loaded.model->config.causal, &columns, j->error);
-    if (!status) status = zest_records_read(&j->records, &j->data.task, &columns, j->options, j->error);
-    size_t chunk = j->data.task.kind == ZEST_TASK_TEXT ? CHUNK_OF_TEXTS : CHUNK;
-    for (size_t first = 0; first < j->records.count && !status && !ferror(stdout); first += chunk) {
-        size_t end = first + chunk < j->records.count ? first + chunk : j->records.count;
-        status = answer_records(j, first, end);
-    }
-    zest_records_free(&j->records);
-    zest_task_columns_free(&columns);
-    return status;
-}
-
-/* ---- The examples of a split ---- */
-
-static zest_status answer_split(job *j) {
-    zest_task_part part = (zest_task_part)zest_options_whole(j->options, ZEST_OPTION_SPLIT);
-    zest_progress_callback callback = zest_progress_sink(&j->progress);
-    zest_predictions predictions = {0};
-    zest_rows rows = {0};
-    const zest_examples *examples = &j->data.parts[part];
-    zest_status status =
-        zest_load_data(&j->data, &j->target->options, &j->target->loaded, 1u << part, j->error);
-    if (!status && !examples->count)
-        status = zest_error_set(j->error, ZEST_ERROR_ARGUMENT,
-                                "task %s has no such examples; choose another --split", j->data.task.name);
-    if (!status)
-        status =
-            zest_load_part_rows(&j->data, &j->target->options, &j->target->loaded, part, &rows, j->error);
-    if (!status)
-        status =
-            zest_metric_predict_with(j->target->loaded.runner, NULL, examples, j->target->loaded.tokenizer,
-                                     BATCH_TOKENS, &callback, &predictions, j->error);
-    zest_answers a = {.task = &j->data.task,
-                      .rows = &rows,
-                      .examples = examples,
-                      .predictions = &predictions,
-                      .trusted = 1};
-    if (!status) status = add_answers(j, &a);
-    zest_predictions_free(&predictions);
-    zest_rows_free(&rows);
-    return status;
-}
-
-/* ---- The command ---- */
 
 /* Without --split, --input and --text: what is piped into the command, or else the test examples. */
 static int reads_input(const zest_options *options) {
     if (zest_options_given(options, ZEST_OPTION_INPUT) || zest_options_given(options, ZEST_OPTION_TEXT))
         return 1;
     return !zest_options_given(options, ZEST_OPTION_SPLIT) && !isatty(STDIN_FILENO);
+}
+
+/* ---- The command ---- */
+
+static zest_status answer(zest_ctx *ctx, job *j) {
+    zest_buffer bytes = {0};
+    zest_lm_rows_format format;
+    zest_lm_predict_callbacks callbacks = {
+        .on_prediction = on_prediction, .on_refused = on_refused, .on_progress = on_progress, .user = j};
+    zest_status status = ZEST_OK;
+    if (reads_input(j->options)) {
+        status = read_input(j, &format, &bytes);
+        if (!status)
+            status =
+                zest_lm_predict(j->predictor, bytes.data ? bytes.data : "", bytes.size, &format, &callbacks);
+        else
+            j->status = status;
+    } else {
+        status =
+            zest_lm_predict_split(j->predictor, zest_options_text(j->options, ZEST_OPTION_SPLIT), &callbacks);
+    }
+    if (status && !j->status) zest_error_set(j->error, status, "%s", zest_ctx_error(ctx));
+    if (j->status) status = j->status;
+    if (!status || j->out.size) { /* also what was answered before an error */
+        zest_status printed = print(j);
+        if (!status) status = printed;
+    }
+    zest_buffer_free(&bytes);
+    return status;
 }
 
 static int conclude(job *j, zest_status status) {
@@ -418,25 +318,46 @@ static int conclude(job *j, zest_status status) {
     return ZEST_EXIT_FAILURE;
 }
 
+static void on_rebuild(uint64_t done, uint64_t total, void *user) {
+    zest_progress_update(user, (double)done, (double)total, NULL);
+}
+
+static void on_note(const char *sentences, void *user) {
+    const zest_progress *progress = user;
+    if (progress->active) zest_output_notes(sentences);
+}
+
+static zest_status open_predictor(zest_ctx *ctx, job *j, const char *path) {
+    zest_lm_callbacks callbacks = {.on_rebuild = on_rebuild, .on_note = on_note, .user = &j->progress};
+    zest_lm_options *options = zest_cli_lm_options(ctx, &zest_command_predict, j->options);
+    zest_progress_begin(&j->progress, "rebuild", "steps",
+                        (int)zest_options_whole(j->options, ZEST_OPTION_QUIET));
+    if (options) j->predictor = zest_lm_predictor_new(ctx, path, options, &callbacks);
+    zest_progress_end(&j->progress);
+    zest_lm_options_free(options);
+    if (j->predictor) return ZEST_OK;
+    return zest_error_set(j->error, zest_ctx_status(ctx), "%s", zest_ctx_error(ctx));
+}
+
 static int run(const zest_options *options, char **words, int count) {
     (void)count;
     zest_error error = {0};
-    zest_target target;
-    int input = reads_input(options);
-    if (input && zest_options_given(options, ZEST_OPTION_SPLIT))
+    if (reads_input(options) && zest_options_given(options, ZEST_OPTION_SPLIT))
         return zest_output_fail(ZEST_ERROR_ARGUMENT,
                                 "--split answers the task's own examples: give it, or an input");
-    zest_status status = zest_cli_target_open(&target, words[0], options, &error);
-    job j = {.options = options, .target = &target, .data = {.recorded = &target.inputs}, .error = &error};
+    zest_ctx *ctx = zest_output_context();
+    if (!ctx) return ZEST_EXIT_FAILURE;
+    job j = {.options = options, .error = &error};
+    zest_status status = open_predictor(ctx, &j, words[0]);
     zest_progress_begin(&j.progress, "predict", "rows", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
-    if (!status) status = input ? answer_input(&j) : answer_split(&j);
+    if (!status) status = answer(ctx, &j);
     zest_progress_end(&j.progress);
     if (!status) status = write_all(&j);
     int code = conclude(&j, status);
     json_decref(j.first);
     zest_buffer_free(&j.out);
-    zest_load_free_data(&j.data);
-    zest_target_close(&target);
+    zest_lm_predictor_free(j.predictor);
+    zest_ctx_free(ctx);
     return code;
 }
 

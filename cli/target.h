@@ -1,4 +1,4 @@
-/* What predict and sharpness look at (lm/target.h), with a progress bar and notes. */
+/* What sharpness looks at (lm/target.h), with a progress bar and notes. */
 #ifndef ZEST_CLI_TARGET_H
 #define ZEST_CLI_TARGET_H
 

@@ -415,24 +415,55 @@ ZEST_API zest_lm_predictor *zest_lm_predictor_new(zest_ctx *ctx, const char *pat
                                                   const zest_lm_callbacks *callbacks);
 ZEST_API void zest_lm_predictor_free(zest_lm_predictor *predictor);
 /* The i-th column that the task reads, and the label of its i-th class; NULL past the last. */
-ZEST_API const char *zest_lm_predictor_column(const zest_lm_predictor *predictor, size_t i);
+ZEST_API const char *zest_lm_predictor_column(zest_lm_predictor *predictor, size_t i);
 ZEST_API const char *zest_lm_predictor_class(const zest_lm_predictor *predictor, size_t i);
 
-/* Valid during the call. */
+/* The column that has the label where rows have one; NULL: none. */
+ZEST_API const char *zest_lm_predictor_label(const zest_lm_predictor *predictor);
+
 typedef struct {
-    size_t row;       /* from 0 */
+    const char *name;
+    const char *const *texts; /* several where a column holds a list */
+    size_t count;
+} zest_lm_field;
+
+/* An answer. Valid during the call. */
+typedef struct {
+    size_t row;       /* from 0; rows that were refused count */
     int32_t choice;   /* the class or option, from 0; -1: no finite score, or the answer is a text */
+    int32_t label;    /* the right one, where the row has it; else -1 */
     const char *text; /* the label of the class, or the text that was generated; NULL: an option */
     const double *probabilities; /* of the classes or options; NULL: the answer is a text */
     size_t probability_count;
-    int truncated; /* the row was too long and was shortened */
+    int truncated;      /* the row was too long and was shortened */
+    const char *record; /* the row as the input has it, where it is a JSON object; else NULL */
+    size_t record_size;
+    const zest_lm_field *fields; /* what was read of the row */
+    size_t field_count;
 } zest_lm_prediction;
 
-/* rows: JSON lines, an object a row with the columns that the task reads: {"sentence": "A fine film."}. All rows
- * are checked before the first is answered; they are answered in order, as one batch after the other. */
+typedef struct {
+    int (*on_prediction)(const zest_lm_prediction *prediction, void *user); /* non-zero ends it */
+    /* A row that cannot be answered, with its line in the input and why; the others are. NULL: it is an error. */
+    void (*on_refused)(size_t line, const char *message, void *user);
+    zest_lm_progress on_progress; /* rows; or NULL */
+    void *user;
+} zest_lm_predict_callbacks;
+
+typedef struct {
+    const char *name;   /* for messages; its ending may tell the format. NULL: "rows" */
+    const char *format; /* "auto", "lines", "tsv", "csv" or "jsonl"; NULL: "auto" */
+    int single;         /* all of it is one row: a JSON object, or a text */
+} zest_lm_rows_format;
+
+/* Answers rows in order. rows: JSON lines {"sentence": "A fine film."}, or a table whose first line names the
+ * columns, or, where the task reads one column, a text a line. format NULL: as the rows look. */
 ZEST_API zest_status zest_lm_predict(zest_lm_predictor *predictor, const char *rows, size_t size,
-                                     void (*on_prediction)(const zest_lm_prediction *prediction, void *user),
-                                     void *user);
+                                     const zest_lm_rows_format *format,
+                                     const zest_lm_predict_callbacks *callbacks);
+/* The same for the task's own examples: split is "train", "dev" or "test". */
+ZEST_API zest_status zest_lm_predict_split(zest_lm_predictor *predictor, const char *split,
+                                           const zest_lm_predict_callbacks *callbacks);
 
 typedef struct {
     const char *name, *models, *about; /* models: "masked", "causal" or "masked, causal" */

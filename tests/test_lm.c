@@ -111,7 +111,7 @@ static void test_info(void **state) {
     assert_int_equal(sizeof(zest_lm_callbacks), 56);
     assert_int_equal(sizeof(zest_lm_train_result), 376);
     assert_int_equal(sizeof(zest_lm_evaluation), 376);
-    assert_int_equal(sizeof(zest_lm_prediction), 48);
+    assert_int_equal(sizeof(zest_lm_prediction), 80);
     assert_int_equal(sizeof(zest_lm_task_info), 24);
 #endif
 }

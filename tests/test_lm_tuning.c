@@ -233,11 +233,12 @@ enum { ROWS = 400 };
 typedef struct {
     zest_lm_predictor *predictor;
     char labels[ROWS][16];
-    size_t rows, right, told;
+    size_t rows, right, labelled, told, most, refused_line;
+    char message[300];
     double first[2]; /* probabilities of the first row */
 } told;
 
-static void on_prediction(const zest_lm_prediction *p, void *user) {
+static int on_prediction(const zest_lm_prediction *p, void *user) {
     told *t = user;
     assert_int_equal(p->row, t->told);
     assert_int_equal(p->probability_count, 2);
@@ -245,8 +246,20 @@ static void on_prediction(const zest_lm_prediction *p, void *user) {
     assert_true(p->probabilities[p->choice] >= 0.5);
     assert_string_equal(p->text, zest_lm_predictor_class(t->predictor, (size_t)p->choice));
     if (!p->row) memcpy(t->first, p->probabilities, sizeof t->first);
+    assert_string_equal(p->fields[0].name, "sentence");
+    assert_int_equal(p->fields[0].count, 1);
+    if (p->record) assert_non_null(strstr(p->record, "\"sentence\""));
     t->right += !strcmp(p->text, t->labels[p->row]);
+    t->labelled +=
+        p->label >= 0 && !strcmp(zest_lm_predictor_class(t->predictor, (size_t)p->label), t->labels[p->row]);
     t->told++;
+    return t->most && t->told == t->most;
+}
+
+static void on_refused(size_t line, const char *message, void *user) {
+    told *t = user;
+    t->refused_line = line;
+    snprintf(t->message, sizeof t->message, "%s", message);
 }
 
 /* The rows of a table as JSON lines, and their labels. */
@@ -285,7 +298,9 @@ static void test_predict(void **state) {
     assert_string_equal(zest_lm_predictor_class(t.predictor, 1), "good");
     assert_null(zest_lm_predictor_class(t.predictor, 2));
     char *rows = read_table("examples/reviews/test.tsv", &t);
-    assert_ok(ctx, zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, on_prediction, &t));
+    zest_lm_predict_callbacks callbacks = {.on_prediction = on_prediction, .user = &t};
+    assert_ok(ctx, zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, NULL, &callbacks));
+    assert_int_equal(t.labelled, 0); /* the rows have none */
     assert_int_equal(t.told, t.rows);
     assert_int_equal(evaluation.metrics.n, t.rows);
     assert_close((double)t.right / (double)t.rows, evaluation.metrics.accuracy, 1e-12);
@@ -305,11 +320,38 @@ static void test_predict(void **state) {
     assert_ok(ctx, zest_lm_losses(lm, NULL, batch, &loss, NULL));
     assert_close(t.first[1], exp(-loss), 1e-6);
 
-    REFUSED(zest_lm_predict(t.predictor, "{\"other\": 1}", ZEST_LM_WHOLE, on_prediction, &t), "sentence");
-    REFUSED(zest_lm_predict(t.predictor, "not JSON", ZEST_LM_WHOLE, on_prediction, &t), "rows");
-    REFUSED(zest_lm_predict(t.predictor, "", 0, on_prediction, &t), "rows");
-    REFUSED(zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, NULL, &t), "callback");
-    assert_int_equal(t.told, t.rows); /* nothing was answered */
+    /* the table itself: the same answers, and the labels are seen; so of the split */
+    char *table = test_get("examples/reviews/test.tsv");
+    for (int split = 0; split < 2; split++) {
+        size_t right = t.right;
+        t.right = t.told = t.labelled = 0;
+        assert_ok(ctx, split ? zest_lm_predict_split(t.predictor, "test", &callbacks)
+                             : zest_lm_predict(t.predictor, table, ZEST_LM_WHOLE, NULL, &callbacks));
+        assert_int_equal(t.told, t.rows);
+        assert_int_equal(t.labelled, t.rows);
+        assert_int_equal(t.right, right);
+    }
+    /* a callback can end it; a bad row is an error, or is told and left out */
+    t.told = 0;
+    t.most = 3;
+    assert_ok(ctx, zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, NULL, &callbacks));
+    assert_int_equal(t.told, 3);
+    t.told = t.most = 0;
+    static const char mixed[] = "{\"sentence\": \"a\"}\n{\"other\": 1}\n";
+    REFUSED(zest_lm_predict(t.predictor, mixed, ZEST_LM_WHOLE, NULL, &callbacks), "sentence");
+    assert_int_equal(t.told, 0);
+    callbacks.on_refused = on_refused;
+    assert_ok(ctx, zest_lm_predict(t.predictor, mixed, ZEST_LM_WHOLE, NULL, &callbacks));
+    assert_int_equal(t.told, 1);
+    assert_int_equal(t.refused_line, 2);
+    assert_non_null(strstr(t.message, "sentence"));
+    zest_lm_rows_format odd = {.format = "xml"};
+    REFUSED(zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, &odd, &callbacks), "'xml' is no format");
+    REFUSED(zest_lm_predict(t.predictor, "", 0, NULL, &callbacks), "no rows");
+    REFUSED(zest_lm_predict_split(t.predictor, "all", &callbacks), "not 'all'");
+    callbacks.on_prediction = NULL;
+    REFUSED(zest_lm_predict(t.predictor, rows, ZEST_LM_WHOLE, NULL, &callbacks), "callback");
+    free(table);
     assert_null(zest_lm_predictor_new(ctx, MASKED, NULL, NULL));
     assert_says(ctx, "which task");
     json_decref(first);

@@ -3,7 +3,7 @@
  *     lm.c         loading, runs, saving        lm_batch.c     examples of the caller's, packed
  *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores, generation
  *     lm_train.c   training and evaluation      lm_options.c   options of these
- *     lm_predict.c answers to rows
+ *     lm_predict.c answers to rows              records.c      these rows, read
  *     lm_weights.c tuner, replay, tensors       target.c       a run at a step, or a model */
 #ifndef ZEST_LM_LM_H
 #define ZEST_LM_LM_H
@@ -21,6 +21,16 @@ struct zest_lm {
     zest_model_lane *lanes; /* of the latest call, kept from step to step */
     size_t lane_capacity;
 };
+
+struct zest_lm_options {
+    zest_ctx *ctx;
+    unsigned users;
+    zest_options values, defaults;
+};
+
+/* A copy, with the path of a model that was pulled in the place of its name. from NULL: nothing is given. Free
+ * it whatever this says. */
+zest_status zest_lm_options_copy(const zest_lm_options *from, zest_options *to, zest_error *error);
 
 typedef enum {
     ZEST_LM_EMPTY,

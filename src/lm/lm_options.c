@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lm/lm_options.h"
+#include "lm/lm.h"
 #include "io/hub.h"
 
 static const struct {

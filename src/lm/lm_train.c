@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "lm/lm_options.h"
+#include "lm/lm.h"
 #include "lm/target.h"
 #include "task/metric.h"
 #include "train/trainer.h"

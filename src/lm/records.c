@@ -1,20 +1,13 @@
-/* Input rows of zest predict: a file, standard input or one text, split into records. */
-#include <errno.h>
+/* Rows of the caller, split into records. */
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "cli/output.h"
-#include "cli/records.h"
+#include "lm/records.h"
 
-#define INPUT_LIMIT ((size_t)16 << 30)
-
-typedef enum { AUTO, LINES, TSV, CSV, JSONL } input_format; /* in the order of --input-format */
+typedef enum { AUTO, LINES, TSV, CSV, JSONL } input_format;
 
 typedef struct {
     zest_records *records;
@@ -23,37 +16,6 @@ typedef struct {
     input_format format;
     zest_error *error;
 } reading;
-
-/* ---- Input ---- */
-
-static zest_status read_standard_input(zest_buffer *out, zest_error *error) {
-    char block[65536];
-    size_t got;
-    errno = 0;
-    if (isatty(STDIN_FILENO)) zest_output_note("reading rows from the terminal; Ctrl-D ends them");
-    while ((got = fread(block, 1, sizeof block, stdin)) > 0) {
-        zest_buffer_add(out, block, got);
-        if (out->failed || out->size > INPUT_LIMIT)
-            return zest_error_memory(error, "standard input", out->size);
-    }
-    return ferror(stdin) ? zest_error_set_errno(error, ZEST_ERROR_FILE, "standard input cannot be read")
-                         : ZEST_OK;
-}
-
-static zest_status read_bytes(zest_records *r, const zest_options *options, zest_error *error) {
-    const char *input = zest_options_text(options, ZEST_OPTION_INPUT);
-    int text = zest_options_given(options, ZEST_OPTION_TEXT), file = *input && strcmp(input, "-");
-    r->name = strdup(text ? "--text" : file ? input : "standard input");
-    if (!r->name) return zest_error_memory(error, "the input", 0);
-    if (text && *input)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--text and --input exclude each other");
-    if (text) {
-        zest_buffer_text(&r->bytes, zest_options_text(options, ZEST_OPTION_TEXT));
-        return r->bytes.failed ? zest_error_memory(error, "the text", 0) : ZEST_OK;
-    }
-    return file ? zest_file_read(input, INPUT_LIMIT, &r->bytes, error)
-                : read_standard_input(&r->bytes, error);
-}
 
 /* ---- Records ---- */
 
@@ -75,11 +37,11 @@ static int is_blank(const char *text, size_t size) {
 
 /* The end of the record at `at`: its newline, or the end. In CSV a newline in a quoted cell belongs to the
  * cell. */
-static size_t record_end(const zest_buffer *bytes, size_t at, int quotes) {
-    const char *data = bytes->data;
+static size_t record_end(const zest_records *r, size_t at, int quotes) {
+    const char *data = r->data;
     int begins = 1, inside = 0; /* at the start of a cell; inside quotes */
-    for (; at < bytes->size && (inside || data[at] != '\n'); at++) {
-        if (inside && data[at] == '"' && at + 1 < bytes->size && data[at + 1] == '"')
+    for (; at < r->size && (inside || data[at] != '\n'); at++) {
+        if (inside && data[at] == '"' && at + 1 < r->size && data[at + 1] == '"')
             at++; /* a quote within quotes is written twice */
         else if (quotes && data[at] == '"' && (begins || inside))
             inside = !inside;
@@ -91,21 +53,21 @@ static size_t record_end(const zest_buffer *bytes, size_t at, int quotes) {
 static zest_status cut(reading *in) {
     zest_records *r = in->records;
     const zest_rows_layout *l = &r->layout;
-    size_t at = r->bytes.size >= 3 && !memcmp(r->bytes.data, "\xEF\xBB\xBF", 3) ? 3 : 0, line = 1;
+    size_t at = r->size >= 3 && !memcmp(r->data, "\xEF\xBB\xBF", 3) ? 3 : 0, line = 1;
     zest_status status = ZEST_OK;
     int header = (l->format == ZEST_ROWS_TSV || l->format == ZEST_ROWS_CSV) && l->header;
-    if (l->format == ZEST_ROWS_SQUAD || l->format == ZEST_ROWS_DROP || !strcmp(r->name, "--text"))
-        return r->bytes.size ? add_record(r, (zest_records_item){0, r->bytes.size, 1}, in->error) : ZEST_OK;
-    while (at < r->bytes.size && !status) {
-        size_t end = record_end(&r->bytes, at, l->format == ZEST_ROWS_CSV);
+    if (l->format == ZEST_ROWS_SQUAD || l->format == ZEST_ROWS_DROP || r->single)
+        return r->size ? add_record(r, (zest_records_item){0, r->size, 1}, in->error) : ZEST_OK;
+    while (at < r->size && !status) {
+        size_t end = record_end(r, at, l->format == ZEST_ROWS_CSV);
         zest_records_item record = {at, end - at, line};
-        if (is_blank(r->bytes.data + at, end - at))
+        if (is_blank(r->data + at, end - at))
             ; /* skip */
         else if (header && !r->header.size)
             r->header = record;
         else
             status = add_record(r, record, in->error);
-        for (; at < end; at++) line += r->bytes.data[at] == '\n';
+        for (; at < end; at++) line += r->data[at] == '\n';
         line++, at = end + 1;
     }
     return status;
@@ -127,10 +89,10 @@ static input_format format_of(const char *path) {
 
 /* The first line that is not blank; empty if there is none. */
 static zest_records_item first_line(const zest_records *r) {
-    size_t at = r->bytes.size >= 3 && !memcmp(r->bytes.data, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    while (at < r->bytes.size) {
-        size_t end = record_end(&r->bytes, at, 0);
-        if (!is_blank(r->bytes.data + at, end - at)) return (zest_records_item){at, end - at, 1};
+    size_t at = r->size >= 3 && !memcmp(r->data, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    while (at < r->size) {
+        size_t end = record_end(r, at, 0);
+        if (!is_blank(r->data + at, end - at)) return (zest_records_item){at, end - at, 1};
         at = end + 1;
     }
     return (zest_records_item){0};
@@ -152,8 +114,7 @@ static int has_cell(const char *line, size_t size, char separator, const char *n
 static int names_columns(const reading *in, char separator) {
     zest_records_item line = first_line(in->records);
     for (size_t i = 0; i < in->columns->count; i++)
-        if (!has_cell(in->records->bytes.data + line.start, line.size, separator, in->columns->names[i]))
-            return 0;
+        if (!has_cell(in->records->data + line.start, line.size, separator, in->columns->names[i])) return 0;
     return in->columns->count > 0;
 }
 
@@ -176,7 +137,7 @@ static const zest_rows_layout *native_layout(const zest_task *task, input_format
 
 static input_format sniff(const reading *in) {
     zest_records_item line = first_line(in->records);
-    const char *text = in->records->bytes.data + line.start;
+    const char *text = in->records->data + line.start;
     const zest_rows_layout *tsv = native_layout(in->task, TSV), *csv = native_layout(in->task, CSV);
     size_t blank = 0;
     while (blank < line.size && strchr(" \t", text[blank])) blank++;
@@ -199,7 +160,7 @@ static zest_status refuse_format(const reading *in) {
         zest_buffer_format(&names, "%s%s", i ? ", " : "", in->columns->names[i]);
         zest_buffer_format(&object, "%s\"%s\": \"...\"", i ? ", " : "", in->columns->names[i]);
     }
-    int text = !strcmp(in->records->name, "--text");
+    int text = in->records->single;
     zest_status status = zest_error_set(
         in->error, ZEST_ERROR_ARGUMENT, "%s: the task %s reads %s%.200s; %s {%.300s}%s", in->records->name,
         in->task->name, in->columns->count == 1 ? "the column " : "the columns ",
@@ -217,8 +178,7 @@ static zest_status choose_fields(reading *in, const zest_rows_layout *native) {
     zest_records *r = in->records;
     zest_records_item line = first_line(r);
     json_error_t problem;
-    json_t *first = zest_json_load(r->bytes.data ? r->bytes.data + line.start : "",
-                                   !strcmp(r->name, "--text") ? r->bytes.size : line.size,
+    json_t *first = zest_json_load(r->data + line.start, r->single ? r->size : line.size,
                                    ZEST_JSON_BIG_AS_REAL, &problem);
     zest_buffer fields = {0};
     int named = 1;
@@ -248,11 +208,21 @@ static zest_status choose_table(reading *in, const zest_rows_layout *native) {
     return ZEST_OK;
 }
 
-static zest_status choose_layout(reading *in, const zest_options *options) {
+static int find_format(const char *name, input_format *format) {
+    static const char *const names[] = {"auto", "lines", "tsv", "csv", "jsonl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return *format = (input_format)i, 1;
+    return 0;
+}
+
+static zest_status choose_layout(reading *in, const zest_lm_rows_format *format) {
     zest_records *r = in->records;
     const zest_rows_layout *own = &in->task->sources[0].layout;
-    int text = !strcmp(r->name, "--text");
-    in->format = (input_format)zest_options_whole(options, ZEST_OPTION_INPUT_FORMAT);
+    int text = r->single;
+    if (format->format && !find_format(format->format, &in->format))
+        return zest_error_set(in->error, ZEST_ERROR_ARGUMENT,
+                              "'%.40s' is no format of rows; there are auto, lines, tsv, csv and jsonl",
+                              format->format);
     if (in->format == AUTO && is_special(own->format) && !text) return r->layout = *own, ZEST_OK;
     if (in->format == AUTO && !text) in->format = format_of(r->name);
     if (in->format == AUTO) in->format = sniff(in);
@@ -268,12 +238,14 @@ static zest_status choose_layout(reading *in, const zest_options *options) {
 }
 
 zest_status zest_records_read(zest_records *records, const zest_task *task, const zest_task_columns *columns,
-                              const zest_options *options, zest_error *error) {
+                              const char *bytes, size_t size, const zest_lm_rows_format *format,
+                              zest_error *error) {
     reading in = {.records = records, .task = task, .columns = columns, .error = error};
-    *records = (zest_records){0};
-    zest_status status = read_bytes(records, options, error);
-    if (!status && records->bytes.size) status = choose_layout(&in, options);
-    if (!status && records->bytes.size) status = cut(&in);
+    *records = (zest_records){
+        .name = format->name ? format->name : "rows", .data = bytes, .size = size, .single = format->single};
+    zest_status status = ZEST_OK;
+    if (size) status = choose_layout(&in, format);
+    if (!status && size) status = cut(&in);
     if (!status && !records->count)
         status = zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
@@ -283,10 +255,8 @@ zest_status zest_records_read(zest_records *records, const zest_task *task, cons
 }
 
 void zest_records_free(zest_records *records) {
-    zest_buffer_free(&records->bytes);
     free(records->list);
     free(records->fields);
-    free(records->name);
     *records = (zest_records){0};
 }
 
@@ -314,7 +284,7 @@ static void add_object(const char *text, size_t size, zest_buffer *out) {
 zest_status zest_records_parse(const zest_records *records, size_t first, size_t end, zest_rows *rows,
                                zest_error *error) {
     zest_buffer text = {0};
-    const char *data = records->bytes.data;
+    const char *data = records->data;
     *rows = (zest_rows){0};
     if (records->header.size) {
         zest_buffer_add(&text, data + records->header.start, records->header.size);

@@ -1,12 +1,10 @@
-/* Input rows of zest predict: a file, standard input or one text, split into records. Each record can be
- * parsed separately, so that a malformed one does not affect the others. */
-#ifndef ZEST_CLI_RECORDS_H
-#define ZEST_CLI_RECORDS_H
+/* Rows to be answered, split into records. Each record can be parsed separately, so that a malformed one does not
+ * affect the others. */
+#ifndef ZEST_LM_RECORDS_H
+#define ZEST_LM_RECORDS_H
 
-#include <jansson.h>
-
-#include "base/option.h"
 #include "task/task.h"
+#include "zest_lm.h"
 
 typedef struct {
     size_t start, size; /* bytes */
@@ -14,8 +12,10 @@ typedef struct {
 } zest_records_item;
 
 typedef struct {
-    char *name; /* for messages: the file, or "standard input" */
-    zest_buffer bytes;
+    const char *name; /* for messages */
+    const char *data; /* the caller's bytes */
+    size_t size;
+    int single;               /* all of it is one record */
     zest_records_item header; /* first line of a table with column names; size 0: none */
     zest_records_item *list;
     size_t count;
@@ -24,16 +24,17 @@ typedef struct {
     const char *column;      /* if every line is a text: the column that it is; else NULL */
 } zest_records;
 
-/* What to read: --text, --input or standard input, by the options. How: --input-format, or else
- *   - a file's ending, .jsonl, .csv or .tsv;
+/* How to read it: format->format, or else
+ *   - the ending of its name, .jsonl, .csv or .tsv;
  *   - JSON lines when the first character is {;
  *   - a table when the first line names the columns that the task reads, with tabs or commas between them;
  *   - a table as the task's own files are, when the line has its separator and is no text;
  *   - else, for a task with one column, every line is a text.
  * Tables and objects whose columns have the task's names are read by these names, with or without a label.
- * Free it whatever this says. */
+ * The bytes must outlive the records. Free them whatever this says. */
 zest_status zest_records_read(zest_records *records, const zest_task *task, const zest_task_columns *columns,
-                              const zest_options *options, zest_error *error);
+                              const char *bytes, size_t size, const zest_lm_rows_format *format,
+                              zest_error *error);
 void zest_records_free(zest_records *records);
 
 /* Parses records first .. end-1. Row r comes from record first + zest_records_of(records, rows, r) when
