@@ -28,5 +28,13 @@ done
 # numbers have a decimal point in every locale: base/text.h
 grep -rnE '\b(strtod|strtof|atof)\(' src cli --include='*.[ch]' --include='*.cu' | grep -v '^src/base/text\.c' &&
     complain "use zest_number_parse: strtod follows the locale"
+# a file that a comment names exists
+known=$(find src cli include tests bench examples tools -type f | sed 's|.*/||' | sort -u)
+for name in $(grep -rhoE '(/\*|^ *\*|//).*' src cli include tests bench examples --include='*.[ch]' --include='*.cu' --include='*.cuh' |
+    grep -oE '[a-z_0-9*]+\.(c|h|cu|cuh)\b' | grep -v '\*' | sort -u); do
+    echo "$known" | grep -qxF "$name" && continue
+    where=$(grep -rnE "(/\*|^ *\*|//).*\b$name\b" src cli include tests bench examples --include='*.[ch]' --include='*.cu' --include='*.cuh' | cut -d: -f1,2 | tr '\n' ' ')
+    complain "a comment names $name, which does not exist: $where"
+done
 grep -rnE 'ffast-math|Ofast|funsafe' Makefile && complain "no fast-math"
 exit $bad

@@ -55,13 +55,13 @@ static void typing_errors_are_refused(void **state) {
         {"ZEST_CUDA_TUNE", "of", "off or on"},
         {"ZEST_CUDA_TUNE", "off ", "off or on"},
         {"ZEST_CUDA_F32", "bf16", "bf16x6 or fp32"},
-        {"ZEST_CUDA_MEMORY", "0", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", "2x", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", "4GB", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", "-1", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", " 5", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", "99999999999999999999", "a whole number from 1 to "},
-        {"ZEST_CUDA_MEMORY", "18446744073709551615", "a whole number from 1 to "}, /* bytes would wrap */
+        {"ZEST_CUDA_MEMORY", "0", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", "2x", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", "4GB", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", "-1", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", " 5", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", "99999999999999999999", "an integer from 1 to "},
+        {"ZEST_CUDA_MEMORY", "18446744073709551615", "an integer from 1 to "}, /* bytes would wrap */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zest_cuda_settings settings;

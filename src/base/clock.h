@@ -1,4 +1,4 @@
-/* Seconds from a clock that only goes forward. */
+/* Monotonic time in seconds. */
 #ifndef ZEST_BASE_CLOCK_H
 #define ZEST_BASE_CLOCK_H
 

@@ -1,7 +1,7 @@
-#include "base/cpu.h"
-
+/* Detection of the vector instructions of the CPU. */
 #include <stdint.h>
 
+#include "base/cpu.h"
 #include "base/environment.h"
 
 #if defined(__x86_64__)
@@ -17,20 +17,21 @@ static const char *const names[ZEST_CPU_COUNT] = {"plain", "avx2", "avx512", "av
 const char *zest_cpu_name(zest_cpu cpu) { return (unsigned)cpu < ZEST_CPU_COUNT ? names[cpu] : "unknown"; }
 
 #if defined(__x86_64__)
-/* Not every compiler's __builtin_cpu_supports knows the name. */
+/* Some compilers' __builtin_cpu_supports does not know "f16c". */
 static int has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & 1u << 29);
 }
 
-/* Tiles are 8 KiB of registers that Linux gives a process only when asked, and asking twice does no harm. */
+/* AMX tiles are 8 KiB of registers that Linux grants to a process on request; a second request is harmless. */
 static int amx_granted(void) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
     const unsigned bf16 = 1u << 22, tile = 1u << 24, saved = 1u << 17 | 1u << 18;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (bf16 | tile)) != (bf16 | tile)) return 0;
-    uint32_t low, high; /* what the system saves at a switch; the caller has seen that xgetbv is there */
+    uint32_t low,
+        high; /* state that the system saves at a context switch; the caller has checked that xgetbv exists */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & saved) == saved && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else
@@ -41,7 +42,7 @@ static int amx_granted(void) {
 
 static zest_cpu best(void) {
 #if defined(__x86_64__)
-    /* These ask the operating system too: registers it does not save do not count. */
+    /* These include the check that the operating system saves the registers. */
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
         return ZEST_CPU_PLAIN;

@@ -1,10 +1,10 @@
-/* Which vector instructions this machine and its operating system offer. */
+/* The vector instructions that this machine and its operating system support. */
 #ifndef ZEST_BASE_CPU_H
 #define ZEST_BASE_CPU_H
 
 #include "base/error.h"
 
-/* Every level includes those before it. The last two differ from AVX512 in bf16 arithmetic alone. */
+/* Every level includes those before it. The last two differ from AVX512 only in bf16 arithmetic. */
 typedef enum {
     ZEST_CPU_PLAIN,
     ZEST_CPU_AVX2,   /* with FMA and F16C */
@@ -16,9 +16,9 @@ typedef enum {
 
 const char *zest_cpu_name(zest_cpu cpu);
 
-/* The best level, or what the environment variable ZEST_CPU holds it down to. An error when the variable names
- * no level; then *cpu is not set. A level that the machine lacks is never chosen. Where AMX is found the
- * process asks the system for the use of its tiles; it is found only if that is granted. */
+/* The best level, limited by the environment variable ZEST_CPU. An invalid value of the variable is an error;
+ * *cpu is not set then. A level that the machine does not have is never chosen. For AMX the process requests
+ * the use of tiles from the system; the level counts only if that is granted. */
 zest_status zest_cpu_detect(zest_cpu *cpu, zest_error *error);
 
 #endif

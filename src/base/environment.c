@@ -1,20 +1,22 @@
-#include "base/environment.h"
-
+/* The table of environment variables, and the functions that read them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
+
 static const zest_environment_variable variables[] = {
     [ZEST_ENVIRONMENT_CPU] =
         {"ZEST_CPU", "plain|avx2|avx512|avx512bf16|amx", "what the CPU has",
-         "The most instructions that may be used of the CPU. Only bf16 arithmetic depends on it.", "users"},
+         "The highest instruction set that may be used. Only the results of bf16 arithmetic depend on it.",
+         "users"},
     [ZEST_ENVIRONMENT_CUDA_MEMORY] = {"ZEST_CUDA_MEMORY", "MIB", "no limit",
-                                      "The most GPU memory that a process allocates.", "users"},
+                                      "The maximum GPU memory that a process allocates.", "users"},
     [ZEST_ENVIRONMENT_CUDA_TUNE] =
         {"ZEST_CUDA_TUNE", "off|on", "on",
-         "Whether GEMM algorithms are timed and the fastest is taken. Off makes a run on a "
+         "Whether GEMM algorithms are timed and the fastest is used. Off makes a run on a "
          "GPU easier to repeat and a few percent slower.",
          "users"},
     [ZEST_ENVIRONMENT_CUBLASLT] = {"ZEST_CUBLASLT", "FILE", "libcublasLt.so as the loader finds it",
@@ -37,14 +39,14 @@ static const zest_environment_variable variables[] = {
      "users"},
     {"HF_TOKEN", "TOKEN", "the file token in HF_HOME",
      "The token for gated and private models. Also read: HUGGING_FACE_HUB_TOKEN.", "users"},
-    {"HF_TOKEN_PATH", "FILE", "token in HF_HOME", "The file that holds the token.", "users"},
+    {"HF_TOKEN_PATH", "FILE", "token in HF_HOME", "The file of the token.", "users"},
     {"HF_ENDPOINT", "URL", "https://huggingface.co", "The server that models are pulled from.", "users"},
     {"HF_HUB_OFFLINE", "1", "0", "1: nothing is pulled. Also read: TRANSFORMERS_OFFLINE.", "users"},
     {"HF_HUB_DOWNLOAD_TIMEOUT", "SECONDS", "30", "How long a download may stall.", "users"},
     {"XDG_CACHE_HOME", "FOLDER", "~/.cache", "The parent of HF_HOME's default.", "users"},
     {"SSL_CERT_FILE", "FILE", "the system's", "Certificates that servers are checked with.", "users"},
     {"OMP_WAIT_POLICY", "active|passive", "unset",
-     "If this or GOMP_SPINCOUNT is set, zest leaves the waiting of OpenMP's threads alone; else they spin "
+     "If this or GOMP_SPINCOUNT is set, zest does not change how OpenMP threads wait; otherwise they spin "
      "only briefly.",
      "users"},
     {"CUDA_MPS_PIPE_DIRECTORY", "FOLDER", "/tmp/nvidia-mps",
@@ -99,12 +101,12 @@ zest_status zest_environment_number(zest_environment_id id, uint64_t low, uint64
     char *end = NULL;
     errno = 0;
     uint64_t found = strtoull(value, &end, 10);
-    /* strtoull takes signs and blanks */
+    /* strtoull accepts signs and blanks */
     if (*value < '0' || *value > '9' || *end || errno || found < low || found > high)
-        return zest_error_set(
-            error, ZEST_ERROR_ARGUMENT,
-            "the environment variable %s is '%.64s', but must be a whole number from %" PRIu64 " to %" PRIu64,
-            variables[id].name, value, low, high);
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "the environment variable %s is '%.64s', but must be an integer from %" PRIu64
+                              " to %" PRIu64,
+                              variables[id].name, value, low, high);
     *number = found;
     return ZEST_OK;
 }

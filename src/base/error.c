@@ -1,10 +1,10 @@
-#include "base/error.h"
-
+/* Errors: a status and a message. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 
 const char *zest_status_name(zest_status status) {

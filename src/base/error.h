@@ -1,4 +1,4 @@
-/* How a function says what went wrong: a status to return, and a sentence for the person who reads it. */
+/* Errors: a status to return, and a message for the reader. */
 #ifndef ZEST_BASE_ERROR_H
 #define ZEST_BASE_ERROR_H
 
@@ -9,7 +9,7 @@ typedef struct {
     char message[1024];
 } zest_error;
 
-/* Stores the sentence (what was wrong, where, what to do) and returns status. error may be NULL. */
+/* Sets the message (what was wrong, where, what to do) and returns status. error may be NULL. */
 zest_status zest_error_set(zest_error *error, zest_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -17,7 +17,7 @@ zest_status zest_error_set(zest_error *error, zest_status status, const char *fo
 zest_status zest_error_set_errno(zest_error *error, zest_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "FILE: out of memory" with what was wanted. */
+/* "not enough memory for WHAT (N bytes)". */
 zest_status zest_error_memory(zest_error *error, const char *what, size_t bytes);
 
 #endif

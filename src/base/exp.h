@@ -1,5 +1,5 @@
-/* exp and sinh in fp64 from IEEE operations alone, so that a journal gives the same coefficients on every
- * machine, whatever its libm. Errors are a few units in the last place; the tests measure them. */
+/* exp and sinh in fp64 from IEEE operations only, so that a journal gives the same coefficients on every
+ * machine, independent of libm. Errors are a few units in the last place; the tests measure them. */
 #ifndef ZEST_BASE_EXP_H
 #define ZEST_BASE_EXP_H
 

@@ -226,11 +226,3 @@ void zest_mapped_file_close(zest_mapped_file *map) {
     if (map->bytes) munmap((void *)(uintptr_t)map->bytes, map->size);
     *map = (zest_mapped_file){0};
 }
-
-int zest_map_printable(const char *text, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 32 || c == 127) return 0;
-    }
-    return 1;
-}

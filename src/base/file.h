@@ -46,7 +46,4 @@ typedef struct {
 zest_status zest_mapped_file_open(const char *path, zest_mapped_file *map, zest_error *error);
 void zest_mapped_file_close(zest_mapped_file *map); /* {0} is accepted */
 
-/* Whether text has no control characters, so that it may appear in a message or on a terminal. */
-int zest_map_printable(const char *text, size_t size);
-
 #endif

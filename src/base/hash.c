@@ -1,3 +1,4 @@
+/* SHA-1, SHA-256 and fingerprints of files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,8 +53,8 @@ static inline void round_sha256(uint32_t a, uint32_t b, uint32_t c, uint32_t *d,
     *h = first + sum0 + ((a & b) ^ (a & c) ^ (b & c));
 }
 
-/* FIPS 180-4, section 6.2.2. The variables change their roles instead of their values: after eight rounds all
- * are back in place. */
+/* FIPS 180-4, section 6.2.2. The variables rotate their roles instead of their values, which repeats after eight
+ * rounds. */
 static void compress_sha256(uint32_t state[8], const unsigned char *block) {
     uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5],
                     g = state[6], h = state[7];
@@ -130,10 +131,10 @@ zest_fingerprint zest_fingerprint_of(const void *bytes, size_t size) {
 }
 
 /* Hashes a file block by block: the same as XXH3 of its bytes at once. */
-static zest_status hash_blocks(int descriptor, const char *path, size_t most, XXH3_state_t *state,
+static zest_status hash_blocks(int descriptor, const char *path, size_t max_bytes, XXH3_state_t *state,
                                zest_error *error) {
     char block[BLOCK];
-    for (size_t left = most; left;) {
+    for (size_t left = max_bytes; left;) {
         ssize_t got = read(descriptor, block, left < sizeof block ? left : sizeof block);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
@@ -144,7 +145,8 @@ static zest_status hash_blocks(int descriptor, const char *path, size_t most, XX
     return ZEST_OK;
 }
 
-zest_status zest_fingerprint_file(const char *path, size_t most, zest_fingerprint *print, zest_error *error) {
+zest_status zest_fingerprint_file(const char *path, size_t max_bytes, zest_fingerprint *print,
+                                  zest_error *error) {
     struct stat info;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0 || fstat(descriptor, &info)) {
@@ -157,7 +159,7 @@ zest_status zest_fingerprint_file(const char *path, size_t most, zest_fingerprin
         state ? ZEST_OK : zest_error_memory(error, "a fingerprint", sizeof(zest_fingerprint));
     if (!status) {
         XXH3_64bits_reset(state);
-        status = hash_blocks(descriptor, path, most, state, error);
+        status = hash_blocks(descriptor, path, max_bytes, state, error);
     }
     if (!status) *print = (zest_fingerprint){(uint64_t)info.st_size, XXH3_64bits_digest(state)};
     XXH3_freeState(state);

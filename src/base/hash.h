@@ -1,5 +1,5 @@
-/* SHA-1 and SHA-256 (FIPS 180-4), fed piece by piece. They tell whether a download is the file that was
- * published; SHA-1 is there because git names small files by it. */
+/* SHA-1 and SHA-256 (FIPS 180-4), computed incrementally, to verify downloads (git identifies small files
+ * by SHA-1); and fingerprints of files. */
 #ifndef ZEST_BASE_HASH_H
 #define ZEST_BASE_HASH_H
 
@@ -24,16 +24,17 @@ void zest_sha_add(zest_sha *sha, const void *bytes, size_t size);
 /* Ends the message; hex gets 40 or 64 lower-case digits and a NUL. */
 void zest_sha_end(zest_sha *sha, char hex[ZEST_SHA_HEX_SIZE]);
 
-/* Fingerprints of files: has this one changed since? XXH3, which finds accidents, not attackers. */
+/* Fingerprints, to detect that a file has changed. XXH3: detects accidents, not attacks. */
 
 typedef struct {
     uint64_t bytes; /* size of the whole file */
-    uint64_t hash;  /* XXH3 of what was hashed */
+    uint64_t hash;  /* XXH3 of the hashed bytes */
 } zest_fingerprint;
 
 zest_fingerprint zest_fingerprint_of(const void *bytes, size_t size);
-/* Of a file: its size, and the hash of at most its first `most` bytes. */
-zest_status zest_fingerprint_file(const char *path, size_t most, zest_fingerprint *print, zest_error *error);
+/* Of a file: its size, and the hash of at most its first `max_bytes` bytes. */
+zest_status zest_fingerprint_file(const char *path, size_t max_bytes, zest_fingerprint *print,
+                                  zest_error *error);
 int zest_fingerprint_same(zest_fingerprint a, zest_fingerprint b);
 
 #endif

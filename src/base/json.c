@@ -1,3 +1,4 @@
+/* JSON from files: parsing with uniform rules, printing with checked allocations. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 enum { FLAGS = JSON_REJECT_DUPLICATES };
 
-/* Is this run of characters an integer that does not fit into 64 bits? */
+/* Whether this text is an integer that does not fit into 64 bits. */
 static int is_big_integer(const char *number, size_t size) {
     int negative = number[0] == '-';
     const char *digits = number + negative;
@@ -18,7 +19,7 @@ static int is_big_integer(const char *number, size_t size) {
     return count > 19 || memcmp(digits, negative ? "9223372036854775808" : "9223372036854775807", 19) > 0;
 }
 
-/* Where the string ends whose opening quote is at `at`; size when it has no end. */
+/* The end of the string whose opening quote is at `at`; size if it is not terminated. */
 static size_t string_end(const char *bytes, size_t size, size_t at) {
     for (at++; at < size && bytes[at] != '"'; at++)
         if (bytes[at] == '\\') at++;
@@ -30,7 +31,7 @@ static size_t number_end(const char *bytes, size_t size, size_t at) {
     return at;
 }
 
-/* Copies the text, with big integers spelt as reals or as strings. */
+/* Copies the text, with big integers rewritten as reals or as strings. */
 static void respell(const char *bytes, size_t size, zest_json_big big, zest_buffer *out) {
     size_t copied = 0;
     for (size_t at = 0, end; at < size; at = end) {
@@ -59,13 +60,14 @@ static void clean(char *text) {
         if (iscntrl((unsigned char)*text)) *text = '?';
 }
 
-/* jansson calls some failed allocations a syntax error; malloc's errno tells. */
+/* jansson reports some failed allocations as a syntax error; errno of malloc distinguishes them. */
 static json_t *load(const char *bytes, size_t size, json_error_t *problem) {
     int before = errno;
     errno = 0;
     json_t *json = json_loadb(bytes, size, FLAGS, problem);
     if (!json && errno == ENOMEM)
-        problem->text[sizeof problem->text - 1] = (char)json_error_out_of_memory; /* where jansson keeps it */
+        problem->text[sizeof problem->text - 1] =
+            (char)json_error_out_of_memory; /* where jansson stores the code */
     errno = before;
     return json;
 }

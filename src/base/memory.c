@@ -1,12 +1,12 @@
-#include "base/memory.h"
-
+/* A growing buffer of bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
-/* Makes room for `more` bytes and the NUL behind them. */
+/* Ensures capacity for `more` bytes and a terminating NUL. */
 static int reserve(zest_buffer *buffer, size_t more) {
     if (buffer->failed) return 0;
     if (more > SIZE_MAX / 2 - buffer->size) return buffer->failed = 1, 0;
@@ -31,10 +31,10 @@ void zest_buffer_add(zest_buffer *buffer, const void *bytes, size_t size) {
 void zest_buffer_text(zest_buffer *buffer, const char *text) { zest_buffer_add(buffer, text, strlen(text)); }
 
 void zest_buffer_vformat(zest_buffer *buffer, const char *format, va_list arguments) {
-    va_list again;
-    va_copy(again, arguments);
-    int size = zest_number_vformat(NULL, 0, format, again);
-    va_end(again);
+    va_list copy;
+    va_copy(copy, arguments);
+    int size = zest_number_vformat(NULL, 0, format, copy);
+    va_end(copy);
     if (size < 0) {
         buffer->failed = 1;
         return;

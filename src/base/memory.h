@@ -1,4 +1,4 @@
-/* Memory: large aligned blocks, and a growing buffer of bytes. */
+/* Large aligned blocks, and a growing buffer of bytes. */
 #ifndef ZEST_BASE_MEMORY_H
 #define ZEST_BASE_MEMORY_H
 
@@ -9,9 +9,9 @@
 
 enum { ZEST_MEMORY_LINE = 64, ZEST_MEMORY_PAGE = 2 << 20 };
 
-/* Starts on a cache line; a block of some megabytes starts on a large page and asks for such pages, since
- * sweeping it through small ones would cost the page table as much as the data. To be freed with free. NULL:
- * there is not enough. */
+/* Aligned to a cache line; a block of several megabytes is aligned to a huge page and requests huge pages, since
+ * with small ones page-table misses would cost as much as the data. To be freed with free. NULL: out of memory.
+ */
 static inline void *zest_memory_new(size_t bytes) {
     size_t unit = bytes >= 2 * (size_t)ZEST_MEMORY_PAGE ? ZEST_MEMORY_PAGE : ZEST_MEMORY_LINE;
     if (bytes > (size_t)-1 - unit) return NULL;
@@ -23,10 +23,9 @@ static inline void *zest_memory_new(size_t bytes) {
     return data;
 }
 
-/* A growing run of bytes: for text that is put together, and for files read whole. */
-
-/* Start with {0}. data is always followed by a NUL once something was added. When memory runs out, failed is
- * set and further additions do nothing, so a caller checks once, at the end. */
+/* A growing buffer: for text under construction, and for the content of files. Start with {0}. data is always
+ * NUL-terminated once something was added. When out of memory, failed is set and further additions do nothing,
+ * so a caller checks once, at the end. */
 typedef struct {
     char *data;
     size_t size, capacity;

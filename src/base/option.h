@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "base/memory.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/option_table.h"
 
 typedef enum {

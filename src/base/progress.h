@@ -1,5 +1,4 @@
-/* How a function that may take long reports how far it is. The library prints nothing: the caller decides
- * what becomes of it (the program: cli/progress.h). */
+/* Progress callback of long-running functions. The library prints nothing; the program uses cli/progress.h. */
 #ifndef ZEST_BASE_PROGRESS_H
 #define ZEST_BASE_PROGRESS_H
 
@@ -13,7 +12,7 @@ typedef struct {
     void *user;
 } zest_progress_callback;
 
-/* to: NULL is fine. */
+/* to may be NULL. */
 static inline void zest_progress_call(const zest_progress_callback *to, uint64_t done, uint64_t total) {
     if (to && to->report) to->report(done, total, to->user);
 }

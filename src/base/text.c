@@ -1,3 +1,4 @@
+/* Numbers as text in the C locale, and edit distance. */
 #include <ctype.h>
 #include <locale.h>
 #include <stdint.h>
@@ -7,8 +8,7 @@
 
 #include "base/text.h"
 
-/* The C libraries hand out one constant object for "C", so this neither allocates nor needs to be freed; it
- * is freed all the same, as POSIX asks. */
+/* C libraries return a constant object for "C", so this does not allocate; it is freed anyway, as POSIX requires. */
 static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 double zest_number_parse(const char *text, char **end) {
@@ -36,11 +36,11 @@ int zest_number_format(char *text, size_t size, const char *format, ...) {
     return used;
 }
 
-enum { LONGEST = 64 };
+enum { MAX_WORD = 64 };
 
 size_t zest_edit_distance(const char *a, size_t size, const char *b) {
-    size_t row[LONGEST], length = strlen(b);
-    if (length >= LONGEST || size >= LONGEST) return SIZE_MAX;
+    size_t row[MAX_WORD], length = strlen(b);
+    if (length >= MAX_WORD || size >= MAX_WORD) return SIZE_MAX;
     for (size_t j = 0; j <= length; j++) row[j] = j;
     for (size_t i = 1; i <= size; i++) {
         size_t diagonal = row[0];
@@ -55,4 +55,12 @@ size_t zest_edit_distance(const char *a, size_t size, const char *b) {
         }
     }
     return row[length];
+}
+
+int zest_text_is_printable(const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 32 || c == 127) return 0;
+    }
+    return 1;
 }

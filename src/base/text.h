@@ -17,10 +17,11 @@ int zest_number_format(char *text, size_t size, const char *format, ...)
 int zest_number_vformat(char *text, size_t size, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 
-/* How far a mistyped word is from one that is known. */
-
-/* Edit distance of the first `size` bytes of a from the word b, without regard to case; SIZE_MAX for words of
- * 64 bytes and more. */
+/* Edit distance of the first `size` bytes of a from the word b, ignoring case; SIZE_MAX for words of 64 bytes
+ * and more. */
 size_t zest_edit_distance(const char *a, size_t size, const char *b);
+
+/* Whether text has no control characters, so that it may appear in a message or on a terminal. */
+int zest_text_is_printable(const char *text, size_t size);
 
 #endif

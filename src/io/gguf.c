@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "io/gguf.h"
 
 #define ALIGNMENT_KEY "general.alignment"
@@ -45,7 +46,7 @@ static zest_status read_name(zest_gguf_cursor *cursor, const char *what, char **
     if (status) return status;
     memcpy(&length, begin, sizeof length);
     const char *text = (const char *)begin + sizeof length;
-    if (!zest_map_printable(text, (size_t)length))
+    if (!zest_text_is_printable(text, (size_t)length))
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
                               "%s: the name of a %s at byte %zu contains a control character", cursor->path,
                               what, at);

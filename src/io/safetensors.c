@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "io/safetensors.h"
 
 #define HEADER_LIMIT 100000000u /* as in the reference implementation */
@@ -186,7 +187,7 @@ static zest_status read_offsets(reader *r, const json_t *offsets, zest_safetenso
 }
 
 static zest_status read_tensor(reader *r, const char *name, const json_t *json) {
-    if (!zest_map_printable(name, strlen(name)))
+    if (!zest_text_is_printable(name, strlen(name)))
         return zest_error_set(r->error, ZEST_ERROR_FORMAT,
                               "%s: the name of a tensor contains a control character", r->path);
     zest_safetensors_tensor *tensor = &r->file->tensors[r->file->count++];
@@ -194,7 +195,7 @@ static zest_status read_tensor(reader *r, const char *name, const json_t *json) 
     const char *dtype = json_string_value(json_object_get(json, "dtype"));
     if (!dtype) return bad_tensor(r, name, "no dtype");
     if (!zest_dtype_find(dtype, &tensor->dtype)) {
-        int safe = zest_map_printable(dtype, strlen(dtype));
+        int safe = zest_text_is_printable(dtype, strlen(dtype));
         return zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: tensor '%.200s': unknown dtype '%.20s'",
                               r->path, name, safe ? dtype : "?");
     }
@@ -341,7 +342,7 @@ static int compare_text(const void *left, const void *right) {
 /* An index may come from anywhere: it must not make us open a file outside its folder. */
 static int is_plain_name(const char *name) {
     return name[0] && !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..") &&
-           strcmp(name, ".") != 0 && zest_map_printable(name, strlen(name));
+           strcmp(name, ".") != 0 && zest_text_is_printable(name, strlen(name));
 }
 
 /* names: all file names of the weight map, sorted, without duplicates. */
@@ -408,7 +409,7 @@ static zest_status join_shards(index_reader *r, zest_safetensors *model) {
     if (status || n == json_object_size(r->weight_map)) return status;
     json_object_foreach(r->weight_map, name, value) {
         if (zest_safetensors_find(model, name)) continue;
-        int safe = zest_map_printable(name, strlen(name));
+        int safe = zest_text_is_printable(name, strlen(name));
         return zest_error_set(r->error, ZEST_ERROR_FORMAT,
                               "%s/%s: tensor '%.200s' is missing, but " INDEX_NAME " names it", r->folder,
                               json_string_value(value), safe ? name : "?");
@@ -484,8 +485,8 @@ static void find_suffix(const char *folder, const char *const *suffixes, char *n
     if (!listing) return;
     for (struct dirent *entry; (entry = readdir(listing));) {
         for (const char *const *end = suffixes; *end; end++) {
-            int matches =
-                ends_with(entry->d_name, *end) && zest_map_printable(entry->d_name, strlen(entry->d_name));
+            int matches = ends_with(entry->d_name, *end) &&
+                          zest_text_is_printable(entry->d_name, strlen(entry->d_name));
             if (matches && (!name[0] || strcmp(entry->d_name, name) < 0))
                 snprintf(name, size, "%s", entry->d_name);
         }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "io/safetensors.h"
 
 #define CHUNK ((size_t)1 << 20)
@@ -32,7 +33,7 @@ static zest_status tensor_size(const zest_safetensors_source *tensor, size_t *si
 
 static zest_status check(const zest_safetensors_source *tensor, zest_error *error) {
     const char *name = tensor->name;
-    if (!name || !name[0] || strcmp(name, "__metadata__") == 0 || !zest_map_printable(name, strlen(name)))
+    if (!name || !name[0] || strcmp(name, "__metadata__") == 0 || !zest_text_is_printable(name, strlen(name)))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "a tensor to be written has no name, or one that is not "
                               "allowed");

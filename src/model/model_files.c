@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "model/model_files.h"
 #include "base/file.h"
 #include "io/hub.h"
@@ -392,7 +393,7 @@ static const char *other_head(const zest_safetensors *file, const char **tensor)
 /* A text of config.json that may go into a message. */
 static const char *printable(const json_t *text, const char *fallback) {
     const char *value = json_string_value(text);
-    return value && *value && zest_map_printable(value, strlen(value)) ? value : fallback;
+    return value && *value && zest_text_is_printable(value, strlen(value)) ? value : fallback;
 }
 
 static const char *architecture(const zest_model_source *source) {

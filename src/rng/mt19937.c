@@ -1,3 +1,4 @@
+/* MT19937 as in NumPy's legacy generator. */
 #include "rng/mt19937.h"
 
 enum { N = ZEST_MT19937_WORDS, SHIFT = 397 };
@@ -11,8 +12,8 @@ void zest_mt19937_seed(zest_mt19937 *state, uint32_t seed) {
     state->next = N;
 }
 
-/* The next 624 words from the last. */
-static void turn(uint32_t *word) {
+/* Generates the next 624 words. */
+static void generate(uint32_t *word) {
     for (int i = 0; i < N; i++) {
         uint32_t joined = (word[i] & 0x80000000u) | (word[(i + 1) % N] & 0x7FFFFFFFu);
         word[i] = word[(i + SHIFT) % N] ^ (joined >> 1) ^ (joined & 1 ? 0x9908B0DFu : 0);
@@ -21,7 +22,7 @@ static void turn(uint32_t *word) {
 
 uint32_t zest_mt19937_next(zest_mt19937 *state) {
     if (state->next == N) {
-        turn(state->word);
+        generate(state->word);
         state->next = 0;
     }
     uint32_t y = state->word[state->next++];
@@ -31,20 +32,20 @@ uint32_t zest_mt19937_next(zest_mt19937 *state) {
     return y ^ (y >> 18);
 }
 
-uint32_t zest_mt19937_below(zest_mt19937 *state, uint32_t most) {
-    uint32_t mask = most, value;
-    if (!most) return 0; /* NumPy draws nothing here */
+uint32_t zest_mt19937_below(zest_mt19937 *state, uint32_t max) {
+    uint32_t mask = max, value;
+    if (!max) return 0; /* NumPy draws nothing here */
     for (unsigned shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
     do value = zest_mt19937_next(state) & mask;
-    while (value > most);
+    while (value > max);
     return value;
 }
 
 void zest_mt19937_shuffle(zest_mt19937 *state, uint32_t *values, size_t count) {
     for (size_t i = count; i-- > 1;) {
-        uint32_t j = zest_mt19937_below(state, (uint32_t)i), kept = values[i];
+        uint32_t j = zest_mt19937_below(state, (uint32_t)i), swapped = values[i];
         values[i] = values[j];
-        values[j] = kept;
+        values[j] = swapped;
     }
 }
 

@@ -16,9 +16,9 @@ typedef struct {
 
 void zest_mt19937_seed(zest_mt19937 *state, uint32_t seed);
 uint32_t zest_mt19937_next(zest_mt19937 *state);
-/* One of 0 .. most, each alike: the low bits of a draw, drawn again while they are more than `most`. */
-uint32_t zest_mt19937_below(zest_mt19937 *state, uint32_t most);
-/* numpy.random.shuffle: from the end, each place swapped with one at or before it. */
+/* Uniform in 0 .. max: the low bits of a draw, drawn again while they exceed max. */
+uint32_t zest_mt19937_below(zest_mt19937 *state, uint32_t max);
+/* numpy.random.shuffle: from the end, each element swapped with one at or before it. */
 void zest_mt19937_shuffle(zest_mt19937 *state, uint32_t *values, size_t count);
 /* numpy.random.RandomState(seed).permutation(count) */
 void zest_mt19937_permutation(uint32_t seed, uint32_t *out, size_t count);

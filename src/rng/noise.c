@@ -1,3 +1,4 @@
+/* Noise in plain C, which defines the bits; dispatch to the vector versions; seeds of directions. */
 #include "rng/noise.h"
 #include "rng/noise_simd.h"
 #include "rng/normal.h"
@@ -12,7 +13,7 @@ static void fill_normal(float *out, uint64_t seed, uint64_t first, size_t count)
     }
 }
 
-/* Sixteen random bits for every element: what stochastic rounding adds below the last place. */
+/* Sixteen random bits for every element, for stochastic rounding. */
 static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t count) {
     for (size_t i = 0; i < count;) {
         uint64_t element = first + i;
@@ -39,6 +40,6 @@ const zest_noise *zest_noise_for(zest_cpu cpu) {
 /* For a given run this is a chain of bijections of (step, index), so no two directions of a run can collide.
  */
 uint64_t zest_seed(uint64_t run, uint64_t step, uint64_t index) {
-    uint64_t place = (step << ZEST_SEED_INDEX_BITS) | (index & ((1u << ZEST_SEED_INDEX_BITS) - 1));
-    return zest_seed_mix(place ^ zest_seed_mix(run + 0x9E3779B97F4A7C15u));
+    uint64_t counter = (step << ZEST_SEED_INDEX_BITS) | (index & ((1u << ZEST_SEED_INDEX_BITS) - 1));
+    return zest_seed_mix(counter ^ zest_seed_mix(run + 0x9E3779B97F4A7C15u));
 }

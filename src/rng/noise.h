@@ -1,5 +1,5 @@
-/* Runs of raw noise: z_i for i = first .. first+count-1, the same bits for every slice and every instruction
- * set. */
+/* Slices of raw noise: z_i for i = first .. first+count-1, with the same bits for every slice and every
+ * instruction set. */
 #ifndef ZEST_RNG_NOISE_H
 #define ZEST_RNG_NOISE_H
 

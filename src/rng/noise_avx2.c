@@ -61,8 +61,8 @@ static inline __m256 radius(__m256i x) {
     return _mm256_sqrt_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_set1_ps(-2.0f), log), _mm256_setzero_ps()));
 }
 
-/* zest_normal_turn, times the radius */
-static inline void turn(__m256i x, __m256 radius, __m256 *first, __m256 *second) {
+/* zest_normal_sincos, times the radius */
+static inline void polar(__m256i x, __m256 radius, __m256 *first, __m256 *second) {
     __m256i quadrant = _mm256_srli_epi32(_mm256_add_epi32(x, set32(0x20000000u)), 30);
     __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_slli_epi32(x, 2)), _mm256_set1_ps(ZEST_NORMAL_ANGLE));
     __m256 z = _mm256_mul_ps(a, a);
@@ -105,8 +105,8 @@ static inline void normal32(void *out, uint64_t key, uint64_t position) {
     __m256i x[4];
     __m256 n0, n1, n2, n3;
     words8(ZEST_STREAM_NORMAL, key, position, x);
-    turn(x[1], radius(x[0]), &n0, &n1);
-    turn(x[3], radius(x[2]), &n2, &n3);
+    polar(x[1], radius(x[0]), &n0, &n1);
+    polar(x[3], radius(x[2]), &n2, &n3);
     store_in_order(out, n0, n1, n2, n3);
 }
 

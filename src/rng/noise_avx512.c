@@ -58,8 +58,8 @@ static inline __m512 radius(__m512i x) {
     return _mm512_sqrt_ps(_mm512_max_ps(_mm512_mul_ps(_mm512_set1_ps(-2.0f), log), _mm512_setzero_ps()));
 }
 
-/* zest_normal_turn, times the radius */
-static inline void turn(__m512i x, __m512 radius, __m512 *first, __m512 *second) {
+/* zest_normal_sincos, times the radius */
+static inline void polar(__m512i x, __m512 radius, __m512 *first, __m512 *second) {
     const __m512i two = _mm512_set1_epi32(2);
     __m512i quadrant = _mm512_srli_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(0x20000000)), 30);
     __m512 a = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_slli_epi32(x, 2)), _mm512_set1_ps(ZEST_NORMAL_ANGLE));
@@ -110,8 +110,8 @@ static inline void normal64(void *out, uint64_t key, uint64_t position) {
     __m512i x[4];
     __m512 n0, n1, n2, n3;
     words16(ZEST_STREAM_NORMAL, key, position, x);
-    turn(x[1], radius(x[0]), &n0, &n1);
-    turn(x[3], radius(x[2]), &n2, &n3);
+    polar(x[1], radius(x[0]), &n0, &n1);
+    polar(x[3], radius(x[2]), &n2, &n3);
     store_in_order(out, n0, n1, n2, n3);
 }
 

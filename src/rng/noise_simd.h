@@ -1,4 +1,4 @@
-/* From whole groups of noise to any slice: shared by the vector versions. */
+/* Shared by the vector versions of the noise: slices from whole groups, and signs. */
 #ifndef ZEST_RNG_NOISE_SIMD_H
 #define ZEST_RNG_NOISE_SIMD_H
 
@@ -8,8 +8,8 @@
 
 #include "rng/normal.h"
 
-/* What a group is: group(out, key, position) writes `size` elements of `bytes` each, those of the Philox
- * blocks from position on, which hold `per_block` elements each. */
+/* A group: make(out, key, position) writes `size` elements of `bytes` each, from the Philox blocks starting at
+ * position, which have `per_block` elements each. */
 typedef struct {
     void (*make)(void *out, uint64_t key, uint64_t position);
     size_t size, per_block, bytes;
@@ -17,7 +17,7 @@ typedef struct {
 
 enum { ZEST_NOISE_GROUP_BYTES = 256 };
 
-/* The ends of the slice that do not fill a group are made in a small buffer and copied. */
+/* Incomplete groups at the ends of the slice are made in a small buffer and copied. */
 static inline __attribute__((always_inline)) void
 zest_noise_groups(const zest_noise_group g, void *out, uint64_t seed, uint64_t first, size_t count) {
     unsigned char edge[ZEST_NOISE_GROUP_BYTES], *next = out;
@@ -36,8 +36,7 @@ zest_noise_groups(const zest_noise_group g, void *out, uint64_t seed, uint64_t f
     }
 }
 
-/* Signs from bits. One text for every instruction set: each noise file compiles
- * it with its own flags. */
+/* Signs from bits. Each noise file compiles this code with its own flags. */
 
 /* Bit b of word as +1 (clear) or -1 (set). */
 static inline float zest_noise_sign_of(uint32_t word, unsigned b) {
@@ -50,7 +49,7 @@ static void zest_noise_sign_fill(float *out, uint64_t seed, uint64_t first, size
         uint64_t element = first + i;
         zest_philox_block bits = zest_philox_at(seed, ZEST_STREAM_SIGN, element / 128);
         unsigned from = (unsigned)(element % 128);
-        if (from == 0 && count - i >= 128) { /* a whole block: loops of fixed length become vector code */
+        if (from == 0 && count - i >= 128) { /* a complete block: loops of fixed length are vectorised */
             for (unsigned w = 0; w < 4; w++)
                 for (unsigned b = 0; b < 32; b++) out[i + 32 * w + b] = zest_noise_sign_of(bits.word[w], b);
             i += 128;

@@ -101,7 +101,7 @@ ZEST_DEVICE float zest_normal_radius(uint32_t x) {
 /* Cosine and sine of the angle 2 pi x / 2^32. The top bits, rounded, are the quadrant; the rest is an angle
  * in
  * [-pi/4, pi/4). */
-ZEST_DEVICE void zest_normal_turn(uint32_t x, float *cosine, float *sine) {
+ZEST_DEVICE void zest_normal_sincos(uint32_t x, float *cosine, float *sine) {
     uint32_t turned = x + 0x20000000u, quadrant = turned >> 30;
     float a = ZEST_MUL((float)(int32_t)(x << 2), ZEST_NORMAL_ANGLE), z = ZEST_MUL(a, a);
     float s = ZEST_FMA(ZEST_FMA(ZEST_NORMAL_SIN_2, z, ZEST_NORMAL_SIN_1), z, ZEST_NORMAL_SIN_0);
@@ -119,7 +119,7 @@ ZEST_DEVICE void zest_normal4(uint64_t key, uint32_t stream, uint64_t position, 
     zest_philox_block bits = zest_philox_at(key, stream, position);
     for (int half = 0; half < 4; half += 2) {
         float radius = zest_normal_radius(bits.word[half]), cosine, sine;
-        zest_normal_turn(bits.word[half + 1], &cosine, &sine);
+        zest_normal_sincos(bits.word[half + 1], &cosine, &sine);
         out[half] = ZEST_MUL(radius, cosine);
         out[half + 1] = ZEST_MUL(radius, sine);
     }
