@@ -446,6 +446,14 @@ static void test_refused(void **state) {
     REFUSED(zest_lm_single_token(masked, "", &ids[0]), "0 tokens");
     REFUSED(zest_lm_batch_add_mlm(other, ids, 4, &position, words, 1), "position 9");
 
+    REFUSED(zest_lm_losses(lm, NULL, NULL, losses, NULL), "batch is NULL");
+    REFUSED(zest_lm_score(lm, ids, 3, NULL), "log_probabilities is NULL");
+    REFUSED(zest_lm_encode(lm, "a", 1, 0, ids, 4, NULL), "count is NULL");
+    REFUSED(zest_lm_generate(lm, ids, 3, NULL, NULL, 4, &count), "ids is NULL");
+    REFUSED(zest_lm_generate(lm, ids, 3, NULL, ids, 0, &count), "no room");
+    REFUSED(zest_lm_train(ctx, NULL, NULL, NULL), "options is NULL");
+    REFUSED(zest_lm_resume(ctx, NULL, NULL, NULL, NULL), "folder is NULL");
+
     float x[10] = {0};
     const zest_lanes *lanes;
     zest_tuner *tuner = zest_tuner_new_f32(ctx, x, 10);

@@ -8,6 +8,11 @@
 
 /* ---- Checks ---- */
 
+zest_status zest_lm_need(zest_ctx *ctx, const void *argument, const char *name) {
+    if (ctx && argument) return ZEST_OK;
+    return zest_error_set(zest_ctx_sink(ctx), ZEST_ERROR_ARGUMENT, "the argument %s is NULL", name);
+}
+
 zest_status zest_lm_check(const zest_lm *lm) {
     if (!lm) return ZEST_ERROR_ARGUMENT;
     if (lm->loaded.runner) return ZEST_OK;
@@ -192,7 +197,7 @@ static uint64_t parameters(const zest_model *model) {
 }
 
 zest_status zest_lm_get_info(const zest_lm *lm, zest_lm_info *info) {
-    if (!lm || !info) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, info, "info")) return ZEST_ERROR_ARGUMENT;
     *info = (zest_lm_info){.family = "", .weights = "", .compute = "", .device = ""};
     info->tokens = (size_t)zest_tokenizer_size(lm->loaded.tokenizer);
     const zest_model *model = lm->loaded.model;

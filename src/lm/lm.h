@@ -61,6 +61,8 @@ struct zest_lm_batch {
 
 static inline zest_error *zest_lm_sink(const zest_lm *lm) { return &lm->ctx->error; }
 
+/* Refuses an argument that is NULL, by its name. */
+zest_status zest_lm_need(zest_ctx *ctx, const void *argument, const char *name);
 /* Refuses NULL, and a model without weights. */
 zest_status zest_lm_check(const zest_lm *lm);
 /* The same, and tokens that are none of the model's: ids, at most max_positions of them. what: for messages. */

@@ -48,7 +48,8 @@ typedef struct {
 
 static zest_status prepare(zest_lm *lm, const zest_lanes *lanes, zest_lm_batch *batch, request *r) {
     zest_status status = zest_lm_check(lm);
-    if (!status && batch && batch->lm != lm)
+    if (!status) status = zest_lm_need(lm->ctx, batch, "batch");
+    if (!status && batch->lm != lm)
         status =
             zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT, "the batch was made for another model");
     if (!status) status = zest_lm_batch_objective(batch, &r->objective);
@@ -171,7 +172,8 @@ static zest_status score(zest_lm *lm, zest_lm_batch *batch, const int32_t *ids, 
 zest_status zest_lm_score(zest_lm *lm, const int32_t *ids, size_t count, double *log_probabilities) {
     zest_status status = zest_lm_check_ids(lm, ids, count, "the text");
     if (status) return status;
-    if (!log_probabilities) return ZEST_ERROR_ARGUMENT;
+    status = zest_lm_need(lm->ctx, log_probabilities, "log_probabilities");
+    if (status) return status;
     zest_lm_batch *batch = zest_lm_batch_new(lm);
     size_t *positions = malloc(count * sizeof *positions);
     int32_t *copy = malloc(count * sizeof *copy);
@@ -225,7 +227,7 @@ static zest_status make_stops(const generation *g, uint32_t **stops, size_t *cou
     const zest_lm_generate_options *o = g->options;
     int32_t end = zest_lm_special_token(g->lm, ZEST_LM_EOS);
     *count = 0;
-    if (o->stop_count && !o->stops) return ZEST_ERROR_ARGUMENT;
+    if (o->stop_count && zest_lm_need(g->lm->ctx, o->stops, "stops")) return ZEST_ERROR_ARGUMENT;
     *stops = malloc((o->stop_count + 1) * sizeof **stops);
     if (!*stops) return no_memory(g->lm, "stop tokens", o->stop_count * sizeof **stops);
     if (!o->ignore_eos && end >= 0) (*stops)[(*count)++] = (uint32_t)end;
@@ -280,7 +282,9 @@ zest_status zest_lm_generate_batch(zest_lm *lm, const int32_t *ids, const size_t
     static const zest_lm_generate_options defaults = {0};
     zest_status status = check_prompts(lm, ids, starts, prompts);
     if (status) return status;
-    if (!new_ids || !counts) return ZEST_ERROR_ARGUMENT;
+    status = zest_lm_need(lm->ctx, new_ids, "new_ids");
+    if (!status) status = zest_lm_need(lm->ctx, counts, "counts");
+    if (status) return status;
     size_t total = starts[prompts] - starts[0];
     generation g = {.lm = lm, .options = options ? options : &defaults, .prompts = prompts};
     g.max_tokens = g.options->max_tokens ? g.options->max_tokens : DEFAULT_TOKENS;
@@ -309,7 +313,10 @@ zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t prompt_c
                              size_t *count) {
     zest_lm_generate_options own = options ? *options : (zest_lm_generate_options){0};
     size_t starts[2] = {0, prompt_count};
-    if (!lm || !ids || !capacity || !count) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, ids, "ids") || zest_lm_need(lm->ctx, count, "count"))
+        return ZEST_ERROR_ARGUMENT;
+    if (!capacity)
+        return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT, "there is no room for a new token");
     if (!own.max_tokens) own.max_tokens = DEFAULT_TOKENS;
     if (own.max_tokens > capacity) own.max_tokens = capacity;
     return zest_lm_generate_batch(lm, prompt, starts, 1, &own, ids, count);

@@ -57,7 +57,7 @@ zest_status zest_lm_options_set(zest_lm_options *options, const char *name, cons
 }
 
 zest_status zest_lm_options_set_all(zest_lm_options *options, const char *text) {
-    if (!options || !text) return ZEST_ERROR_ARGUMENT;
+    if (!options || zest_lm_need(options->ctx, text, "text")) return ZEST_ERROR_ARGUMENT;
     return zest_options_set_all(&options->values, options->users, text, "options", &options->ctx->error);
 }
 

@@ -17,7 +17,7 @@ static zest_status give(const zest_lm *lm, const void *from, size_t needed, size
 zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, unsigned flags, int32_t *ids,
                            size_t capacity, size_t *count) {
     zest_ids all = {0};
-    if (!lm || !count) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, count, "count")) return ZEST_ERROR_ARGUMENT;
     *count = 0;
     if (!text) return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT, "there is no text to encode");
     if (size == ZEST_LM_WHOLE) size = strlen(text);
@@ -34,7 +34,7 @@ zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, unsigned 
 
 zest_status zest_lm_single_token(zest_lm *lm, const char *text, int32_t *id) {
     size_t count;
-    if (!lm || !id) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, id, "id")) return ZEST_ERROR_ARGUMENT;
     zest_status status = zest_lm_encode(lm, text, ZEST_LM_WHOLE, 0, NULL, 0, &count);
     if (status) return status;
     if (count != 1)
@@ -47,7 +47,7 @@ zest_status zest_lm_single_token(zest_lm *lm, const char *text, int32_t *id) {
 zest_status zest_lm_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t count, unsigned flags,
                            char *text, size_t capacity, size_t *size) {
     zest_buffer all = {0};
-    if (!lm || !size) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, size, "size")) return ZEST_ERROR_ARGUMENT;
     zest_error *error = zest_lm_sink(lm);
     int skip = (flags & ZEST_LM_SKIP_SPECIAL) != 0;
     *size = 0;
@@ -80,7 +80,7 @@ int zest_lm_token_is_special(const zest_lm *lm, int32_t id) {
 
 zest_status zest_lm_token_bytes(zest_lm *lm, int32_t id, char *bytes, size_t capacity, size_t *size) {
     zest_buffer all = {0};
-    if (!lm || !size) return ZEST_ERROR_ARGUMENT;
+    if (!lm || zest_lm_need(lm->ctx, size, "size")) return ZEST_ERROR_ARGUMENT;
     *size = 0;
     zest_status status = zest_tokenizer_token_bytes(lm->loaded.tokenizer, id, &all, zest_lm_sink(lm));
     if (!status && all.failed) status = zest_error_memory(zest_lm_sink(lm), "a token", all.size);

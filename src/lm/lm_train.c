@@ -161,7 +161,7 @@ static zest_status train(zest_ctx *ctx, const char *folder, const zest_lm_option
                          const zest_lm_callbacks *callbacks, zest_lm_train_result *result) {
     zest_options options;
     zest_trainer_result inner = {0};
-    if (!ctx || (!folder && !given)) return ZEST_ERROR_ARGUMENT;
+    if (!folder && zest_lm_need(ctx, given, "options")) return ZEST_ERROR_ARGUMENT;
     caller c = caller_of(ctx, callbacks);
     zest_trainer_hooks hooks = hooks_of(&c);
     zest_status status = zest_lm_options_copy(given, &options, &ctx->error);
@@ -180,12 +180,13 @@ zest_status zest_lm_train(zest_ctx *ctx, const zest_lm_options *options, const z
 
 zest_status zest_lm_resume(zest_ctx *ctx, const char *folder, const zest_lm_options *options,
                            const zest_lm_callbacks *callbacks, zest_lm_train_result *result) {
-    return folder ? train(ctx, folder, options, callbacks, result) : ZEST_ERROR_ARGUMENT;
+    return zest_lm_need(ctx, folder, "folder") ? ZEST_ERROR_ARGUMENT
+                                               : train(ctx, folder, options, callbacks, result);
 }
 
 zest_status zest_lm_dry_run(zest_ctx *ctx, const zest_lm_options *given, const zest_lm_callbacks *callbacks) {
     zest_options options;
-    if (!ctx || !given) return ZEST_ERROR_ARGUMENT;
+    if (zest_lm_need(ctx, given, "options")) return ZEST_ERROR_ARGUMENT;
     caller c = caller_of(ctx, callbacks);
     zest_trainer_hooks hooks = hooks_of(&c);
     zest_status status = zest_lm_options_copy(given, &options, &ctx->error);
@@ -225,7 +226,9 @@ zest_status zest_lm_evaluate(zest_ctx *ctx, const char *path, const zest_lm_opti
     zest_options options;
     zest_target target;
     zest_loaded_data data = {0};
-    if (!ctx || !path || !given || !evaluation) return ZEST_ERROR_ARGUMENT;
+    if (zest_lm_need(ctx, path, "path") || zest_lm_need(ctx, given, "options") ||
+        zest_lm_need(ctx, evaluation, "evaluation"))
+        return ZEST_ERROR_ARGUMENT;
     caller c = caller_of(ctx, callbacks);
     zest_target_callbacks hooks = {.note = on_note, .user = &c, .rebuild = {on_rebuild, &c}};
     *evaluation = (zest_lm_evaluation){0};
