@@ -434,7 +434,9 @@ zest_status zest_hub_find(const char *name, char **path, zest_error *error) {
 
 enum { STALL_SECONDS = 30, STALL_LIMIT = 3600, TOKEN_LIMIT = 4096 };
 
-/* ---- Settings from the environment\n ---- */
+/* ---- Settings from the environment ---- */
+
+/* The first of the variables that is set and not empty; NULL: none. */
 static const char *variable(const char *first, const char *second) {
     const char *value = getenv(first);
     if (value && *value) return value;

@@ -239,7 +239,9 @@ zest_status zest_hub_download(const zest_hub_downloader *d, const char *url, con
     return status;
 }
 
-/* ---- Storage\n ---- */
+/* ---- Storage ---- */
+
+/* A formatted string, to be freed; NULL: out of memory. */
 __attribute__((format(printf, 1, 2))) static char *format(const char *text, ...) {
     zest_buffer out = {0};
     va_list arguments;

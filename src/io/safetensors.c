@@ -136,7 +136,7 @@ static zest_status read_metadata(reader *r, json_t *metadata) {
 }
 
 /* A non-negative integer that fits into size_t; 0: it is not. */
-static int whole(const json_t *json, size_t *out) {
+static int parse_size(const json_t *json, size_t *out) {
     if (!json_is_integer(json)) return 0;
     json_int_t value = json_integer_value(json);
     if (value < 0 || (uint64_t)value > SIZE_MAX) return 0;
@@ -155,7 +155,7 @@ static zest_status read_shape(reader *r, const json_t *shape, zest_safetensors_t
     tensor->count = 1;
     for (size_t i = 0; i < tensor->rank; i++) {
         size_t dimension;
-        if (!whole(json_array_get(shape, i), &dimension))
+        if (!parse_size(json_array_get(shape, i), &dimension))
             return bad_tensor(r, tensor->name, "its shape is not a list of non-negative integers");
         *r->next_shape++ = dimension;
         if (__builtin_mul_overflow(tensor->count, dimension, &tensor->count))
@@ -169,7 +169,7 @@ static zest_status read_shape(reader *r, const json_t *shape, zest_safetensors_t
 static zest_status read_offsets(reader *r, const json_t *offsets, zest_safetensors_tensor *tensor) {
     size_t begin, end;
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
-        !whole(json_array_get(offsets, 0), &begin) || !whole(json_array_get(offsets, 1), &end))
+        !parse_size(json_array_get(offsets, 0), &begin) || !parse_size(json_array_get(offsets, 1), &end))
         return bad_tensor(r, tensor->name, "data_offsets is not a pair of non-negative integers");
     if (begin > end) return bad_tensor(r, tensor->name, "data_offsets run backwards");
     if (end > r->data_size)
@@ -527,17 +527,17 @@ zest_status zest_safetensors_open_folder(const char *folder, const char *auto_cl
     if (stat(folder, &info))
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", folder);
     if (!S_ISDIR(info.st_mode)) return zest_error_set(error, ZEST_ERROR_FILE, "%s: is not a folder", folder);
-    char *whole = zest_file_join(folder, "model.safetensors"), *index = zest_file_join(folder, INDEX_NAME);
+    char *single = zest_file_join(folder, "model.safetensors"), *index = zest_file_join(folder, INDEX_NAME);
     zest_status status;
-    if (!whole || !index)
+    if (!single || !index)
         status = zest_error_memory(error, folder, strlen(folder));
-    else if (exists(whole))
-        status = zest_safetensors_open(whole, file, error);
+    else if (exists(single))
+        status = zest_safetensors_open(single, file, error);
     else if (exists(index))
         status = open_index(folder, index, file, error);
     else
         status = explain_missing(folder, auto_class, error);
-    free(whole);
+    free(single);
     free(index);
     return status;
 }

@@ -310,7 +310,10 @@ void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks) {
     free(names);
 }
 
-/* ---- TSV and CSV\n ---- */
+/* ---- TSV and CSV ----
+ *
+ * The bytes of the file are split into texts in place: a separator becomes the NUL that terminates the text before
+ * it, and quoted text moves forward by as many bytes as its quotes had. */
 
 typedef struct {
     zest_rows_builder *b;

@@ -144,7 +144,7 @@ void zest_template_segments_free(zest_template_segments *segments) {
     *segments = (zest_template_segments){0};
 }
 
-/* ---- Filters\n ---- */
+/* ---- Filters ---- */
 
 const char *const zest_template_filter_names[ZEST_TEMPLATE_NAMED] = {
     [ZEST_TEMPLATE_STRIP] = "strip",
@@ -305,7 +305,7 @@ void zest_template_apply_filter(const zest_template_filter *filter, const zest_t
     }
 }
 
-/* ---- Parsing\n ---- */
+/* ---- Parsing ---- */
 
 typedef struct {
     const char *source, *text;

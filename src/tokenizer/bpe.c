@@ -290,10 +290,10 @@ size_t zest_bpe_merge_long(const zest_bpe *bpe, zest_bpe_scratch *scratch, int32
     for (uint32_t i = 0; i < count; i++) c.before[i] = i - 1, c.after[i] = i + 1;
     for (uint32_t i = 0; i + 1 < count; i++) propose(bpe, &c, i);
     merge_chain(bpe, &c);
-    size_t kept = 0;
+    size_t written = 0;
     for (size_t i = 0; i < count; i++)
-        if (symbols[i] >= 0) symbols[kept++] = symbols[i];
-    return kept;
+        if (symbols[i] >= 0) symbols[written++] = symbols[i];
+    return written;
 }
 
 void zest_bpe_encode(const zest_bpe *bpe, zest_bpe_scratch *scratch, const char *piece, size_t size,

@@ -380,7 +380,10 @@ void zest_plot_panel_legend(zest_buffer *out, const zest_plot_panel *panel, cons
     }
 }
 
-/* ---- Colours, in light and dark mode\n\nThe categorical ones follow the palette of Okabe and Ito; the maps are even in lightness (anchors chosen in OKLab, interpolated here in integers so that every machine writes the same text). ---- */
+/* ---- Colours, in light and dark mode ----
+ *
+ * The categorical ones follow the palette of Okabe and Ito; the maps are even in lightness (anchors chosen
+ * in OKLab, interpolated here in integers so that every machine writes the same text). */
 
 enum { ANCHORS = 7 };
 
@@ -464,7 +467,9 @@ int zest_plot_shade(const zest_plot_panel *panel, double value) {
     return index < ZEST_PLOT_SHADES ? index : ZEST_PLOT_SHADES - 1;
 }
 
-/* ---- SVG primitives: numbers, escapes, short paths\n\nIndependent of the locale, unlike printf. ---- */
+/* ---- SVG primitives: numbers, escapes, short paths ----
+ *
+ * Independent of the locale, unlike printf. */
 
 /* An integer multiple of 10^-decimals. */
 static void scaled(zest_buffer *out, long long integer, int decimals) {

@@ -130,7 +130,10 @@ void zest_plot_draw_surface(zest_buffer *out, const zest_plot_panel *panel, cons
     }
 }
 
-/* ---- Contour tracing by marching squares\n\nEvery cell of the grid joins the crossings on its four edges in pairs; following these links gives the lines. ---- */
+/* ---- Contour tracing by marching squares ----
+ *
+ * Every cell of the grid joins the crossings on its four edges in pairs; following these links gives the
+ * lines. */
 
 /* With `ring` the grid is surrounded by a row and a column of the lowest value and no width. Every line
  * then closes along the border. */

@@ -221,7 +221,11 @@ void zest_report_free(zest_report *report) {
     *report = (zest_report){0};
 }
 
-/* ---- Grouping\n\nA setting is a set of runs that differ only in the seed. A series is what a figure draws in one colour and line style: a setting, or a run if there is only one setting. A panel is what has one colour: a method; if all runs have the same method, a t; and so on. ---- */
+/* ---- Grouping ----
+ *
+ * A setting is a set of runs that differ only in the seed. A series is what a figure draws in one colour and
+ * line style: a setting, or a run if there is only one setting. A panel is what has one colour: a method; if
+ * all runs have the same method, a t; and so on. */
 
 /* Settings. */
 

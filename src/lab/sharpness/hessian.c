@@ -233,7 +233,10 @@ double zest_lanczos_memory(size_t dimension, size_t vectors) {
     return (double)dimension * (4 * ((double)vectors + 1) + 8);
 }
 
-/* ---- Lanczos iteration\n ---- */
+/* ---- Lanczos iteration ---- */
+
+/* basis[0 .. used-1] were multiplied by A, basis[used] is next. T = basis' A basis, dense: after a restart it is
+ * not tridiagonal, and the orthogonalisation computes all of its elements anyway. */
 typedef struct {
     const zest_lanczos_job *job;
     zest_vector_space space;

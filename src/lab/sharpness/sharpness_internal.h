@@ -15,6 +15,12 @@
 #include "task/batch.h"
 #include "train/load.h"
 
+/* ---- Vectors as long as the parameters ----
+ *
+ * Stored as floats, summed as doubles, in host or device memory. Sums run over blocks that depend only on the
+ * length and are added in order, so a result has the same bits for any number of threads; a device has blocks of
+ * its own. Work on a device is queued; an error there is reported by zest_vector_check, and sums are NaN. */
+
 typedef struct {
     size_t count; /* elements of a vector */
     const zest_vector_ops *ops;
@@ -67,16 +73,17 @@ zest_status zest_vector_no_memory(const zest_vector_space *s, const char *what, 
 
 extern const zest_vector_table zest_vector_host, zest_vector_cuda;
 
-/* The largest eigenvalues of a symmetric matrix that is only known by what it does to vectors: Lanczos's
- * process with full reorthogonalisation and thick restarts (Wu and Simon's), so that memory stays at
- * `vectors` + 1 vectors however many products are made.
+/* ---- Largest eigenvalues of a symmetric matrix that is known only by its products with vectors ----
  *
- * "Largest" counts the sign: a negative eigenvalue is never among the top however large its magnitude, unless
- * there is nothing else; the lowest is told separately.
+ * Lanczos iteration with full reorthogonalisation and thick restarts (Wu and Simon), so that memory stays at
+ * `vectors` + 1 vectors for any number of products.
  *
- * One start vector sees one copy of a repeated eigenvalue. So once the requested ones have settled, as many
- * products again go to another random vector, orthogonal to all that was found, where a further copy shows
- * up; and so on until such a sweep brings nothing new, or the steps are used up. */
+ * "Largest" is by signed value: a negative eigenvalue is among the top only if there are no others; the smallest
+ * one is reported separately.
+ *
+ * One starting vector finds one copy of a repeated eigenvalue. So once the requested ones have converged, as many
+ * products again start from another random vector, orthogonal to all that was found, which reveals a further
+ * copy; and so on until such a sweep changes nothing, or the steps are used up. */
 
 /* out = A v; on a device both are in device memory. */
 typedef zest_status zest_lanczos_multiply(void *user, const float *v, double *out, zest_error *error);
@@ -222,7 +229,11 @@ size_t zest_hessian_products(const zest_hessian_plan *plan, size_t probes, doubl
  *
  *     sphere, signs  |e| = radius
  *     ball           |e| <= radius
- *     Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius */
+ *     Gaussian       |e|^2 has the mean radius^2; for large d, |e| is close to the radius
+ *
+ * rho is the paper's scale of perturbations, the size of e in one coordinate. All radii use the same v_i, which
+ * depend only on (seed, i): two models with the same number of parameters get the same perturbations, and their
+ * differences are paired. Works with any function that computes the losses of lanes, not only models. */
 
 /* The loss of each lane; it must not depend on the other lanes. */
 typedef zest_status zest_lane_losses(void *user, const zest_model_lane *lanes, size_t count, double *losses,

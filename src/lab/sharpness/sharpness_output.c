@@ -89,7 +89,9 @@ json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_
     return object;
 }
 
-/* ---- JSON: reading\n\nThe file may have been edited by hand: missing members are skipped, and sizes are those of the arrays. ---- */
+/* ---- JSON: reading ----
+ *
+ * The file may have been edited by hand: missing members are skipped, and sizes are those of the arrays. */
 
 enum { MAX_POINTS = 10000, MAX_TOP = 1000 };
 

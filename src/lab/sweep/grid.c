@@ -247,7 +247,9 @@ zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error) {
     return status;
 }
 
-/* ---- Lists of values\n\n"1e-5, 2e-5, first: 1e-3, TREC: 5e-5". A label selects the runs that the following values are for. ---- */
+/* ---- Lists of values ----
+ *
+ * "1e-5, 2e-5, first: 1e-3, TREC: 5e-5". A label selects the runs that the following values are for. */
 
 void zest_sweep_values_free(zest_sweep_values *values) {
     for (size_t i = 0; i < values->count; i++) free(values->items[i]), free(values->labels[i]);
@@ -404,7 +406,15 @@ zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *
     return ZEST_OK;
 }
 
-/* ---- The grids of the paper's tables and of its figure 3 (section 5 and appendix C)\n\nTexts in the form of a grid file. The paper has one seed, 42 here: its numbers are fractions of one test set each.\n\nThe paper gives no schedule, clipping or dropout for the methods with gradients, but says that its code is adopted from MeZO's. That trains first-order methods with the defaults of Hugging Face's Trainer, which are used here. ---- */
+/* ---- The grids of the paper's tables and of its figure 3 (section 5 and appendix C) ----
+ *
+ * Texts in the form of a grid file. The paper has one seed, 42 here: its numbers are fractions of one test
+ * set each.
+ *
+ * The paper gives no schedule, clipping or dropout for the methods with gradients, but says that its code is
+ * adopted from MeZO's. That trains first-order methods with the defaults of Hugging Face's Trainer, which decay
+ * lr linearly to 0 without a warm-up and clip gradients to norm 1, and with the dropout of the models'
+ * configurations, 0.1. Zeroth-order methods have a constant lr and no dropout there. */
 
 /* SAM variants use k neighbours on the sphere of a radius; ZEST and TSAM a t. */
 #define METHODS                                                                                             \

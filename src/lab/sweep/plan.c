@@ -234,7 +234,7 @@ static size_t first_of_task(const zest_sweep_plan *plan, size_t run, size_t like
     return like;
 }
 
-static void find_what_tasks_say(zest_sweep_plan *plan) {
+static void find_by_task(zest_sweep_plan *plan) {
     memcpy(plan->by_task, plan->varies, sizeof plan->by_task);
     plan->by_task[ZEST_OPTION_METHOD] = 0;
     for (size_t i = 0, first = 0; i < plan->count; i++) {
@@ -257,7 +257,7 @@ zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *p
         if (!status) status = find_compared(plan, grid->blocks[i].text[ZEST_OPTION_COMPARE], error);
     }
     if (!status) find_varying(plan);
-    if (!status) find_what_tasks_say(plan);
+    if (!status) find_by_task(plan);
     if (!status) status = zest_sweep_name_runs(plan, error);
     if (status) zest_sweep_plan_free(plan);
     return status;
@@ -276,7 +276,10 @@ void zest_sweep_plan_free(zest_sweep_plan *plan) {
     *plan = (zest_sweep_plan){0};
 }
 
-/* ---- Names of runs, used for folders\n\nThe options that vary, in the order of the grid: "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". An option that is the same in all runs of a method on a task is omitted, even if it differs between methods. ---- */
+/* ---- Names of runs, used for folders ----
+ *
+ * The options that vary, in the order of the grid: "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". An option that
+ * is the same in all runs of a method on a task is omitted, even if it differs between methods. */
 
 enum { MAX_NAME = 120 }; /* bytes; file systems allow 255 */
 

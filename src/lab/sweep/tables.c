@@ -6,7 +6,9 @@
 #include "lab/stats/stats.h"
 #include "lab/sweep/sweep.h"
 
-/* ---- Markdown\n\nSome texts come from functions that append plain text, which is then escaped. ---- */
+/* ---- Markdown ----
+ *
+ * Some texts come from functions that append plain text, which is then escaped. */
 static void add_escaped(zest_buffer *out, zest_buffer *text) {
     zest_sweep_escape_markdown(out, text->data ? text->data : "");
     out->failed |= text->failed;

@@ -143,7 +143,10 @@ double zest_toy_route_bend(const double *points, size_t count) {
     return NAN;
 }
 
-/* ---- Tilted loss F_t on the ball by quadrature\n\nCircles at the Gauss-Legendre points of r^2 (uniform density on a disc), evenly spaced spokes: for a smooth f the error falls faster than any power of the number of points. ---- */
+/* ---- Tilted loss F_t on the ball by quadrature ----
+ *
+ * Circles at the Gauss-Legendre points of r^2 (uniform density on a disc), evenly spaced spokes: for a
+ * smooth f the error falls faster than any power of the number of points. */
 
 static const double PI = 3.14159265358979323846;
 
