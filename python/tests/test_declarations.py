@@ -140,9 +140,10 @@ class Declarations(Case):
                 if callback:
                     fields.append((callback.group(1), line))
                     continue
-                kind = re.match(r"(?:const |volatile )*\w+", line).group(0)  # before the first name
+                line = re.sub(r"\b(const|volatile)\b", "", line).strip()
+                kind = re.match(r"\w+", line).group(0)  # before the first name
                 for each in line[len(kind) :].split(","):
-                    stars, field, array = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(\[\w+\])?", each).groups()
+                    stars, field, array = re.fullmatch(r"\s*([* ]*)\s*(\w+)\s*(\[\w+\])?", each).groups()
                     fields.append((field, f"{kind} {stars}{array or ''}"))
             self.assertEqual([field for field, _ in fields], [field for field, *_ in struct._fields_], name)
             for (field, text), (_, declared) in zip(fields, struct._fields_):

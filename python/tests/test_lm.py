@@ -95,6 +95,8 @@ class Tokens(LMCase):
         self.assertTrue(tokenizer.is_special(int(ids[0])) and not tokenizer.is_special(int(ids[1])))
         self.assertEqual(tokenizer.decode(ids, True, first=3), " day.")
         self.assertIsNone(tokenizer.token_id("no such token"))
+        self.assertEqual(tokenizer.single_token(" good"), tokenizer.token_id("Ġgood"))
+        self.assertRaises(zest.ArgumentError, tokenizer.single_token, " a very good day")
         self.assertRaises(IndexError, tokenizer.token, 10**6)
         self.assertRaises(zest.Error, tokenizer.score, "x")
         self.assertRaises(zest.ArgumentError, tokenizer.decode, [0.5])

@@ -1,6 +1,7 @@
 """Training: the bits of the command line, callbacks, Ctrl-C, resume, evaluation, an objective in Python."""
 
 import hashlib
+import json
 import math
 import os
 import signal
@@ -80,6 +81,39 @@ class Training(Case):
         self.assertEqual(counted[-1], (16, 16))
         with self.assertRaises(ZeroDivisionError):
             zest.evaluate(MODEL, TASK, split="dev", dev_size=16, on_evaluate=lambda done, total: 1 / 0)
+
+    def test_predict(self):
+        """Rows of one's own: the command line's answers. A split: its accuracy is that of an evaluation."""
+        texts = ["A lovely film.", 'She said "no"\tand left.', "I want my money back. naïve"]
+        predictor = zest.Predictor(MODEL, TASK)
+        answers = predictor(texts)
+        column = predictor.columns[0]
+        self.assertEqual(answers[0].text, predictor.classes[answers[0].choice])
+        rows = self.folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({column: text}) + "\n" for text in texts))
+        done = subprocess.run(
+            [ZEST, "predict", MODEL, "--task", TASK, "--input", rows, "--json"], stdout=subprocess.PIPE, check=True
+        )
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        for answer, row in zip(answers, told):
+            self.assertEqual(answer.text, row["prediction"])
+            self.assertEqual(answer.probabilities.shape, (2,))
+            self.assertAlmostEqual(answer.probabilities.sum(), 1, places=12)
+            self.assertEqual(answer.choice, int(answer.probabilities.argmax()))
+            for name, value in zip(predictor.classes, answer.probabilities):
+                self.assertAlmostEqual(row["probabilities"][name], value, places=6)
+        self.assertEqual(len(answers), len(told))
+        again = predictor([{column: text} for text in texts])
+        self.assertEqual([a.probabilities.tolist() for a in again], [a.probabilities.tolist() for a in answers])
+        dev = zest.Predictor(MODEL, TASK, dev_size=16).split("dev")
+        right = [answer.choice == answer.label for answer in dev]
+        found = zest.evaluate(MODEL, TASK, split="dev", dev_size=16)
+        self.assertEqual(sum(right) / len(right), found.metrics.accuracy)
+        self.assertEqual(predictor([]), [])
+        with self.assertRaises(zest.Error):
+            predictor([{"colour": "red"}])
+        predictor.close()
+        self.assertRaises(zest.StateError, predictor, ["x"])
 
     def test_dry_run_writes_nothing(self):
         summary = zest.dry_run(MODEL, TASK, out=self.folder / "none", **SMALL)

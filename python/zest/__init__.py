@@ -4,7 +4,7 @@
     Tuner             the same step by step: ask and tell, journal, resume
     Journal           read a journal, rebuild x after any step, bit for bit
     LM                a language model: tokenize, score, losses, logits, generate, tune, save
-    train, resume     fine-tune a model on a task; evaluate: measure a model or a run
+    train, resume     fine-tune a model on a task; evaluate, Predictor: measure it, use it
     Run               read the folder of a run: options, log, journal, model after any step
 
 An object belongs to one thread at a time; different objects are independent.
@@ -27,6 +27,8 @@ from .run import Run
 from .train import (
     Evaluation,
     Metrics,
+    Prediction,
+    Predictor,
     Task,
     TrainProgress,
     TrainResult,
@@ -71,6 +73,8 @@ __all__ = [
     "ObjectiveError",
     "Option",
     "OutOfMemoryError",
+    "Prediction",
+    "Predictor",
     "Record",
     "Result",
     "Run",

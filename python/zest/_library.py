@@ -337,6 +337,43 @@ class Evaluation_(Structure):
     ]
 
 
+class Field_(Structure):
+    _fields_ = [("name", c_char_p), ("texts", POINTER(c_char_p)), ("count", c_size_t)]
+
+
+class Prediction_(Structure):
+    _fields_ = [
+        ("row", c_size_t),
+        ("choice", c_int32),
+        ("label", c_int32),
+        ("text", c_char_p),
+        ("probabilities", POINTER(c_double)),
+        ("probability_count", c_size_t),
+        ("truncated", c_int),
+        ("record", c_char_p),
+        ("record_size", c_size_t),
+        ("fields", POINTER(Field_)),
+        ("field_count", c_size_t),
+    ]
+
+
+OnPrediction = CFUNCTYPE(c_int, POINTER(Prediction_), c_void_p)
+OnRefused = CFUNCTYPE(None, c_size_t, c_char_p, c_void_p)
+
+
+class PredictCallbacks(Structure):
+    _fields_ = [
+        ("on_prediction", OnPrediction),
+        ("on_refused", OnRefused),
+        ("on_progress", Progress),
+        ("user", c_void_p),
+    ]
+
+
+class RowsFormat(Structure):
+    _fields_ = [("name", c_char_p), ("format", c_char_p), ("single", c_int)]
+
+
 class TaskInfo_(Structure):
     _fields_ = [("name", c_char_p), ("models", c_char_p), ("about", c_char_p)]
 
@@ -361,6 +398,10 @@ STRUCTS: dict[str, type[Structure]] = {
     "zest_lm_callbacks": LMCallbacks,
     "zest_lm_train_result": TrainResult_,
     "zest_lm_evaluation": Evaluation_,
+    "zest_lm_field": Field_,
+    "zest_lm_prediction": Prediction_,
+    "zest_lm_predict_callbacks": PredictCallbacks,
+    "zest_lm_rows_format": RowsFormat,
     "zest_lm_task_info": TaskInfo_,
 }
 
@@ -452,6 +493,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "zest_lm_token_id": (c_int32, [c_void_p, c_char_p]),
     "zest_lm_token_is_special": (c_int, [c_void_p, c_int32]),
     "zest_lm_token_bytes": (c_int, [c_void_p, c_int32, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "zest_lm_single_token": (c_int, [c_void_p, c_char_p, POINTER(c_int32)]),
     "zest_lm_special_token": (c_int32, [c_void_p, c_int]),
     "zest_lm_batch_new": (c_void_p, [c_void_p]),
     "zest_lm_batch_free": (None, [c_void_p]),
@@ -488,6 +530,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "zest_lm_resume": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(LMCallbacks), POINTER(TrainResult_)]),
     "zest_lm_dry_run": (c_int, [c_void_p, c_void_p, POINTER(LMCallbacks)]),
     "zest_lm_evaluate": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(LMCallbacks), POINTER(Evaluation_)]),
+    "zest_lm_predictor_new": (c_void_p, [c_void_p, c_char_p, c_void_p, POINTER(LMCallbacks)]),
+    "zest_lm_predictor_free": (None, [c_void_p]),
+    "zest_lm_predictor_column": (c_char_p, [c_void_p, c_size_t]),
+    "zest_lm_predictor_class": (c_char_p, [c_void_p, c_size_t]),
+    "zest_lm_predict": (
+        c_int,
+        [c_void_p, c_char_p, c_size_t, POINTER(RowsFormat), POINTER(PredictCallbacks)],
+    ),
+    "zest_lm_predict_split": (c_int, [c_void_p, c_char_p, POINTER(PredictCallbacks)]),
     "zest_lm_task": (c_int, [c_size_t, POINTER(TaskInfo_)]),
 }
 

@@ -277,6 +277,12 @@ class LM:
         found = lib.zest_lm_token_id(self._alive(), to_bytes(spelling))
         return None if found < 0 else found
 
+    def single_token(self, text: str) -> int:
+        """The one token of a text, such as a label word with its blank, " great". Several tokens are refused."""
+        found = ctypes.c_int32()
+        self._check(lib.zest_lm_single_token(self._alive(), to_bytes(text), ctypes.byref(found)))
+        return found.value
+
     def is_special(self, id: int) -> bool:
         """Is the token one of the model's own, such as </s>?"""
         return bool(lib.zest_lm_token_is_special(self._alive(), id))

@@ -1,11 +1,15 @@
-"""Fine-tune a model on a task, and evaluate: what `zest train` and `zest eval` do."""
+"""Fine-tune a model on a task, evaluate, predict: what `zest train`, `zest eval` and `zest predict` do."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Callable, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
+
+import numpy as np
 
 from . import _library as c
 from ._callbacks import Callbacks
@@ -314,3 +318,94 @@ def evaluate(
     name = c.to_path(path)
     call(ctx, lib.zest_lm_evaluate, ctx.handle, name, chosen.handle, ctypes.byref(call.row), ctypes.byref(row))
     return copy_row(Evaluation, row)
+
+
+# ---- Prediction -----------------------------------------------------------------------------------------------
+
+
+class Prediction(NamedTuple):
+    """The answer to one row."""
+
+    choice: Optional[int]  #: the class or option, from 0; None: no finite score, or the answer is a text
+    text: Optional[str]  #: the label of the class, or the text that was generated
+    probabilities: Optional[np.ndarray]  #: of the classes or options
+    label: Optional[int]  #: the right one, where the row has it
+    truncated: bool  #: the row was too long and was shortened
+
+
+class Predictor:
+    """Answers rows of your own with a run, which brings its task, or with a model and a task.
+
+    >>> predictor = Predictor("run1")                                # doctest: +SKIP
+    >>> predictor(["A lovely day."])[0].text                         # doctest: +SKIP
+    """
+
+    def __init__(self, path: StrPath, task: Optional[StrPath] = None, **options: Any) -> None:
+        self._handle: Optional[int] = None
+        self._ctx, self._callbacks = Context(), Callbacks()
+        chosen, call = _Options(self._ctx, "predict", task=task, **options), _Call()
+        try:
+            with call.callbacks.calling():
+                arguments = (self._ctx.handle, c.to_path(path), chosen.handle, ctypes.byref(call.row))
+                self._handle = lib.zest_lm_predictor_new(*arguments)
+        except BaseException:
+            self.close()
+            raise
+        if not self._handle:
+            raise self._ctx.error()
+        self.columns: list[str] = self._names(lib.zest_lm_predictor_column)
+        self.classes: list[str] = self._names(lib.zest_lm_predictor_class)
+
+    def _names(self, read: Callable[..., Optional[bytes]]) -> list[str]:
+        names: list[str] = []
+        while True:
+            name = read(self._handle, len(names))
+            if name is None:
+                return names
+            names.append(name.decode("utf-8", "replace"))
+
+    def close(self, free: Callable[[Any], None] = lib.zest_lm_predictor_free) -> None:
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            free(handle)
+
+    __del__ = close
+
+    def _predict(self, function: Callable[..., int], *arguments: Any) -> list[Prediction]:
+        if not self._handle or self._callbacks.running:
+            raise c.StateError("the predictor is closed, or in use")
+        answers: list[Prediction] = []
+
+        def answered(pointer: Any, _: Any) -> int:
+            row = pointer.contents
+            numbers = row.probabilities and np.ctypeslib.as_array(row.probabilities, (row.probability_count,)).copy()
+            answers.append(
+                Prediction(
+                    choice=row.choice if row.choice >= 0 else None,
+                    text=None if row.text is None else row.text.decode("utf-8", "replace"),
+                    probabilities=numbers if row.probabilities else None,
+                    label=row.label if row.label >= 0 else None,
+                    truncated=bool(row.truncated),
+                )
+            )
+            return 0
+
+        row = c.PredictCallbacks(on_prediction=c.OnPrediction(self._callbacks.wrap(answered, 1)))
+        status = 0
+        with self._callbacks.calling():
+            status = function(self._handle, *arguments, ctypes.byref(row))
+        self._ctx.check(status)
+        return answers
+
+    def __call__(self, rows: Iterable[Union[str, dict[str, Any]]]) -> list[Prediction]:
+        """Answers rows: dicts with the task's columns, or texts where the task reads one column."""
+        objects = [{self.columns[0]: row} if isinstance(row, str) else row for row in rows]
+        if not objects:
+            return []
+        data = "".join(json.dumps(row) + "\n" for row in objects).encode()
+        how = c.RowsFormat(format=b"jsonl")
+        return self._predict(lib.zest_lm_predict, data, len(data), ctypes.byref(how))
+
+    def split(self, name: str) -> list[Prediction]:
+        """Answers the task's own examples: "train", "dev" or "test"."""
+        return self._predict(lib.zest_lm_predict_split, c.to_text(name))
