@@ -82,7 +82,7 @@ static void need(int failed, const zest_error *error) {
     exit(1);
 }
 
-/* The best of some rounds. */
+/* The minimum of several rounds. */
 static timing measure(zest_grad *grad, const zest_grad_job *job, zest_error *error) {
     timing best = {1e30, 0, 0};
     double began = zest_clock_now(), mean;
@@ -133,7 +133,7 @@ static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job
            both.work / 1e9, both.work / both.seconds / 1e9, both.work / both.products / 1e9, ceiling / 1e9,
            100 * both.work / both.seconds / ceiling, (double)zest_grad_memory(grad) / 1048576);
     print_json(s, "cpu", forward.seconds, both.seconds, both.work / both.seconds / ceiling);
-    return 0; /* the process ends: so does its memory */
+    return 0; /* the process ends, and frees its memory */
 }
 
 /* ---- On a device ---- */
@@ -155,7 +155,7 @@ static double work_of(const zest_model *model, const zest_model_objective *objec
     return 2 * sum;
 }
 
-/* Seconds a pass: some in a row, and the device's end awaited; the best of some rounds. */
+/* Seconds per pass: several in a row, with a final synchronisation; the minimum of several rounds. */
 static double time_there(zest_grad *grad, const zest_grad_job *job, zest_device *device, const void *any) {
     enum { ROUNDS = 6, PASSES = 10 };
     double best = 1e30, mean;
@@ -172,7 +172,7 @@ static double time_there(zest_grad *grad, const zest_grad_job *job, zest_device 
     return best;
 }
 
-/* Where the time of a pass goes; the clocks themselves cost some. */
+/* The time of each part of a pass; the timers have a cost, too. */
 static void print_parts(zest_grad *grad, const zest_grad_job *job, zest_device *device) {
     static const char *const names[ZEST_PROFILE_PARTS] = {"weights", "products", "attention", "norms",
                                                           "rows",    "loss",     "update"};
@@ -222,7 +222,7 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
 
 int main(int argc, char **argv) {
     int cuda = 0, count = 1;
-    for (int i = 1; i < argc; i++) { /* the option may stand anywhere */
+    for (int i = 1; i < argc; i++) { /* the option may be anywhere */
         if (!strcmp(argv[i], "--device") && i + 1 < argc)
             cuda = !strcmp(argv[++i], "cuda");
         else

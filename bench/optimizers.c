@@ -21,7 +21,7 @@ static void stop(const char *why) {
 static zest_status free_of_charge(void *user, const zest_eval_point *at, size_t number, float *gradient,
                                   zest_grad_weigh *weigh, void *weigher, double *loss, zest_error *error) {
     (void)user, (void)at, (void)gradient, (void)error;
-    *loss = 1 + 0.01 * (double)number; /* ever larger: tsam scales what it has each time */
+    *loss = 1 + 0.01 * (double)number; /* increasing: tsam rescales its sum each time */
     if (weigh) (void)weigh(weigher, *loss);
     return ZEST_OK;
 }
@@ -67,7 +67,7 @@ static void time_methods(const zest_params *params, int threads, zest_device *de
         }
 }
 
-/* A product is made orthogonal to a vector: twice a dot and a subtraction. */
+/* Orthogonalisation of a product against a vector: two dot products and two subtractions. */
 static void time_vectors(size_t count, int threads, zest_device *device) {
     zest_error error = {0};
     zest_cpu cpu;
@@ -94,7 +94,7 @@ static void time_vectors(size_t count, int threads, zest_device *device) {
     zest_vector_free(&space, w);
 }
 
-/* Weights of the size that a model has, in tensors of a million. */
+/* Weights of the size of a model, in tensors of a million. */
 static zest_params make_weights(size_t millions, zest_dtype dtype, zest_device *device) {
     const size_t each = 1000000, size = zest_dtype_size(dtype);
     zest_tensor *tensors = calloc(millions, sizeof *tensors);

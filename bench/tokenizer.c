@@ -1,5 +1,5 @@
-/* Speed of encoding and decoding: bench/tokenizer TOKENIZER TEXT-FILE prints MB/s on one core, whole and by
- * lines. */
+/* Speed of encoding and decoding: bench/tokenizer TOKENIZER TEXT-FILE prints MB/s on one core, for the
+ * whole file and by lines. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

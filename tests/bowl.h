@@ -1,4 +1,4 @@
-/* A function whose sharpness is known, for the tests of what measures it. */
+/* A function with known sharpness, for the tests of its measurement. */
 #ifndef ZEST_TESTS_BOWL_H
 #define ZEST_TESTS_BOWL_H
 

@@ -1,4 +1,4 @@
-/* What the tests of examples share: a small tokenizer, two models, and rows made into examples. */
+/* Shared by the tests of examples: a small tokenizer, two models, and rows encoded as examples. */
 #ifndef ZEST_TESTS_EXAMPLES_H
 #define ZEST_TESTS_EXAMPLES_H
 

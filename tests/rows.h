@@ -1,4 +1,4 @@
-/* What the tests of data files share. */
+/* Shared by the tests of data files. */
 #ifndef ZEST_TESTS_ROWS_H
 #define ZEST_TESTS_ROWS_H
 

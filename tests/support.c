@@ -1,3 +1,4 @@
+/* Shared by all tests: contexts, statistics, temporary files. */
 #include "tests/support.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* What the tests share. */
+/* Shared by all tests: contexts, statistics, temporary files. */
 #ifndef ZEST_TESTS_SUPPORT_H
 #define ZEST_TESTS_SUPPORT_H
 

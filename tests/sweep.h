@@ -1,4 +1,4 @@
-/* What the tests of sweeps share. */
+/* Shared by the tests of sweeps. */
 #ifndef ZEST_TESTS_SWEEP_H
 #define ZEST_TESTS_SWEEP_H
 

@@ -1,4 +1,4 @@
-/* What the tests of tasks share. */
+/* Shared by the tests of tasks. */
 #ifndef ZEST_TESTS_TASK_H
 #define ZEST_TESTS_TASK_H
 

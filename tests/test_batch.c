@@ -1,5 +1,5 @@
-/* Batches: packed and with shared prompts, an example's loss has the bits that it has alone and written out.
- * And the order in which examples come. */
+/* Batches: packed and with shared prefixes, the loss of an example has the same bits as alone. And the
+ * order of examples. */
 #include "task/batch.h"
 #include "tests/model.h"
 
@@ -62,7 +62,7 @@ static void make_examples(hand_made *h, zest_task_kind kind, int as_text) {
                            .count = EXAMPLES};
 }
 
-/* One text as a batch of its own, written out with its last token: minus the log-likelihood of its answer. */
+/* One text as a batch of its own, with its last token: the negative log-likelihood of its answer. */
 static double alone(zest_model_runner *runner, const zest_model_lane *lane, const hand_made *h, size_t text) {
     const zest_example_text *t = &h->texts[text];
     uint32_t starts[2] = {0, t->length}, items[2] = {0, t->length - t->target}, rows[12];
@@ -79,7 +79,7 @@ static double alone(zest_model_runner *runner, const zest_model_lane *lane, cons
     return loss;
 }
 
-/* What the engine asks of a batch, and what it should cost. */
+/* The objective of a batch, and its cost in tokens. */
 static void check_form(const zest_batch *b, size_t tokens) {
     const zest_model_batch *m = &b->batch;
     assert_int_equal(m->starts[m->sequences], tokens);
@@ -148,7 +148,7 @@ static void sharing(void **state) {
     hand_made choice, as_text;
     make_examples(&choice, ZEST_TASK_CHOICE, 0);
     make_examples(&as_text, ZEST_TASK_CHOICE, 1);
-    zest_batch batch = {0}; /* one for all: it is used again */
+    zest_batch batch = {0}; /* one for all: it is reused */
     for (size_t m = 0; m < CAUSAL; m++) {
         zest_model *model = test_model(causal[m], ZEST_MODEL_AS_STORED);
         zest_model_lane lanes[2] = {test_lane(model, 3, 0), test_lane(model, 3, 0.01)};
@@ -166,7 +166,7 @@ static void sharing(void **state) {
     zest_batch_free(&batch);
 }
 
-/* What is shared is shared: tokens and sequences by hand. */
+/* Shared prefixes: tokens and sequences by hand. */
 static void cost(void **state) {
     (void)state;
     static const size_t tokens[EXAMPLES] = {5, 6, 3, 5, 2, 5, 13},
@@ -259,7 +259,7 @@ static void order_of_an_epoch(void **state) {
     }
 }
 
-/* The order of a run is part of what it can be repeated from: these may never change. */
+/* The order of a run must never change: runs are repeated from it. */
 static void order_golden(void **state) {
     (void)state;
     zest_examples e = {.count = 10};

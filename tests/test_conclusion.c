@@ -1,4 +1,4 @@
-/* The result in words: every case of the sentence, and of the one that counts. */
+/* Results as sentences: every case of the sentence, and of the one that counts. */
 #include "lab/stats/stats.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Environment variables: the allowed values by hand, and what is refused with which words. */
+/* Environment variables: allowed values, and the messages for others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Rows as tokens: published encodings, what is refused. What is cut is in test_truncation.c. The environment
- * variable ZEST_SHARED names a folder with RoBERTa's vocabulary; what needs it is left out without. */
+/* Examples: published encodings, and errors. test_truncation.c tests truncation. The environment variable
+ * ZEST_SHARED names a folder with RoBERTa's vocabulary; tests that need it are skipped without it. */
 #include "tests/examples.h"
 
 #define COUNT(...) (sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))

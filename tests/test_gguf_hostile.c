@@ -1,4 +1,4 @@
-/* The GGUF reader on hostile files: clear errors, and never a step outside. */
+/* The GGUF reader on hostile files: clear errors, and never a read out of bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void load(const char *path, zest_buffer *out) {
     if (zest_file_read(path, 1 << 20, out, &error)) fail_msg("%s", error.message);
 }
 
-/* Looks at everything a file offers. */
+/* Reads everything in a file. */
 static double touch(const zest_gguf *file) {
     double sum = 0, number;
     for (size_t i = 0; i < zest_gguf_key_count(file); i++) {

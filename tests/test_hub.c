@@ -1,5 +1,5 @@
-/* The Hub without a network: hashes, names, lists of files, what is chosen from them, models in the cache.
- * tests/cli/pull.sh has the downloads. */
+/* The Hub client without a network: hashes, names, file lists, selection of files, models in the cache.
+ * tests/cli/pull.sh tests downloads. */
 #include "support.h"
 
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void test_file_names(void **state) {
     longest[200] = '\0';
     assert_true(zest_hub_name_is_file(longest));
     longest[200] = 'a', longest[201] = '\0';
-    assert_false(zest_hub_name_is_file(longest)); /* no room for the ending of a partial file */
+    assert_false(zest_hub_name_is_file(longest)); /* no space for the suffix of a partial file */
     longest[100] = '/', longest[201] = 'a', longest[256] = '\0';
     assert_false(zest_hub_name_is_file(longest));
 }
@@ -204,7 +204,7 @@ static char *chosen(const char *text, const char *only, char result[2048]) {
 static void test_choice(void **state) {
     (void)state;
     char got[2048];
-    /* config.json is the last, so that a part of a model never looks like one */
+    /* config.json is last, so that an incomplete model never looks complete */
     assert_string_equal(
         chosen(
             LIST(GIT("config.json", "1") "," GIT("README.md", "1") "," LFS("model.safetensors", "1") "," LFS(
@@ -214,7 +214,7 @@ static void test_choice(void **state) {
                                                                     "1") "," GIT("chat_template.jinja", "1")),
             "", got),
         "tokenizer.json vocab.txt chat_template.jinja model.safetensors config.json");
-    /* a whole file has precedence over shards, as for those who load it */
+    /* a single file has precedence over shards, as in the loader */
     assert_string_equal(chosen(LIST(GIT("config.json", "1") "," GIT("model.safetensors.index.json",
                                                                     "1") "," LFS("model.safetensors", "1")),
                                "", got),
@@ -226,7 +226,7 @@ static void test_choice(void **state) {
     assert_non_null(strstr(chosen(LIST(LFS("model.safetensors", "1")), "", got), "no config.json"));
     assert_non_null(strstr(chosen(LIST(""), "", got), "no weights"));
     assert_non_null(strstr(chosen(LIST(LFS("a.gguf", "1")), "b.gguf", got), "it has a.gguf"));
-    /* without a hash nothing could be checked */
+    /* without a hash a download cannot be verified */
     assert_non_null(strstr(
         chosen(LIST("{\"rfilename\": \"model.safetensors\", \"size\": 1}," GIT("config.json", "1")), "", got),
         "no size and hash"));
@@ -300,7 +300,7 @@ static void test_find(void **state) {
     assert_false(zest_hub_find_repo("/x/models--a--b/snapshots/run1", repo));
     assert_false(zest_hub_find_repo("/snapshots/" COMMIT "/models--a--b", repo));
     expect_missing("/x/models--a--b/snapshots/" COMMIT, "zest pull a/b --revision " COMMIT);
-    /* a commit that is none leads nowhere */
+    /* an invalid commit is not followed */
     snprintf(folder, sizeof folder, "%s/hub/models--org--name/refs", base);
     test_put(folder, "main", "../../../../../../../../../../etc/passwd");
     expect_missing("org/name", "zest pull org/name");

@@ -1,4 +1,4 @@
-/* JSON of strangers: what is accepted, what stays exact, what is refused. */
+/* JSON from files: what is accepted, what stays exact, what is an error. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* Figures: well-formed text, round ticks, contours in the right place, nothing that depends on bad data. */
+/* Plots: well-formed SVG, round ticks, contours in the right position, no effect of bad data. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ static void test_log_ticks(void **state) {
     check_ticks(ZEST_PLOT_LOG, 1e-300, 1e300, 4, "10⁻³⁰⁰ 10⁻¹⁵⁰ 10⁰ 10¹⁵⁰ 10³⁰⁰");
 }
 
-/* Places that were asked for; words that would touch are left out, places outside the axis too. */
+/* Requested positions; overlapping labels are omitted, and positions outside the axis. */
 static void test_given_ticks(void **state) {
     (void)state;
     static const double places[] = {1, 5, 5.01, 20, 0.25, 3000};
@@ -323,7 +323,7 @@ static void test_gaps(void **state) {
     assert_non_null(path);
     char one[512] = "";
     strncat(one, path, (size_t)(strchr(path, '>') - path));
-    assert_int_equal(occurrences(one, "M"), 3); /* three pieces */
+    assert_int_equal(occurrences(one, "M"), 3); /* three segments */
     free(text);
     zest_plot_free(plot);
 }

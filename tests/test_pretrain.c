@@ -1,4 +1,4 @@
-/* Pretraining: how text becomes sequences, what is masked, and runs from nothing. */
+/* Pretraining: packing of text into sequences, masking, and runs from random weights. */
 #include <math.h>
 
 #include "task/corpus.h"
@@ -131,7 +131,7 @@ static void masks_have_the_shares_they_should(void **state) {
             random += config != was && config != MASK;
             first_half += row % LENGTH < LENGTH / 2;
         }
-        /* what is not asked for is as it was */
+        /* unmasked tokens are unchanged */
         size_t next = 0;
         for (uint32_t i = 0; i < SEQUENCES * LENGTH; i++)
             if (next < o->item_starts[SEQUENCES] && o->rows[next] == i)
@@ -165,7 +165,7 @@ static void masks_follow_from_seed_and_step(void **state) {
     masks.number++;
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, other, 2, &masks, &b, error));
     assert_memory_equal(a.batch.tokens, b.batch.tokens + LENGTH, LENGTH * sizeof(uint32_t));
-    /* however small the share, something is asked */
+    /* with any probability at least one token is masked */
     masks = (zest_corpus_masks){.probability = 1e-6, .seed = 1};
     assert_fine(zest_corpus_make_batch(&corpus, &corpus.train, which, 2, &masks, &a, error));
     assert_true(a.objective.item_starts[1] >= 1 && a.objective.item_starts[2] > a.objective.item_starts[1]);

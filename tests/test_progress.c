@@ -81,7 +81,7 @@ static void written(int descriptor, double ago, char *out, size_t size, int from
     fflush(stderr);
     assert_true(dup2(kept, STDERR_FILENO) >= 0);
     close(kept);
-    assert_int_equal(write(descriptor, "|", 1), 1); /* the end: a terminal hands over in pieces */
+    assert_int_equal(write(descriptor, "|", 1), 1); /* the end: a terminal delivers in chunks */
     if (from == descriptor) lseek(from, 0, SEEK_SET);
     size_t got = 0;
     while (!got || out[got - 1] != '|') {

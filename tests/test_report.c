@@ -1,5 +1,4 @@
-/* The report: every run is in it, nothing from outside gets out of its text, it asks nothing of the network.
- */
+/* The report: contains every run, escapes all text from outside, uses no network. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,7 +214,7 @@ static void shows_every_run(void **state) {
     free(page);
 }
 
-/* What a reader looks for first stands first: also on a phone, where little fits. */
+/* The result comes first, also on a phone. */
 static void results_come_first(void **state) {
     (void)state;
     char *path = make_run(&usual[0]), *page = report_of(&path, 1, NULL);
@@ -256,7 +255,7 @@ static void the_page_begins_with_the_conclusion(void **state) {
         "<p class=\"lead\">ZEST-N reached 91.7 % accuracy on test, 3.0 points above MeZO (95 % "
         "interval 0.5 to 5.5, 3 seeds): better than MeZO.</p>";
     if (!strstr(page, lead)) fail_msg("%.600s", strstr(page, "<header>"));
-    /* curves of both methods would lie on top of each other: a panel each, the other one in grey behind */
+    /* the curves of both methods would overlap: a panel each, with the other one in grey */
     char *svg = test_get(temp_path("figures/loss.svg"));
     assert_non_null(strstr(svg, ">MeZO</text>"));
     assert_non_null(strstr(svg, ">ZEST-N</text>"));
@@ -424,7 +423,7 @@ static void the_command_makes_it_again(void **state) {
     zest_report report;
     zest_buffer command = {0};
     assert_int_equal(zest_report_load(&path, 1, &report, NULL), ZEST_OK);
-    assert_string_equal(report.runs[0].t, "0"); /* MeZO's, whatever the option says */
+    assert_string_equal(report.runs[0].t, "0"); /* MeZO has t = 0, regardless of the option */
     zest_report_command(&report, &report.runs[0], &command);
     assert_string_equal(command.data,
                         "zest train --method mezo --lr 1e-6 --rho 0.002 --quiet --model 'it'\\''s a/model'");

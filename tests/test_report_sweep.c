@@ -1,4 +1,4 @@
-/* The report of a sweep: its tables and figures are there, whatever its tasks are called. */
+/* The report of a sweep: its tables and figures, for any names of tasks. */
 #include "train/run_folder.h"
 #include "lab/report/report.h"
 #include "tests/temp_folder.h"
@@ -116,7 +116,7 @@ static void a_sweep_is_one_page(void **state) {
               "seeds, all "
               "with the same difference): too few seeds to tell.</li>");
     has(page, "id=\"figure-by-t-test\"");
-    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST-N, behind MeZO */
+    has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST-N, after MeZO */
     has(page, "id=\"figure-sharpness-SST-2\"");
     has(page, ">MeZO</text>");
     has(page, "&lt;b&gt;&amp;&quot;evil&quot;");
@@ -155,14 +155,14 @@ static void colours_are_those_of_methods(void **state) {
         const char *line = strstr(chip, wanted[i].line);
         if (!line || line > end) fail_msg("%s is not drawn with %s", wanted[i].run, wanted[i].line);
     }
-    /* t is told by the line: solid, then dashed */
+    /* the line style encodes t: solid, then dashed */
     has(page, "<span>ZEST-N, t = 5 (3 runs)</span>");
     has(page, "<span>ZEST-N, t = 20 (3 runs)</span>");
     assert_null(strstr(page, "Sensitivity to t")); /* "Results by t" says more */
     free(page);
 }
 
-/* While it is at work: what is finished counts; with one t there is no figure. */
+/* A running sweep: finished runs count; with one t there is no figure. */
 static void an_unfinished_sweep_has_a_page(void **state) {
     (void)state;
     size_t count = make_sweep("task = SST-2\nmethod = mezo, zest-n\nt = 5\nseed = 1, 2\n", 1);

@@ -1,4 +1,4 @@
-/* Tables and JSON lines: the layouts as they should be, and everything that can be wrong with them. */
+/* TSV, CSV and JSONL: valid files, and every error. */
 #include "tests/rows.h"
 
 /* ---- TSV ---- */

@@ -1,4 +1,4 @@
-/* Data files of layouts of their own: SuperGLUE, SQuAD and DROP; and any layout with damaged bytes. */
+/* Layouts of published data sets: SuperGLUE, SQuAD and DROP; and all layouts with damaged bytes. */
 #include "tests/rows.h"
 
 /* ---- SuperGLUE ---- */

@@ -1,4 +1,4 @@
-/* The safetensors reader: good files, hostile files, folders. The writer is in test_safetensors_write.c. */
+/* The safetensors reader: valid files, hostile files, folders. test_safetensors_write.c tests the writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,7 +381,7 @@ static void test_bad_indexes(void **state) {
     expect_folder("not valid JSON");
 }
 
-/* Models that lie beside the repository, where there are any. */
+/* Published models, where they are available. */
 static void test_shared_models(void **state) {
     (void)state;
     static const struct {

@@ -1,4 +1,4 @@
-/* The safetensors writer: what is written reads back, shards, and disks that fill up. */
+/* The safetensors writer: files read back, shards, and full disks. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -217,7 +217,7 @@ static void test_bad_sources(void **state) {
 
 /* ---- Whole or not at all ---- */
 
-/* Files of more than `bytes` cannot be written while this holds: a disk that is full. */
+/* Limits the size of files to `bytes`: simulates a full disk. */
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);

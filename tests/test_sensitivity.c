@@ -1,4 +1,4 @@
-/* Results against t: what is drawn, and what is left out. */
+/* Figures of results against t: what is drawn, and what is omitted. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

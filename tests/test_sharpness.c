@@ -1,6 +1,5 @@
-/* Losses nearby, curvature and slices of functions for which they are known. Statistical tests allow five
- * standard errors (a false alarm in about two million), with seeds that are fixed anyway; coverages allow as
- * much. */
+/* Perturbed losses, curvature and slices of functions for which they are known. Statistical tests allow
+ * five standard errors (a false alarm in about two million), with fixed seeds; coverages allow as much. */
 #include "lab/sharpness/sharpness_internal.h"
 #include "tests/bowl.h"
 #include "zest_theory.h"

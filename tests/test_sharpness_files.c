@@ -1,4 +1,4 @@
-/* What zest sharpness keeps: written, read, drawn; and files that nobody should have changed. */
+/* sharpness.json: written, read, drawn; and files that were edited by hand. */
 #include <math.h>
 #include <string.h>
 

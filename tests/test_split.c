@@ -207,7 +207,7 @@ static void test_refusals(void **state) {
     zest_rows_free(&rows);
 }
 
-/* A task of one's own with its own files: whole and in order, unless sizes are asked for. */
+/* A task file with its own data files: complete and in order, unless sizes are set. */
 static void test_own_files(void **state) {
     (void)state;
     zest_task task = small_task(2);
@@ -356,7 +356,7 @@ static void test_noise_refusals(void **state) {
     zest_split_free(&split);
 }
 
-/* Train alone is noisy unless dev is asked for, and both are drawn apart. */
+/* Only train is noisy unless dev is requested, and both are drawn independently. */
 static void test_noisy_parts(void **state) {
     (void)state;
     zest_task task = small_task(2);

@@ -99,7 +99,7 @@ typedef struct {
     double level, between_runs, gain;
 } setting;
 
-/* The share of sweeps in which the verdict is the one asked for. */
+/* The fraction of sweeps with this verdict. */
 static double rate(setting s, zest_paired_verdict verdict, size_t sweeps) {
     uint64_t state = 2026 + 1000 * s.seeds + s.examples;
     double differences[16];
@@ -166,7 +166,7 @@ static void small_margins_are_no_evidence(void **state) {
     }
 }
 
-/* A difference that is there is found. */
+/* A true difference is found. */
 static void a_real_difference_is_found(void **state) {
     (void)state;
     assert_true(rate((setting){5, 128, 0.7, 0.01, 0.2}, ZEST_PAIRED_BETTER, 500) > 0.95);

@@ -1,4 +1,4 @@
-/* Sweeps: which runs a grid has, and what they are called. */
+/* Sweeps: the runs of a grid, and their names. */
 #include <ctype.h>
 
 #include "tests/sweep.h"
@@ -139,7 +139,8 @@ static size_t count_method(const zest_sweep_plan *plan, const char *method) {
     return count;
 }
 
-/* SAM looks uphill, and k does not matter, or at k random points: then it does, and has a row of its own. */
+/* SAM takes one ascent step, where k does not matter, or k random points, where it does and makes a row of
+ * its own. */
 static void sam_searches_in_two_ways(void **state) {
     (void)state;
     zest_sweep_grid grid;

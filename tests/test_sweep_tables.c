@@ -1,4 +1,4 @@
-/* Sweeps: which run is chosen, what is compared with what, what the tables say. */
+/* Sweeps: the chosen runs, the comparisons, and the tables. */
 #include "tests/sweep.h"
 
 static void has(const zest_buffer *out, const char *words) {

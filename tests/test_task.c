@@ -1,4 +1,4 @@
-/* Tasks by name: the table, and the files of the built-in ones where they are. */
+/* Tasks by name: the table, and the files of the built-in tasks where they are available. */
 #include "tests/task.h"
 
 /* ---- The table ---- */
@@ -208,7 +208,7 @@ static void test_sizes(void **state) {
     }
 }
 
-/* All spans of WSC are in their texts once they are repaired; every right option of ReCoRD is there. */
+/* All spans of WSC occur in their texts after the correction; every right option of ReCoRD exists. */
 static void test_special_data(void **state) {
     (void)state;
     const char *data = shared_data();

@@ -1,4 +1,4 @@
-/* Task files, good and bad. */
+/* Task files: valid ones, and every error. */
 #include "tests/task.h"
 
 static void test_task_file(void **state) {
@@ -6,7 +6,7 @@ static void test_task_file(void **state) {
     zest_task task = open_task("tests/data/tasks/reviews.task");
     assert_string_equal(task.name, "reviews");
     assert_string_equal(task.about, "is a review kind?");
-    assert_string_equal(task.masked, "{review} It was{mask}. "); /* the quotes kept the space */
+    assert_string_equal(task.masked, "{review} It was{mask}. "); /* quotes preserve the space */
     assert_string_equal(task.causal, "{review|strip}\\nIt was {answer}");
     assert_int_equal(task.class_count, 2);
     assert_string_equal(task.classes[0].label, "bad");

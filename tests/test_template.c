@@ -1,4 +1,4 @@
-/* Templates: what they say of a row, and what is refused. */
+/* Templates: rendering of a row, and errors. */
 #include <math.h>
 
 #include "task/template.h"
@@ -74,7 +74,7 @@ static void changes(void **state) {
     zest_rows_free(&rows);
 }
 
-/* Every pair leads there and back; nothing beside the scripts named is touched. */
+/* Every pair maps in both directions; other scripts are unchanged. */
 static void letters(void **state) {
     (void)state;
     size_t pairs = 0;

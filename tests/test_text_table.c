@@ -1,4 +1,4 @@
-/* Text tables: columns line up by characters, lines stay within a terminal, nothing but text reaches it. */
+/* Text tables: alignment by characters, width of a terminal, no control characters. */
 #include "lab/stats/stats.h"
 
 #include <stdio.h>

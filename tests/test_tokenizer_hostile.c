@@ -1,5 +1,5 @@
-/* Tokenizer files that are damaged, meant badly, or ask for what zest has not: always an error that says
- * what, never a crash. Run under the sanitizers too. */
+/* Damaged, malicious and unsupported tokenizer files: always an error that names the problem, never a
+ * crash. Also run under the sanitizers. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void refused(zest_tokenizer *tokenizer, const char *words) {
 
 /* ---- tokenizer.json ----------------------------------------------------------------------------------- */
 
-/* A file with these members beside a tiny model; NULL: that tiny model. */
+/* A file with these members and this model; NULL: a tiny model. */
 static zest_tokenizer *from_parts(const char *model, const char *rest) {
     zest_buffer text = {0};
     if (!model)
@@ -258,7 +258,7 @@ static void damaged_files(void **state) {
             char *copy = malloc(file.size); /* of the exact size, so that the sanitizer sees a step beyond */
             assert_non_null(copy);
             memcpy(copy, file.data, file.size);
-            /* Most of the structure lies before the vocabulary. */
+            /* Most of the structure is before the vocabulary. */
             if (what % 3) place %= 2000;
             if (round % 4 == 0)
                 file.size > place ? try_bytes(copy, place) : (void)0;
@@ -461,7 +461,7 @@ static void odd_questions(void **state) {
     zest_tokenizer_free(NULL);
 }
 
-/* One piece of a megabyte, a megabyte of marks out of order, a megabyte of nothing: all in no time. */
+/* A pre-token of a megabyte, a megabyte of unordered marks, an empty megabyte: all fast. */
 static void long_runs(void **state) {
     (void)state;
     static const char *const files[] = {DATA "/gpt2.json", DATA "/qwen2.json", DATA "/llama.json",

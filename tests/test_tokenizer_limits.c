@@ -1,5 +1,5 @@
-/* Tokenizer files made to cost time or memory: each is refused, and says so. What would take hours or all
- * memory without the limits must end within the time of a test. */
+/* Tokenizer files made to cost time or memory: each is an error. Cases that would take hours or all memory
+ * without the limits must end within the time of a test. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

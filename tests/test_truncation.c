@@ -1,4 +1,4 @@
-/* Rows as tokens: what gives way when a text is too long. */
+/* Truncation of examples that are too long. */
 #include "tests/examples.h"
 
 static const char long_rows[] =
@@ -6,7 +6,8 @@ static const char long_rows[] =
     "better\"}\n"
     "{\"a\":\"no\",\"b\":\"the rain had been on for hours and hours, and we had no pain before\"}\n";
 
-/* Whatever the length, the mask is there; what fits is what the whole text has; nothing is cut needlessly. */
+/* For every length the mask is present; the rest is a part of the full text; nothing is truncated
+ * needlessly. */
 static void mask_survives(void **state) {
     (void)state;
     static const char *const templates[] = {"{a} It was{mask}.", "{a}{mask}, {b}", "{a} {b} is{mask}!",
@@ -29,7 +30,7 @@ static void mask_survives(void **state) {
                 assert_int_equal(s->length, length);
                 assert_true(s->target < s->length && e.tokens[s->first + s->target] == mask);
                 assert_int_equal(e.tokens[s->first], 0); /* <s> */
-                /* the published cut wherever it leaves the mask: the end goes */
+                /* as published wherever that leaves the mask: the end is removed */
                 if (w->target < task.max_length)
                     assert_memory_equal(e.tokens + s->first, whole.tokens + w->first, length * 4);
                 else if (k != 1) /* else the template's end and </s> are kept */
@@ -79,7 +80,7 @@ static void field_limits(void **state) {
     zest_tokenizer_free(t);
 }
 
-/* The start token and the last tokens stay; the answer is what stood behind the prompt. */
+/* The start token and the last tokens are kept; the answer is what followed the prompt. */
 static void causal_cut(void **state) {
     (void)state;
     zest_tokenizer *t = small();

@@ -1,5 +1,5 @@
-/* WordPiece: vocab.txt and the settings beside it, the rules for words, and what is refused. That the tokens
- * are those of Hugging Face is shown in test_tokenizer.c. */
+/* WordPiece: vocab.txt and its settings, the rules for words, and errors. test_tokenizer.c compares with
+ * Hugging Face. */
 #include <stdio.h>
 #include <string.h>
 
@@ -131,7 +131,7 @@ static void vocabularies_are_checked(void **state) {
     "{\"model\":" MODEL ",\"normalizer\":" NORMALIZER ",\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}," \
     "\"added_tokens\":[{\"id\":1,\"content\":\"[CLS]\",\"special\":true}]}"
 
-/* Words count in characters; settings beside the file go before what it says, as in transformers. */
+/* The limit of a word is in characters; settings in tokenizer_config.json override it, as in transformers. */
 static void files_and_settings(void **state) {
     (void)state;
     char folder[64];

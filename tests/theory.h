@@ -1,4 +1,4 @@
-/* What the tests of the theory share. */
+/* Shared by the tests of the theory. */
 #ifndef ZEST_TESTS_THEORY_H
 #define ZEST_TESTS_THEORY_H
 

@@ -220,9 +220,9 @@ void zest_permutation_fill(uint64_t seed, uint64_t epoch, uint32_t *order, size_
     zest_permutation draw = {.key = seed, .number = epoch, .stream = ZEST_EXAMPLES_ORDER};
     for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
     for (size_t i = count; i-- > 1;) {
-        uint32_t j = zest_permutation_below(&draw, (uint32_t)i + 1), size = order[i];
+        uint32_t j = zest_permutation_below(&draw, (uint32_t)i + 1), swapped = order[i];
         order[i] = order[j];
-        order[j] = size;
+        order[j] = swapped;
     }
 }
 

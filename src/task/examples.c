@@ -254,11 +254,11 @@ static zest_status collect_options(const example_maker *maker, size_t row, encod
         size_t count;
         const char *const *texts = zest_rows_get(maker->rows, row, maker->option_fields[f], &count);
         if (s->option_count + count > s->option_capacity) {
-            size_t room = 2 * (s->option_count + count);
-            const char **more = realloc(s->options, room * sizeof *more);
-            if (!more) return zest_error_memory(error, "options", room * sizeof *more);
+            size_t capacity = 2 * (s->option_count + count);
+            const char **more = realloc(s->options, capacity * sizeof *more);
+            if (!more) return zest_error_memory(error, "options", capacity * sizeof *more);
             s->options = more;
-            s->option_capacity = room;
+            s->option_capacity = capacity;
         }
         for (size_t i = 0; i < count; i++) s->options[s->option_count++] = texts[i];
     }

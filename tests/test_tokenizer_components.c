@@ -1,4 +1,4 @@
-/* The parts of tokenizers against plain definitions. */
+/* The components of tokenizers against plain definitions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
