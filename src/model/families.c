@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/families.h"
+#include "model/model_files.h"
 
 /* ---- Reading config.json ---- */
 

@@ -11,7 +11,6 @@
 #include "model/model.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "model/families.h"
 #include "model/model_files.h"
 #include "base/file.h"
 #include "rng/noise.h"

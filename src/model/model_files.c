@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "io/hub.h"
 #include "base/json.h"
-#include "model/families.h"
 #include "model/model.h"
 #include "io/safetensors.h"
 #include "rng/noise.h"

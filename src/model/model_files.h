@@ -1,5 +1,6 @@
-/* Where a model's tensors come from: the safetensors of a folder, a GGUF file, or nowhere (random weights).
- * All answer to Hugging Face's names. */
+/* What loading a model needs: its family (families.c), which maps config.json and tensor names onto the one
+ * transformer, and the source of its tensors (model_files.c): the safetensors of a folder, a GGUF file, or random
+ * weights. All sources use the names of Hugging Face. */
 #ifndef ZEST_MODEL_MODEL_FILES_H
 #define ZEST_MODEL_MODEL_FILES_H
 
@@ -9,6 +10,38 @@
 #include "io/tensor.h"
 #include "io/gguf.h"
 #include "io/safetensors.h"
+
+/* ---- Families: a function that reads config.json, and a table of names ---- */
+
+/* Names without ".weight" and ".bias", except those of the head. Those of a layer follow `layer`, its number and a
+ * dot. NULL: the family has no such tensor. */
+typedef struct {
+    const char *prefix; /* "roberta.": files saved from the bare model lack it */
+    const char *tokens, *positions, *types, *embedding_norm, *project_in;
+    const char *layer;
+    const char *norm1, *q, *k, *v, *qkv, *out, *norm2, *gate, *up, *down;
+    const char *final_norm, *project_out, *head_dense, *head_norm;
+    const char *head, *head_bias, *head_bias_alias;
+} zest_family_names;
+
+typedef struct zest_config_reader zest_config_reader; /* config.json as a family reads it */
+
+typedef struct {
+    const char *types[4]; /* model_type in config.json */
+    void (*describe)(zest_config_reader *json, zest_model_config *out);
+    const zest_family_names *names;
+    const char *auto_class; /* of transformers: what loads the model with its language-model head */
+} zest_family;
+
+/* The family of config.json's model_type. path: the file, for the message. */
+zest_status zest_family_of(const json_t *json, const char *path, const zest_family **family,
+                           zest_error *error);
+
+/* The family of config.json's model_type, and its description, checked for consistency. */
+zest_status zest_family_describe(const json_t *json, const char *path, zest_model_config *out,
+                                 const zest_family_names **names, zest_error *error);
+
+/* ---- Sources ---- */
 
 typedef struct {
     const char *path; /* as the caller gave it, for messages */
