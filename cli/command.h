@@ -47,8 +47,9 @@ const char *zest_command_heading(const zest_command *command);
 /* The most similar command, for a misspelt name; or NULL. */
 const char *zest_command_suggest(const char *name);
 
-/* The command line: --name value, --name=value, -l value, --flag, --no-flag, -- ; positional arguments
- * keep their order. */
+/* ---- Command line ----
+ *
+ * --name value, --name=value, -l value, --flag, --no-flag, -- ; positional arguments keep their order. */
 
 typedef struct {
     char **words; /* points into argv */
@@ -67,7 +68,9 @@ void zest_help_command(const zest_command *command, zest_buffer *out);
 void zest_help_environment(zest_buffer *out);
 void zest_help_manual(zest_buffer *out); /* roff, section 1 */
 
-/* --config FILE: options from a file in the format of a run's options file, so that a run can be repeated
+/* ---- Config files ----
+ *
+ * --config FILE: options from a file in the format of a run's options file, so that a run can be repeated
  * from it: lines `name = value`, blank lines, and lines that start with #. */
 
 /* Sets the options of the file, except for those given on the command line. A file may serve several

@@ -50,12 +50,12 @@ void zest_output_notes(const char *lines);
 /* A context, or NULL after a message on stderr. */
 zest_ctx *zest_output_context(void);
 
-/* Ctrl-C requests a clean end; a second one ends zest at once. */
+/* ---- Ctrl-C requests a clean end; a second one ends zest at once ---- */
 
 /* From now on SIGINT and SIGTERM set the returned flag. */
 volatile sig_atomic_t *zest_output_catch_interrupt(void);
 
-/* Waiting of OpenMP threads. */
+/* ---- Waiting of OpenMP threads ---- */
 
 /* OpenMP's threads wait by spinning for milliseconds, which is right on an empty machine and ruinous on a
  * busy one: a spinning thread keeps the core that the thread it waits for needs (small models became ten
@@ -64,7 +64,9 @@ volatile sig_atomic_t *zest_output_catch_interrupt(void);
  * is nothing to do, or when it cannot be done. */
 void zest_limit_omp_spin(char **argv);
 
-/* Text from files on a terminal. A model, task or data file may contain bytes that move the cursor, change
+/* ---- Text from files on a terminal ----
+ *
+ * A model, task or data file may contain bytes that move the cursor, change
  * the title of the window or hide text. Messages are always escaped; results are escaped on a terminal and
  * unchanged in a file or pipe. */
 

@@ -95,14 +95,14 @@ static zest_status measure_or_estimate(const sharpness_state *l, const zest_shar
     if (!l->cost) return zest_sharpness_measure(&plan, target, found, error);
     found->dimension = target->loaded->model->params.dimension;
     found->examples = zest_eval_target_examples(target->losses);
-    found->slope_examples = zest_eval_target_examples(target->slopes);
+    found->gradient_examples = zest_eval_target_examples(target->gradients);
     return zest_sharpness_estimate_cost(&plan, target, l->cost, error);
 }
 
 static zest_status measure(sharpness_state *l, const zest_target *target, const zest_examples *examples,
                            zest_sharpness_found *found, zest_error *error) {
     uint64_t subset = zest_options_whole(l->given, ZEST_OPTION_TOP_EXAMPLES);
-    zest_eval_target *losses = NULL, *slopes = NULL;
+    zest_eval_target *losses = NULL, *gradients = NULL;
     zest_eval_target_options options = {
         .loaded = &target->loaded,
         .examples = examples,
@@ -116,17 +116,17 @@ static zest_status measure(sharpness_state *l, const zest_target *target, const 
     };
     int needs_gradients =
         !l->plan->forward_only && (l->plan->top || l->plan->trace_samples || l->plan->slice);
-    options.slopes = needs_gradients && !subset;
+    options.gradients = needs_gradients && !subset;
     zest_status status = zest_eval_target_new(&options, &losses, error);
     if (!status && subset) {
         options.max_examples = (size_t)subset;
-        options.slopes = needs_gradients;
-        status = zest_eval_target_new(&options, &slopes, error);
+        options.gradients = needs_gradients;
+        status = zest_eval_target_new(&options, &gradients, error);
     }
-    zest_sharpness_target both = {&target->loaded, losses, subset ? slopes : losses};
+    zest_sharpness_target both = {&target->loaded, losses, subset ? gradients : losses};
     if (!status) status = measure_or_estimate(l, &both, found, error);
     zest_eval_target_free(losses);
-    zest_eval_target_free(slopes);
+    zest_eval_target_free(gradients);
     return status;
 }
 
@@ -268,8 +268,8 @@ static void print_step(double step, double disagreement) {
 
 static void print_hessian(const zest_sharpness_found *f) {
     const zest_hessian_top *top = &f->top;
-    if (f->slope_examples && f->slope_examples != f->examples)
-        zest_output_print("  the Hessian on %zu of the examples\n", f->slope_examples);
+    if (f->gradient_examples && f->gradient_examples != f->examples)
+        zest_output_print("  the Hessian on %zu of the examples\n", f->gradient_examples);
     zest_output_print("  %10s %12s %12s %14s\n", "eigenvalue", "", "residual", "with half h");
     for (size_t k = 0; k < top->count; k++)
         zest_output_print("  %10zu %12.6g %12.2g %14.6g\n", k + 1, top->values[k], top->residuals[k],
@@ -400,14 +400,14 @@ static json_t *cost_json(const zest_sharpness_found *found, const zest_sharpness
     return json_pack("{s:o, s:o, s:I, s:o, s:I, s:o, s:o}", "name", zest_output_string(found->name), "passes",
                      zest_output_real(cost->lanes), "examples", (json_int_t)found->examples, "gradients",
                      zest_output_real(cost->gradients), "gradient_examples",
-                     (json_int_t)found->slope_examples, "seconds", zest_output_real(cost->seconds), "bytes",
-                     zest_output_real(cost->bytes));
+                     (json_int_t)found->gradient_examples, "seconds", zest_output_real(cost->seconds),
+                     "bytes", zest_output_real(cost->bytes));
 }
 
 static void print_cost(const zest_sharpness_found *found, const zest_sharpness_cost *cost) {
     zest_output_print("%s: %.0f passes over %zu examples, %.0f gradients of %zu; about %.0f s, %.1f GiB in "
                       "addition to the model\n",
-                      found->name, cost->lanes, found->examples, cost->gradients, found->slope_examples,
+                      found->name, cost->lanes, found->examples, cost->gradients, found->gradient_examples,
                       cost->seconds, cost->bytes / 0x1p30);
 }
 

@@ -17,7 +17,7 @@ enum { MOST = 200 };
 typedef struct {
     size_t d;
     double loss, quartic, values[MOST], g[MOST], u[MOST];
-    int fp32; /* slopes are rounded to floats, as a model's are */
+    int fp32; /* gradients are rounded to floats, as a model's are */
     double offset[MOST];
     size_t calls;
 } bowl;
@@ -64,8 +64,8 @@ static inline zest_status bowl_slope(void *user, const float *v, double scale, d
     for (size_t i = 0; i < b->d; i++) e[i] = scale * (double)v[i];
     times_hessian(b, e, h);
     for (size_t i = 0; i < b->d; i++) {
-        double slope = b->g[i] + h[i] + 4 * b->quartic * e[i] * e[i] * e[i];
-        sum[i] += factor * (b->fp32 ? (double)(float)slope : slope);
+        double gradient = b->g[i] + h[i] + 4 * b->quartic * e[i] * e[i] * e[i];
+        sum[i] += factor * (b->fp32 ? (double)(float)gradient : gradient);
     }
     return ZEST_OK;
 }

@@ -11,11 +11,11 @@ typedef struct {
     zest_grad *grad;
     const zest_model *model;
     const zest_model_objective *objective;
-} slopes;
+} gradients;
 
 static zest_status slope_of(void *user, const float *v, double scale, double factor, double *sum,
                             zest_error *error) {
-    slopes *s = user;
+    gradients *s = user;
     size_t d = s->model->params.dimension;
     float *point = calloc(2 * d, sizeof *point), *part = point + d;
     zest_eval_point here = {0};
@@ -86,7 +86,7 @@ static void test_families(void **state) {
                                            {"llama", "*layers.*layernorm*"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fixture f;
-        slopes s = {0};
+        gradients s = {0};
         zest_grad_options options = {.threads = 2};
         open_fixture(&f, names[i][0], ZEST_MODEL_F32);
         assert_done(zest_model_select_trainable(f.model, names[i][1], "", error));
@@ -95,7 +95,7 @@ static void test_families(void **state) {
         s.model = f.model;
         s.objective = &f.all[f.count > 1];
         assert_done(zest_grad_new(f.model, zest_ops_for(best_cpu()), &options, &s.grad, error));
-        zest_hessian h = {.slope = slope_of,
+        zest_hessian h = {.gradient = slope_of,
                           .user = &s,
                           .dimension = d,
                           .start = 0.5,
@@ -146,7 +146,7 @@ static void close_reviews(subject *s) {
 static zest_hessian hessian_of(subject *s, int threads) {
     double norm;
     assert_done(zest_eval_target_norm(s->measure, &norm, error));
-    return (zest_hessian){.slope = zest_eval_target_gradient,
+    return (zest_hessian){.gradient = zest_eval_target_gradient,
                           .user = s->measure,
                           .dimension = s->loaded.model->params.dimension,
                           .start = 0.02 * norm,
@@ -166,7 +166,7 @@ static void test_measured(void **state) {
     close_reviews(&s);
 }
 
-/* The loss at a point is the loss in a lane, and a slope is the slope of that loss. */
+/* The loss at a point is the loss in a lane, and the gradient is that of this loss. */
 static void test_consistent(void **state) {
     (void)state;
     if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */

@@ -137,10 +137,10 @@ static void test_lanczos_restarts(void **state) {
     zest_lanczos_free(&r);
 }
 
-/* ---- The Hessian from slopes ---- */
+/* ---- The Hessian from gradients ---- */
 
 static zest_hessian hessian_of(bowl *b) {
-    return (zest_hessian){.slope = bowl_slope,
+    return (zest_hessian){.gradient = bowl_slope,
                           .user = b,
                           .dimension = b->d,
                           .start = 1,

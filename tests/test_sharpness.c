@@ -33,12 +33,12 @@ static void test_nearby_closed_form(void **state) {
     enum { SAMPLES = 20000, D = 12 };
     static const zest_distribution distributions[] = {ZEST_GAUSSIAN, ZEST_SPHERE, ZEST_BALL};
     bowl b;
-    double values[MOST], radii[2] = {0.5, 2}, trace = 0, square = 0, slope = 0;
+    double values[MOST], radii[2] = {0.5, 2}, trace = 0, square = 0, gradient = 0;
     double *losses = malloc(2 * SAMPLES * sizeof *losses), *scratch = malloc(SAMPLES * sizeof *scratch);
     usual_values(D, values);
     make_bowl(&b, D, values);
     for (size_t i = 0; i < D; i++)
-        trace += values[i], square += values[i] * values[i], slope += b.g[i] * b.g[i];
+        trace += values[i], square += values[i] * values[i], gradient += b.g[i] * b.g[i];
     for (size_t i = 0; i < 3; i++) {
         zest_perturbed_loss_args job = nearby_job(&b, distributions[i], radii, 2, SAMPLES);
         assert_fine(zest_perturbed_loss_measure(&job, losses, error));
@@ -48,7 +48,8 @@ static void test_nearby_closed_form(void **state) {
             zest_perturbed_loss p;
             double rho = radii[r] / sqrt(D), mean = b.loss + rho * rho / 2 * trace * second,
                    quadratic = fourth * (trace * trace + 2 * square) - second * second * trace * trace,
-                   sd = sqrt(rho * rho * slope * second + pow(rho, 4) / 4 * quadratic), highest = -HUGE_VAL;
+                   sd = sqrt(rho * rho * gradient * second + pow(rho, 4) / 4 * quadratic),
+                   highest = -HUGE_VAL;
             zest_perturbed_loss_summarize(&job, r, losses, 0, scratch, &p);
             assert_close(p.mean.value, mean, 5 * sd / sqrt(SAMPLES));
             assert_close((p.mean.high - p.mean.low) / 2, 1.96 * sd / sqrt(SAMPLES), 0.1 * sd / sqrt(SAMPLES));
@@ -74,7 +75,7 @@ static void test_nearby_tilted(void **state) {
     zest_ctx *ctx = test_context();
     usual_values(D, values);
     make_bowl(&b, D, values);
-    turn(&b, b.g, g); /* the slope along the eigenvectors */
+    turn(&b, b.g, g); /* the gradient along the eigenvectors */
     zest_landscape landscape = {values, g, D, D, radius / sqrt(D)};
     for (int ball = 0; ball < 2; ball++)
         for (int strong = 0; strong < 2; strong++) {
@@ -105,14 +106,14 @@ static void test_nearby_coverage(void **state) {
     (void)state;
     enum { SEEDS = 600, SAMPLES = 40, D = 12 };
     bowl b;
-    double values[MOST], radius = 1, trace = 0, square = 0, slope = 0, losses[SAMPLES], scratch[SAMPLES];
+    double values[MOST], radius = 1, trace = 0, square = 0, gradient = 0, losses[SAMPLES], scratch[SAMPLES];
     double mean_covered = 0, sd_covered = 0;
     usual_values(D, values);
     make_bowl(&b, D, values);
     for (size_t i = 0; i < D; i++)
-        trace += values[i], square += values[i] * values[i], slope += b.g[i] * b.g[i];
+        trace += values[i], square += values[i] * values[i], gradient += b.g[i] * b.g[i];
     double rho = radius / sqrt(D), mean = b.loss + rho * rho / 2 * trace,
-           sd = sqrt(rho * rho * slope + pow(rho, 4) / 2 * square);
+           sd = sqrt(rho * rho * gradient + pow(rho, 4) / 2 * square);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         zest_perturbed_loss p;
         zest_perturbed_loss_args job = nearby_job(&b, ZEST_GAUSSIAN, &radius, 1, SAMPLES);
@@ -182,7 +183,7 @@ static void test_nearby_differences(void **state) {
     assert_true(isfinite(p.mean.value) && isfinite(p.highest));
 }
 
-/* ---- Without slopes ---- */
+/* ---- Without gradients ---- */
 
 static void test_curvature(void **state) {
     (void)state;

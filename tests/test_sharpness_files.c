@@ -26,7 +26,7 @@ static zest_sharpness_found make_found(double level) {
                               .step = 30,
                               .dimension = 10,
                               .examples = 12,
-                              .slope_examples = 6,
+                              .gradient_examples = 6,
                               .loss = level,
                               .radii = radii,
                               .points = points,
@@ -51,7 +51,7 @@ static void what_is_written_is_read(void **state) {
     json_t *json = zest_sharpness_json(&f, NULL);
     assert_int_equal(zest_sharpness_read(json, "f", &g, NULL), ZEST_OK);
     assert_string_equal(g.task, "RTE");
-    assert_true(g.is_run && g.step == 30 && g.examples == 12 && g.slope_examples == 6);
+    assert_true(g.is_run && g.step == 30 && g.examples == 12 && g.gradient_examples == 6);
     assert_true(g.plan.distribution == ZEST_BALL && g.plan.radius_count == 2 && g.plan.samples == 8);
     assert_true(g.points[1].mean.value == 1.5 && isnan(g.points[1].tilted.low) && g.radii[1] == 2);
     assert_true(g.top.count == 3 && g.top.values[1] == 10 && g.top.rechecked[2] == 4 && g.top.steps == 20);

@@ -35,7 +35,9 @@ char *zest_file_join(const char *folder, const char *name);
 zest_status zest_file_read_numbers(const char *path, double **values, size_t *count, zest_error *error);
 zest_status zest_file_write_numbers(const char *path, const double *values, size_t count, zest_error *error);
 
-/* A file mapped into memory, read-only. If another program truncates the file while it is mapped, the process
+/* ---- Mapped files ----
+ *
+ * A file mapped into memory, read-only. If another program truncates the file while it is mapped, the process
  * ends with SIGBUS: replace model files by renaming, as zest does itself, never in place. */
 
 typedef struct {

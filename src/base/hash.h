@@ -24,7 +24,7 @@ void zest_sha_add(zest_sha *sha, const void *bytes, size_t size);
 /* Ends the message; hex gets 40 or 64 lower-case digits and a NUL. */
 void zest_sha_end(zest_sha *sha, char hex[ZEST_SHA_HEX_SIZE]);
 
-/* Fingerprints, to detect that a file has changed. XXH3: detects accidents, not attacks. */
+/* ---- Fingerprints, to detect that a file has changed. XXH3: detects accidents, not attacks ---- */
 
 typedef struct {
     uint64_t bytes; /* size of the whole file */

@@ -236,7 +236,7 @@ static zest_status add(zest_hub_selection *selection, const zest_hub_file *file,
     return ZEST_OK;
 }
 
-/* Messages for repositories without usable weights. */
+/* ---- Messages for repositories without usable weights ---- */
 
 /* Appends up to eight names with this suffix: "a.gguf, b.gguf". Returns the number of all. */
 static size_t list_names(const zest_hub_list *list, const char *suffix, zest_buffer *out) {

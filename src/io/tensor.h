@@ -96,7 +96,9 @@ static inline uint16_t zest_dtype_to_f16(float value) {
     return (uint16_t)(sign | result);
 }
 
-/* The parameters of a run: named tensors whose elements are numbered consecutively. Noise is a function of that
+/* ---- Parameters ----
+ *
+ * The parameters of a run: named tensors whose elements are numbered consecutively. Noise is a function of that
  * number, so the noise of an element does not depend on the other tensors or on the order of processing. */
 
 typedef struct {

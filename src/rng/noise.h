@@ -22,7 +22,7 @@ const zest_noise *zest_noise_for(zest_cpu cpu);
 /* The tables themselves, for noise.c; a level the compiler could not build is NULL there. */
 extern const zest_noise zest_noise_plain, zest_noise_avx2, zest_noise_avx512;
 
-/* Seeds of directions. */
+/* ---- Seeds of directions ---- */
 
 /* A bijection of the 64-bit numbers that mixes every bit into every other (Stafford's variant 13 of the
  * MurmurHash3 finaliser). */

@@ -36,7 +36,7 @@ zest_noise_groups(const zest_noise_group g, void *out, uint64_t seed, uint64_t f
     }
 }
 
-/* Signs from bits. Each noise file compiles this code with its own flags. */
+/* ---- Signs from bits. Each noise file compiles this code with its own flags ---- */
 
 /* Bit b of word as +1 (clear) or -1 (set). */
 static inline float zest_noise_sign_of(uint32_t word, unsigned b) {

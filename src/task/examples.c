@@ -245,7 +245,7 @@ static zest_status find_fields(example_maker *maker, zest_error *error) {
     return status;
 }
 
-/* Options. */
+/* ---- Options ---- */
 
 static zest_status collect_options(const example_maker *maker, size_t row, encode_scratch *s,
                                    zest_error *error) {
@@ -316,7 +316,7 @@ static zest_status find_right(const example_maker *maker, size_t row, encode_scr
     return status;
 }
 
-/* Answers in free text. */
+/* ---- Answers in free text ---- */
 
 /* The accepted texts in one allocation: pointers, then characters. */
 static zest_status copy_gold(const example_maker *maker, size_t row, encoded_example *encoded,

@@ -407,7 +407,7 @@ static zest_status next_row(table *t) {
     return status;
 }
 
-/* Columns by name. */
+/* ---- Columns by name ---- */
 
 static const char *column(const table *t, size_t i) { return t->b->file.data + t->columns[i]; }
 
@@ -483,7 +483,7 @@ static zest_status begin(table *t) {
     return status;
 }
 
-/* Rows. */
+/* ---- Rows ---- */
 
 static zest_status add_row(table *t) {
     if (t->count < t->expected && t->b->layout->skip_short) return ZEST_OK;

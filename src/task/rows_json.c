@@ -194,7 +194,7 @@ static zest_status load(zest_rows_builder *b, json_t **json) {
     return zest_rows_load_json(b, b->file.data + b->begin, b->file.size - b->begin, 0, json);
 }
 
-/* SQuAD. */
+/* ---- SQuAD ---- */
 
 typedef struct {
     size_t title, context, characters; /* offsets; length of the context in characters */
@@ -278,7 +278,9 @@ zest_status zest_rows_squad(zest_rows_builder *b) {
     return status;
 }
 
-/* DROP. An answer is a number, a date or spans. The accepted texts of a question are those of its answers:
+/* ---- DROP ----
+ *
+ * An answer is a number, a date or spans. The accepted texts of a question are those of its answers:
  * the number, or the date as "day month year", or each span. A question with none, or with an answer of
  * two kinds, is skipped, as in Hugging Face's reader. */
 
@@ -390,7 +392,9 @@ static zest_status need_list(zest_rows_builder *b, const json_t *object, const c
     return zest_rows_refuse(b, line, "needs the list \"%s\"", key);
 }
 
-/* ReCoRD. One row per query. entities: the unique strings that passage.entities marks, sorted by code
+/* ---- ReCoRD ----
+ *
+ * One row per query. entities: the unique strings that passage.entities marks, sorted by code
  * point; answers: likewise. options: the query with each entity in place of "@placeholder"; label: the
  * indices of the right options, in the order of the answers. "@highlight\n" in the passage becomes "- ". All as in MeZO, by way of Hugging Face's reader. */
 
@@ -572,7 +576,7 @@ zest_status zest_rows_record(zest_rows_builder *b) {
     return zest_rows_each_line(b, read_record_line);
 }
 
-/* MultiRC. */
+/* ---- MultiRC ---- */
 
 static zest_status read_question(zest_rows_builder *b, const json_t *question, size_t paragraph,
                                  size_t line) {
@@ -616,7 +620,9 @@ zest_status zest_rows_multirc(zest_rows_builder *b) {
     return zest_rows_each_line(b, read_multirc_line);
 }
 
-/* WSC. Some spans do not occur literally in their text. As in "wsc.fixed", such a span gets the case of
+/* ---- WSC ----
+ *
+ * Some spans do not occur literally in their text. As in "wsc.fixed", such a span gets the case of
  * the word at its index, loses trailing dots and has spaces for line breaks. */
 
 /* The word with this index; NULL: out of range. */

@@ -199,7 +199,9 @@ zest_status zest_split_dev(const zest_task *task, const zest_rows *dev, const ze
     return status;
 }
 
-/* Label noise: exactly round(fraction * count) labels, chosen uniformly without replacement, are replaced
+/* ---- Label noise ----
+ *
+ * Exactly round(fraction * count) labels, chosen uniformly without replacement, are replaced
  * by one of the other classes, uniformly. The draws are the words of Philox under the key seed + 2^32 *
  * part (0 train, 1 dev), stream 17, in order: one number below count-i for the i-th chosen label (a
  * Fisher-Yates shuffle from the front, stopped early), then one below classes-1 for the new class. A

@@ -200,7 +200,7 @@ static zest_status refuse_search(const search *s, const zest_task *task, zest_ta
                           s->searched.data ? s->searched.data : "nothing");
 }
 
-/* Reading. */
+/* ---- Reading ---- */
 
 static zest_status need_field(const zest_task *task, const zest_rows *rows, const char *name, size_t size,
                               const char *what, zest_error *error) {

@@ -119,7 +119,7 @@ static zest_status refuse(const parser *p, size_t line, const char *format, ...)
     return zest_error_set(p->error, ZEST_ERROR_ARGUMENT, "%s, line %zu: %s", p->path, line, sentence);
 }
 
-/* Lines. */
+/* ---- Lines ---- */
 
 static char *trim(char *text) {
     while (isspace((unsigned char)*text)) text++;
@@ -168,7 +168,7 @@ static zest_status read_lines(parser *p, char *text) {
     return status;
 }
 
-/* Values. */
+/* ---- Values ---- */
 
 /* The index of a value in "one/two/three"; fallback if it is not set. */
 static zest_status choose(const parser *p, key id, const char *choices, int fallback, int *out) {
@@ -206,7 +206,7 @@ static zest_status need(const parser *p, key id, const char *example) {
     return refuse(p, 0, "the key '%s' is missing; add a line like   %s", key_names[id], example);
 }
 
-/* Label words. */
+/* ---- Label words ---- */
 
 static zest_status add_class(const parser *p, char *item) {
     zest_task *task = p->task;
@@ -237,7 +237,7 @@ static zest_status set_words(const parser *p) {
     return status;
 }
 
-/* Templates. */
+/* ---- Templates ---- */
 
 /* Whether the template contains {name} or {name|...}. */
 static int has_placeholder(const char *text, const char *name) {
@@ -283,7 +283,7 @@ static zest_status set_templates(parser *p) {
     return status;
 }
 
-/* The task. */
+/* ---- The task ---- */
 
 static zest_status set_kind(parser *p) {
     zest_task *task = p->task;

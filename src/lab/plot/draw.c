@@ -513,7 +513,7 @@ void zest_svg_escaped(zest_buffer *out, const char *text) {
     }
 }
 
-/* Paths. */
+/* ---- Paths ---- */
 
 static long tenths(double pixels) { return lround(fmin(fmax(pixels, -1e5), 1e5) * 10); }
 
@@ -548,7 +548,7 @@ void zest_svg_close(zest_buffer *out, zest_svg_pen *pen) {
     pen->open = 0;
 }
 
-/* Text. */
+/* ---- Text ---- */
 
 double zest_svg_width(const char *text, double size) {
     double em = 0;

@@ -268,7 +268,7 @@ void zest_plot_draw_axes(zest_buffer *out, const zest_plot_panel *panel, const z
     }
 }
 
-/* Colour bar. */
+/* ---- Colour bar ---- */
 
 static void draw_bar(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame) {
     double const left = frame->left + frame->x.length + 14, width = 12, height = frame->y.length;
@@ -305,7 +305,7 @@ static void draw_bar(zest_buffer *out, const zest_plot_panel *panel, const zest_
     zest_buffer_text(out, "</g>\n");
 }
 
-/* Above the data. */
+/* ---- Above the data ---- */
 
 static void draw_tick_words(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_frame *frame) {
     double const bottom = frame->top + frame->y.length;

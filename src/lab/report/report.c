@@ -274,7 +274,7 @@ static zest_sample value_sample(const zest_report *report, size_t setting, int t
     return s;
 }
 
-/* Selection of comparisons. */
+/* ---- Selection of comparisons ---- */
 
 static int is_method(const zest_report *report, size_t setting, const char *method) {
     return !strcmp(report->runs[report->settings[setting].first].method, method);

@@ -305,7 +305,7 @@ static void title_of(const char *part, const char *metric, const char *rest, cha
     free(clean);
 }
 
-/* Dev set. */
+/* ---- Dev set ---- */
 
 static double value_of(const zest_log_eval *e) { return e->value; }
 static double report_evals_loss_of(const zest_log_eval *e) { return e->loss; }
@@ -381,7 +381,7 @@ void zest_report_dev(zest_report_page *page) {
         page->body.size = before;
 }
 
-/* Results against t. */
+/* ---- Results against t ---- */
 
 enum { MAX_TILTS = 24 };
 

@@ -227,7 +227,7 @@ void zest_report_free(zest_report *report) {
  * line style: a setting, or a run if there is only one setting. A panel is what has one colour: a method; if
  * all runs have the same method, a t; and so on. */
 
-/* Settings. */
+/* ---- Settings ---- */
 
 /* Options about where and how a run was made. */
 int zest_report_is_bookkeeping(const char *name) {
@@ -328,7 +328,7 @@ static zest_status find_settings(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* Panels: groups with one colour. */
+/* ---- Panels: groups with one colour ---- */
 
 typedef enum { BY_METHOD, BY_T, BY_SERIES } panel_key;
 
@@ -379,7 +379,7 @@ static zest_status find_panels(zest_report *report, zest_error *error) {
     return ZEST_OK;
 }
 
-/* Series. */
+/* ---- Series ---- */
 
 /* Runs that differ only in the seed are separate series if there is only one setting. */
 static zest_status find_series(zest_report *report, zest_error *error) {

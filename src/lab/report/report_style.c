@@ -190,7 +190,7 @@ void zest_report_escape(zest_buffer *out, const char *text) {
     free(clean);
 }
 
-/* Numbers. */
+/* ---- Numbers ---- */
 
 int zest_report_is_share(const char *metric) {
     return !strcmp(metric, "accuracy") || !strcmp(metric, "f1") || !strcmp(metric, "em");

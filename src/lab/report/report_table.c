@@ -212,7 +212,7 @@ void zest_report_settings(zest_report_page *page) {
 
 enum { COMMAND_WIDTH = 96 };
 
-/* The command. */
+/* ---- The command ---- */
 
 /* A word quoted for the shell. */
 static void add_word(zest_buffer *out, const char *text) {
@@ -302,7 +302,7 @@ void zest_report_command(const zest_report *report, const zest_report_run *run, 
     add_command(report, run, SIZE_MAX, out);
 }
 
-/* Facts. */
+/* ---- Facts ---- */
 
 static void fact(zest_buffer *out, const char *name, const char *text) {
     if (!text || !*text) return;

@@ -84,7 +84,7 @@ static zest_status open_slopes(zest_eval_target *m, zest_error *error) {
     zest_model_runner_options run = {
         .compute = m->o.compute, .threads = m->o.threads, .device = ZEST_DEVICE_CUDA};
     zest_status status = ZEST_OK;
-    if (m->o.slopes && device && device->compute != m->o.compute)
+    if (m->o.gradients && device && device->compute != m->o.compute)
         status = zest_model_open_runner(m->model, &run, &m->own, error);
     m->grad_runner = m->own ? m->own : m->o.loaded->runner;
     m->space = (zest_vector_space){(size_t)m->model->params.dimension, zest_vector_ops_for(m->cpu),

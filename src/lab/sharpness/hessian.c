@@ -22,8 +22,8 @@ zest_status zest_hessian_multiply(const zest_hessian *hessian, double step, cons
                                   zest_error *error) {
     zest_vector_space space = space_of(hessian);
     zest_vector_operations(&space)->clear(&space, out, sizeof *out);
-    zest_status status = hessian->slope(hessian->user, v, step, 0.5 / step, out, error);
-    return status ? status : hessian->slope(hessian->user, v, -step, -0.5 / step, out, error);
+    zest_status status = hessian->gradient(hessian->user, v, step, 0.5 / step, out, error);
+    return status ? status : hessian->gradient(hessian->user, v, -step, -0.5 / step, out, error);
 }
 
 /* ---- Difference step ---- */

@@ -13,7 +13,7 @@ enum { SEED_SLICE = 13 };
 static const double usual_rho[ZEST_SHARPNESS_RADII] = {0.001, 0.002, 0.003, 0.004, 0.005};
 
 typedef struct {
-    zest_eval_target *measure, *slopes;
+    zest_eval_target *measure, *gradients;
     const zest_loaded *loaded;
     const zest_vector_ops *ops;
     zest_sharpness_found *found;
@@ -78,20 +78,20 @@ static zest_status measure_hessian(work *w, zest_error *error) {
     double norm;
     zest_hessian_plan plan = zest_sharpness_hessian_plan(&f->plan, f->dimension);
     zest_status status = plan.requested
-                             ? zest_sharpness_vectors(w->slopes, f->dimension, &plan, &f->top_bytes, error)
+                             ? zest_sharpness_vectors(w->gradients, f->dimension, &plan, &f->top_bytes, error)
                              : ZEST_OK;
-    if (!status) status = zest_eval_target_norm(w->slopes, &norm, error);
+    if (!status) status = zest_eval_target_norm(w->gradients, &norm, error);
     if (status) return status;
-    zest_hessian hessian = {.slope = zest_eval_target_gradient,
-                            .user = w->slopes,
+    zest_hessian hessian = {.gradient = zest_eval_target_gradient,
+                            .user = w->gradients,
                             .dimension = (size_t)f->dimension,
                             .start = norm > 0 ? 0.02 * norm : 0.02,
                             .ops = w->ops,
                             .threads = f->plan.threads,
-                            .device = zest_eval_target_space(w->slopes).device,
+                            .device = zest_eval_target_space(w->gradients).device,
                             .seed = f->plan.seed};
     zest_eval_target_begin(
-        w->slopes, "Hessian",
+        w->gradients, "Hessian",
         6 * (double)zest_hessian_products(&plan, f->plan.trace_samples, f->plan.trace_step));
     if (plan.requested) status = zest_hessian_find(&hessian, &plan, &f->top, error);
     if (!status && f->plan.trace_samples)
@@ -127,7 +127,7 @@ typedef struct {
 
 static zest_status slice_point(void *user, double a, double b, double *loss, zest_error *error) {
     const slicing *s = user;
-    return zest_eval_target_at(s->w->slopes, s->p, a, s->q, b, loss, error);
+    return zest_eval_target_at(s->w->gradients, s->p, a, s->q, b, loss, error);
 }
 
 static zest_status slice_lane(void *user, double a, double b, double *loss, zest_error *error) {
@@ -139,7 +139,7 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
 
 /* Two random unit vectors; in high dimensions they are nearly orthogonal. */
 static zest_status draw_pair(const work *w, float **available, zest_error *error) {
-    zest_vector_space space = zest_eval_target_space(w->slopes);
+    zest_vector_space space = zest_eval_target_space(w->gradients);
     const zest_vector_table *vectors = zest_vector_operations(&space);
     *available = zest_vector_floats(&space, 2);
     if (!*available)
@@ -176,7 +176,7 @@ static zest_status cut(work *w, zest_error *error) {
                                                      : 41,
                             .span = f->plan.span > 0 ? f->plan.span : usual_span(f, eigen)};
     double points = (double)(f->slice.points | 1);
-    zest_eval_target_begin(lanes ? w->measure : w->slopes, "slice", plane ? points * points : points);
+    zest_eval_target_begin(lanes ? w->measure : w->gradients, "slice", plane ? points * points : points);
     if (lanes) {
         zest_status status = zest_direction_make(w->ops, f->plan.threads, &s.direction, ZEST_SPHERE,
                                                  zest_seed(f->plan.seed, SEED_SLICE, 0), f->dimension, error);
@@ -187,7 +187,7 @@ static zest_status cut(work *w, zest_error *error) {
     s.p = eigen ? f->top.vectors : available;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
-    zest_vector_space space = zest_eval_target_space(w->slopes);
+    zest_vector_space space = zest_eval_target_space(w->gradients);
     zest_vector_free(&space, available);
     return status;
 }
@@ -203,7 +203,7 @@ static zest_status resolve_defaults(work *w, const zest_sharpness_plan *plan, ze
     f->plan = *plan;
     f->dimension = w->loaded->model->params.dimension;
     f->examples = zest_eval_target_examples(w->measure);
-    f->slope_examples = zest_eval_target_examples(w->slopes);
+    f->gradient_examples = zest_eval_target_examples(w->gradients);
     f->trace.trace = (zest_estimate){NAN, NAN, NAN};
     if (plan->samples == 1 || (plan->antithetic && plan->samples % 2))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -232,7 +232,8 @@ static zest_status resolve_defaults(work *w, const zest_sharpness_plan *plan, ze
 zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                                    zest_sharpness_found *found, zest_error *error) {
     double began = zest_clock_now();
-    work w = {.measure = target->losses, .slopes = target->slopes, .loaded = target->loaded, .found = found};
+    work w = {
+        .measure = target->losses, .gradients = target->gradients, .loaded = target->loaded, .found = found};
     zest_status status = resolve_defaults(&w, plan, error);
     if (!status) status = measure_perturbed(&w, error);
     if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples))
@@ -268,10 +269,10 @@ zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, u
 /* In addition to the vectors: a gradient, a point and three more vectors. */
 static double extra(double d) { return 24 * d; }
 
-zest_status zest_sharpness_vectors(const zest_eval_target *slopes, uint64_t dimension,
+zest_status zest_sharpness_vectors(const zest_eval_target *gradients, uint64_t dimension,
                                    zest_hessian_plan *plan, double *bytes, zest_error *error) {
     double d = (double)dimension, min_vectors = (double)zest_lanczos_min_vectors(plan->requested),
-           all = 0.9 * zest_eval_target_free_memory(slopes), memory = all - extra(d);
+           all = 0.9 * zest_eval_target_free_memory(gradients), memory = all - extra(d);
     plan->vectors = 2 * plan->requested + 10;
     if (plan->vectors > plan->steps) plan->vectors = plan->steps;
     if (min_vectors > (double)plan->vectors) min_vectors = (double)plan->vectors;
@@ -314,8 +315,8 @@ static zest_status time_lanes(const zest_sharpness_plan *plan, const zest_sharpn
     return status;
 }
 
-static zest_status time_slope(const zest_sharpness_target *target, double *seconds, zest_error *error) {
-    zest_vector_space space = zest_eval_target_space(target->slopes);
+static zest_status time_gradient(const zest_sharpness_target *target, double *seconds, zest_error *error) {
+    zest_vector_space space = zest_eval_target_space(target->gradients);
     const zest_vector_table *vectors = zest_vector_operations(&space);
     float *v = zest_vector_floats(&space, 1);
     double *sum = zest_vector_doubles(&space, 1);
@@ -329,7 +330,7 @@ static zest_status time_slope(const zest_sharpness_target *target, double *secon
     }
     for (int i = 0; i < 2 && *seconds < LONG && !status; i++) {
         double began = zest_clock_now();
-        status = zest_eval_target_gradient(target->slopes, v, 0, 1, sum, error);
+        status = zest_eval_target_gradient(target->gradients, v, 0, 1, sum, error);
         (void)vectors->norm(&space, sum); /* synchronises the device */
         *seconds = zest_clock_now() - began;
     }
@@ -349,24 +350,24 @@ zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const 
                                          zest_sharpness_cost *cost, zest_error *error) {
     uint64_t d = target->loaded->model->params.dimension;
     zest_hessian_plan hessian = zest_sharpness_hessian_plan(plan, d);
-    int slopes =
+    int gradients =
         zest_eval_target_has_gradients() && !plan->forward_only && (plan->top || plan->trace_samples);
-    double lane = 0, slope = 0, vectors = 0;
+    double lane = 0, gradient = 0, vectors = 0;
     double radii = (double)(plan->radius_count ? plan->radius_count : ZEST_SHARPNESS_RADII);
     *cost = (zest_sharpness_cost){.lanes = 1 + radii * (double)plan->samples};
-    if (slopes)
+    if (gradients)
         cost->gradients = 2 * (double)zest_hessian_products(&hessian, plan->trace_samples, plan->trace_step);
     else if (plan->trace_samples)
         cost->lanes += 2 * (double)plan->trace_samples + 100;
-    if (slopes)
+    if (gradients)
         cost->gradients += slice_passes(plan) / 3;
     else
         cost->lanes += slice_passes(plan);
     zest_status status = time_lanes(plan, target, &lane, error);
-    if (!status && slopes && plan->top)
-        status = zest_sharpness_vectors(target->slopes, d, &hessian, &vectors, error);
-    if (!status && slopes) status = time_slope(target, &slope, error);
-    cost->bytes = slopes ? vectors + extra((double)d) : 0;
-    cost->seconds = cost->lanes * lane + cost->gradients * slope;
+    if (!status && gradients && plan->top)
+        status = zest_sharpness_vectors(target->gradients, d, &hessian, &vectors, error);
+    if (!status && gradients) status = time_gradient(target, &gradient, error);
+    cost->bytes = gradients ? vectors + extra((double)d) : 0;
+    cost->seconds = cost->lanes * lane + cost->gradients * gradient;
     return status;
 }

@@ -36,8 +36,8 @@ typedef struct {
     /* results */
     zest_sharpness_plan plan; /* with all defaults resolved */
     uint64_t dimension;
-    size_t examples, slope_examples; /* for losses; for eigenvalues and trace */
-    double loss;                     /* at the unperturbed weights */
+    size_t examples, gradient_examples; /* for losses; for eigenvalues and trace */
+    double loss;                        /* at the unperturbed weights */
     double *radii;
     double *losses; /* radii x samples; NULL when read from a file */
     zest_perturbed_loss *points;
@@ -53,7 +53,7 @@ typedef struct {
  * and slices. The two may be the same. */
 typedef struct {
     const zest_loaded *loaded;
-    zest_eval_target *losses, *slopes;
+    zest_eval_target *losses, *gradients;
 } zest_sharpness_target;
 
 /* Measures the model. The result is in host memory only, so it may outlive the model and its device. Free
@@ -80,8 +80,8 @@ zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const 
 /* Fills the settings of eigenvalues from the plan. */
 zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension);
 /* Basis vectors for the eigenvalues: 2 top + 10, fewer when memory is short; an error when these do not
- * fit either. *bytes is their size. slopes: where they would be allocated. */
-zest_status zest_sharpness_vectors(const zest_eval_target *slopes, uint64_t dimension,
+ * fit either. *bytes is their size. gradients: where they would be allocated. */
+zest_status zest_sharpness_vectors(const zest_eval_target *gradients, uint64_t dimension,
                                    zest_hessian_plan *plan, double *bytes, zest_error *error);
 
 /* ---- JSON (sharpness_output.c) ---- */

@@ -170,7 +170,7 @@ typedef zest_status zest_hessian_gradient(void *user, const float *v, double sca
                                           double *sum, zest_error *error);
 
 typedef struct {
-    zest_hessian_gradient *slope;
+    zest_hessian_gradient *gradient;
     void *user;
     size_t dimension;
     double start; /* the largest step to try */
@@ -316,7 +316,7 @@ typedef struct {
     /* maximum number of examples: a subset chosen by the seed when there are more */
     size_t max_examples;
     uint64_t seed;
-    int slopes;           /* gradients will be needed */
+    int gradients;        /* gradients will be needed */
     zest_compute compute; /* of gradients, independent of loaded->runner, which computes the losses */
     int threads;
     volatile sig_atomic_t *stop;            /* set: the measurement ends with ZEST_ERROR_STATE; or NULL */

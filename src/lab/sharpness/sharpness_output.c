@@ -49,14 +49,14 @@ static json_t *hessian(const zest_sharpness_found *f) {
                               json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
                                         real(top->residuals[k]), "half_step", real(top->rechecked[k])));
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "examples",
-                     (json_int_t)f->slope_examples, "top", array, "lowest", real(top->lowest), "lowest_bound",
-                     real(top->lowest_bound), "step", real(top->step), "disagreement",
+                     (json_int_t)f->gradient_examples, "top", array, "lowest", real(top->lowest),
+                     "lowest_bound", real(top->lowest_bound), "step", real(top->step), "disagreement",
                      real(top->disagreement), "products", (json_int_t)top->steps, "restarts",
                      (json_int_t)top->restarts, "settled", top->converged, "bytes", real(f->top_bytes));
 }
 
 static json_t *trace(const zest_sharpness_found *f) {
-    size_t examples = f->trace_by_losses ? f->examples : f->slope_examples;
+    size_t examples = f->trace_by_losses ? f->examples : f->gradient_examples;
     return json_pack("{s:o, s:o, s:I, s:s, s:o, s:o, s:I}", "trace", estimate(f->trace.trace),
                      "mean_eigenvalue", real(f->trace.trace.value / (double)f->dimension), "probes",
                      (json_int_t)f->trace.probes, "by", f->trace_by_losses ? "losses" : "gradients", "step",
@@ -105,7 +105,7 @@ static double number(const json_t *object, const char *name) {
     return zest_sharpness_number(object, name, NULL);
 }
 
-static uint64_t complete(const json_t *object, const char *name) {
+static uint64_t integer_member(const json_t *object, const char *name) {
     json_int_t value = json_integer_value(json_object_get(object, name));
     return value > 0 ? (uint64_t)value : 0;
 }
@@ -139,7 +139,7 @@ static int read_nearby(const json_t *points, zest_sharpness_found *f) {
                                              .effective = number(point, "effective"),
                                              .lowest = number(point, "lowest"),
                                              .highest = number(point, "highest"),
-                                             .bad = (size_t)complete(point, "not_finite")};
+                                             .bad = (size_t)integer_member(point, "not_finite")};
     }
     return 1;
 }
@@ -160,13 +160,13 @@ static int read_hessian(const json_t *hessian, zest_sharpness_found *f) {
         f->top.residuals[k] = number(one, "residual");
         f->top.rechecked[k] = number(one, "half_step");
     }
-    f->slope_examples = (size_t)complete(hessian, "examples");
+    f->gradient_examples = (size_t)integer_member(hessian, "examples");
     f->top.lowest = number(hessian, "lowest");
     f->top.lowest_bound = number(hessian, "lowest_bound");
     f->top.step = number(hessian, "step");
     f->top.disagreement = number(hessian, "disagreement");
-    f->top.steps = (size_t)complete(hessian, "products");
-    f->top.restarts = (size_t)complete(hessian, "restarts");
+    f->top.steps = (size_t)integer_member(hessian, "products");
+    f->top.restarts = (size_t)integer_member(hessian, "restarts");
     f->top.converged = json_is_true(json_object_get(hessian, "settled"));
     f->top_bytes = number(hessian, "bytes");
     return 1;
@@ -174,11 +174,11 @@ static int read_hessian(const json_t *hessian, zest_sharpness_found *f) {
 
 static void read_trace(const json_t *trace, zest_sharpness_found *f) {
     f->trace.trace = sharpness_read_estimate(trace, "trace");
-    f->trace.probes = (size_t)complete(trace, "probes");
+    f->trace.probes = (size_t)integer_member(trace, "probes");
     f->trace.step = number(trace, "step");
     f->trace.disagreement = number(trace, "disagreement");
     f->trace_by_losses = !strcmp(text(trace, "by"), "losses");
-    if (!f->slope_examples) f->slope_examples = (size_t)complete(trace, "examples");
+    if (!f->gradient_examples) f->gradient_examples = (size_t)integer_member(trace, "examples");
 }
 
 zest_status zest_sharpness_read(const json_t *object, const char *source, zest_sharpness_found *f,
@@ -189,14 +189,14 @@ zest_status zest_sharpness_read(const json_t *object, const char *source, zest_s
                                 .task = text(object, "task"),
                                 .split = text(object, "split"),
                                 .is_run = json_object_get(object, "step") != NULL,
-                                .step = complete(object, "step"),
-                                .dimension = complete(object, "dimension"),
-                                .examples = (size_t)complete(object, "examples"),
+                                .step = integer_member(object, "step"),
+                                .dimension = integer_member(object, "dimension"),
+                                .examples = (size_t)integer_member(object, "examples"),
                                 .loss = number(object, "loss"),
                                 .seconds = number(object, "seconds")};
-    f->plan.samples = (size_t)complete(object, "samples");
+    f->plan.samples = (size_t)integer_member(object, "samples");
     f->plan.antithetic = json_is_true(json_object_get(object, "antithetic"));
-    f->plan.seed = complete(object, "sample_seed");
+    f->plan.seed = integer_member(object, "sample_seed");
     f->plan.t = number(object, "t");
     for (int i = 0; i < 4; i++)
         if (!strcmp(drawn, zest_sharpness_distributions[i])) f->plan.distribution = (zest_distribution)i;
@@ -217,7 +217,7 @@ static const double FAR = 8; /* eigenvalues that differ by more need a logarithm
 static const zest_plot_mark marks[] = {ZEST_PLOT_CIRCLE, ZEST_PLOT_SQUARE, ZEST_PLOT_DIAMOND,
                                        ZEST_PLOT_TRIANGLE};
 
-/* Series of one name. */
+/* ---- Series of one name ---- */
 
 typedef struct {
     const zest_sharpness_series *all;
@@ -289,7 +289,7 @@ static size_t members(const group *g) {
     return count;
 }
 
-/* Losses of perturbed weights. */
+/* ---- Losses of perturbed weights ---- */
 
 static const json_t *figure_nearby(const json_t *found) { return json_object_get(found, "neighbourhood"); }
 
@@ -323,7 +323,7 @@ static void draw_losses(zest_plot_panel *panel, const group *g) {
         g->name);
 }
 
-/* Eigenvalues. */
+/* ---- Eigenvalues ---- */
 
 static const json_t *top(const json_t *found) {
     return json_object_get(json_object_get(found, "hessian"), "top");
@@ -395,7 +395,7 @@ static void draw_top(zest_plot_panel *panel, const group *groups, size_t count) 
     zest_plot_names_x(panel, max, names);
 }
 
-/* The figure. */
+/* ---- The figure ---- */
 
 static const char *word(const json_t *found, const char *name) {
     const char *text = json_string_value(json_object_get(found, name));
@@ -409,9 +409,10 @@ void zest_sharpness_settings(const zest_sharpness_series *series, size_t count, 
     for (size_t g = 0; g < used; g++)
         if (members(&groups[g]) > max) max = members(&groups[g]);
     double examples = zest_sharpness_number(first, "examples", NULL),
-           slopes = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
+           gradients = zest_sharpness_number(json_object_get(first, "hessian"), "examples", NULL);
     zest_buffer_format(out, "%s, %.0f %s examples", word(first, "task"), examples, word(first, "split"));
-    if (isfinite(slopes) && slopes != examples) zest_buffer_format(out, " (eigenvalues: %.0f)", slopes);
+    if (isfinite(gradients) && gradients != examples)
+        zest_buffer_format(out, " (eigenvalues: %.0f)", gradients);
     if (json_array_size(figure_nearby(first)))
         zest_buffer_format(out, "; %.0f perturbations at each radius",
                            zest_sharpness_number(first, "samples", NULL));

@@ -55,7 +55,7 @@ enum { SLICE = 4096 }; /* elements of noise or parameters at a time */
 
 static int threads_of(const zest_vector_space *s) { return zest_direction_threads(s->threads); }
 
-/* Sums. */
+/* ---- Sums ---- */
 
 typedef double block_sum(const void *a, const void *b, size_t first, size_t end);
 
@@ -114,7 +114,7 @@ static double distance(const zest_vector_space *s, const double *a, const double
 
 static double square(const zest_vector_space *s, const float *v) { return s->ops->square_sum(v, s->count); }
 
-/* Element-wise operations. */
+/* ---- Element-wise operations ---- */
 
 static void clear(const zest_vector_space *s, void *x, size_t size) { memset(x, 0, s->count * size); }
 
@@ -139,7 +139,7 @@ static void copy(const zest_vector_space *s, float *to, const float *from) {
     memmove(to, from, s->count * sizeof *to);
 }
 
-/* Noise and parameters. */
+/* ---- Noise and parameters ---- */
 
 static void fill(const zest_vector_space *s, zest_noise_fill *noise, float *v, uint64_t seed) {
     int64_t slices = (int64_t)((s->count + SLICE - 1) / SLICE);
@@ -172,7 +172,7 @@ static void read_all(const zest_vector_space *s, const zest_params *params, floa
     }
 }
 
-/* Rotation. */
+/* ---- Rotation ---- */
 
 /* One chunk of all vectors; out: `count` chunks. */
 static void rotate_chunk(const zest_vector_space *s, const zest_vector_rotation *job, size_t first,

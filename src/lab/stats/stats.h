@@ -30,7 +30,7 @@ zest_estimate zest_statistics_spread(const double *values, size_t count);
 zest_estimate zest_statistics_tilted(const double *values, size_t count, size_t group, double t,
                                      double *effective);
 
-/* A few numbers and the statistics of their mean. */
+/* ---- A few numbers and the statistics of their mean ---- */
 
 typedef struct {
     size_t n;
@@ -49,7 +49,7 @@ double zest_sample_student_quantile(double probability, size_t degrees);
 /* McNemar's exact test on the examples that only one of two got right. Two-sided p; 1 when there are none. */
 double zest_sample_mcnemar(size_t only_first, size_t only_second);
 
-/* Two methods compared seed by seed: the interval of the mean difference, and the verdict. */
+/* ---- Two methods compared seed by seed: the interval of the mean difference, and the verdict ---- */
 
 /* The mean of paired differences, one a seed; NaN for a seed that has none. examples: the test examples that
  * the metric is a share of, or 0 for a metric without steps, such as a loss.

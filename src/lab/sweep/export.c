@@ -260,7 +260,7 @@ static const zest_sample *sample_of(const work *w, const zest_sweep_entry *e) {
     return w->test ? &e->test : &e->dev;
 }
 
-/* One panel. */
+/* ---- One panel ---- */
 
 /* Every seed as a faint ring, then the mean with its standard error. */
 static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_entry *e) {
@@ -320,7 +320,7 @@ static void draw_panel(const work *w, zest_plot_panel *panel, size_t task, size_
     if (begun) zest_plot_names_x(panel, w->count, names);
 }
 
-/* All panels. */
+/* ---- All panels ---- */
 
 /* Rows in the order of the table; 0: out of memory. */
 static int name_rows(work *w) {

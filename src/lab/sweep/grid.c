@@ -258,7 +258,7 @@ void zest_sweep_values_free(zest_sweep_values *values) {
     *values = (zest_sweep_values){0};
 }
 
-/* Splitting. */
+/* ---- Splitting ---- */
 
 static char separator(zest_option_id id, const char *text) {
     int has_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
@@ -346,7 +346,7 @@ zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_val
     return status;
 }
 
-/* Joining. */
+/* ---- Joining ---- */
 
 void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out) {
     const char *between = separator(id, "") == ';' ? ";" : ",", *label = NULL;
@@ -361,7 +361,7 @@ void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_bu
     }
 }
 
-/* Matching values with runs. */
+/* ---- Matching values with runs ---- */
 
 /* 0: not for this run. The most specific match counts: a method, its order, a task, any run. */
 static int rank(const char *label, const zest_sweep_run *run) {

@@ -314,7 +314,7 @@ static void add_part(zest_buffer *out, const zest_sweep_run *run, zest_option_id
     zest_sweep_safe(out, path ? zest_sweep_task_name(value, buffer, sizeof buffer) : value);
 }
 
-/* Options in a name. */
+/* ---- Options in a name ---- */
 
 /* The runs of one method on one task. */
 typedef struct {
@@ -384,7 +384,7 @@ static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, con
     return safe.data;
 }
 
-/* Unique names. */
+/* ---- Unique names ---- */
 
 static int compare(const void *a, const void *b) {
     const zest_sweep_run *const *x = a, *const *y = b;

@@ -167,7 +167,7 @@ zest_status zest_sweep_answers_read(zest_sweep_run *run, const char *path, zest_
 
 /* ---- Names and numbers of the tables ---- */
 
-/* Escaping. */
+/* ---- Escaping ---- */
 
 /* Replaces each character of `special` by the text at its position; line breaks become blanks. */
 static void replace(zest_buffer *out, const char *text, const char *special, const char *const *by) {
@@ -205,7 +205,7 @@ void zest_sweep_escape_csv(zest_buffer *out, const char *text) {
     zest_buffer_text(out, "\"");
 }
 
-/* Names. */
+/* ---- Names ---- */
 
 static void add_value(zest_buffer *out, const zest_sweep_run *run, zest_option_id id) {
     char buffer[128];
@@ -291,7 +291,7 @@ void zest_sweep_chosen_name(const zest_sweep_summary *s, size_t run, zest_buffer
     }
 }
 
-/* Numbers. */
+/* ---- Numbers ---- */
 
 double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
     for (size_t i = 0; i < s->plan->count; i++) {

@@ -54,7 +54,7 @@ static void begin_line(const zest_sweep_summary *s, size_t task, size_t noise, s
     add_row(s, row, out);
 }
 
-/* Test results: one row per method, one column per task. */
+/* ---- Test results: one row per method, one column per task ---- */
 
 static void add_cell(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     int best = e && zest_sweep_is_best(s, e);
@@ -93,7 +93,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
                 add_result_row(s, noise, r, !both ? "" : first ? "1st | " : "0th | ", out);
 }
 
-/* Differences. */
+/* ---- Differences ---- */
 
 static void add_difference(const zest_sweep_summary *s, const zest_sweep_entry *e, zest_buffer *out) {
     double unit = zest_sweep_unit(s, e->task);
@@ -122,7 +122,7 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
     }
 }
 
-/* By t, and the chosen hyper-parameters. */
+/* ---- By t, and the chosen hyper-parameters ---- */
 
 static void add_tilt(const zest_sweep_summary *s, const zest_sweep_tilt_entry *e, int several,
                      zest_buffer *out) {
@@ -310,7 +310,7 @@ static void add_order(const zest_sweep_summary *s, size_t noise, int first, zest
     }
 }
 
-/* The header: tasks and their types. */
+/* ---- The header: tasks and their types ---- */
 
 static const struct {
     const char *task, *kind;
@@ -413,7 +413,7 @@ static void row_cell(zest_text_table *t, const zest_sweep_summary *s, size_t row
     zest_text_table_cell_buffer(t, &name);
 }
 
-/* Results of a task. */
+/* ---- Results of a task ---- */
 
 static void add_entry(zest_text_table *t, const zest_sweep_summary *s, const zest_sweep_entry *e) {
     double const unit = zest_sweep_unit(s, e->task);
@@ -471,7 +471,7 @@ static void sweep_plain_add_results(const zest_sweep_summary *s, size_t noise, s
     zest_buffer_free(&minus);
 }
 
-/* By t. */
+/* ---- By t ---- */
 
 static void sweep_plain_add_tilt(zest_text_table *t, const zest_sweep_summary *s,
                                  const zest_sweep_tilt_entry *e) {
@@ -512,7 +512,7 @@ static void sweep_plain_add_tilts(const zest_sweep_summary *s, size_t noise, siz
     zest_buffer_free(&minus);
 }
 
-/* All tables. */
+/* ---- All tables ---- */
 
 static void sweep_plain_add_conclusion(const zest_sweep_summary *s, zest_buffer *out) {
     size_t count;
