@@ -1,6 +1,6 @@
 /* Speed of a gradient: bench/grad [roberta-base|opt-125m] [BATCH] [TOKENS] [bf16|f32] [THREADS] [recompute]
  * [--device cuda] prints the seconds of losses alone and of losses and gradient, with random weights and one
- * asked row a sequence (8 for causal models), and how much of the machine's ceiling that is. The last line is
+ * output row a sequence (8 for causal models), and how much of the machine's ceiling that is. The last line is
  * JSON. */
 #include <omp.h>
 #include <stdio.h>
