@@ -208,6 +208,15 @@ class Failures(Case):
                 returned.append("went on")
         self.assertEqual(returned, [1, "went on"])
 
+    def test_first_exception_counts(self):
+        """C may call again before it stops: the callback is not run, and the first exception is raised."""
+        callbacks, calls = Callbacks(), []
+        wrapped = callbacks.wrap(lambda: calls.append(1) or 1 // 0, 7)
+        with self.assertRaises(ZeroDivisionError):
+            with callbacks.calling():
+                self.assertEqual([wrapped(), wrapped()], [7, 7])
+        self.assertEqual(len(calls), 1)
+
     def test_errors_have_the_library_s_words(self):
         cases = [
             (zest.ArgumentError, "no option is called 'colour'", dict(colour=1)),

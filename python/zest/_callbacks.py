@@ -33,6 +33,8 @@ class Callbacks:
 
         def guarded(*arguments: Any) -> int:
             try:
+                if self._exception is not None:  # C has not stopped yet
+                    return failed
                 self._inside = True
                 if self._pending:
                     self._pending = False
@@ -42,7 +44,7 @@ class Callbacks:
                 return value
             except BaseException as exception:
                 self._inside = False
-                self._exception = self._exception or exception
+                self._exception = exception
                 if self._on_failure:
                     self._on_failure()
                 return failed
