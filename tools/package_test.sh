@@ -54,6 +54,16 @@ try() { # label, commands, in a copy of the clean system; the package is in /roo
 apt='export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; apt-get install -y -qq --no-install-recommends'
 check="[ \"\$(sha256sum <run/last/model.safetensors)\" = '$weights' ]"
 
+# The portable program loads libcurl when it runs: with one, the test of zest pull passes.
+pull_with_libcurl() {
+    mkdir -p "$work/bin/tests/programs"
+    for program in hub_server is_json; do
+        cc -std=c11 -D_GNU_SOURCE -I"$tree/src" -I"$tree/include" "$tree/tests/programs/$program.c" -ljansson \
+            -o "$work/bin/tests/programs/$program" || return 1
+    done
+    (cd "$tree" && BUILD="$work/bin" ZEST="$here" sh tests/cli/pull.sh) >"$work/log" 2>&1
+}
+
 for kind in "$@"; do
     case $kind in
     deb) try "the .deb, by apt" "$apt ./zest_*.deb; zest --version; zest $train run; $check; ldconfig -p | grep -q libzest.so.0
@@ -71,4 +81,10 @@ for kind in "$@"; do
         pip install --no-index --no-deps ./zest-*.whl; python3 smoke.py examples | tee out; test -z '$mine' || [ \"\$(cat out)\" = '$mine' ]" ;;
     esac
 done
+case " $* " in *" portable "*)
+    if pull_with_libcurl; then echo "package: zest pull of the portable program, with the libcurl of this machine: ok"; else
+        echo "package: zest pull of the portable program: FAILED, its last lines:" && tail -n 20 "$work/log" && failed=1
+    fi
+    ;;
+esac
 exit $failed
