@@ -152,13 +152,13 @@ static zest_status unknown(const zest_command *command, const char *word, const 
 }
 
 /* The option of an argument. *value is the text after '=' or the letter, or NULL; *negated for --no-FLAG. */
-static zest_option_id find(const zest_command *command, const char *word, char *name, size_t buffer,
+static zest_option_id find(const zest_command *command, const char *word, char *name, size_t capacity,
                            const char **value, int *negated) {
     *value = NULL;
     *negated = 0;
     size_t rest = strcspn(word + 1, "=");
     if (word[1] != '-' && zest_option_is_long_name(word + 1, rest, zest_command_users(command))) {
-        if (rest >= buffer) rest = buffer - 1;
+        if (rest >= capacity) rest = capacity - 1;
         memcpy(name, word + 1, rest);
         name[rest] = '\0';
         return ZEST_OPTION_COUNT;
@@ -170,7 +170,7 @@ static zest_option_id find(const zest_command *command, const char *word, char *
     }
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
-    if (length >= buffer) length = buffer - 1;
+    if (length >= capacity) length = capacity - 1;
     memcpy(name, word + 2, length);
     name[length] = '\0';
     if (equals) *value = equals + 1;

@@ -137,9 +137,9 @@ static char *why(int status, const char *log) {
     return text.data;
 }
 
-static char *path_of(const char *folder, const char *part, const char *name, const char *exit_message) {
+static char *path_of(const char *folder, const char *part, const char *name, const char *suffix) {
     zest_buffer path = {0};
-    zest_buffer_format(&path, "%s/%s/%s%s", folder, part, name, exit_message);
+    zest_buffer_format(&path, "%s/%s/%s%s", folder, part, name, suffix);
     if (path.failed) zest_buffer_free(&path);
     return path.data;
 }
@@ -621,9 +621,9 @@ static int uses_gpu(const zest_sweep_plan *plan) {
 static int mps_is_on(void) {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
     char *control = zest_file_join(folder && *folder ? folder : "/tmp/nvidia-mps", "control");
-    int entries = control && !access(control, F_OK);
+    int daemon_found = control && !access(control, F_OK);
     free(control);
-    return entries;
+    return daemon_found;
 }
 
 static void hint_at_mps(const sweep_jobs *jobs) {

@@ -101,9 +101,9 @@ static void choose_words(example_maker *maker) {
 /* The limit of the task, but at most the number of positions of the model. */
 static void choose_limit(example_maker *maker) {
     const zest_task *task = maker->task;
-    size_t expected = maker->masked ? task->max_length : task->causal_length;
+    size_t max_length = maker->masked ? task->max_length : task->causal_length;
     maker->limit = maker->model->max_positions;
-    if (expected && expected < maker->limit) maker->limit = expected;
+    if (max_length && max_length < maker->limit) maker->limit = max_length;
     if (maker->limit < 2) maker->limit = 2;
     if (task->kind != ZEST_TASK_TEXT) return;
     maker->max_tokens = task->max_tokens ? task->max_tokens : 50;

@@ -296,16 +296,16 @@ static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, siz
 }
 
 static int allocate_generation(const zest_examples *e, size_t batch_tokens, generation *r) {
-    size_t most = 0, max_tokens_of = 0, tokens;
+    size_t max_count = 0, max_tokens = 0, tokens;
     for (size_t first = 0, count; first < e->count; first += count) {
         count = fit(e, first, batch_tokens, &tokens);
-        if (count > most) most = count;
-        if (tokens > max_tokens_of) max_tokens_of = tokens;
+        if (count > max_count) max_count = count;
+        if (tokens > max_tokens) max_tokens = tokens;
     }
-    r->prompt_tokens = malloc((max_tokens_of + 1) * sizeof *r->prompt_tokens);
-    r->starts = malloc((most + 1) * sizeof *r->starts);
-    r->tokens = malloc((most * e->max_tokens + 1) * sizeof *r->tokens);
-    r->counts = malloc((most + 1) * sizeof *r->counts);
+    r->prompt_tokens = malloc((max_tokens + 1) * sizeof *r->prompt_tokens);
+    r->starts = malloc((max_count + 1) * sizeof *r->starts);
+    r->tokens = malloc((max_count * e->max_tokens + 1) * sizeof *r->tokens);
+    r->counts = malloc((max_count + 1) * sizeof *r->counts);
     r->ids = malloc((e->max_tokens + 1) * sizeof *r->ids);
     return r->prompt_tokens && r->starts && r->tokens && r->counts && r->ids;
 }
@@ -357,9 +357,9 @@ static void percentiles(double values[RESAMPLES], double *low, double *high) {
     double *out[2] = {low, high};
     qsort(values, RESAMPLES, sizeof *values, ascending);
     for (int i = 0; i < 2; i++) {
-        double slot = (i ? 0.975 : 0.025) * (RESAMPLES - 1);
-        size_t below = (size_t)slot;
-        *out[i] = values[below] + (slot - (double)below) * (values[below + 1] - values[below]);
+        double position = (i ? 0.975 : 0.025) * (RESAMPLES - 1);
+        size_t below = (size_t)position;
+        *out[i] = values[below] + (position - (double)below) * (values[below + 1] - values[below]);
     }
 }
 
@@ -534,9 +534,9 @@ static int next_word(const char **text, word *w) {
     return 1;
 }
 
-static size_t count_word(const char *text, word needed) {
+static size_t count_word(const char *text, word target) {
     size_t count = 0;
-    for (word w; next_word(&text, &w);) count += w.size == needed.size && !memcmp(w.at, needed.at, w.size);
+    for (word w; next_word(&text, &w);) count += w.size == target.size && !memcmp(w.at, target.at, w.size);
     return count;
 }
 

@@ -597,13 +597,13 @@ zest_status zest_template_expect(const zest_template *t, zest_template_use use, 
                 {"{answer}", "of a causal model", ZEST_TEMPLATE_NODE_ANSWER},
                 {"{option}", "around options", ZEST_TEMPLATE_NODE_OPTION}};
     parser p = {.source = t->source, .text = t->text, .error = error};
-    size_t at = 0, name = count_kind(t, uses[use].kind, &at);
-    if (name > 1 && use != ZEST_TEMPLATE_OPTION)
+    size_t at = 0, own_count = count_kind(t, uses[use].kind, &at);
+    if (own_count > 1 && use != ZEST_TEMPLATE_OPTION)
         return refuse(&p, at, "a second %s; a template %s has one", uses[use].name, uses[use].what);
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (i != (size_t)use && count_kind(t, uses[i].kind, &at))
             return refuse(&p, at, "%s is not allowed in a template %s, which has %s", uses[i].name,
                           uses[use].what, uses[use].name);
-    if (!name) return refuse(&p, 0, "a template %s needs %s", uses[use].what, uses[use].name);
+    if (!own_count) return refuse(&p, 0, "a template %s needs %s", uses[use].what, uses[use].name);
     return ZEST_OK;
 }

@@ -191,10 +191,10 @@ static void widen_margin(zest_plot_margin *to, const zest_plot_margin *from, int
 static void make_equal(zest_plot_frame *frame) {
     double const per_x = frame->x.length / (frame->x.high - frame->x.low);
     double const per_y = frame->y.length / (frame->y.high - frame->y.low);
-    zest_plot_ruler *longest_label = per_x > per_y ? &frame->x : &frame->y;
-    double const length = longest_label->length * fmin(per_x, per_y) / fmax(per_x, per_y);
-    *(longest_label == &frame->x ? &frame->left : &frame->top) += 0.5 * (longest_label->length - length);
-    longest_label->length = length;
+    zest_plot_ruler *longer = per_x > per_y ? &frame->x : &frame->y;
+    double const length = longer->length * fmin(per_x, per_y) / fmax(per_x, per_y);
+    *(longer == &frame->x ? &frame->left : &frame->top) += 0.5 * (longer->length - length);
+    longer->length = length;
 }
 
 static void place_panel(const zest_plot *plot, const zest_plot_margin *margins, double top, int row,
@@ -211,11 +211,11 @@ static void place_panel(const zest_plot *plot, const zest_plot_margin *margins, 
         height -= m->top + m->bottom;
         if (r < row) above += m->top + m->bottom;
     }
-    const zest_plot_margin *own_legend = &margins[row * plot->columns + column];
+    const zest_plot_margin *margin = &margins[row * plot->columns + column];
     frame->x.length = fmax(width / plot->columns, 10);
     frame->y.length = fmax(height / plot->rows, 10);
-    frame->left = 8 + left + own_legend->left + column * frame->x.length;
-    frame->top = top + above + own_legend->top + row * frame->y.length;
+    frame->left = 8 + left + margin->left + column * frame->x.length;
+    frame->top = top + above + margin->top + row * frame->y.length;
 }
 
 int zest_plot_layout(const zest_plot *plot, double top, zest_plot_frame *frames) {
@@ -366,22 +366,22 @@ static int decimal_exponent(double value) { /* value > 0: the largest e with 10^
     return e;
 }
 
-static void append(char space[ZEST_PLOT_TICK_TEXT], const char *text) {
-    size_t const size = strlen(space);
-    snprintf(space + size, ZEST_PLOT_TICK_TEXT - size, "%s", text);
+static void append(char label[ZEST_PLOT_TICK_TEXT], const char *text) {
+    size_t const size = strlen(label);
+    snprintf(label + size, ZEST_PLOT_TICK_TEXT - size, "%s", text);
 }
 
-static void append_power(char space[ZEST_PLOT_TICK_TEXT], int exponent) {
+static void append_power(char label[ZEST_PLOT_TICK_TEXT], int exponent) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
     char digits[16];
     snprintf(digits, sizeof digits, "%d", exponent);
-    append(space, "10");
+    append(label, "10");
     for (const char *digit = digits; *digit; digit++)
-        append(space, *digit == '-' ? "⁻" : raised[*digit - '0']);
+        append(label, *digit == '-' ? "⁻" : raised[*digit - '0']);
 }
 
 /* integer * 10^-decimals, with all decimals. */
-static void append_fixed(char space[ZEST_PLOT_TICK_TEXT], int64_t integer, int decimals) {
+static void append_fixed(char label[ZEST_PLOT_TICK_TEXT], int64_t integer, int decimals) {
     char digits[40], text[48];
     snprintf(digits, sizeof digits, "%019lld", (long long)(integer < 0 ? -integer : integer));
     if (decimals > 18) decimals = 18;
@@ -390,7 +390,7 @@ static void append_fixed(char space[ZEST_PLOT_TICK_TEXT], int64_t integer, int d
     int const before = (int)strlen(first) - decimals;
     snprintf(text, sizeof text, "%s%.*s%s%s", integer < 0 ? "−" : "", before, first, decimals ? "." : "",
              first + before);
-    append(space, text);
+    append(label, text);
 }
 
 static int digit_count(int64_t integer) {
@@ -401,18 +401,18 @@ static int digit_count(int64_t integer) {
 
 /* Writes integer * 10^exponent; `largest` (of the same axis) decides between 0.25 and 2.5e-7 for all of
  * them. */
-static void write_tick(char space[ZEST_PLOT_TICK_TEXT], int64_t integer, int exponent, int64_t largest) {
+static void write_tick(char label[ZEST_PLOT_TICK_TEXT], int64_t integer, int exponent, int64_t largest) {
     int const top = digit_count(largest) - 1 + exponent; /* decimal exponent of the largest */
-    space[0] = '\0';
+    label[0] = '\0';
     if (integer == 0) {
-        append(space, "0");
+        append(label, "0");
     } else if (top <= 5 && exponent >= -5) {
         for (; exponent > 0; exponent--) integer *= 10;
-        append_fixed(space, integer, -exponent);
+        append_fixed(label, integer, -exponent);
     } else {
-        append_fixed(space, integer, top - exponent);
-        append(space, "×");
-        append_power(space, top);
+        append_fixed(label, integer, top - exponent);
+        append(label, "×");
+        append_power(label, top);
     }
 }
 

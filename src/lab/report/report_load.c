@@ -299,15 +299,15 @@ static char *name_setting(const zest_report_run *run, const zest_report_run *fir
 /* All settings of one method; 0: out of memory. */
 static int name_method(zest_report *report, const zest_report_run *first) {
     unsigned char *varying = find_varying(report, first);
-    int usable = varying != NULL;
-    for (size_t i = 0; usable && i < report->setting_count; i++) {
+    int ok = varying != NULL;
+    for (size_t i = 0; ok && i < report->setting_count; i++) {
         const zest_report_run *run = &report->runs[report->settings[i].first];
         if (strcmp(run->method, first->method)) continue;
         report->settings[i].name = name_setting(run, first, varying);
-        usable = report->settings[i].name != NULL;
+        ok = report->settings[i].name != NULL;
     }
     free(varying);
-    return usable;
+    return ok;
 }
 
 static zest_status find_settings(zest_report *report, zest_error *error) {

@@ -152,10 +152,10 @@ static void name_series(const zest_sweep_summary *s, const zest_sweep_tilt_entry
 /* The runs of one task and noise level that were measured, in the order of the table. */
 static int gather(const zest_report *report, size_t task, size_t noise, material *m) {
     const zest_sweep_summary *s = report->sweep;
-    size_t const label = s->tilt_count * s->seed_count + 1;
-    *m = (material){.series = calloc(label, sizeof *m->series),
-                    .found = calloc(label, sizeof *m->found),
-                    .names = calloc(label, sizeof *m->names)};
+    size_t const capacity = s->tilt_count * s->seed_count + 1;
+    *m = (material){.series = calloc(capacity, sizeof *m->series),
+                    .found = calloc(capacity, sizeof *m->found),
+                    .names = calloc(capacity, sizeof *m->names)};
     if (!m->series || !m->found || !m->names) return 0;
     for (size_t i = 0; i < s->tilt_count; i++) {
         const zest_sweep_tilt_entry *e = &s->tilts[i];

@@ -299,11 +299,11 @@ static size_t average(const zest_report *report, const zest_sweep_tilt_entry *e,
                       size_t buffer) {
     const zest_sweep_summary *s = report->sweep;
     double *values = malloc((s->seed_count + 1) * sizeof *values);
-    size_t used = 0, selected_row = 0;
+    size_t used = 0, runs_needed = 0;
     const zest_report_run *first = NULL;
     for (size_t i = 0; i < s->seed_count; i++) {
         const zest_report_run *run = run_of(report, e, i);
-        selected_row += run != NULL;
+        runs_needed += run != NULL;
         if (!first) first = run;
     }
     for (size_t j = 0; values && first && j < first->log.eval_count && used < buffer; j++) {
@@ -315,7 +315,7 @@ static size_t average(const zest_report *report, const zest_sweep_tilt_entry *e,
             if (eval) values[known++] = eval->value;
         }
         zest_sample const sample = zest_sample_of(values, known);
-        if (sample.n != selected_row) continue;
+        if (sample.n != runs_needed) continue;
         numbers[used] = (double)first->log.evals[j].step;
         numbers[buffer + used] = sample.mean;
         numbers[2 * buffer + used] = sample.error;
@@ -360,10 +360,10 @@ static int gather(const zest_report *report, size_t row, course *c) {
     *c = (course){.curves = calloc(s->tilt_count + 1, sizeof *c->curves),
                   .texts = calloc(s->tilt_count + 1, sizeof *c->texts),
                   .numbers = calloc(s->tilt_count + 1, sizeof *c->numbers)};
-    int usable = c->curves && c->texts && c->numbers;
-    for (size_t i = 0; i < s->tilt_count && usable; i++)
-        if (s->tilts[i].row == row || s->tilts[i].t == 0) usable = add_curve(report, &s->tilts[i], c);
-    return usable;
+    int ok = c->curves && c->texts && c->numbers;
+    for (size_t i = 0; i < s->tilt_count && ok; i++)
+        if (s->tilts[i].row == row || s->tilts[i].t == 0) ok = add_curve(report, &s->tilts[i], c);
+    return ok;
 }
 
 static void draw_row(zest_report_page *page, size_t row) {

@@ -71,14 +71,14 @@ static size_t gather(const double *values, size_t count, size_t group, int means
 
 void zest_perturbed_loss_summarize(const zest_perturbed_loss_args *job, size_t radius, const double *losses,
                                    double t, double *scratch, zest_perturbed_loss *out) {
-    const double *local = losses + radius * job->samples;
-    size_t group = job->antithetic ? 2 : 1, means = gather(local, job->samples, group, 1, scratch);
+    const double *samples = losses + radius * job->samples;
+    size_t group = job->antithetic ? 2 : 1, means = gather(samples, job->samples, group, 1, scratch);
     *out = (zest_perturbed_loss){.radius = job->radii[radius],
                                  .rho = job->radii[radius] / sqrt((double)job->dimension),
                                  .lowest = NAN,
                                  .highest = NAN};
     out->mean = zest_statistics_mean(scratch, means);
-    size_t finite = gather(local, job->samples, group, 0, scratch);
+    size_t finite = gather(samples, job->samples, group, 0, scratch);
     out->bad = job->samples - finite;
     out->spread = zest_statistics_spread(scratch, finite);
     if (job->antithetic) out->spread.low = out->spread.high = NAN;

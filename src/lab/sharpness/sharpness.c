@@ -138,14 +138,13 @@ static zest_status slice_lane(void *user, double a, double b, double *loss, zest
 }
 
 /* Two random unit vectors; in high dimensions they are nearly orthogonal. */
-static zest_status draw_pair(const work *w, float **available, zest_error *error) {
+static zest_status draw_pair(const work *w, float **pair, zest_error *error) {
     zest_vector_space space = zest_eval_target_space(w->gradients);
     const zest_vector_table *vectors = zest_vector_operations(&space);
-    *available = zest_vector_floats(&space, 2);
-    if (!*available)
-        return zest_vector_no_memory(&space, "the plane of a slice", 8 * (double)space.count, error);
+    *pair = zest_vector_floats(&space, 2);
+    if (!*pair) return zest_vector_no_memory(&space, "the plane of a slice", 8 * (double)space.count, error);
     for (uint64_t i = 0; i < 2; i++) {
-        float *v = *available + i * space.count;
+        float *v = *pair + i * space.count;
         vectors->normal(&space, v, zest_seed(w->found->plan.seed, SEED_SLICE, i));
         vectors->scale(&space, v, (float)(1 / sqrt(vectors->square(&space, v))));
     }
@@ -166,7 +165,7 @@ static zest_status cut(work *w, zest_error *error) {
     size_t d = (size_t)f->dimension;
     int plane = f->plan.slice == 2, eigen = !f->plan.seeded && f->top.count > (size_t)plane;
     int lanes = f->plan.forward_only;
-    float *available = NULL;
+    float *pair = NULL;
     slicing s = {.w = w};
     if (!f->plan.slice) return ZEST_OK;
     f->plan.seeded = !eigen;
@@ -183,12 +182,12 @@ static zest_status cut(work *w, zest_error *error) {
         s.unit = sqrt((double)f->dimension);
         return status ? status : zest_slice_measure(&f->slice, slice_lane, &s, error);
     }
-    zest_status status = eigen ? ZEST_OK : draw_pair(w, &available, error);
-    s.p = eigen ? f->top.vectors : available;
+    zest_status status = eigen ? ZEST_OK : draw_pair(w, &pair, error);
+    s.p = eigen ? f->top.vectors : pair;
     s.q = !plane ? NULL : s.p ? s.p + d : NULL;
     if (!status) status = zest_slice_measure(&f->slice, slice_point, &s, error);
     zest_vector_space space = zest_eval_target_space(w->gradients);
-    zest_vector_free(&space, available);
+    zest_vector_free(&space, pair);
     return status;
 }
 

@@ -267,7 +267,7 @@ static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_ent
     const zest_sweep_summary *s = w->summary;
     const zest_sample *sample = sample_of(w, e);
     double const unit = zest_sweep_unit(s, e->task), x = (double)e->row;
-    double offset[MAX_SEEDS], each[MAX_SEEDS];
+    double ring_x[MAX_SEEDS], each[MAX_SEEDS];
     int const known = zest_sensitivity_colour(zest_sweep_method(&s->plan->runs[s->rows[e->row]]));
     zest_plot_style style = {.colour = known ? known : 1 + (int)(e->row % (ZEST_PLOT_GREY - 1)),
                              .size = 8,
@@ -276,10 +276,10 @@ static void draw_row(const work *w, zest_plot_panel *panel, const zest_sweep_ent
     size_t used = 0;
     for (size_t i = 0; i < s->seed_count && used < MAX_SEEDS && sample->n > 1; i++) {
         if (e->chosen[i] == ZEST_SWEEP_NONE) continue;
-        offset[used] = x + 0.18;
+        ring_x[used] = x + 0.18;
         each[used++] = unit * value_of(w, &s->plan->runs[e->chosen[i]]);
     }
-    zest_plot_line(panel, used, offset, each,
+    zest_plot_line(panel, used, ring_x, each,
                    (zest_plot_style){.colour = style.colour,
                                      .size = 7,
                                      .opacity = 0.7,
@@ -324,15 +324,15 @@ static void draw_panel(const work *w, zest_plot_panel *panel, size_t task, size_
 
 /* Rows in the order of the table; 0: out of memory. */
 static int name_rows(work *w) {
-    int complete = 1;
-    for (size_t r = 0; r < w->count && complete; r++) {
+    int ok = 1;
+    for (size_t r = 0; r < w->count && ok; r++) {
         zest_buffer name = {0};
         zest_sweep_row_name(w->summary, r, &name);
-        complete = !name.failed && name.data;
-        if (complete) zest_sensitivity_name(name.data, w->names[r], sizeof w->names[r]);
+        ok = !name.failed && name.data;
+        if (ok) zest_sensitivity_name(name.data, w->names[r], sizeof w->names[r]);
         zest_buffer_free(&name);
     }
-    return complete;
+    return ok;
 }
 
 static void fit_names(work *w, double width) {

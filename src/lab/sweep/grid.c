@@ -118,19 +118,19 @@ void zest_sweep_grid_print(const zest_sweep_grid *grid, zest_buffer *out) {
 /* Keeps those values of a block that are selected; *left: whether any remain. */
 static zest_status select_methods(zest_sweep_block *block, const char *selected, int *left,
                                   zest_error *error) {
-    zest_sweep_values have = {0}, parse_items = {0};
+    zest_sweep_values have = {0}, names = {0};
     zest_buffer out = {0};
     zest_status status = zest_sweep_split(ZEST_OPTION_METHOD, block->text[ZEST_OPTION_METHOD], &have, error);
-    if (!status) status = zest_sweep_split(ZEST_OPTION_METHOD, selected, &parse_items, error);
+    if (!status) status = zest_sweep_split(ZEST_OPTION_METHOD, selected, &names, error);
     for (size_t i = 0; i < have.count; i++)
-        for (size_t j = 0; j < parse_items.count; j++)
-            if (!strcmp(have.items[i], parse_items.items[j]))
+        for (size_t j = 0; j < names.count; j++)
+            if (!strcmp(have.items[i], names.items[j]))
                 zest_buffer_format(&out, "%s%s", out.size ? "," : "", have.items[i]);
     *left = out.size > 0;
     if (!status && out.failed) status = zest_error_memory(error, "a grid", out.size);
     if (!status && *left) status = put(block, ZEST_OPTION_METHOD, out.data, error);
     zest_sweep_values_free(&have);
-    zest_sweep_values_free(&parse_items);
+    zest_sweep_values_free(&names);
     zest_buffer_free(&out);
     return status;
 }
@@ -353,9 +353,9 @@ void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_bu
     for (size_t i = 0; i < values->count; i++)
         if (strpbrk(values->items[i], ",;")) between = ";";
     for (size_t i = 0; i < values->count; i++) {
-        const char *specific = values->labels[i];
-        if (specific && (!label || strcmp(specific, label))) zest_buffer_format(out, "%s:", specific);
-        label = specific;
+        const char *own = values->labels[i];
+        if (own && (!label || strcmp(own, label))) zest_buffer_format(out, "%s:", own);
+        label = own;
         zest_buffer_text(out, values->items[i]);
         if (i + 1 < values->count || *between == ';') zest_buffer_text(out, between);
     }

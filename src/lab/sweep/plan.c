@@ -356,24 +356,24 @@ static zest_status find_groups(const zest_sweep_plan *plan, groups *all, zest_er
     return all->of ? ZEST_OK : zest_error_memory(error, "the names of runs", plan->count * sizeof *all->of);
 }
 
-static int is_in_name(const zest_sweep_plan *plan, const group *local, zest_option_id id) {
+static int is_in_name(const zest_sweep_plan *plan, const group *runs_of, zest_option_id id) {
     switch (id) {
     case ZEST_OPTION_TASK:
     case ZEST_OPTION_LABEL_NOISE:
     case ZEST_OPTION_METHOD:
     case ZEST_OPTION_SEED: return 0; /* at the start or at the end of the name */
     case ZEST_OPTION_T: return plan->varies[id];
-    default: return local->varies[id];
+    default: return runs_of->varies[id];
     }
 }
 
-static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, const group *local) {
+static char *name_of(const zest_sweep_plan *plan, const zest_sweep_run *run, const group *runs_of) {
     static const zest_option_id first[] = {ZEST_OPTION_TASK, ZEST_OPTION_LABEL_NOISE, ZEST_OPTION_METHOD};
     zest_buffer out = {0};
     for (size_t i = 0; i < 3; i++)
         if (plan->varies[first[i]]) add_part(&out, run, first[i]);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (is_in_name(plan, local, (zest_option_id)id)) add_part(&out, run, (zest_option_id)id);
+        if (is_in_name(plan, runs_of, (zest_option_id)id)) add_part(&out, run, (zest_option_id)id);
     if (plan->varies[ZEST_OPTION_SEED]) add_part(&out, run, ZEST_OPTION_SEED);
     const char *name = out.size ? out.data : "run";
     zest_buffer safe = {0}; /* a leading '.' hides, a leading '-' looks like an option */

@@ -310,9 +310,9 @@ int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
 
 int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     double unit = zest_sweep_unit(s, e->task), digits = unit > 1 ? 10 : 1e4;
-    double run_value = round(e->test.mean * unit * digits);
+    double shown = round(e->test.mean * unit * digits);
     size_t rivals = 0;
-    if (isnan(run_value)) return 0;
+    if (isnan(shown)) return 0;
     for (size_t i = 0; i < s->entry_count; i++) {
         const zest_sweep_entry *other = &s->entries[i];
         if (other == e || other->task != e->task || other->noise != e->noise || isnan(other->test.mean) ||
@@ -320,7 +320,7 @@ int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
             continue;
         double value = round(other->test.mean * unit * digits);
         rivals++;
-        if (unit > 1 ? value > run_value : value < run_value) return 0;
+        if (unit > 1 ? value > shown : value < shown) return 0;
     }
     return rivals > 0;
 }

@@ -255,13 +255,13 @@ static void choose_base(zest_sweep_summary *s) {
 /* The base on the same data with the most options in common: a method that needs another weight type is
  * still compared. */
 static size_t find_base(const zest_sweep_summary *s, const zest_sweep_entry *e) {
-    const zest_sweep_run *runs = s->plan->runs, *local = &runs[s->rows[e->row]];
+    const zest_sweep_run *runs = s->plan->runs, *first = &runs[s->rows[e->row]];
     size_t base = ZEST_SWEEP_NONE;
     int best = -1;
-    for (size_t i = 0; i < s->entry_count && !is_base(s, local); i++) {
+    for (size_t i = 0; i < s->entry_count && !is_base(s, first); i++) {
         const zest_sweep_run *other = &runs[s->rows[s->entries[i].row]];
         int like = s->entries[i].task == e->task && s->entries[i].noise == e->noise && is_base(s, other)
-                       ? likeness(s->plan, local, other)
+                       ? likeness(s->plan, first, other)
                        : -1;
         if (like > best) best = like, base = i;
     }

@@ -111,7 +111,7 @@ double zest_toy_route_slope(const zest_toy_mesh *mesh, const double *points, siz
                             double *length) {
     enum { SUBSTEPS = 20 }; /* sub-steps of a step, which may cross several triangles */
     zest_toy_mesh copy = *mesh;
-    double total = 0, step_vector = 0;
+    double total = 0, path_length = 0;
     for (size_t p = 0; p + 1 < count; p++) {
         const double *a = points + 2 * p, *b = a + 2;
         double const substep = hypot(b[0] - a[0], b[1] - a[1]) / SUBSTEPS;
@@ -125,11 +125,11 @@ double zest_toy_route_slope(const zest_toy_mesh *mesh, const double *points, siz
             }
             zest_toy_linear_gradient(mesh, at, gradient);
             total += substep * hypot(gradient[0], gradient[1]);
-            step_vector += substep;
+            path_length += substep;
         }
     }
-    if (length) *length = step_vector;
-    return step_vector > 0 ? total / step_vector : 0;
+    if (length) *length = path_length;
+    return path_length > 0 ? total / path_length : 0;
 }
 
 double zest_toy_route_bend(const double *points, size_t count) {
