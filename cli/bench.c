@@ -72,17 +72,14 @@ const zest_command zest_command_bench = {
     .min_words = 1,
     .max_words = 1,
     .summary = "measure the speed of kernels and whole steps",
-    .description = "noise: nanoseconds a random number for every instruction set that the machine has, on "
-                   "one core. update: one sweep x += "
-                   "sum c_i v_i over a vector larger than the caches. gemm: the matrix products of a shape, "
-                   "as they are and with two lanes of "
-                   "noise made on the way. attention: of a shape. step: one whole ZEST step (noise, 2k "
-                   "forward lanes, update) of a shape "
-                   "with random weights, split into its parts. descent: --steps such steps with --lr on one "
-                   "batch, whose loss should fall.\n\n"
-                   "gemm, attention and step print the ceiling that was measured in the same run "
-                   "(multiply-adds in registers) and the "
-                   "fraction of it that they reach.",
+    .description =
+        "noise: nanoseconds per random number for every instruction set of the machine, on one core. update: "
+        "x += sum c_i v_i over a vector larger than the caches. gemm: the matrix products of a shape, alone "
+        "and with two lanes of noise. attention: of a shape. step: one ZEST step (noise, 2k forward lanes, "
+        "update) of a shape with random weights, and the time of its parts. descent: --steps such steps with "
+        "--lr on one batch, whose loss should fall.\n\n"
+        "gemm, attention and step print the peak measured in the same run (multiply-adds in registers) and "
+        "the fraction of it that they reach.",
     .examples = "zest bench noise --json\tkey ns_per_normal\n"
                 "zest bench step --shape roberta-base --batch 64 --tokens 64 --k 5 --compute bf16 "
                 "--json\tkeys seconds_per_step, "

@@ -231,11 +231,10 @@ const zest_command zest_command_completion = {
     .min_words = 1,
     .max_words = 1,
     .summary = "print a completion script for bash or zsh",
-    .description =
-        "Prints a script that completes commands, options, and the values of options that take one of a few "
-        "words. `make install` puts both scripts where the shells look for them; otherwise:\n\n"
-        "    source <(zest completion bash)         in ~/.bashrc\n"
-        "    source <(zest completion zsh)          in ~/.zshrc, after compinit",
+    .description = "Prints a script that completes commands, options, and the values of options with a fixed "
+                   "list. `make install` installs both scripts; otherwise:\n\n"
+                   "    source <(zest completion bash)         in ~/.bashrc\n"
+                   "    source <(zest completion zsh)          in ~/.zshrc, after compinit",
     .examples = "zest completion bash > ~/.local/share/bash-completion/completions/zest\tfor one user\n"
                 "zest completion zsh > ~/.zfunc/_zest\tinto a folder of $fpath",
     .defaults = "",

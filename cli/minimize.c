@@ -280,15 +280,13 @@ const zest_command zest_command_minimize = {
         "Protocol: every point is one line of numbers on the program's standard input; the program answers "
         "each with one "
         "line, the loss, and flushes. It is started once per job and lives until the run ends. 'nan' or "
-        "'inf' leave a pair "
-        "out of its step. With --format f64 or f32 points come as raw little-endian numbers instead; answers "
-        "stay "
-        "lines.\n\n"
-        "With --out RUN every step is written to the journal before it is taken, and the journal is synced "
-        "to "
-        "disk once a second. After Ctrl-C, a crash of the program, a kill or a power failure, `zest minimize "
-        "--resume RUN` goes on from the last step on record. If the program answers as before, it ends with "
-        "the same bits as a run that was not stopped.",
+        "'inf' exclude a pair from its step. With --format f64 or f32 points are raw little-endian numbers "
+        "instead; answers are still lines.\n\n"
+        "With --out RUN every step is written to the journal before it is applied, and the journal is synced "
+        "to disk once a second. After Ctrl-C, a crash of the program, a kill or a power failure, `zest "
+        "minimize "
+        "--resume RUN` continues after the last recorded step. If the program answers as before, the result "
+        "has the same bits as that of an uninterrupted run.",
     .examples =
         "zest minimize --exec 'python3 -u loss.py' --dim 3 --start 1\ta function in Python (-u: unbuffered)\n"
         "zest minimize --exec ./model --start x0.txt --jobs 8 --out run1\teight copies at once, kept in "

@@ -408,10 +408,9 @@ const zest_command zest_command_theory = {
     .words = "",
     .summary = "compute which curvature a tilt penalises",
     .description =
-        "To second order, training with tilt t minimises f + R_t. R_t goes from the average curvature (t = "
-        "0, MeZO) to "
-        "the worst case nearby (t = infinity); phi_i = dR_t/dlambda_i says how much the i-th eigenvalue "
-        "counts. The "
+        "To second order, training with tilt t minimises f + R_t. R_t ranges from the average curvature (t = "
+        "0, MeZO) to the worst case nearby (t = infinity); phi_i = dR_t/dlambda_i is the weight of the i-th "
+        "eigenvalue. The "
         "command prints both for Gaussian perturbations and for the ball of radius sqrt(d), with the worst "
         "case R_inf and its derivatives, "
         "the largest t for which R_t stays within epsilon of R_0, and the moments of the norm in the "

@@ -680,11 +680,11 @@ const zest_command zest_command_toy = {
         "Runs gradient descent, MeZO, ZEST-N and ZEST-BC on one of the paper's two landscapes in the plane, "
         "over several seeds, and prints where they end. With --out it draws their paths (SVG).\n\n"
         "stationary: two minima with the same loss and the same mean eigenvalue; (1, 0) has the larger "
-        "largest one. linear: a convex surface of triangles; the question is how steep the way down is.\n\n"
+        "largest one. linear: a convex surface of triangles; the question is how steep the path down is.\n\n"
         "Options that are not given come from the preset. paper: stationary starts at (0, 1), rho 0.8, 100 "
         "steps; linear starts at (-1.5, 1.8), rho 0.5, 40 steps; both k 500, t 1, lr 0.1, Gaussian. clean: "
         "stationary with rho 0.4 and 1000 steps; linear with sphere and ball, rho 2, lr 0.05 and 80 steps. "
-        "docs/toys.md tells what comes out, and what does not.",
+        "docs/toys.md describes the results.",
     .examples = "zest toy stationary\tthe settings of the paper\n"
                 "zest toy stationary --preset clean --out toy.svg\tsettings in which the claim holds, drawn\n"
                 "zest toy linear --seeds 50\tthe other landscape\n",
