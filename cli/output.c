@@ -13,11 +13,49 @@
 #include "cli/output.h"
 #include "tokenizer/unicode.h"
 
+/* ---- Escaping for a terminal ----
+ *
+ * A model, task or data file may contain bytes that move the cursor, change the title of the window or hide text.
+ * Messages are always escaped; results are escaped on a terminal and unchanged in a file or pipe. */
+
+/* C1 controls, line and paragraph separators, and bidirectional formatting characters. */
+static int is_hidden(uint32_t code) {
+    return (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static void clean_valid(const char *text, size_t size, zest_buffer *out) {
+    for (size_t at = 0; at < size;) {
+        uint32_t code;
+        size_t length = zest_unicode_read(text + at, &code);
+        if (code < 0x20 && code != '\t' && code != '\n')
+            zest_buffer_format(out, "\\x%02x", (unsigned)code);
+        else if (is_hidden(code))
+            zest_buffer_format(out, "\\u%04x", (unsigned)code);
+        else
+            zest_buffer_add(out, text + at, length);
+        at += length;
+    }
+}
+
+/* Appends the text with every control character but tab and newline escaped: ESC as \x1b, those beyond
+ * ASCII and bidirectional formatting characters as \u009b, bytes that are not UTF-8 as \xff. */
+static void clean_text(const char *text, size_t size, zest_buffer *out) {
+    while (size) {
+        size_t valid = zest_unicode_valid(text, size);
+        clean_valid(text, valid, out);
+        text += valid, size -= valid;
+        if (!size) break;
+        zest_buffer_format(out, "\\x%02x", (unsigned char)*text);
+        text++, size--;
+    }
+}
+
 /* ---- Messages ---- */
 
 static void print_message(const char *message) {
     zest_buffer clean = {0};
-    zest_terminal_clean(message, strlen(message), &clean);
+    clean_text(message, strlen(message), &clean);
     fprintf(stderr, "zest: %s\n",
             clean.failed ? "(not enough memory for the message)"
             : clean.data ? clean.data
@@ -64,7 +102,7 @@ static int print_failed; /* out of memory in zest_output_print, whose result cal
 int zest_output_buffer(zest_buffer *text) {
     zest_buffer clean = {0};
     int terminal = isatty(STDOUT_FILENO);
-    if (terminal && text->data) zest_terminal_clean(text->data, text->size, &clean);
+    if (terminal && text->data) clean_text(text->data, text->size, &clean);
     const zest_buffer *shown = terminal ? &clean : text;
     int failed = text->failed || clean.failed;
     if (!failed && shown->size && fwrite(shown->data, 1, shown->size, stdout) < shown->size)
@@ -170,35 +208,4 @@ void zest_limit_omp_spin(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     if (setenv("GOMP_SPINCOUNT", short_spin, 1)) return;
     execv("/proc/self/exe", argv); /* returns only on failure */
-}
-
-/* C1 controls, line and paragraph separators, and bidirectional formatting characters. */
-static int is_hidden(uint32_t code) {
-    return (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
-           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
-
-static void clean_valid(const char *text, size_t size, zest_buffer *out) {
-    for (size_t at = 0; at < size;) {
-        uint32_t code;
-        size_t length = zest_unicode_read(text + at, &code);
-        if (code < 0x20 && code != '\t' && code != '\n')
-            zest_buffer_format(out, "\\x%02x", (unsigned)code);
-        else if (is_hidden(code))
-            zest_buffer_format(out, "\\u%04x", (unsigned)code);
-        else
-            zest_buffer_add(out, text + at, length);
-        at += length;
-    }
-}
-
-void zest_terminal_clean(const char *text, size_t size, zest_buffer *out) {
-    while (size) {
-        size_t valid = zest_unicode_valid(text, size);
-        clean_valid(text, valid, out);
-        text += valid, size -= valid;
-        if (!size) break;
-        zest_buffer_format(out, "\\x%02x", (unsigned char)*text);
-        text++, size--;
-    }
 }

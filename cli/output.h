@@ -64,14 +64,4 @@ volatile sig_atomic_t *zest_output_catch_interrupt(void);
  * is nothing to do, or when it cannot be done. */
 void zest_limit_omp_spin(char **argv);
 
-/* ---- Text from files on a terminal ----
- *
- * A model, task or data file may contain bytes that move the cursor, change
- * the title of the window or hide text. Messages are always escaped; results are escaped on a terminal and
- * unchanged in a file or pipe. */
-
-/* Appends the text with every control character but tab and newline escaped: ESC as \x1b, those beyond
- * ASCII and bidirectional formatting characters as \u009b, bytes that are not UTF-8 as \xff. */
-void zest_terminal_clean(const char *text, size_t size, zest_buffer *out);
-
 #endif

@@ -133,34 +133,6 @@ zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, 
 
 /* ---- Shared by gguf.c and gguf_dequantize.c ---- */
 
-/* Read position. */
-typedef struct {
-    const unsigned char *bytes;
-    size_t size, at;
-    const char *path;
-    zest_error *error;
-} zest_gguf_cursor;
-
-struct zest_gguf_value {
-    zest_gguf_kind kind; /* of the elements */
-    int is_array;
-    size_t count;
-    const unsigned char *data;     /* numbers, or a single string (length first), in the file */
-    const unsigned char **strings; /* an array of strings: pointers to each (length first) */
-    zest_gguf_value *children;     /* an array of arrays */
-};
-
-/* Advances by `size` bytes; *bytes points at them. */
-zest_status zest_gguf_cursor_take(zest_gguf_cursor *cursor, size_t size, const unsigned char **bytes);
-zest_status zest_gguf_cursor_take_u32(zest_gguf_cursor *cursor, uint32_t *out);
-zest_status zest_gguf_cursor_take_u64(zest_gguf_cursor *cursor, uint64_t *out);
-/* Advances past a string; *begin points at its length field. */
-zest_status zest_gguf_cursor_take_string(zest_gguf_cursor *cursor, const unsigned char **begin);
-
-/* Reads a value of this kind. Call clear afterwards, also after an error. */
-zest_status zest_gguf_value_read(zest_gguf_cursor *cursor, uint32_t kind, zest_gguf_value *value);
-void zest_gguf_value_clear(zest_gguf_value *value);
-
 /* Elements and bytes of a block; 0: an unknown type. */
 int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes);
 

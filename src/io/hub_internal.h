@@ -132,13 +132,6 @@ void zest_hub_store_close(zest_hub_store *store);
 zest_status zest_hub_store_paths(const zest_hub_store *store, const zest_hub_file *file, char **final_path,
                                  char **partial_path, zest_error *error);
 
-/* Tries to take the lock of this file. *lock is a descriptor to close, or -1 when no lock is needed or the
- * file system has none. Returns 0 when another process holds it. */
-int zest_hub_store_lock(const zest_hub_store *store, const zest_hub_file *file, int *lock);
-
-/* The path of the file in the model's folder, to be freed. */
-char *zest_hub_store_file_path(const zest_hub_store *store, const zest_hub_file *file);
-
 /* Links the blob into the snapshot under the name of the file. */
 zest_status zest_hub_store_link(const zest_hub_store *store, const zest_hub_file *file, zest_error *error);
 

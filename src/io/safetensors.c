@@ -29,7 +29,8 @@ static int compare_names(const void *left, const void *right) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-zest_status zest_safetensors_sort(zest_safetensors *file, const char *path, zest_error *error) {
+/* Fills by_name from tensors. */
+static zest_status sort_by_name(zest_safetensors *file, const char *path, zest_error *error) {
     file->by_name = malloc((file->count + 1) * sizeof *file->by_name);
     if (!file->by_name) return zest_error_memory(error, path, file->count * sizeof *file->by_name);
     for (size_t i = 0; i < file->count; i++) file->by_name[i] = &file->tensors[i];
@@ -238,7 +239,7 @@ static zest_status read_header(reader *r, json_t *header) {
         status = strcmp(key, METADATA) == 0 ? read_metadata(r, value) : read_tensor(r, key, value);
     }
     if (!status) status = check_tiling(r);
-    return status ? status : zest_safetensors_sort(r->file, r->path, r->error);
+    return status ? status : sort_by_name(r->file, r->path, r->error);
 }
 
 /* Reads into a file object that the caller closes on error. */
@@ -403,7 +404,7 @@ static zest_status join_shards(index_reader *r, zest_safetensors *model) {
                                       r->folder, r->names[i], name, listed ? "in another file" : "nowhere");
         }
     }
-    zest_status status = zest_safetensors_sort(model, INDEX_NAME, r->error);
+    zest_status status = sort_by_name(model, INDEX_NAME, r->error);
     const char *name;
     json_t *value;
     if (status || n == json_object_size(r->weight_map)) return status;

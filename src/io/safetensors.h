@@ -122,7 +122,4 @@ struct zest_safetensors {
     size_t shard_count;
 };
 
-/* Fills by_name from tensors. */
-zest_status zest_safetensors_sort(zest_safetensors *file, const char *path, zest_error *error);
-
 #endif

@@ -115,19 +115,6 @@ zest_status zest_rows_picks_parse(zest_rows_builder *b, zest_rows_picks *picks);
 void zest_rows_picks_free(zest_rows_picks *picks);
 void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks);
 
-/* Parses a line (or, as line 0, a whole file) that must be a JSON object. */
-zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t size, size_t line,
-                                json_t **json);
-/* Calls on_line for every line that is not blank. */
-typedef zest_status zest_rows_on_line(zest_rows_builder *b, const json_t *object, size_t line);
-zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_on_line *on_line);
-/* A member that must be a string. */
-zest_status zest_rows_member(zest_rows_builder *b, const json_t *object, const char *key, size_t line,
-                             const json_t **text);
-/* Stores a string, or a number or boolean as text; 0: it is neither. null is the empty text. */
-int zest_rows_store_json(zest_rows_builder *b, const json_t *value, size_t *offset);
-size_t zest_rows_store_string(zest_rows_builder *b, const json_t *string);
-
 /* Readers of the layouts. */
 zest_status zest_rows_table(zest_rows_builder *b, zest_rows_format format);
 zest_status zest_rows_jsonl(zest_rows_builder *b);

@@ -10,8 +10,11 @@
 
 /* ---- Shared by the readers ---- */
 
-zest_status zest_rows_load_json(zest_rows_builder *b, const char *text, size_t size, size_t line,
-                                json_t **json) {
+typedef zest_status line_reader(zest_rows_builder *b, const json_t *object, size_t line);
+
+/* Parses a line (or, as line 0, a whole file) that must be a JSON object. */
+static zest_status load_object(zest_rows_builder *b, const char *text, size_t size, size_t line,
+                               json_t **json) {
     json_error_t problem;
     *json = zest_json_load(text, size, ZEST_JSON_BIG_AS_TEXT, &problem);
     if (json_is_object(*json)) return ZEST_OK;
@@ -34,7 +37,8 @@ static int is_blank(const char *text, size_t size) {
     return !size;
 }
 
-zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_on_line *on_line) {
+/* Calls on_line for every line that is not blank. */
+static zest_status each_line(zest_rows_builder *b, line_reader *on_line) {
     const char *at = b->file.data + b->begin, *end = b->file.data + b->file.size;
     zest_status status = ZEST_OK;
     for (size_t line = 1; at < end && !status; line++) {
@@ -42,7 +46,7 @@ zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_on_line *on_line
         size_t size = (size_t)((stop ? stop : end) - at);
         json_t *json;
         if (!is_blank(at, size)) {
-            status = zest_rows_load_json(b, at, size, line, &json);
+            status = load_object(b, at, size, line, &json);
             if (!status) status = on_line(b, json, line);
             json_decref(json);
         }
@@ -51,15 +55,16 @@ zest_status zest_rows_each_line(zest_rows_builder *b, zest_rows_on_line *on_line
     return status;
 }
 
-zest_status zest_rows_member(zest_rows_builder *b, const json_t *object, const char *key, size_t line,
-                             const json_t **text) {
+/* A member that must be a string. */
+static zest_status get_member(zest_rows_builder *b, const json_t *object, const char *key, size_t line,
+                              const json_t **text) {
     *text = json_object_get(object, key);
     if (json_is_string(*text)) return ZEST_OK;
     return zest_rows_refuse(b, line, "needs the text \"%s\"%s", key,
                             *text ? ", which here is of another kind" : ", which is not there");
 }
 
-size_t zest_rows_store_string(zest_rows_builder *b, const json_t *string) {
+static size_t store_string(zest_rows_builder *b, const json_t *string) {
     return zest_rows_store(b, json_string_value(string), json_string_length(string));
 }
 
@@ -73,10 +78,11 @@ static int print_real(double value, char *buffer, size_t size) {
     return used;
 }
 
-int zest_rows_store_json(zest_rows_builder *b, const json_t *value, size_t *offset) {
+/* Stores a string, or a number or boolean as text; 0: it is neither. null is the empty text. */
+static int store_json(zest_rows_builder *b, const json_t *value, size_t *offset) {
     char buffer[64] = "";
     int used = 0;
-    if (json_is_string(value)) return *offset = zest_rows_store_string(b, value), 1;
+    if (json_is_string(value)) return *offset = store_string(b, value), 1;
     if (json_is_boolean(value))
         used = snprintf(buffer, sizeof buffer, "%s", json_is_true(value) ? "true" : "false");
     else if (json_is_integer(value))
@@ -101,7 +107,7 @@ static int add_texts(zest_rows_builder *b, const json_t *value, const char *path
         return 1;
     }
     if (!*path) {
-        if (!value || !zest_rows_store_json(b, value, &offset)) return 0;
+        if (!value || !store_json(b, value, &offset)) return 0;
         zest_rows_add(b, offset);
         return 1;
     }
@@ -177,7 +183,7 @@ static zest_status read_jsonl_line(zest_rows_builder *b, const json_t *object, s
 zest_status zest_rows_jsonl(zest_rows_builder *b) {
     zest_rows_picks picks = {0};
     b->picks = &picks;
-    zest_status status = zest_rows_each_line(b, read_jsonl_line);
+    zest_status status = each_line(b, read_jsonl_line);
     zest_rows_picks_free(&picks);
     b->picks = NULL;
     return status;
@@ -191,7 +197,7 @@ static zest_status refuse(zest_rows_builder *b, size_t question, const char *why
 }
 
 static zest_status load(zest_rows_builder *b, json_t **json) {
-    return zest_rows_load_json(b, b->file.data + b->begin, b->file.size - b->begin, 0, json);
+    return load_object(b, b->file.data + b->begin, b->file.size - b->begin, 0, json);
 }
 
 /* ---- SQuAD ---- */
@@ -227,9 +233,9 @@ static zest_status read_squad_question(zest_rows_builder *b, const json_t *qa, c
     zest_rows_begin(b, number);
     zest_rows_add_field(b, p->title);
     zest_rows_add_field(b, p->context);
-    zest_rows_add_field(b, zest_rows_store_string(b, question));
+    zest_rows_add_field(b, store_string(b, question));
     for (size_t i = 0; i < json_array_size(answers); i++)
-        zest_rows_add(b, zest_rows_store_string(b, json_object_get(json_array_get(answers, i), "text")));
+        zest_rows_add(b, store_string(b, json_object_get(json_array_get(answers, i), "text")));
     zest_rows_end_field(b);
     return ZEST_OK;
 }
@@ -245,8 +251,7 @@ static zest_status read_article(zest_rows_builder *b, const json_t *article) {
                  *paragraphs = json_object_get(article, "paragraphs");
     if (!json_is_array(paragraphs))
         return refuse(b, b->rows->count + 1, "its article needs the list \"paragraphs\"");
-    squad_paragraph p = {.title = json_is_string(title) ? zest_rows_store_string(b, title)
-                                                        : zest_rows_store(b, "", 0)};
+    squad_paragraph p = {.title = json_is_string(title) ? store_string(b, title) : zest_rows_store(b, "", 0)};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < json_array_size(paragraphs) && !status; i++) {
         const json_t *one = json_array_get(paragraphs, i), *context = json_object_get(one, "context"),
@@ -254,7 +259,7 @@ static zest_status read_article(zest_rows_builder *b, const json_t *article) {
         if (!json_is_string(context) || !json_is_array(questions))
             return refuse(b, b->rows->count + 1,
                           "its paragraph needs the text \"context\" and the list \"qas\"");
-        p.context = zest_rows_store_string(b, context);
+        p.context = store_string(b, context);
         p.characters = count_characters(json_string_value(context));
         for (size_t j = 0; j < json_array_size(questions) && !status; j++)
             status = read_squad_question(b, json_array_get(questions, j), &p, b->rows->count + 1);
@@ -324,11 +329,11 @@ static int kinds(const json_t *answer) {
 static void add_answer(zest_rows_builder *b, const json_t *answer) {
     const json_t *spans = json_object_get(answer, "spans");
     size_t offset;
-    if (has_number(answer) && zest_rows_store_json(b, json_object_get(answer, "number"), &offset))
+    if (has_number(answer) && store_json(b, json_object_get(answer, "number"), &offset))
         zest_rows_add(b, offset);
     if (has_date(answer)) zest_rows_add(b, store_date(b, json_object_get(answer, "date")));
     for (size_t i = 0; i < json_array_size(spans); i++)
-        zest_rows_add(b, zest_rows_store_string(b, json_array_get(spans, i)));
+        zest_rows_add(b, store_string(b, json_array_get(spans, i)));
 }
 
 static zest_status read_drop_question(zest_rows_builder *b, const json_t *qa, size_t passage, size_t number) {
@@ -348,7 +353,7 @@ static zest_status read_drop_question(zest_rows_builder *b, const json_t *qa, si
     if (max_kinds != 1) return ZEST_OK; /* skipped */
     zest_rows_begin(b, number);
     zest_rows_add_field(b, passage);
-    zest_rows_add_field(b, zest_rows_store_string(b, question));
+    zest_rows_add_field(b, store_string(b, question));
     for (size_t i = 0; i < count; i++) add_answer(b, all ? json_array_get(list, i) : first);
     zest_rows_end_field(b);
     return ZEST_OK;
@@ -370,7 +375,7 @@ zest_status zest_rows_drop(zest_rows_builder *b) {
                 refuse(b, number + 1, "its section needs the text \"passage\" and the list \"qa_pairs\"");
             break;
         }
-        size_t offset = zest_rows_store_string(b, passage);
+        size_t offset = store_string(b, passage);
         for (size_t i = 0; i < json_array_size(questions) && !status; i++)
             status = read_drop_question(b, json_array_get(questions, i), offset, ++number);
         if (status) break;
@@ -522,7 +527,7 @@ static zest_status read_answers(zest_rows_builder *b, const json_t *list, size_t
     if (!start_set(b, answers, json_array_size(list))) return zest_error_memory(b->error, b->path, 1);
     for (size_t i = 0; i < json_array_size(list) && !status; i++) {
         const json_t *text;
-        status = zest_rows_member(b, json_array_get(list, i), "text", line, &text);
+        status = get_member(b, json_array_get(list, i), "text", line, &text);
         if (!status) add_to_set(b, answers, json_string_value(text), json_string_length(text));
     }
     sort_set(answers);
@@ -533,7 +538,7 @@ static zest_status read_query(zest_rows_builder *b, const json_t *qa, size_t pas
                               size_t line) {
     const json_t *query, *list;
     set answers = {0};
-    zest_status status = zest_rows_member(b, qa, "query", line, &query);
+    zest_status status = get_member(b, qa, "query", line, &query);
     if (!status && !strstr(json_string_value(query), "@placeholder"))
         status = zest_rows_refuse(b, line, "the query has no @placeholder");
     if (!status) status = need_list(b, qa, "answers", line, &list);
@@ -541,7 +546,7 @@ static zest_status read_query(zest_rows_builder *b, const json_t *qa, size_t pas
     if (!status) {
         zest_rows_begin(b, line);
         zest_rows_add_field(b, passage);
-        zest_rows_add_field(b, zest_rows_store_string(b, query));
+        zest_rows_add_field(b, store_string(b, query));
         add_set(b, entities);
         add_set(b, &answers);
         for (size_t i = 0; i < entities->count; i++)
@@ -557,7 +562,7 @@ static zest_status read_query(zest_rows_builder *b, const json_t *qa, size_t pas
 static zest_status read_record_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *passage = json_object_get(object, "passage"), *text, *marks, *queries;
     set entities = {0};
-    zest_status status = zest_rows_member(b, passage, "text", line, &text);
+    zest_status status = get_member(b, passage, "text", line, &text);
     if (!status) status = need_list(b, passage, "entities", line, &marks);
     if (!status) status = need_list(b, object, "qas", line, &queries);
     if (!status) status = cut_entities(b, text, marks, line, &entities);
@@ -573,7 +578,7 @@ static zest_status read_record_line(zest_rows_builder *b, const json_t *object, 
 zest_status zest_rows_record(zest_rows_builder *b) {
     static const char *const names[] = {"passage", "query", "entities", "answers", "options", "label"};
     zest_rows_name(b, names, 6);
-    return zest_rows_each_line(b, read_record_line);
+    return each_line(b, read_record_line);
 }
 
 /* ---- MultiRC ---- */
@@ -581,22 +586,22 @@ zest_status zest_rows_record(zest_rows_builder *b) {
 static zest_status read_question(zest_rows_builder *b, const json_t *question, size_t paragraph,
                                  size_t line) {
     const json_t *text, *answers;
-    zest_status status = zest_rows_member(b, question, "question", line, &text);
+    zest_status status = get_member(b, question, "question", line, &text);
     if (!status) status = need_list(b, question, "answers", line, &answers);
     if (status) return status;
-    size_t asked = zest_rows_store_string(b, text), label;
+    size_t asked = store_string(b, text), label;
     for (size_t i = 0; i < json_array_size(answers) && !status; i++) {
         const json_t *answer = json_array_get(answers, i);
-        status = zest_rows_member(b, answer, "text", line, &text);
+        status = get_member(b, answer, "text", line, &text);
         if (!status && !json_object_get(answer, "label"))
             status = zest_rows_refuse(b, line, "an answer has no \"label\" (test files have none)");
         if (status) break;
-        if (!zest_rows_store_json(b, json_object_get(answer, "label"), &label))
+        if (!store_json(b, json_object_get(answer, "label"), &label))
             return zest_rows_refuse(b, line, "the \"label\" of an answer must be 0 or 1");
         zest_rows_begin(b, line);
         zest_rows_add_field(b, paragraph);
         zest_rows_add_field(b, asked);
-        zest_rows_add_field(b, zest_rows_store_string(b, text));
+        zest_rows_add_field(b, store_string(b, text));
         zest_rows_add_field(b, label);
     }
     return status;
@@ -604,10 +609,10 @@ static zest_status read_question(zest_rows_builder *b, const json_t *question, s
 
 static zest_status read_multirc_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *passage = json_object_get(object, "passage"), *text, *questions;
-    zest_status status = zest_rows_member(b, passage, "text", line, &text);
+    zest_status status = get_member(b, passage, "text", line, &text);
     if (!status) status = need_list(b, passage, "questions", line, &questions);
     if (status) return status;
-    size_t paragraph = zest_rows_store_string(b, text);
+    size_t paragraph = store_string(b, text);
     for (size_t i = 0; i < json_array_size(questions) && !status; i++)
         status = read_question(b, json_array_get(questions, i), paragraph, line);
     return status;
@@ -617,7 +622,7 @@ zest_status zest_rows_multirc(zest_rows_builder *b) {
     /* "answer" is the name of the model's own answer in a template, so the one to judge has another name */
     static const char *const names[] = {"paragraph", "question", "candidate", "label"};
     zest_rows_name(b, names, 4);
-    return zest_rows_each_line(b, read_multirc_line);
+    return each_line(b, read_multirc_line);
 }
 
 /* ---- WSC ----
@@ -644,9 +649,9 @@ static zest_status add_span(zest_rows_builder *b, const json_t *object, const js
     snprintf(key, sizeof key, "span%d_text", number);
     snprintf(index_key, sizeof index_key, "span%d_index", number);
     const json_t *target = json_object_get(object, "target"), *span;
-    zest_status status = zest_rows_member(b, target, key, line, &span);
+    zest_status status = get_member(b, target, key, line, &span);
     if (status) return status;
-    size_t offset = zest_rows_store_string(b, span), size = json_string_length(span);
+    size_t offset = store_string(b, span), size = json_string_length(span);
     zest_rows_add_field(b, offset);
     if (!size || strstr(json_string_value(text), json_string_value(span)) || b->memory.failed) return ZEST_OK;
     const json_t *index = at_path(object, "target", index_key);
@@ -669,15 +674,15 @@ static zest_status add_span(zest_rows_builder *b, const json_t *object, const js
 static zest_status read_wsc_line(zest_rows_builder *b, const json_t *object, size_t line) {
     const json_t *text, *label = json_object_get(object, "label");
     size_t offset;
-    zest_status status = zest_rows_member(b, object, "text", line, &text);
+    zest_status status = get_member(b, object, "text", line, &text);
     if (!status && !label) status = zest_rows_refuse(b, line, "has no \"label\" (test files have none)");
     if (status) return status;
     zest_rows_begin(b, line);
-    zest_rows_add_field(b, zest_rows_store_string(b, text));
+    zest_rows_add_field(b, store_string(b, text));
     status = add_span(b, object, text, 1, line);
     if (!status) status = add_span(b, object, text, 2, line);
     if (status) return status;
-    if (!zest_rows_store_json(b, label, &offset))
+    if (!store_json(b, label, &offset))
         return zest_rows_refuse(b, line, "the \"label\" must be true or false");
     zest_rows_add_field(b, offset);
     return ZEST_OK;
@@ -686,5 +691,5 @@ static zest_status read_wsc_line(zest_rows_builder *b, const json_t *object, siz
 zest_status zest_rows_wsc(zest_rows_builder *b) {
     static const char *const names[] = {"text", "span1_text", "span2_text", "label"};
     zest_rows_name(b, names, 4);
-    return zest_rows_each_line(b, read_wsc_line);
+    return each_line(b, read_wsc_line);
 }

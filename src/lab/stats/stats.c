@@ -104,7 +104,7 @@ zest_sample zest_sample_of(const double *values, size_t count) {
 
 /* For integer degrees of freedom the distribution is a finite sum in the angle whose tangent is t /
  * sqrt(n): odd n starts with the angle, even n with its sine. */
-double zest_sample_student(double t, size_t degrees) {
+static double student_cdf(double t, size_t degrees) {
     double n = (double)degrees, angle = atan(t / sqrt(n)), c = cos(angle), s = sin(angle);
     size_t odd = degrees % 2;
     double term = odd ? c : 1, sum = 0;
@@ -119,11 +119,11 @@ double zest_sample_student(double t, size_t degrees) {
 double zest_sample_student_quantile(double probability, size_t degrees) {
     double low = 0, high = 1;
     if (!degrees || !(probability >= 0 && probability < 1)) return NAN;
-    while (zest_sample_student(high, degrees) < probability && high < 1e12) high *= 2;
+    while (student_cdf(high, degrees) < probability && high < 1e12) high *= 2;
     for (int i = 0; i < 200 && low < high; i++) {
         double middle = 0.5 * (low + high);
         if (middle <= low || middle >= high) break;
-        if (zest_sample_student(middle, degrees) < probability)
+        if (student_cdf(middle, degrees) < probability)
             low = middle;
         else
             high = middle;

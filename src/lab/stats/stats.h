@@ -42,8 +42,6 @@ typedef struct {
 /* NaN values are ignored. */
 zest_sample zest_sample_of(const double *values, size_t count);
 
-/* P(|T| <= t) for Student's T with so many degrees of freedom, and its inverse. */
-double zest_sample_student(double t, size_t degrees);
 double zest_sample_student_quantile(double probability, size_t degrees);
 
 /* McNemar's exact test on the examples that only one of two got right. Two-sided p; 1 when there are none. */

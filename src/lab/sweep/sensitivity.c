@@ -50,6 +50,48 @@ const char *zest_sensitivity_label(const char *metric, char *buffer, size_t size
     return buffer;
 }
 
+/* ---- Shared by the figures ---- */
+
+static void note_tilt(zest_sensitivity_tilts *tilts, double t) {
+    size_t at = 0, used = tilts->count;
+    double *values = tilts->values;
+    while (at < used && values[at] < t) at++;
+    if (!(t > 0) || used == ZEST_SENSITIVITY_MAX || (at < used && values[at] == t)) return;
+    memmove(values + at + 1, values + at, (used - at) * sizeof *values);
+    values[at] = t;
+    tilts->count++;
+}
+
+static void note(const char **names, size_t *count, const char *name) {
+    size_t at = 0;
+    while (at < *count && strcmp(names[at], name)) at++;
+    if (at == *count && at < ZEST_SENSITIVITY_MAX) names[(*count)++] = name;
+}
+
+/* Whether there are results of this task with these labels. */
+static void note_name(zest_sensitivity_panels *panels, const char *task, const char *labels) {
+    note(panels->tasks, &panels->task_count, task);
+    note(panels->labels, &panels->label_count, labels);
+}
+
+zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *p, zest_sensitivity_style style,
+                                 const char *description) {
+    p->columns =
+        style.columns && (size_t)style.columns < p->task_count ? (size_t)style.columns : p->task_count;
+    size_t const rows = (p->task_count + p->columns - 1) / p->columns * p->label_count;
+    double const width = style.width > 0 ? style.width : 60 + 380 * (double)p->columns,
+                 height = style.height > 0 ? style.height : 270;
+    zest_plot *plot =
+        zest_plot_new((int)rows, (int)p->columns, width, (style.title ? 90 : 40) + height * (double)rows);
+    zest_plot_title(plot, style.title, description);
+    return plot;
+}
+
+zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *p, size_t task,
+                                        size_t labels) {
+    return zest_plot_at(plot, (int)(task / p->columns * p->label_count + labels), (int)(task % p->columns));
+}
+
 /* ---- One panel ---- */
 
 typedef struct {
@@ -161,9 +203,9 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     zest_sensitivity_panels panels = {0};
     work w = {.points = points, .count = count};
     for (size_t i = 0; i < count; i++)
-        if (is_tilted(&points[i])) zest_sensitivity_note_tilt(&tilts, points[i].t);
+        if (is_tilted(&points[i])) note_tilt(&tilts, points[i].t);
     if (tilts.count < 2) return NULL;
-    for (size_t i = 0; i < count; i++) zest_sensitivity_note(&panels, points[i].task, points[i].labels);
+    for (size_t i = 0; i < count; i++) note_name(&panels, points[i].task, points[i].labels);
     find_lines(&w);
     w.low = tilts.values[0] / MARGIN;
     w.high = tilts.values[tilts.count - 1] * MARGIN;
@@ -185,47 +227,6 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
             draw_panel(&w, zest_sensitivity_panel(plot, &panels, t, l), panels.tasks[t], panels.labels[l],
                        &tilts);
     return plot;
-}
-
-/* ---- Shared by the figures ---- */
-
-void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t) {
-    size_t at = 0, used = tilts->count;
-    double *values = tilts->values;
-    while (at < used && values[at] < t) at++;
-    if (!(t > 0) || used == ZEST_SENSITIVITY_MAX || (at < used && values[at] == t)) return;
-    memmove(values + at + 1, values + at, (used - at) * sizeof *values);
-    values[at] = t;
-    tilts->count++;
-}
-
-static void note(const char **names, size_t *count, const char *name) {
-    size_t at = 0;
-    while (at < *count && strcmp(names[at], name)) at++;
-    if (at == *count && at < ZEST_SENSITIVITY_MAX) names[(*count)++] = name;
-}
-
-void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels) {
-    note(panels->tasks, &panels->task_count, task);
-    note(panels->labels, &panels->label_count, labels);
-}
-
-zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *p, zest_sensitivity_style style,
-                                 const char *description) {
-    p->columns =
-        style.columns && (size_t)style.columns < p->task_count ? (size_t)style.columns : p->task_count;
-    size_t const rows = (p->task_count + p->columns - 1) / p->columns * p->label_count;
-    double const width = style.width > 0 ? style.width : 60 + 380 * (double)p->columns,
-                 height = style.height > 0 ? style.height : 270;
-    zest_plot *plot =
-        zest_plot_new((int)rows, (int)p->columns, width, (style.title ? 90 : 40) + height * (double)rows);
-    zest_plot_title(plot, style.title, description);
-    return plot;
-}
-
-zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *p, size_t task,
-                                        size_t labels) {
-    return zest_plot_at(plot, (int)(task / p->columns * p->label_count + labels), (int)(task % p->columns));
 }
 
 /* ---- Dev set over time: a line for each t, as in the paper's figure 3 ---- */
@@ -286,8 +287,8 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
     zest_sensitivity_tilts tilts = {.count = 0};
     zest_sensitivity_panels panels = {0};
     for (size_t i = 0; i < count; i++) {
-        zest_sensitivity_note(&panels, curves[i].task, curves[i].labels);
-        zest_sensitivity_note_tilt(&tilts, curves[i].t);
+        note_name(&panels, curves[i].task, curves[i].labels);
+        note_tilt(&tilts, curves[i].t);
     }
     if (!tilts.count || !panels.task_count) return NULL;
     zest_plot *plot = zest_sensitivity_plot(&panels, style,

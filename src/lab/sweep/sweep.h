@@ -64,10 +64,7 @@ typedef struct {
     double values[ZEST_SENSITIVITY_MAX];
     size_t count;
 } zest_sensitivity_tilts;
-void zest_sensitivity_note_tilt(zest_sensitivity_tilts *tilts, double t);
 
-/* Whether there are results of this task with these labels. */
-void zest_sensitivity_note(zest_sensitivity_panels *panels, const char *task, const char *labels);
 /* An empty figure with all panels. */
 zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *panels, zest_sensitivity_style style,
                                  const char *description);
