@@ -77,12 +77,6 @@ void zest_metric_bootstrap_f1(const uint32_t *choice, const uint32_t *answers, s
 
 /* ---- Internal to src/task ---- */
 
-/* Generates the texts of all examples (TEXT) and compares them with the accepted ones. */
-zest_status zest_metric_generate(zest_model_runner *runner, const zest_model_lane *lane,
-                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
-                                 size_t batch_tokens, const zest_progress_callback *progress,
-                                 zest_predictions *p, zest_error *error);
-
 /* Applies Hugging Face's clean_up_tokenization and strips; in place. */
 void zest_metric_clean_up(zest_buffer *text);
 

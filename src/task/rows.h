@@ -103,8 +103,6 @@ void zest_rows_add(zest_rows_builder *b, size_t offset);
 void zest_rows_end_field(zest_rows_builder *b);
 /* A field with this one text. */
 void zest_rows_add_field(zest_rows_builder *b, size_t offset);
-/* Converts offsets to pointers. */
-zest_status zest_rows_finish(zest_rows_builder *b);
 
 /* "FILE, line N: ..." */
 zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *format, ...)
@@ -115,8 +113,7 @@ zest_status zest_rows_picks_parse(zest_rows_builder *b, zest_rows_picks *picks);
 void zest_rows_picks_free(zest_rows_picks *picks);
 void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks);
 
-/* Readers of the layouts. */
-zest_status zest_rows_table(zest_rows_builder *b, zest_rows_format format);
+/* Readers of the JSON layouts (rows_json.c). */
 zest_status zest_rows_jsonl(zest_rows_builder *b);
 zest_status zest_rows_record(zest_rows_builder *b);
 zest_status zest_rows_multirc(zest_rows_builder *b);

@@ -11,6 +11,9 @@ enum { TRAIN_SIZE = 1000, DEV_SIZE = 500, TEST_SIZE = 1000, TEST_SEED = 42 };
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Separate streams for parts with the same noise seed. */
+typedef enum { NOISE_TRAIN, NOISE_DEV } noise_part;
+
 /* ---- Construction ---- */
 
 static zest_status start(zest_split *split, size_t capacity, zest_error *error) {
@@ -124,6 +127,71 @@ static zest_status draw_sample(const zest_task *task, const zest_rows *rows, con
     return ZEST_OK;
 }
 
+/* ---- Label noise ----
+ *
+ * Exactly round(fraction * count) labels, chosen uniformly without replacement, are replaced
+ * by one of the other classes, uniformly. The draws are the words of Philox under the key seed + 2^32 *
+ * part (0 train, 1 dev), stream 17, in order: one number below count-i for the i-th chosen label (a
+ * Fisher-Yates shuffle from the front, stopped early), then one below classes-1 for the new class. A
+ * number below n is the low bits of a word, drawn again while it is n or more. */
+
+enum { STREAM = 17 }; /* disjoint from those in rng/philox.h, and from 16, the order of examples */
+
+typedef struct {
+    uint64_t key, drawn;
+    zest_philox_block block;
+} words;
+
+static uint32_t next_word(words *w) {
+    if (w->drawn % 4 == 0) w->block = zest_philox_at(w->key, STREAM, w->drawn / 4);
+    return w->block.word[w->drawn++ % 4];
+}
+
+static uint32_t draw_below(words *w, uint32_t n) {
+    uint32_t mask = n - 1, value;
+    if (!mask) return 0;
+    for (unsigned shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+    do value = next_word(w) & mask;
+    while (value >= n);
+    return value;
+}
+
+static zest_status check(const zest_split *split, size_t classes, double fraction, zest_error *error) {
+    if (!(fraction >= 0 && fraction <= 1))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "label noise %g: must be a fraction from 0 to 1, as 0.3", fraction);
+    if (!split->answers && split->count)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "label noise: the split has no classes");
+    if (classes < 2)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "label noise: one class has no other to switch to");
+    return ZEST_OK;
+}
+
+static zest_status switch_labels(zest_split *split, size_t classes, double fraction, uint32_t seed,
+                                 noise_part part, zest_error *error) {
+    zest_status status = check(split, classes, fraction, error);
+    if (status) return status;
+    size_t count = split->count, changed = (size_t)round(fraction * (double)count);
+    uint32_t *order = malloc((count + 1) * sizeof *order);
+    if (!order) return zest_error_memory(error, "label noise", count * sizeof *order);
+    words w = {.key = seed | (uint64_t)part << 32};
+    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
+    for (size_t i = 0; i < changed; i++) {
+        size_t chosen = i + draw_below(&w, (uint32_t)(count - i));
+        uint32_t *answer = &split->answers[order[chosen]];
+        order[chosen] = order[i];
+        uint32_t other = draw_below(&w, (uint32_t)(classes - 1));
+        *answer = other + (other >= *answer);
+    }
+    free(order);
+    return ZEST_OK;
+}
+
+zest_status zest_split_add_noise(zest_split *split, size_t classes, double fraction, uint32_t seed,
+                                 zest_error *error) {
+    return switch_labels(split, classes, fraction, seed, NOISE_TRAIN, error);
+}
+
 /* ---- Public functions ---- */
 
 static zest_status add_noise(const zest_task *task, const zest_split_options *o, zest_split *train,
@@ -135,8 +203,7 @@ static zest_status add_noise(const zest_task *task, const zest_split_options *o,
                               task->name);
     zest_status status = zest_split_add_noise(train, task->class_count, o->label_noise, o->noise_seed, error);
     if (!status && o->noisy_dev && dev->count)
-        status = zest_split_noise(dev, task->class_count, o->label_noise, o->noise_seed, ZEST_SPLIT_NOISE_DEV,
-                                  error);
+        status = switch_labels(dev, task->class_count, o->label_noise, o->noise_seed, NOISE_DEV, error);
     return status;
 }
 
@@ -197,69 +264,4 @@ zest_status zest_split_dev(const zest_task *task, const zest_rows *dev, const ze
         if (status) zest_split_free(split);
     }
     return status;
-}
-
-/* ---- Label noise ----
- *
- * Exactly round(fraction * count) labels, chosen uniformly without replacement, are replaced
- * by one of the other classes, uniformly. The draws are the words of Philox under the key seed + 2^32 *
- * part (0 train, 1 dev), stream 17, in order: one number below count-i for the i-th chosen label (a
- * Fisher-Yates shuffle from the front, stopped early), then one below classes-1 for the new class. A
- * number below n is the low bits of a word, drawn again while it is n or more. */
-
-enum { STREAM = 17 }; /* disjoint from those in rng/philox.h, and from 16, the order of examples */
-
-typedef struct {
-    uint64_t key, drawn;
-    zest_philox_block block;
-} words;
-
-static uint32_t next_word(words *w) {
-    if (w->drawn % 4 == 0) w->block = zest_philox_at(w->key, STREAM, w->drawn / 4);
-    return w->block.word[w->drawn++ % 4];
-}
-
-static uint32_t draw_below(words *w, uint32_t n) {
-    uint32_t mask = n - 1, value;
-    if (!mask) return 0;
-    for (unsigned shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
-    do value = next_word(w) & mask;
-    while (value >= n);
-    return value;
-}
-
-static zest_status check(const zest_split *split, size_t classes, double fraction, zest_error *error) {
-    if (!(fraction >= 0 && fraction <= 1))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "label noise %g: must be a fraction from 0 to 1, as 0.3", fraction);
-    if (!split->answers && split->count)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "label noise: the split has no classes");
-    if (classes < 2)
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "label noise: one class has no other to switch to");
-    return ZEST_OK;
-}
-
-zest_status zest_split_noise(zest_split *split, size_t classes, double fraction, uint32_t seed,
-                             zest_split_noise_part part, zest_error *error) {
-    zest_status status = check(split, classes, fraction, error);
-    if (status) return status;
-    size_t count = split->count, changed = (size_t)round(fraction * (double)count);
-    uint32_t *order = malloc((count + 1) * sizeof *order);
-    if (!order) return zest_error_memory(error, "label noise", count * sizeof *order);
-    words w = {.key = seed | (uint64_t)part << 32};
-    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
-    for (size_t i = 0; i < changed; i++) {
-        size_t chosen = i + draw_below(&w, (uint32_t)(count - i));
-        uint32_t *answer = &split->answers[order[chosen]];
-        order[chosen] = order[i];
-        uint32_t other = draw_below(&w, (uint32_t)(classes - 1));
-        *answer = other + (other >= *answer);
-    }
-    free(order);
-    return ZEST_OK;
-}
-
-zest_status zest_split_add_noise(zest_split *split, size_t classes, double fraction, uint32_t seed,
-                                 zest_error *error) {
-    return zest_split_noise(split, classes, fraction, seed, ZEST_SPLIT_NOISE_TRAIN, error);
 }

@@ -44,12 +44,4 @@ void zest_split_free(zest_split *split);
 zest_status zest_split_add_noise(zest_split *split, size_t classes, double fraction, uint32_t seed,
                                  zest_error *error);
 
-/* ---- Internal to src/task ---- */
-
-/* Separate streams for parts with the same noise seed. */
-typedef enum { ZEST_SPLIT_NOISE_TRAIN, ZEST_SPLIT_NOISE_DEV } zest_split_noise_part;
-
-zest_status zest_split_noise(zest_split *split, size_t classes, double fraction, uint32_t seed,
-                             zest_split_noise_part part, zest_error *error);
-
 #endif

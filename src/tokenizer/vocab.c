@@ -118,7 +118,7 @@ void zest_vocab_free(zest_vocab *vocab) {
     *vocab = (zest_vocab){0};
 }
 
-int zest_ids_reserve(zest_ids *ids, size_t more) {
+static int reserve_ids(zest_ids *ids, size_t more) {
     if (ids->failed) return 0;
     if (ids->capacity - ids->count >= more) return 1;
     if (more > SIZE_MAX / 16 - ids->count) return ids->failed = 1, 0;
@@ -132,14 +132,14 @@ int zest_ids_reserve(zest_ids *ids, size_t more) {
 }
 
 void zest_ids_add(zest_ids *ids, int32_t id) {
-    if (zest_ids_reserve(ids, 1)) ids->data[ids->count++] = id;
+    if (reserve_ids(ids, 1)) ids->data[ids->count++] = id;
 }
 
 void zest_ids_add_all(zest_ids *ids, const int32_t *more, size_t count) {
     if (!count) return;
     int inside = ids->data && more >= ids->data && more < ids->data + ids->count;
     size_t offset = inside ? (size_t)(more - ids->data) : 0;
-    if (!zest_ids_reserve(ids, count)) return;
+    if (!reserve_ids(ids, count)) return;
     memmove(ids->data + ids->count, inside ? ids->data + offset : more, count * sizeof *more);
     ids->count += count;
 }

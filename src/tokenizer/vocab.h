@@ -46,7 +46,6 @@ typedef struct {
     int failed;
 } zest_ids;
 
-int zest_ids_reserve(zest_ids *ids, size_t more); /* 0: failed */
 void zest_ids_add(zest_ids *ids, int32_t id);
 void zest_ids_add_all(zest_ids *ids, const int32_t *more, size_t count); /* `more` may point into ids */
 void zest_ids_free(zest_ids *ids);

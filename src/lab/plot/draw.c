@@ -62,7 +62,7 @@ static void mark_path(zest_buffer *out, double x, double y, double r, zest_plot_
     }
 }
 
-void zest_plot_draw_mark(zest_buffer *out, double x, double y, zest_plot_style style) {
+static void draw_mark(zest_buffer *out, double x, double y, zest_plot_style style) {
     double const radius = 0.5 * (style.size > 0 ? style.size : 7);
     int const colour = (style.colour % ZEST_PLOT_COLOURS + ZEST_PLOT_COLOURS) % ZEST_PLOT_COLOURS;
     if (style.mark == ZEST_PLOT_CIRCLE || style.mark == ZEST_PLOT_RING) {
@@ -161,7 +161,7 @@ static void draw_line(zest_buffer *out, const zest_plot_panel *panel, const zest
     }
     for (size_t i = 0; item->style.mark && i < item->count; i++) {
         double const x = zest_plot_pixel(&frame->x, item->x[i]), y = zest_plot_pixel(&frame->y, item->y[i]);
-        if (!isnan(x) && !isnan(y)) zest_plot_draw_mark(out, x, y, item->style);
+        if (!isnan(x) && !isnan(y)) draw_mark(out, x, y, item->style);
     }
 }
 
@@ -324,7 +324,7 @@ static void draw_swatch(zest_buffer *out, const zest_plot_item *item, double x, 
         zest_svg_to(out, &pen, x + SWATCH - 1, y);
         zest_buffer_text(out, "\"/>\n");
     }
-    if (item->style.mark) zest_plot_draw_mark(out, x + 0.5 * SWATCH, y, item->style);
+    if (item->style.mark) draw_mark(out, x + 0.5 * SWATCH, y, item->style);
 }
 
 static void draw_entry(zest_buffer *out, const zest_plot_item *item, double x, double y) {

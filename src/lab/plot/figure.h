@@ -127,7 +127,6 @@ void zest_plot_draw_items(zest_buffer *out, const zest_plot_panel *panel, const 
 void zest_plot_draw_surface(zest_buffer *out, const zest_plot_panel *panel, const zest_plot_item *item,
                             const zest_plot_frame *frame);
 void zest_plot_stroke(zest_buffer *out, zest_plot_style style, double usual);
-void zest_plot_draw_mark(zest_buffer *out, double x, double y, zest_plot_style style);
 /* The legend shared by all panels, at (left, top), in rows no wider than width; returns its height. With
  * out NULL it is only measured. */
 double zest_plot_shared_legend(zest_buffer *out, const zest_plot *plot, double left, double top,

@@ -99,11 +99,6 @@ int zest_report_is_sweep(const char *path);
 /* The runs of the sweep in a folder, with their results. Free the plan in any case. */
 zest_status zest_report_read_sweep(const char *folder, zest_sweep_plan *plan, zest_error *error);
 
-/* ---- Sharpness (report_sharpness.c) ---- */
-
-/* RUN/sharpness.json, or NULL: missing or unreadable. */
-json_t *zest_report_read_sharpness(const zest_report_run *run);
-
 /* ---- Sections ---- */
 
 void zest_report_sweep(zest_report_page *page);           /* report_sweep.c */

@@ -12,7 +12,8 @@
 
 enum { MAX_FILE_SIZE = 64 << 20, MAX_RADII = 64, MAX_TOP = 64 };
 
-json_t *zest_report_read_sharpness(const zest_report_run *run) {
+/* RUN/sharpness.json, or NULL: missing or unreadable. */
+static json_t *read_sharpness(const zest_report_run *run) {
     char *path = zest_file_join(run->path, "sharpness.json");
     json_t *found = NULL;
     if (path) zest_json_read(path, MAX_FILE_SIZE, &found, NULL);
@@ -110,7 +111,7 @@ void zest_report_sharpness(zest_report_page *page) {
         page->status = zest_error_memory(&page->error, "the sharpness of runs", count * sizeof *found);
         return;
     }
-    for (size_t i = 0; i < count; i++) found[i] = zest_report_read_sharpness(&page->report->runs[i]);
+    for (size_t i = 0; i < count; i++) found[i] = read_sharpness(&page->report->runs[i]);
     zest_buffer_text(&page->body, "<div class=\"figures\">\n");
     int any = draw_losses(page, found);
     if (!page->status) any |= draw_top(page, found);
@@ -161,7 +162,7 @@ static int gather(const zest_report *report, size_t task, size_t noise, material
         const zest_sweep_tilt_entry *e = &s->tilts[i];
         for (size_t j = 0; j < s->seed_count && e->task == task && e->noise == noise; j++) {
             size_t at = e->chosen[j] == ZEST_SWEEP_NONE ? ZEST_SWEEP_NONE : report->of_plan[e->chosen[j]];
-            json_t *found = at == ZEST_SWEEP_NONE ? NULL : zest_report_read_sharpness(&report->runs[at]);
+            json_t *found = at == ZEST_SWEEP_NONE ? NULL : read_sharpness(&report->runs[at]);
             if (!found) continue;
             name_series(s, e, m->names[m->count], sizeof m->names[m->count]);
             m->found[m->count] = found;

@@ -73,13 +73,46 @@ zest_estimate zest_sharpness_difference(const zest_sharpness_found *a, const zes
 
 /* ---- Hessian ---- */
 
+/* Fills the settings of eigenvalues from the plan. */
+static zest_hessian_plan hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension) {
+    zest_hessian_plan h = {.requested = plan->top, .step = plan->top_step};
+    if (h.requested > dimension) h.requested = (size_t)dimension;
+    h.steps = plan->lanczos_steps ? plan->lanczos_steps : 2 * h.requested + 10;
+    return h;
+}
+
+/* In addition to the vectors: a gradient, a point and three more vectors. */
+static double extra(double d) { return 24 * d; }
+
+/* Basis vectors for the eigenvalues: 2 top + 10, fewer when memory is short; an error when these do not
+ * fit either. *bytes is their size. gradients: where they would be allocated. */
+static zest_status choose_vectors(const zest_eval_target *gradients, uint64_t dimension,
+                                  zest_hessian_plan *plan, double *bytes, zest_error *error) {
+    double d = (double)dimension, min_vectors = (double)zest_lanczos_min_vectors(plan->requested),
+           all = 0.9 * zest_eval_target_free_memory(gradients), memory = all - extra(d);
+    plan->vectors = 2 * plan->requested + 10;
+    if (plan->vectors > plan->steps) plan->vectors = plan->steps;
+    if (min_vectors > (double)plan->vectors) min_vectors = (double)plan->vectors;
+    double fit = memory / (4 * d) - 3;
+    int known = all > 0;
+    if (known && (double)plan->vectors > fit && min_vectors > fit)
+        return zest_error_set(
+            error, ZEST_ERROR_MEMORY,
+            "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
+            "free; %s, or select fewer tensors with --train-only",
+            plan->requested, d, zest_lanczos_memory((size_t)dimension, (size_t)min_vectors) / 0x1p30,
+            fmax(memory, 0) / 0x1p30, fit >= 4 ? "use a smaller --top" : "--top 0 needs none");
+    if (known && (double)plan->vectors > fit) plan->vectors = (size_t)fit;
+    *bytes = zest_lanczos_memory((size_t)dimension, plan->vectors);
+    return ZEST_OK;
+}
+
 static zest_status measure_hessian(work *w, zest_error *error) {
     zest_sharpness_found *f = w->found;
     double norm;
-    zest_hessian_plan plan = zest_sharpness_hessian_plan(&f->plan, f->dimension);
-    zest_status status = plan.requested
-                             ? zest_sharpness_vectors(w->gradients, f->dimension, &plan, &f->top_bytes, error)
-                             : ZEST_OK;
+    zest_hessian_plan plan = hessian_plan(&f->plan, f->dimension);
+    zest_status status =
+        plan.requested ? choose_vectors(w->gradients, f->dimension, &plan, &f->top_bytes, error) : ZEST_OK;
     if (!status) status = zest_eval_target_norm(w->gradients, &norm, error);
     if (status) return status;
     zest_hessian hessian = {.gradient = zest_eval_target_gradient,
@@ -258,37 +291,6 @@ void zest_sharpness_free(zest_sharpness_found *f) {
 
 enum { LANES = 16 }; /* lanes that are timed, as many as in one call */
 
-zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension) {
-    zest_hessian_plan h = {.requested = plan->top, .step = plan->top_step};
-    if (h.requested > dimension) h.requested = (size_t)dimension;
-    h.steps = plan->lanczos_steps ? plan->lanczos_steps : 2 * h.requested + 10;
-    return h;
-}
-
-/* In addition to the vectors: a gradient, a point and three more vectors. */
-static double extra(double d) { return 24 * d; }
-
-zest_status zest_sharpness_vectors(const zest_eval_target *gradients, uint64_t dimension,
-                                   zest_hessian_plan *plan, double *bytes, zest_error *error) {
-    double d = (double)dimension, min_vectors = (double)zest_lanczos_min_vectors(plan->requested),
-           all = 0.9 * zest_eval_target_free_memory(gradients), memory = all - extra(d);
-    plan->vectors = 2 * plan->requested + 10;
-    if (plan->vectors > plan->steps) plan->vectors = plan->steps;
-    if (min_vectors > (double)plan->vectors) min_vectors = (double)plan->vectors;
-    double fit = memory / (4 * d) - 3;
-    int known = all > 0;
-    if (known && (double)plan->vectors > fit && min_vectors > fit)
-        return zest_error_set(
-            error, ZEST_ERROR_MEMORY,
-            "%zu eigenvalues of %.0f parameters need %.1f GiB for vectors, and %.1f GiB are "
-            "free; %s, or select fewer tensors with --train-only",
-            plan->requested, d, zest_lanczos_memory((size_t)dimension, (size_t)min_vectors) / 0x1p30,
-            fmax(memory, 0) / 0x1p30, fit >= 4 ? "use a smaller --top" : "--top 0 needs none");
-    if (known && (double)plan->vectors > fit) plan->vectors = (size_t)fit;
-    *bytes = zest_lanczos_memory((size_t)dimension, plan->vectors);
-    return ZEST_OK;
-}
-
 /* A call that takes this long is not dominated by one-time initialisation. */
 static const double LONG = 0.5;
 
@@ -348,7 +350,7 @@ static double slice_passes(const zest_sharpness_plan *plan) {
 zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                                          zest_sharpness_cost *cost, zest_error *error) {
     uint64_t d = target->loaded->model->params.dimension;
-    zest_hessian_plan hessian = zest_sharpness_hessian_plan(plan, d);
+    zest_hessian_plan hessian = hessian_plan(plan, d);
     int gradients =
         zest_eval_target_has_gradients() && !plan->forward_only && (plan->top || plan->trace_samples);
     double lane = 0, gradient = 0, vectors = 0;
@@ -364,7 +366,7 @@ zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const 
         cost->lanes += slice_passes(plan);
     zest_status status = time_lanes(plan, target, &lane, error);
     if (!status && gradients && plan->top)
-        status = zest_sharpness_vectors(target->gradients, d, &hessian, &vectors, error);
+        status = choose_vectors(target->gradients, d, &hessian, &vectors, error);
     if (!status && gradients) status = time_gradient(target, &gradient, error);
     cost->bytes = gradients ? vectors + extra((double)d) : 0;
     cost->seconds = cost->lanes * lane + cost->gradients * gradient;

@@ -77,12 +77,6 @@ typedef struct {
 } zest_sharpness_cost;
 zest_status zest_sharpness_estimate_cost(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                                          zest_sharpness_cost *cost, zest_error *error);
-/* Fills the settings of eigenvalues from the plan. */
-zest_hessian_plan zest_sharpness_hessian_plan(const zest_sharpness_plan *plan, uint64_t dimension);
-/* Basis vectors for the eigenvalues: 2 top + 10, fewer when memory is short; an error when these do not
- * fit either. *bytes is their size. gradients: where they would be allocated. */
-zest_status zest_sharpness_vectors(const zest_eval_target *gradients, uint64_t dimension,
-                                   zest_hessian_plan *plan, double *bytes, zest_error *error);
 
 /* ---- JSON (sharpness_output.c) ---- */
 

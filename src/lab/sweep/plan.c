@@ -196,86 +196,6 @@ static zest_status combine(block *b) {
     return status;
 }
 
-/* ---- The plan ---- */
-
-static void find_varying(zest_sweep_plan *plan) {
-    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        for (size_t i = 1; i < plan->count && !plan->varies[id]; i++)
-            plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
-}
-
-/* The options that --compare names. */
-static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_error *error) {
-    zest_sweep_values names = {0};
-    zest_status status = text ? zest_sweep_split(ZEST_OPTION_COMPARE, text, &names, error) : ZEST_OK;
-    for (size_t i = 0; i < names.count && !status; i++) {
-        zest_option_id id = zest_option_find(names.items[i], ZEST_FOR_TRAIN);
-        char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
-        if (id == ZEST_OPTION_COUNT)
-            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "--compare: unknown option '%.100s'%s",
-                                    names.items[i],
-                                    zest_option_suggest(names.items[i], ZEST_FOR_TRAIN, 1, suggestion));
-        else if (names.labels[i] || (!plan->compared[id] && !zest_sweep_is_chosen(plan, id)))
-            status =
-                zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                               "--compare: '%.100s' is not an option that dev chooses; t, lr and radius are",
-                               names.items[i]);
-        else
-            plan->compared[id] = 1;
-    }
-    zest_sweep_values_free(&names);
-    return status;
-}
-
-/* The first run of its task. Runs of a task are mostly adjacent: `like` is that of the previous run. */
-static size_t first_of_task(const zest_sweep_plan *plan, size_t run, size_t like) {
-    if (zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK)) return like;
-    for (like = 0; !zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK);) like++;
-    return like;
-}
-
-static void find_by_task(zest_sweep_plan *plan) {
-    memcpy(plan->by_task, plan->varies, sizeof plan->by_task);
-    plan->by_task[ZEST_OPTION_METHOD] = 0;
-    for (size_t i = 0, first = 0; i < plan->count; i++) {
-        first = first_of_task(plan, i, first);
-        for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-            if (plan->by_task[id] && !zest_sweep_same(&plan->runs[first], &plan->runs[i], (zest_option_id)id))
-                plan->by_task[id] = 0;
-    }
-}
-
-zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error) {
-    *plan = (zest_sweep_plan){0};
-    plan->owned = calloc(grid->count * ZEST_OPTION_COUNT + 1, sizeof *plan->owned);
-    if (!plan->owned) return zest_error_memory(error, "the values of a sweep", sizeof *plan->owned);
-    zest_status status = ZEST_OK;
-    for (size_t i = 0; i < grid->count && !status; i++) {
-        block b = {.plan = plan, .error = error};
-        status = find_axes(&b, &grid->blocks[i]);
-        if (!status) status = combine(&b);
-        if (!status) status = find_compared(plan, grid->blocks[i].text[ZEST_OPTION_COMPARE], error);
-    }
-    if (!status) find_varying(plan);
-    if (!status) find_by_task(plan);
-    if (!status) status = zest_sweep_name_runs(plan, error);
-    if (status) zest_sweep_plan_free(plan);
-    return status;
-}
-
-void zest_sweep_plan_free(zest_sweep_plan *plan) {
-    for (size_t i = 0; i < plan->count; i++) {
-        free(plan->runs[i].name);
-        free(plan->runs[i].message);
-        free(plan->runs[i].right);
-    }
-    for (size_t i = 0; i < plan->owned_count; i++) zest_sweep_values_free(&plan->owned[i]);
-    free(plan->runs);
-    free(plan->keys);
-    free(plan->owned);
-    *plan = (zest_sweep_plan){0};
-}
-
 /* ---- Names of runs, used for folders ----
  *
  * The options that vary, in the order of the grid: "SST-2-noise0.3-zest-n-t5-lr1e-5-seed42". An option that
@@ -411,7 +331,7 @@ static zest_status make_unique(zest_sweep_plan *plan, zest_error *error) {
     return status;
 }
 
-zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error) {
+static zest_status name_runs(zest_sweep_plan *plan, zest_error *error) {
     groups all = {0};
     zest_status status = find_groups(plan, &all, error);
     for (size_t i = 0; i < plan->count && !status; i++) {
@@ -421,4 +341,84 @@ zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error) {
     free(all.groups);
     free(all.of);
     return status ? status : make_unique(plan, error);
+}
+
+/* ---- The plan ---- */
+
+static void find_varying(zest_sweep_plan *plan) {
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        for (size_t i = 1; i < plan->count && !plan->varies[id]; i++)
+            plan->varies[id] = !zest_sweep_same(&plan->runs[0], &plan->runs[i], (zest_option_id)id);
+}
+
+/* The options that --compare names. */
+static zest_status find_compared(zest_sweep_plan *plan, const char *text, zest_error *error) {
+    zest_sweep_values names = {0};
+    zest_status status = text ? zest_sweep_split(ZEST_OPTION_COMPARE, text, &names, error) : ZEST_OK;
+    for (size_t i = 0; i < names.count && !status; i++) {
+        zest_option_id id = zest_option_find(names.items[i], ZEST_FOR_TRAIN);
+        char suggestion[ZEST_OPTION_SUGGESTION_SIZE];
+        if (id == ZEST_OPTION_COUNT)
+            status = zest_error_set(error, ZEST_ERROR_ARGUMENT, "--compare: unknown option '%.100s'%s",
+                                    names.items[i],
+                                    zest_option_suggest(names.items[i], ZEST_FOR_TRAIN, 1, suggestion));
+        else if (names.labels[i] || (!plan->compared[id] && !zest_sweep_is_chosen(plan, id)))
+            status =
+                zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                               "--compare: '%.100s' is not an option that dev chooses; t, lr and radius are",
+                               names.items[i]);
+        else
+            plan->compared[id] = 1;
+    }
+    zest_sweep_values_free(&names);
+    return status;
+}
+
+/* The first run of its task. Runs of a task are mostly adjacent: `like` is that of the previous run. */
+static size_t first_of_task(const zest_sweep_plan *plan, size_t run, size_t like) {
+    if (zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK)) return like;
+    for (like = 0; !zest_sweep_same(&plan->runs[like], &plan->runs[run], ZEST_OPTION_TASK);) like++;
+    return like;
+}
+
+static void find_by_task(zest_sweep_plan *plan) {
+    memcpy(plan->by_task, plan->varies, sizeof plan->by_task);
+    plan->by_task[ZEST_OPTION_METHOD] = 0;
+    for (size_t i = 0, first = 0; i < plan->count; i++) {
+        first = first_of_task(plan, i, first);
+        for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+            if (plan->by_task[id] && !zest_sweep_same(&plan->runs[first], &plan->runs[i], (zest_option_id)id))
+                plan->by_task[id] = 0;
+    }
+}
+
+zest_status zest_sweep_plan_make(const zest_sweep_grid *grid, zest_sweep_plan *plan, zest_error *error) {
+    *plan = (zest_sweep_plan){0};
+    plan->owned = calloc(grid->count * ZEST_OPTION_COUNT + 1, sizeof *plan->owned);
+    if (!plan->owned) return zest_error_memory(error, "the values of a sweep", sizeof *plan->owned);
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < grid->count && !status; i++) {
+        block b = {.plan = plan, .error = error};
+        status = find_axes(&b, &grid->blocks[i]);
+        if (!status) status = combine(&b);
+        if (!status) status = find_compared(plan, grid->blocks[i].text[ZEST_OPTION_COMPARE], error);
+    }
+    if (!status) find_varying(plan);
+    if (!status) find_by_task(plan);
+    if (!status) status = name_runs(plan, error);
+    if (status) zest_sweep_plan_free(plan);
+    return status;
+}
+
+void zest_sweep_plan_free(zest_sweep_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++) {
+        free(plan->runs[i].name);
+        free(plan->runs[i].message);
+        free(plan->runs[i].right);
+    }
+    for (size_t i = 0; i < plan->owned_count; i++) zest_sweep_values_free(&plan->owned[i]);
+    free(plan->runs);
+    free(plan->keys);
+    free(plan->owned);
+    *plan = (zest_sweep_plan){0};
 }

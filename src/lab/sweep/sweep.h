@@ -115,10 +115,6 @@ typedef struct {
 zest_status zest_sweep_split(zest_option_id id, const char *text, zest_sweep_values *values,
                              zest_error *error);
 void zest_sweep_values_free(zest_sweep_values *values);
-/* The inverse. */
-void zest_sweep_join(zest_option_id id, const zest_sweep_values *values, zest_buffer *out);
-/* A copy without surrounding white space. */
-char *zest_sweep_trimmed(const char *begin, const char *end);
 
 /* ---- Plan (plan.c) ---- */
 
@@ -189,7 +185,6 @@ zest_status zest_sweep_check_labels(zest_option_id id, const zest_sweep_values *
 /* Letters, digits and a few characters without meaning to shells, file systems and HTML; '_' for all
  * others. */
 void zest_sweep_safe(zest_buffer *out, const char *text);
-zest_status zest_sweep_name_runs(zest_sweep_plan *plan, zest_error *error);
 
 /* ---- Results (results.c) ---- */
 
