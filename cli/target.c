@@ -1,3 +1,4 @@
+/* The model or run that a command measures, with a progress bar and notes. */
 #include <stdlib.h>
 #include <string.h>
 

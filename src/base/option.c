@@ -1,3 +1,5 @@
+/* Options: reading the one table (option_table.h), checking and storing values, ranges in words, suggestions for
+ * mistyped names. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Opening a model, or a run at one of its steps. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

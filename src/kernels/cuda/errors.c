@@ -1,3 +1,4 @@
+/* From the name of a CUDA or cuBLAS error to a status, a message and advice. */
 #include "kernels/cuda/errors.h"
 
 #include <string.h>

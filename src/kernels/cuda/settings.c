@@ -1,3 +1,4 @@
+/* The settings of the CUDA backend, from the table of environment variables. */
 #include "kernels/cuda/settings.h"
 
 #include "base/environment.h"

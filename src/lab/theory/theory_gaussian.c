@@ -1,3 +1,4 @@
+/* R_t under Gaussian noise (Theorem 4.1) in closed form, and R_t in the ball from samples. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
