@@ -242,9 +242,9 @@ zest_status zest_theory_ball(zest_ctx *ctx, const zest_landscape *landscape, dou
                              zest_sharpness *sharpness, double *sensitivity) {
     zest_status status = zest_theory_check_tilt(ctx, landscape, t);
     if (status) return status;
-    size_t count = landscape->count, room = (3 * count + 2 * (MOMENTS + count)) * sizeof(double);
-    double *memory = malloc(room);
-    if (!memory) return zest_error_memory(zest_ctx_sink(ctx), "the theory's sums", room);
+    size_t count = landscape->count, bytes = (3 * count + 2 * (MOMENTS + count)) * sizeof(double);
+    double *memory = malloc(bytes);
+    if (!memory) return zest_error_memory(zest_ctx_sink(ctx), "the theory's sums", bytes);
     ball p = {.count = count, .a = memory, .bb = memory + count, .gap = memory + 2 * count};
     p.half = (double)landscape->dimension / 2;
     double size = prepare(&p, landscape, t), *sums = memory + 3 * count;

@@ -94,9 +94,9 @@ zest_status zest_theory_gaussian(zest_ctx *ctx, const zest_landscape *landscape,
 
 /* The least of X is minus the largest of -X. */
 static zest_status least(zest_ctx *ctx, const zest_landscape *landscape, double *value) {
-    size_t count = landscape->count, room = 2 * count * sizeof(double);
-    double *turned = malloc(room);
-    if (!turned) return zest_error_memory(zest_ctx_sink(ctx), "the turned landscape", room);
+    size_t count = landscape->count, bytes = 2 * count * sizeof(double);
+    double *turned = malloc(bytes);
+    if (!turned) return zest_error_memory(zest_ctx_sink(ctx), "the turned landscape", bytes);
     for (size_t i = 0; i < count; i++) {
         turned[i] = -landscape->eigenvalues[i];
         turned[count + i] = -zest_theory_slope(landscape, i);
