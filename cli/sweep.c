@@ -88,7 +88,7 @@ static void free_command(command *c) {
 /* In the child: its own process group, so that Ctrl-C reaches only the sweep, which signals its children
  * once; it ends with the sweep, since a run that outlived it could not be resumed. Does not return. */
 static void become(const command *c, const char *log, pid_t parent) {
-    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int null = open("/dev/null", O_RDONLY), out = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
     setpgid(0, 0);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -104,6 +104,8 @@ static void become(const command *c, const char *log, pid_t parent) {
 static zest_status spawn(pool *p, slot *s, const command *c, const char *log) {
     pid_t parent = getpid();
     if (c->failed) return zest_error_memory(p->error, "a command line", 0);
+    zest_status status = zest_file_refuse_link(log, p->error);
+    if (status) return status;
     fflush(stdout);
     s->pid = fork();
     if (s->pid == 0) become(c, log, parent);
@@ -157,7 +159,8 @@ static void drop(const sweep_jobs *jobs, const zest_sweep_run *run, int at_once)
     zest_run_folder folder;
     char *path = path_of(jobs->folder, "runs", run->name, "");
     int best = jobs->keep == KEEP_NONE && (!at_once || jobs->plan->varies[ZEST_OPTION_SEED]);
-    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_run_folder_of(path, &folder, NULL)) {
+    if (jobs->keep && run->state == ZEST_SWEEP_FINISHED && path && !zest_file_refuse_link(path, NULL) &&
+        !zest_run_folder_of(path, &folder, NULL)) {
         zest_file_remove_folder(folder.last, NULL);
         if (best) zest_file_remove_folder(folder.best, NULL);
         zest_run_folder_free(&folder);
@@ -305,14 +308,29 @@ static zest_status make_all(pool *p) {
     return status;
 }
 
+/* Refuses runs behind links before the first run starts. A finished run may be one: it is only read. */
+static zest_status check_links(const sweep_jobs *jobs, zest_error *error) {
+    zest_status status = ZEST_OK;
+    for (size_t i = 0; i < jobs->plan->count && !status; i++) {
+        if (jobs->plan->runs[i].state == ZEST_SWEEP_FINISHED) continue;
+        char *path = path_of(jobs->folder, "runs", jobs->plan->runs[i].name, "");
+        status =
+            path ? zest_file_refuse_link(path, error) : zest_error_memory(error, jobs->plan->runs[i].name, 0);
+        free(path);
+    }
+    return status;
+}
+
 /* Makes all runs that are not finished; failures are recorded in the plan. */
 static zest_status make_runs(sweep_jobs *jobs, zest_error *error) {
+    zest_status status = check_links(jobs, error);
+    if (status) return status;
     pool p = {.jobs = jobs, .error = error, .slots = calloc(jobs->jobs, sizeof *p.slots)};
     if (!p.slots) return zest_error_memory(error, "the runs of a sweep", jobs->jobs * sizeof *p.slots);
     for (size_t i = 0; i < jobs->plan->count; i++) p.all += jobs->plan->runs[i].state != ZEST_SWEEP_FINISHED;
     catch_signals();
     zest_progress_begin(&p.progress, "sweep", "runs", jobs->quiet);
-    zest_status status = p.all ? make_all(&p) : ZEST_OK;
+    if (p.all) status = make_all(&p);
     zest_progress_end(&p.progress);
     jobs->interrupted = stop != 0;
     free(p.slots);
@@ -431,7 +449,8 @@ static zest_status make_grid(sweep *s, const char *file) {
 static zest_status make_part(sweep *s, const char *name) {
     char *path = zest_file_join(s->folder, name);
     zest_status status =
-        path ? zest_file_make_folder(path, &s->error) : zest_error_memory(&s->error, s->folder, 0);
+        path ? zest_file_refuse_link(path, &s->error) : zest_error_memory(&s->error, s->folder, 0);
+    if (!status) status = zest_file_make_folder(path, &s->error);
     free(path);
     return status;
 }

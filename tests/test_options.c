@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/option.h"
@@ -132,6 +134,43 @@ static void files_are_written_whole_or_not_at_all(void **state) {
     test_remove(folder);
 }
 
+/* What is behind a link stays: a link in a removed folder, a link instead of a folder, a link with the name of the
+ * temporary file. */
+static void nothing_is_changed_through_links(void **state) {
+    (void)state;
+    char folder[64], inside[100], outside[100], precious[120], link[120], path[100], temporary[140];
+    zest_error error;
+    zest_buffer back = {0};
+    struct stat info;
+    snprintf(inside, sizeof inside, "%s/inside", test_folder(folder));
+    snprintf(outside, sizeof outside, "%s/outside", folder);
+    snprintf(precious, sizeof precious, "%s/precious", outside);
+    snprintf(link, sizeof link, "%s/link", inside);
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    assert_int_equal(mkdir(inside, 0777) | mkdir(outside, 0777), 0);
+    assert_int_equal(zest_file_write(precious, "old", 3, &error), 0);
+
+    assert_int_equal(symlink(outside, link), 0);
+    assert_int_equal(zest_file_remove_folder(inside, &error), 0); /* with the link in it */
+    assert_int_equal(lstat(inside, &info), -1);
+    assert_int_equal(symlink(outside, inside), 0);
+    assert_int_equal(zest_file_remove_folder(inside, &error), ZEST_ERROR_FILE);
+    assert_non_null(strstr(error.message, "/inside: is a symbolic link"));
+    assert_int_equal(lstat(inside, &info), 0);
+    assert_int_equal(unlink(inside), 0);
+
+    assert_int_equal(symlink(precious, temporary), 0);
+    assert_int_equal(zest_file_write(path, "newer", 5, &error), 0);
+    assert_int_equal(lstat(path, &info), 0);
+    assert_true(S_ISREG(info.st_mode) && info.st_size == 5);
+    assert_int_equal(lstat(temporary, &info), -1);
+    assert_int_equal(zest_file_read(precious, 100, &back, &error), 0);
+    assert_true(back.size == 3 && !memcmp(back.data, "old", 3));
+    zest_buffer_free(&back);
+    test_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_sound),
@@ -140,6 +179,7 @@ int main(void) {
         cmocka_unit_test(lists_are_lists_of_numbers),
         cmocka_unit_test(the_library_lists_its_options),
         cmocka_unit_test(files_are_written_whole_or_not_at_all),
+        cmocka_unit_test(nothing_is_changed_through_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,18 +69,48 @@ void zest_file_sync_folder_of(const char *path) {
     free(folder);
 }
 
-zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
+/* ---- Replacing a file ---- */
+
+static char *temporary_name(const char *path) {
     size_t capacity = strlen(path) + 40;
-    char *temporary = malloc(capacity);
-    if (!temporary) return zest_error_memory(error, path, capacity);
-    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
-    zest_status status = ZEST_OK;
-    int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
-        free(temporary);
-        return status;
+    char *name = malloc(capacity);
+    if (name) snprintf(name, capacity, "%s.%ld.tmp", path, (long)getpid());
+    return name;
+}
+
+/* The lock says that the file has a living owner: zest_file_remove_temporaries spares it. Fails when the file was
+ * taken for debris before it was locked. A file system without locks is fine: nothing is removed there. */
+static int lock_temporary(int descriptor) {
+    struct stat info;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return 0;
+    return fstat(descriptor, &info) != 0 || info.st_nlink > 0;
+}
+
+zest_status zest_file_open_temporary(const char *path, char **name, int *descriptor, zest_error *error) {
+    enum { TRIES = 8 };
+    *descriptor = -1;
+    *name = temporary_name(path);
+    if (!*name) return zest_error_memory(error, path, strlen(path));
+    for (int i = 0; i < TRIES; i++) {
+        *descriptor = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (*descriptor >= 0 && lock_temporary(*descriptor)) return ZEST_OK;
+        if (*descriptor >= 0)
+            close(*descriptor);
+        else if (errno != EEXIST || unlink(*name)) /* left by a process that had this number, or a link */
+            break;
     }
+    zest_status status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+    free(*name);
+    *name = NULL;
+    *descriptor = -1;
+    return status;
+}
+
+zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
+    char *temporary;
+    int descriptor;
+    zest_status status = zest_file_open_temporary(path, &temporary, &descriptor, error);
+    if (status) return status;
     status = zest_file_write_all(descriptor, bytes, size, path, error);
     if (!status && fsync(descriptor))
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
@@ -95,6 +126,8 @@ zest_status zest_file_write(const char *path, const void *bytes, size_t size, ze
     return status;
 }
 
+/* ---- Folders ---- */
+
 zest_status zest_file_make_folder(const char *path, zest_error *error) {
     struct stat info;
     if (mkdir(path, 0777) == 0) return ZEST_OK;
@@ -102,15 +135,31 @@ zest_status zest_file_make_folder(const char *path, zest_error *error) {
     return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot create the folder", path);
 }
 
+zest_status zest_file_refuse_link(const char *path, zest_error *error) {
+    struct stat info;
+    if (lstat(path, &info) || !S_ISLNK(info.st_mode)) return ZEST_OK;
+    return zest_error_set(
+        error, ZEST_ERROR_FILE,
+        "%s: is a symbolic link, and zest changes nothing behind a link; remove the link, or "
+        "replace it by what it points to",
+        path);
+}
+
 zest_status zest_file_remove_folder(const char *path, zest_error *error) {
-    DIR *folder = opendir(path);
-    if (!folder && errno == ENOENT) return ZEST_OK;
-    if (!folder) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be removed", path);
+    zest_status status = zest_file_refuse_link(path, error);
+    if (status) return status;
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0 && errno == ENOENT) return ZEST_OK;
+    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
+    if (!folder) {
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be removed", path);
+        if (descriptor >= 0) close(descriptor);
+        return status;
+    }
     int failed = 0;
-    for (struct dirent *entry; (entry = readdir(folder)) && !failed;)
+    for (struct dirent *entry; !failed && (entry = readdir(folder));)
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-            failed = unlinkat(dirfd(folder), entry->d_name, 0);
-    zest_status status = ZEST_OK;
+            failed = unlinkat(dirfd(folder), entry->d_name, 0); /* of a link, the link itself */
     if (failed || rmdir(path))
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be removed", path);
     closedir(folder);

@@ -14,6 +14,10 @@ zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zes
  * folder. After a kill or on a full disk the old file is unchanged. */
 zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error);
 
+/* The first half of that, for who writes piece by piece: *name, to be freed, is the temporary file beside path, new
+ * and locked while *descriptor is open. Then: fsync, close, rename to path. A link with that name is not followed. */
+zest_status zest_file_open_temporary(const char *path, char **name, int *descriptor, zest_error *error);
+
 /* Repeats write() until everything is written. path is for the message. */
 zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
                                 zest_error *error);
@@ -21,7 +25,11 @@ zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, 
 /* Creates the folder unless it exists. */
 zest_status zest_file_make_folder(const char *path, zest_error *error);
 
-/* Deletes a folder and the files in it. A folder that does not exist is no error; one with subfolders is. */
+/* Fails if path is a symbolic link. A path that does not exist is no error. */
+zest_status zest_file_refuse_link(const char *path, zest_error *error);
+
+/* Deletes a folder and the files in it; of a symbolic link in it the link, never what it points to. A folder that
+ * does not exist is no error; one with subfolders is, and so is a link instead of a folder. */
 zest_status zest_file_remove_folder(const char *path, zest_error *error);
 
 /* After a rename: fsync of the parent folder of path. Failures are ignored. */

@@ -161,23 +161,10 @@ static void discard(pending *file) {
 
 /* Opens the temporary file; *descriptor is -1 on error. */
 static zest_status open_temporary(pending *file, const char *path, int *descriptor, zest_error *error) {
-    size_t capacity = strlen(path) + 40;
     *descriptor = -1;
     file->path = strdup(path);
-    char *temporary = malloc(capacity);
-    if (!file->path || !temporary) {
-        free(temporary);
-        return zest_error_memory(error, path, capacity);
-    }
-    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
-    *descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (*descriptor >= 0) {
-        file->temporary = temporary;
-        return ZEST_OK;
-    }
-    zest_status status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
-    free(temporary);
-    return status;
+    if (!file->path) return zest_error_memory(error, path, strlen(path));
+    return zest_file_open_temporary(path, &file->temporary, descriptor, error);
 }
 
 /* Syncs and closes the file, whatever the status so far. */

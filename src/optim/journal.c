@@ -247,9 +247,11 @@ static void add_header(zest_buffer *out, const zest_options *options, const zest
     zest_buffer_free(&text);
 }
 
-/* Opens for appending and takes the lock that keeps a second process out. */
+/* Opens for appending, through no link, and takes the lock that keeps a second process out. */
 static zest_status open_locked(zest_journal_writer *writer, const char *path, int flags, zest_error *error) {
-    writer->descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
+    zest_status status = zest_file_refuse_link(path, error);
+    if (status) return status;
+    writer->descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
     if (writer->descriptor < 0)
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
     if (flock(writer->descriptor, LOCK_EX | LOCK_NB))
@@ -280,7 +282,7 @@ static int has_name(int descriptor, const char *name) {
 zest_status zest_journal_reserve(zest_journal_writer *writer, const char *path, zest_error *error) {
     *writer = (zest_journal_writer){.descriptor = -1, .path = strdup(path)};
     char *fresh = fresh_name(path);
-    zest_status status = writer->path && fresh ? open_locked(writer, fresh, O_CREAT | O_NOFOLLOW, error)
+    zest_status status = writer->path && fresh ? open_locked(writer, fresh, O_CREAT, error)
                                                : zest_error_memory(error, path, strlen(path));
     if (!status && access(path, F_OK) == 0) {
         status = zest_error_set(error, ZEST_ERROR_FILE,

@@ -461,11 +461,13 @@ static int ends_in_line(int descriptor) {
 }
 
 zest_status zest_log_open(const char *path, zest_log_writer **writer, zest_error *error) {
-    zest_log_writer *w = calloc(1, sizeof *w);
     *writer = NULL;
+    zest_status linked = zest_file_refuse_link(path, error);
+    if (linked) return linked;
+    zest_log_writer *w = calloc(1, sizeof *w);
     if (w) w->path = strdup(path);
     if (!w || !w->path) return free(w), zest_error_memory(error, path, sizeof *w);
-    w->descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    w->descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     int const whole = w->descriptor >= 0 ? ends_in_line(w->descriptor) : -1;
     if (whole < 0) {
         zest_status const status =

@@ -54,6 +54,18 @@ int zest_run_folder_is_training(const zest_run_folder *folder) {
            access(folder->start, F_OK) != 0;
 }
 
+zest_status zest_run_folder_check_links(const zest_run_folder *folder, zest_error *error) {
+    static const char *const names[] = {"best",     "best.new", "best.old",    "last",     "last.new",
+                                        "last.old", "journal",  "journal.new", "log.jsonl"};
+    zest_status status = zest_file_refuse_link(folder->journal, error); /* which may have another name */
+    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
+        char *path = zest_file_join(folder->path, names[i]);
+        status = path ? zest_file_refuse_link(path, error) : zest_error_memory(error, names[i], 0);
+        free(path);
+    }
+    return status;
+}
+
 zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
                                          zest_error *error) {
     zest_buffer text = {0};

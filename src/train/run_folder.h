@@ -20,6 +20,10 @@ void zest_run_folder_free(zest_run_folder *folder);
 
 int zest_run_folder_is_training(const zest_run_folder *folder); /* a run of `zest train` */
 
+/* Refuses a run that would be written through a symbolic link: best/, last/ or one of their versions, the journal or
+ * the log. The other files are replaced as a whole, which leaves alone what a link points to. */
+zest_status zest_run_folder_check_links(const zest_run_folder *folder, zest_error *error);
+
 /* The options that a run was started with, as far as these users know them. */
 zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
                                          zest_error *error);

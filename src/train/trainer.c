@@ -94,6 +94,7 @@ static zest_status make_folder(zest_trainer *t) {
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !status; i++)
         status = make_absolute(t->options, paths[i], t->error);
     if (!status) status = zest_file_make_folder(t->folder.path, t->error);
+    if (!status) status = zest_run_folder_check_links(&t->folder, t->error);
     if (!status) status = zest_journal_reserve(&t->journal, t->folder.journal, t->error);
     if (!status) status = record_inputs(t);
     if (!status) status = zest_run_folder_write_options(&t->folder, t->users, t->options, t->error);
@@ -308,6 +309,7 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
                                     ? "%s: is no run of zest train (a folder with options and a journal)"
                                     : "%s: the run was stopped before it began; start it again with --out",
                                 folder);
+    if (!status) status = zest_run_folder_check_links(&t.folder, error);
     if (!status) status = zest_run_folder_read_options(&t.folder, ZEST_FOR_TRAINING, &options, error);
     if (status) {
         zest_run_folder_free(&t.folder);
