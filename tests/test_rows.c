@@ -240,14 +240,82 @@ static void test_show(void **state) {
     assert_int_equal(strlen(room), 59); /* cut between characters */
 }
 
+/* ---- Files made to cost time or memory: without the limits these take minutes and gigabytes ---- */
+
+static zest_buffer repeated(const char *before, const char *one, int count, const char *after) {
+    zest_buffer text = {0};
+    zest_buffer_text(&text, before);
+    for (int i = 0; i < count; i++) zest_buffer_format(&text, one, i);
+    zest_buffer_text(&text, after);
+    assert_false(text.failed);
+    return text;
+}
+
+static void test_many_columns(void **state) {
+    (void)state;
+    zest_buffer text = repeated("", "c%d\t", 300000, "z\n");
+    zest_buffer row = repeated("", "%d\t", 300000, "z\n");
+    zest_buffer_text(&text, row.data);
+    refuses(text.data, TSV(NULL), "more than 4096 fields");
+    refuses(text.data, (zest_rows_layout){.format = ZEST_ROWS_TSV}, "more than 4096 fields");
+    zest_rows rows = parse(text.data, TSV("a=c299999 b=-1")); /* a wide table of which little is selected */
+    assert_field(rows, 0, "a", "299999");
+    assert_field(rows, 0, "b", "z");
+    zest_rows_free(&rows);
+    zest_buffer_free(&row);
+    zest_buffer_free(&text);
+    text = repeated("{\"a\":1", ",\"c%d\":1", 300000, "}\n");
+    refuses(text.data, JSONL(NULL), "more than 4096 fields");
+    zest_buffer_free(&text);
+}
+
+/* One column under 4,000 names: 48 KB for each row of two bytes. */
+static void test_fields_selected_again(void **state) {
+    (void)state;
+    zest_buffer fields = repeated("", "f%d=0 ", 4000, ""), text = repeated("x\n", "1\n", 30000, "");
+    refuses(text.data, TSV(fields.data), "its rows need more than 16777216 bytes (64 times its size");
+    zest_buffer_free(&text);
+    text = repeated("", "{\"0\":\"x\"}\n", 30000, "");
+    refuses(text.data, JSONL(fields.data), "its rows need more than");
+    zest_buffer_free(&text);
+    zest_buffer_free(&fields);
+}
+
+/* ReCoRD's options: a long entity for each of many placeholders, each of many entities, for each of many queries. */
+static void test_record_growth(void **state) {
+    (void)state;
+    enum { SIZE = 40000 };
+    char *passage = malloc(SIZE + 1);
+    memset(passage, 'x', SIZE);
+    passage[SIZE] = '\0';
+    zest_buffer marks = repeated("{\"start\":0,\"end\":0}", ",{\"start\":%d,\"end\":39999}", 20000, ""),
+                holes = repeated("", "@placeholder", 20000, ""), text = {0};
+    for (int longer = 0; longer < 2; longer++) {
+        text.size = 0;
+        zest_buffer_format(&text,
+                           "{\"passage\":{\"text\":\"%s\",\"entities\":[%s]},\"qas\":[{\"query\":\"%s\","
+                           "\"answers\":[{\"text\":\"x\"}]}]}\n",
+                           passage, longer ? "{\"start\":0,\"end\":39999}" : marks.data,
+                           longer ? holes.data : "@placeholder");
+        assert_false(text.failed);
+        refuses(text.data, SPECIAL(ZEST_ROWS_RECORD), "its rows need more than");
+    }
+    zest_buffer_free(&text);
+    zest_buffer_free(&holes);
+    zest_buffer_free(&marks);
+    free(passage);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tsv),          cmocka_unit_test(test_tsv_names),
-        cmocka_unit_test(test_tsv_refusals), cmocka_unit_test(test_short_rows),
-        cmocka_unit_test(test_csv),          cmocka_unit_test(test_csv_refusals),
-        cmocka_unit_test(test_jsonl),        cmocka_unit_test(test_jsonl_refusals),
-        cmocka_unit_test(test_deep_nesting), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_huge),         cmocka_unit_test(test_show),
+        cmocka_unit_test(test_tsv),           cmocka_unit_test(test_tsv_names),
+        cmocka_unit_test(test_tsv_refusals),  cmocka_unit_test(test_short_rows),
+        cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_refusals),
+        cmocka_unit_test(test_jsonl),         cmocka_unit_test(test_jsonl_refusals),
+        cmocka_unit_test(test_deep_nesting),  cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_huge),          cmocka_unit_test(test_show),
+        cmocka_unit_test(test_many_columns),  cmocka_unit_test(test_fields_selected_again),
+        cmocka_unit_test(test_record_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

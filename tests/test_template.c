@@ -230,11 +230,89 @@ static void built_in(void **state) {
     assert_true(seen > 8);
 }
 
+/* ---- Templates made to cost time or memory ---- */
+
+static void expect_too_long(const zest_rows *rows, const char *template) {
+    zest_template *t = parsed(template);
+    zest_template_segments segments = {0};
+    zest_buffer out = {0};
+    assert_int_equal(zest_template_render_segments(t, rows, 0, &segments, &error), ZEST_ERROR_FORMAT);
+    assert_non_null(strstr(error.message, "makes more than 16 MiB of text from one row"));
+    assert_int_equal(zest_template_render(t, rows, 0, NULL, &out, &error), ZEST_ERROR_FORMAT);
+    out.failed = 0;
+    assert_int_equal(zest_template_render_option(t, rows, 0, "a", &out, &error), ZEST_ERROR_FORMAT);
+    zest_buffer_free(&out);
+    zest_template_segments_free(&segments);
+    zest_template_free(t);
+}
+
+/* 4^20 bytes from one, in a row of filters and one inside the other; and a field many times. */
+static void texts_do_not_grow_without_end(void **state) {
+    (void)state;
+    zest_buffer text = {0}, row = {0};
+    zest_rows rows = rows_of("{\"s\":\"a\"}\n");
+    zest_buffer_text(&text, "{s");
+    for (int i = 0; i < 20; i++) zest_buffer_text(&text, "|a=>aaaa");
+    zest_buffer_text(&text, "}");
+    expect_too_long(&rows, text.data);
+    expect_too_long(&rows, "{s|a=>{s|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa}|"
+                           "a=>{s|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa|a=>aaaaaaaa}}");
+    zest_rows_free(&rows);
+    zest_buffer_text(&row, "{\"s\":\"");
+    for (int i = 0; i < 1 << 16; i++) zest_buffer_text(&row, "aaaaaaaa");
+    zest_buffer_text(&row, "\"}\n");
+    rows = rows_of(row.data);
+    text.size = 0;
+    for (int i = 0; i < 64; i++) zest_buffer_text(&text, "{s}");
+    expect_too_long(&rows, text.data);
+    zest_rows_free(&rows);
+    zest_buffer_free(&row);
+    zest_buffer_free(&text);
+}
+
+/* Filters take time in proportion to the text: moving its tail at every hit takes the square, here minutes. */
+static void filters_of_a_long_text(void **state) {
+    (void)state;
+    enum { SIZE = 2 << 20 };
+    zest_rows rows = rows_of("{\"s\":\"a\"}\n");
+    char *text = malloc(SIZE + 1), *wanted = malloc(3 * (size_t)SIZE + 1);
+    memset(text, 'A', SIZE);
+    memset(wanted, 'a', 3 * (size_t)SIZE);
+    text[SIZE] = wanted[3 * (size_t)SIZE] = '\0';
+    expect_option(&rows, "{option|A=>aaa}", text, wanted);
+    expect_option(&rows, "{option|lower}", text, wanted + 2 * (size_t)SIZE);
+    free(wanted);
+    free(text);
+    zest_rows_free(&rows);
+}
+
+static void large_templates_are_refused(void **state) {
+    (void)state;
+    zest_template *t;
+    zest_buffer text = {0};
+    for (int i = 0; i < 9; i++) zest_buffer_text(&text, "{s|a=>");
+    for (int i = 0; i < 9; i++) zest_buffer_text(&text, "}");
+    assert_int_equal(zest_template_parse(text.data, "task T", &t, &error), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "replacements may be nested 8 deep, not deeper"));
+    text.size = 0;
+    for (int i = 0; i < 100000; i++) zest_buffer_text(&text, "{s|a=>");
+    assert_int_equal(zest_template_parse(text.data, "task T", &t, &error), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.message, "600000 bytes, more than the 65536 allowed"));
+    zest_buffer_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes),  cmocka_unit_test(letters), cmocka_unit_test(prompts),
-        cmocka_unit_test(parts),    cmocka_unit_test(refused), cmocka_unit_test(refused_uses),
+        cmocka_unit_test(changes),
+        cmocka_unit_test(letters),
+        cmocka_unit_test(prompts),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(refused_uses),
         cmocka_unit_test(built_in),
+        cmocka_unit_test(texts_do_not_grow_without_end),
+        cmocka_unit_test(filters_of_a_long_text),
+        cmocka_unit_test(large_templates_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,10 @@
 
 #define FILE_LIMIT ((size_t)16 << 30)
 
+/* Rows may need so many times the bytes of their file. Real files stay below 8, but fields that are selected
+ * again and again, or ReCoRD's options (entities times queries), could make any file fill the memory. */
+enum { MAX_GROWTH = 64, MIN_LIMIT = 16 << 20 };
+
 /* ---- Checks of the whole file, before a reader sees it ---- */
 
 static size_t line_of(const char *data, size_t position) {
@@ -70,20 +74,34 @@ static int grow_rows(zest_rows_builder *b) {
     return 1;
 }
 
+int zest_rows_fits(zest_rows_builder *b, size_t bytes) {
+    if (!b->failed && bytes > b->limit - b->used) b->too_large = b->failed = 1;
+    return !b->failed;
+}
+
+/* Counts bytes that the rows need; 0: more than the file's size allows. */
+static int use(zest_rows_builder *b, size_t bytes) {
+    if (!zest_rows_fits(b, bytes)) return 0;
+    b->used += bytes;
+    return 1;
+}
+
 void zest_rows_begin(zest_rows_builder *b, size_t line) {
+    if (!use(b, sizeof *b->rows->lines + b->rows->name_count * sizeof *b->rows->starts)) return;
     if (!b->failed && b->rows->count == b->row_capacity && !grow_rows(b)) b->failed = 1;
     if (!b->failed) b->rows->lines[b->rows->count++] = line;
 }
 
 size_t zest_rows_store(zest_rows_builder *b, const char *text, size_t size) {
     size_t offset = b->memory.size;
+    if (!use(b, size + 1)) return 0;
     zest_buffer_add(&b->memory, text, size);
     zest_buffer_add(&b->memory, "", 1);
     return offset;
 }
 
 void zest_rows_add(zest_rows_builder *b, size_t offset) {
-    if (b->failed) return;
+    if (!use(b, sizeof *b->offsets)) return;
     if (b->text_count == b->text_capacity) {
         size_t capacity = b->text_capacity ? 2 * b->text_capacity : 1024;
         size_t *offsets = realloc(b->offsets, capacity * sizeof *offsets);
@@ -106,11 +124,22 @@ void zest_rows_add_field(zest_rows_builder *b, size_t offset) {
     zest_rows_end_field(b);
 }
 
+zest_status zest_rows_check(zest_rows_builder *b) {
+    if (b->too_large)
+        return zest_error_set(b->error, ZEST_ERROR_FORMAT,
+                              "%s: its rows need more than %zu bytes (%d times its size, at least %d MiB); "
+                              "select fewer fields, or split the file",
+                              b->path, b->limit, MAX_GROWTH, MIN_LIMIT >> 20);
+    if (b->failed || b->memory.failed)
+        return zest_error_memory(b->error, b->path, b->memory.size + b->text_count * sizeof *b->offsets);
+    return ZEST_OK;
+}
+
 /* Converts offsets to pointers. */
 static zest_status finish_rows(zest_rows_builder *b) {
     zest_rows *rows = b->rows;
-    if (b->failed || b->memory.failed)
-        return zest_error_memory(b->error, b->path, b->memory.size + b->text_count * sizeof *b->offsets);
+    zest_status status = zest_rows_check(b);
+    if (status) return status;
     if (!rows->count)
         return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: has no rows; is it the right file?", b->path);
     if (b->text_count > UINT32_MAX || rows->count > UINT32_MAX)
@@ -145,10 +174,19 @@ static zest_status refuse_fields(zest_rows_builder *b, const char *why, const ch
                           b->path, (int)(size < 60 ? size : 60), item, why);
 }
 
+/* Fields are found by comparing names, which takes the square of their number. */
+static zest_status refuse_count(zest_rows_builder *b) {
+    return zest_error_set(b->error, ZEST_ERROR_FORMAT,
+                          "%s: has more than %d fields; select those that the template needs, as in fields = "
+                          "text=0 label=1",
+                          b->path, ZEST_ROWS_MAX_FIELDS);
+}
+
 static zest_status add_pick(zest_rows_builder *b, zest_rows_picks *picks, const char *item, size_t size) {
     const char *equals = memchr(item, '=', size);
     size_t name_size = equals ? (size_t)(equals - item) : size;
     if (!name_size || (equals && name_size + 1 == size)) return refuse_fields(b, "is half", item, size);
+    if (picks->count == ZEST_ROWS_MAX_FIELDS) return refuse_count(b);
     zest_rows_pick *pick = &picks->picks[picks->count++];
     pick->name = strndup(item, name_size);
     pick->from = equals ? strndup(equals + 1, size - name_size - 1) : strndup(item, size);
@@ -331,6 +369,7 @@ static zest_status find_column(table *t, const char *from, size_t *found) {
 static zest_status name_all(table *t) {
     int header = t->b->layout->header;
     char capacity[64];
+    if (t->count > ZEST_ROWS_MAX_FIELDS) return refuse_count(t->b);
     const char **names = calloc(t->count, sizeof *names);
     char(*numbers)[24] = calloc(t->count, sizeof *numbers);
     zest_status status = names && numbers ? ZEST_OK : zest_error_memory(t->b->error, t->b->path, t->count);
@@ -397,6 +436,7 @@ static zest_status read_table(zest_rows_builder *b, zest_rows_format format) {
     }
     while (!status && t.count) {
         status = add_row(&t);
+        if (!status) status = zest_rows_check(b);
         if (!status) status = next_row(&t);
     }
     free(t.columns);
@@ -452,6 +492,7 @@ static zest_status read_format(zest_rows_builder *b) {
 /* Takes ownership of the builder's file. */
 static zest_status build(zest_rows_builder *b) {
     b->rows->path = strdup(b->path);
+    b->limit = b->file.size > MIN_LIMIT / MAX_GROWTH ? b->file.size * MAX_GROWTH : MIN_LIMIT;
     b->rows->print = zest_fingerprint_of(b->file.data, b->file.size); /* before readers modify it in place */
     zest_status status = b->rows->path ? check_bytes(b) : zest_error_memory(b->error, b->path, 1);
     if (!status) status = read_format(b);

@@ -57,6 +57,9 @@ zest_status zest_rows_parse(const void *bytes, size_t size, const char *path, co
                             zest_rows *rows, zest_error *error);
 void zest_rows_free(zest_rows *rows);
 
+/* More fields than these are refused, unless the layout selects some. */
+enum { ZEST_ROWS_MAX_FIELDS = 4096 };
+
 /* The index of a field, or -1. */
 int zest_rows_field(const zest_rows *rows, const char *name);
 /* The texts of a field in a row. Most layouts have one; *count may be 0 for an empty JSON list. */
@@ -77,7 +80,8 @@ typedef struct {
     size_t count;
 } zest_rows_picks;
 
-/* After a failed allocation additions do nothing, so a reader checks once, at the end. */
+/* After a failed allocation, or when the rows need too many bytes for the size of their file, additions do nothing,
+ * so a reader checks once, at the end. */
 typedef struct {
     const char *path;
     const zest_rows_layout *layout;
@@ -90,13 +94,18 @@ typedef struct {
     size_t start_count, row_capacity;
     zest_rows_picks *picks; /* JSONL */
     zest_rows *rows;
-    int failed;
+    size_t limit, used; /* bytes that the rows may need, and need */
+    int failed, too_large;
 } zest_rows_builder;
 
 /* Sets the names of the fields; once, before the first row. */
 void zest_rows_name(zest_rows_builder *b, const char *const *names, size_t count);
 /* A row: begin, then for every field its texts and end_field. */
 void zest_rows_begin(zest_rows_builder *b, size_t line);
+/* Whether the rows may need so many more bytes; if not, they fail. */
+int zest_rows_fits(zest_rows_builder *b, size_t bytes);
+/* The error of additions that failed. */
+zest_status zest_rows_check(zest_rows_builder *b);
 /* Stores a text and returns its offset, which any number of rows may use. */
 size_t zest_rows_store(zest_rows_builder *b, const char *text, size_t size);
 void zest_rows_add(zest_rows_builder *b, size_t offset);

@@ -48,6 +48,7 @@ static zest_status each_line(zest_rows_builder *b, line_reader *on_line) {
         if (!is_blank(at, size)) {
             status = load_object(b, at, size, line, &json);
             if (!status) status = on_line(b, json, line);
+            if (!status) status = zest_rows_check(b);
             json_decref(json);
         }
         at = stop ? stop + 1 : end;
@@ -464,6 +465,7 @@ static zest_status cut_entities(zest_rows_builder *b, const json_t *text, const 
     if (!starts) return zest_error_memory(b->error, b->path, json_string_length(text) * sizeof *starts);
     zest_status status = ZEST_OK;
     if (!start_set(b, entities, json_array_size(marks))) status = zest_error_memory(b->error, b->path, 1);
+    size_t total = 0;
     for (size_t i = 0; i < json_array_size(marks) && !status; i++) {
         const json_t *mark = json_array_get(marks, i), *start = json_object_get(mark, "start"),
                      *end = json_object_get(mark, "end");
@@ -474,6 +476,8 @@ static zest_status cut_entities(zest_rows_builder *b, const json_t *text, const 
                                       "entity %zu is marked from %lld to %lld, but the passage has the "
                                       "characters 0 to %zu",
                                       i + 1, (long long)from, (long long)to, characters ? characters - 1 : 0);
+        else if (!zest_rows_fits(b, total += starts[to + 1] - starts[from]))
+            status = zest_rows_check(b);
         else
             add_to_set(b, entities, bytes + starts[from], starts[to + 1] - starts[from]);
     }
@@ -482,9 +486,11 @@ static zest_status cut_entities(zest_rows_builder *b, const json_t *text, const 
     return status;
 }
 
-static void replace_all(zest_buffer *out, const char *text, const char *old, const char *new) {
+static void replace_all(zest_rows_builder *b, zest_buffer *out, const char *text, const char *old,
+                        const char *new) {
     size_t size = strlen(old);
     for (const char *found; (found = strstr(text, old)); text = found + size) {
+        if (!zest_rows_fits(b, out->size)) return;
         zest_buffer_add(out, text, (size_t)(found - text));
         zest_buffer_text(out, new);
     }
@@ -493,7 +499,7 @@ static void replace_all(zest_buffer *out, const char *text, const char *old, con
 
 static size_t store_replaced(zest_rows_builder *b, const char *text, const char *old, const char *new) {
     zest_buffer out = {0};
-    replace_all(&out, text, old, new);
+    replace_all(b, &out, text, old, new);
     if (out.failed) b->failed = 1;
     size_t offset = zest_rows_store(b, out.data ? out.data : "", out.size);
     zest_buffer_free(&out);
@@ -501,7 +507,7 @@ static size_t store_replaced(zest_rows_builder *b, const char *text, const char 
 }
 
 static void add_set(zest_rows_builder *b, const set *s) {
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count && !b->failed; i++)
         zest_rows_add(b, zest_rows_store(b, s->texts[i], strlen(s->texts[i])));
     zest_rows_end_field(b);
 }
@@ -549,10 +555,10 @@ static zest_status read_query(zest_rows_builder *b, const json_t *qa, size_t pas
         zest_rows_add_field(b, store_string(b, query));
         add_set(b, entities);
         add_set(b, &answers);
-        for (size_t i = 0; i < entities->count; i++)
+        for (size_t i = 0; i < entities->count && !b->failed; i++)
             zest_rows_add(b, store_replaced(b, json_string_value(query), "@placeholder", entities->texts[i]));
         zest_rows_end_field(b);
-        if (!add_right(b, entities, &answers))
+        if (!add_right(b, entities, &answers) && !b->failed)
             status = zest_rows_refuse(b, line, "no answer to the query is among the passage's entities");
     }
     free_set(&answers);
@@ -568,7 +574,7 @@ static zest_status read_record_line(zest_rows_builder *b, const json_t *object, 
     if (!status) status = cut_entities(b, text, marks, line, &entities);
     if (!status) {
         size_t offset = store_replaced(b, json_string_value(text), "@highlight\n", "- ");
-        for (size_t i = 0; i < json_array_size(queries) && !status; i++)
+        for (size_t i = 0; i < json_array_size(queries) && !status && !b->failed; i++)
             status = read_query(b, json_array_get(queries, i), offset, &entities, line);
     }
     free_set(&entities);
@@ -653,7 +659,8 @@ static zest_status add_span(zest_rows_builder *b, const json_t *object, const js
     if (status) return status;
     size_t offset = store_string(b, span), size = json_string_length(span);
     zest_rows_add_field(b, offset);
-    if (!size || strstr(json_string_value(text), json_string_value(span)) || b->memory.failed) return ZEST_OK;
+    if (!size || strstr(json_string_value(text), json_string_value(span)) || b->failed || b->memory.failed)
+        return ZEST_OK;
     const json_t *index = at_path(object, "target", index_key);
     const char *word = json_is_integer(index) && json_integer_value(index) >= 0
                            ? word_at(json_string_value(text), json_integer_value(index))

@@ -6,6 +6,14 @@
 #include "task/template.h"
 #include "tokenizer/unicode.h"
 
+/* Whether the text may grow by so many bytes; otherwise rendering ends. */
+static int may_grow(const zest_template_values *values, zest_buffer *text, size_t more) {
+    if (text->size <= values->limit && more <= values->limit - text->size) return 1;
+    *values->too_long = 1;
+    text->failed = 1;
+    return 0;
+}
+
 static const char *field_text(const zest_template_node *node, const zest_template_values *values) {
     size_t count = 0;
     int field = zest_rows_field(values->rows, node->text);
@@ -21,6 +29,7 @@ static void render_node(const zest_template_node *node, const zest_template_valu
                        : node->kind == ZEST_TEMPLATE_NODE_OPTION ? values->option
                                                                  : NULL;
     size_t from = out->size, size = text ? strlen(text) : 0;
+    if (!may_grow(values, out, size)) return;
     if (zest_unicode_valid(text ? text : "", size) < size)
         zest_unicode_repair(text, size, out);
     else
@@ -31,7 +40,7 @@ static void render_node(const zest_template_node *node, const zest_template_valu
 
 void zest_template_write(const zest_template *t, size_t first, size_t end, const zest_template_values *values,
                          zest_buffer *out) {
-    for (size_t i = first; i < end; i++) render_node(&t->nodes[i], values, out);
+    for (size_t i = first; i < end && !out->failed; i++) render_node(&t->nodes[i], values, out);
 }
 
 /* ---- Rendering for causal models ---- */
@@ -47,31 +56,47 @@ static void strip_spaces(zest_buffer *out, size_t from) {
     out->data[out->size] = 0;
 }
 
-static zest_status finish(const zest_buffer *out, zest_error *error) {
+static zest_status finish(const zest_template *t, int too_long, const zest_buffer *out, zest_error *error) {
+    if (too_long)
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: template '%.200s' makes more than %d MiB of text from one row; use fewer fields "
+            "or replacements",
+            t->source, t->text, ZEST_TEMPLATE_MAX_TEXT >> 20);
     return out->failed || !out->data ? zest_error_memory(error, "a prompt", out->size) : ZEST_OK;
 }
 
 zest_status zest_template_render(const zest_template *t, const zest_rows *rows, size_t row,
                                  const char *answer, zest_buffer *out, zest_error *error) {
-    zest_template_values values = {.rows = rows, .row = row, .answer = answer};
+    int too_long = 0;
     size_t from = out->size, end = t->count;
+    zest_template_values values = {.rows = rows,
+                                   .row = row,
+                                   .answer = answer,
+                                   .limit = from + ZEST_TEMPLATE_MAX_TEXT,
+                                   .too_long = &too_long};
     for (size_t i = 0; i < t->count && !answer; i++)
         if (t->nodes[i].kind == ZEST_TEMPLATE_NODE_ANSWER) end = i < end ? i : end;
     zest_buffer_text(out, "");
     zest_template_write(t, 0, end, &values, out);
     strip_spaces(out, from);
     if (!out->failed && out->data) zest_template_strip_start(out, from);
-    return finish(out, error);
+    return finish(t, too_long, out, error);
 }
 
 zest_status zest_template_render_option(const zest_template *t, const zest_rows *rows, size_t row,
                                         const char *option, zest_buffer *out, zest_error *error) {
-    zest_template_values values = {.rows = rows, .row = row, .option = option};
+    int too_long = 0;
     size_t from = out->size;
+    zest_template_values values = {.rows = rows,
+                                   .row = row,
+                                   .option = option,
+                                   .limit = from + ZEST_TEMPLATE_MAX_TEXT,
+                                   .too_long = &too_long};
     zest_buffer_text(out, "");
     zest_template_write(t, 0, t->count, &values, out);
     strip_spaces(out, from);
-    return finish(out, error);
+    return finish(t, too_long, out, error);
 }
 
 /* ---- Rendering for masked models ---- */
@@ -125,7 +150,9 @@ static zest_template_segment make_segment(const zest_template *t, size_t i,
 
 zest_status zest_template_render_segments(const zest_template *t, const zest_rows *rows, size_t row,
                                           zest_template_segments *segments, zest_error *error) {
-    zest_template_values values = {.rows = rows, .row = row};
+    int too_long = 0;
+    zest_template_values values = {
+        .rows = rows, .row = row, .limit = ZEST_TEMPLATE_MAX_TEXT, .too_long = &too_long};
     zest_status status = ZEST_OK;
     size_t left = 0; /* end of the previous segment: a space removed from it may follow */
     segments->count = segments->text.size = 0;
@@ -135,7 +162,7 @@ zest_status zest_template_render_segments(const zest_template *t, const zest_row
         left = segment.first + segment.size;
         status = add_segment(segments, segment, error);
     }
-    return status ? status : finish(&segments->text, error);
+    return status ? status : finish(t, too_long, &segments->text, error);
 }
 
 void zest_template_segments_free(zest_template_segments *segments) {
@@ -208,6 +235,10 @@ static size_t last_character(const char *text, size_t end, uint32_t *code) {
 /* Replaces bytes at .. end-1 of the buffer by these bytes. */
 static void replace(zest_buffer *text, size_t at, size_t end, const char *bytes, size_t size) {
     size_t tail = text->size - end, new_end = at + size;
+    if (size == end - at) { /* moving the tail for every character of a text would be quadratic */
+        memcpy(text->data + at, bytes, size);
+        return;
+    }
     if (size > end - at) {
         zest_buffer_add(text, bytes, size - (end - at)); /* only to grow the buffer */
         if (text->failed) return;
@@ -266,18 +297,26 @@ static void lower_word(zest_buffer *text, size_t from) {
 
 static void replace_all(const zest_template_filter *filter, const zest_template_values *values,
                         zest_buffer *text, size_t from) {
-    zest_buffer to = {0};
+    zest_buffer to = {0}, out = {0};
     size_t size = strlen(filter->from);
     zest_buffer_text(&to, "");
     zest_template_write(filter->to, 0, filter->to->count, values, &to);
     if (to.failed) text->failed = 1;
-    for (size_t at = from; !text->failed && at + size <= text->size;) {
+    size_t at = from;
+    while (!text->failed && at < text->size) {
         const char *found = memmem(text->data + at, text->size - at, filter->from, size);
-        if (!found) break;
-        at = (size_t)(found - text->data);
-        replace(text, at, at + size, to.data, to.size);
-        at += to.size;
+        size_t end = found ? (size_t)(found - text->data) : text->size;
+        if (!may_grow(values, &out, end - at + to.size)) break;
+        zest_buffer_add(&out, text->data + at, end - at);
+        if (found) zest_buffer_add(&out, to.data, to.size);
+        at = found ? end + size : end;
     }
+    if (out.failed) text->failed = 1;
+    if (!text->failed) {
+        text->size = from;
+        zest_buffer_add(text, out.data ? out.data : "", out.size);
+    }
+    zest_buffer_free(&out);
     zest_buffer_free(&to);
 }
 
@@ -309,7 +348,7 @@ void zest_template_apply_filter(const zest_template_filter *filter, const zest_t
 
 typedef struct {
     const char *source, *text;
-    int inside; /* a replacement: only fields and options are allowed */
+    int depth; /* of replacements, in which only fields and options are allowed */
     zest_error *error;
 } parser;
 
@@ -413,12 +452,13 @@ static zest_template_node *add_node(zest_template *t, zest_template_node_kind ki
 static zest_status add_replacement(parser *p, size_t at, size_t arrow, size_t end,
                                    zest_template_filter *filter) {
     if (arrow == at) return refuse(p, at, "there is nothing before '=>'; write old=>new");
+    if (p->depth == ZEST_TEMPLATE_MAX_DEPTH)
+        return refuse(p, at, "replacements may be nested %d deep, not deeper", ZEST_TEMPLATE_MAX_DEPTH);
     filter->kind = ZEST_TEMPLATE_REPLACE;
     zest_status status = read_text(p, at, arrow, &filter->from);
-    int outer = p->inside;
-    p->inside = 1;
+    p->depth++;
     if (!status) status = parse(p, arrow + 2, end, &filter->to);
-    p->inside = outer;
+    p->depth--;
     return status;
 }
 
@@ -453,7 +493,7 @@ static zest_status add_name(const parser *p, size_t at, size_t end, zest_templat
                                    : is_word(p->text, at, end, "answer") ? ZEST_TEMPLATE_NODE_ANSWER
                                    : is_word(p->text, at, end, "option") ? ZEST_TEMPLATE_NODE_OPTION
                                                                          : ZEST_TEMPLATE_NODE_FIELD;
-    if (p->inside && (kind == ZEST_TEMPLATE_NODE_MASK || kind == ZEST_TEMPLATE_NODE_ANSWER))
+    if (p->depth && (kind == ZEST_TEMPLATE_NODE_MASK || kind == ZEST_TEMPLATE_NODE_ANSWER))
         return refuse(p, brace, "{%.*s} is not allowed in a replacement", (int)(end - at), p->text + at);
     *out = add_node(t, kind, brace);
     if (!*out) return no_memory(p);
@@ -521,7 +561,13 @@ static zest_status parse(parser *p, size_t at, size_t end, zest_template **out) 
 zest_status zest_template_parse(const char *text, const char *source, zest_template **out,
                                 zest_error *error) {
     parser p = {.source = source, .text = text, .error = error};
-    zest_status status = parse(&p, 0, strlen(text), out);
+    size_t size = strlen(text);
+    *out = NULL;
+    if (size > ZEST_TEMPLATE_MAX_SIZE)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "%s: a template has %zu bytes, more than the %d allowed", source, size,
+                              ZEST_TEMPLATE_MAX_SIZE);
+    zest_status status = parse(&p, 0, size, out);
     if (!status) {
         (*out)->source = strdup(source);
         (*out)->text = strdup(text);

@@ -20,7 +20,7 @@
  *     old=>new       replace every "old" by "new"; new may contain placeholders; blanks around the arrow count
  * Characters are code points of UTF-8 (invalid bytes become U+FFFD first). Case is the simple mapping of
  * Latin, Greek, Cyrillic, Armenian and full-width letters only. White space is that of Python.
- * \nis a newline, \t a tab, \\ \| \{ \} the character itself; {{ and }} are braces, too.
+ * \n is a newline, \t a tab, \\ \| \{ \} the character itself; {{ and }} are braces, too.
  *
  * For a masked model every segment is encoded separately, without special tokens; a space directly before
  * a field is encoded with the field, one directly before the mask belongs to the label words and is
@@ -34,6 +34,10 @@
 #include "task/rows.h"
 
 typedef struct zest_template zest_template;
+
+/* Limits that keep a task file of a stranger from taking all memory or time: bytes of a template, nested
+ * replacements, and bytes of the text made from one row. */
+enum { ZEST_TEMPLATE_MAX_SIZE = 64 << 10, ZEST_TEMPLATE_MAX_DEPTH = 8, ZEST_TEMPLATE_MAX_TEXT = 16 << 20 };
 
 /* source is for messages: the name of a task, or a file. Unknown filters and unbalanced braces are errors. */
 zest_status zest_template_parse(const char *text, const char *source, zest_template **out, zest_error *error);
@@ -125,6 +129,8 @@ typedef struct {
     const zest_rows *rows;
     size_t row;
     const char *answer, *option;
+    size_t limit;  /* largest size of a buffer */
+    int *too_long; /* set when the limit is exceeded; the buffer is then marked as failed */
 } zest_template_values;
 
 /* Appends nodes first .. end-1; masks render as nothing. Out of memory: as in buffers. */
