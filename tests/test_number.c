@@ -142,8 +142,34 @@ static void vectors_do_not_depend_on_the_locale(void **state) {
     free(read);
 }
 
+/* The range is that of the caller; what does not fit 64 bits is no number. */
+static void integers_have_a_range(void **state) {
+    (void)state;
+    int64_t number = 7;
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "0x1",
+                                      "1e3",
+                                      "--1",
+                                      "9223372036854775808",
+                                      "-9223372036854775809",
+                                      "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (zest_integer_parse(bad[i], INT64_MIN, INT64_MAX, &number)) fail_msg("'%s' was taken", bad[i]);
+    assert_false(zest_integer_parse("-3", -2, 2, &number) || zest_integer_parse("3", -2, 2, &number));
+    assert_int_equal(number, 7);
+    assert_true(zest_integer_parse("-2", -2, 2, &number) && number == -2);
+    assert_true(zest_integer_parse("2", -2, 2, &number) && number == 2);
+    assert_true(zest_integer_parse("-9223372036854775808", INT64_MIN, 0, &number) && number == INT64_MIN);
+    assert_true(zest_integer_parse("9223372036854775807", 0, INT64_MAX, &number) && number == INT64_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_have_a_range),
         cmocka_unit_test(numbers_are_read_and_written_with_a_point),
         cmocka_unit_test(options_do_not_depend_on_the_locale),
         cmocka_unit_test(a_tuner_does_not_depend_on_the_locale),

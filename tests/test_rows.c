@@ -49,6 +49,25 @@ static void test_tsv_refusals(void **state) {
     (void)state;
     refuses("a\tb\n1\t2\n3\n", TSV("x=0"), "f, line 3: has 1 field, but the header has 2");
     refuses("a\tb\n1\t2\t3\n", TSV("x=0"), "line 2: has 3 fields, but the header has 2");
+    /* the limits of 64 bits and beyond, and what strtol takes for a number */
+    static const char *const columns[] = {"x=-9223372036854775808",
+                                          "x=-9223372036854775807",
+                                          "x=9223372036854775807",
+                                          "x=9223372036854775808",
+                                          "x=-99999999999999999999",
+                                          "x=-3",
+                                          "x=2",
+                                          "x=+1",
+                                          "x=0x1",
+                                          "x=1.0",
+                                          "x=-",
+                                          "x=--1"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        refuses("a\tb\n1\t2\n", TSV(columns[i]), "has no column");
+    zest_rows ends = parse("a\tb\n1\t2\n", TSV("x=-2 y=-1"));
+    assert_field(ends, 0, "x", "1");
+    assert_field(ends, 0, "y", "2");
+    zest_rows_free(&ends);
     refuses("a\tb\n", TSV("x=0"), "no rows");
     refuses("\n\n", TSV("x=0"), "no rows");
     refuses("a\tb\n1\t2\n", TSV("x=2"), "no column '2'");

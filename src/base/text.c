@@ -1,5 +1,6 @@
 /* Numbers as text in the C locale, and edit distance. */
 #include <ctype.h>
+#include <errno.h>
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,16 @@ double zest_number_parse(const char *text, char **end) {
     double number = strtod_l(text, end, c);
     freelocale(c);
     return number;
+}
+
+int zest_integer_parse(const char *text, int64_t low, int64_t high, int64_t *number) {
+    char *end;
+    if (!isdigit((unsigned char)text[*text == '-'])) return 0; /* strtoll also takes blanks and a plus sign */
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (*end || errno || value < low || value > high) return 0;
+    *number = value;
+    return 1;
 }
 
 int zest_number_vformat(char *text, size_t size, const char *format, va_list arguments) {

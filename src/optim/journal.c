@@ -9,6 +9,7 @@
 
 #include "optim/journal.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "optim/context.h"
 #include "base/clock.h"
 #include "optim/step.h"
@@ -59,7 +60,11 @@ static zest_status header_line(zest_journal *journal, char *line) {
     unsigned long long number;
     if (!strncmp(line, "tensor=", 7)) return tensor_line(journal, line) ? ZEST_OK : damaged(journal, line);
     if (sscanf(line, "fingerprint=%llx", &number) == 1) return journal->fingerprint = number, ZEST_OK;
-    if (sscanf(line, "dimension=%llu", &number) == 1) return journal->dimension = number, ZEST_OK;
+    if (!strncmp(line, "dimension=", 10)) {
+        int64_t dimension;
+        if (!zest_integer_parse(line + 10, 1, INT64_MAX, &dimension)) return damaged(journal, line);
+        return journal->dimension = (uint64_t)dimension, ZEST_OK;
+    }
     char *equals = strchr(line, '=');
     if (!equals) return damaged(journal, line);
     *equals = '\0';

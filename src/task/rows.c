@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "task/rows.h"
 #include "tokenizer/unicode.h"
 
@@ -354,14 +355,12 @@ static zest_status refuse_column(table *t, const char *from) {
 
 /* The column of a field, found in the first row of the file. */
 static zest_status find_column(table *t, const char *from, size_t *found) {
-    char *end;
-    errno = 0;
-    long number = strtol(from, &end, 10);
+    int64_t number, count = (int64_t)t->count;
     if (t->b->layout->header)
         for (size_t i = 0; i < t->count; i++)
             if (!strcmp(column(t, i), from)) return *found = i, ZEST_OK;
-    if (*end || errno || number >= (long)t->count || -number > (long)t->count) return refuse_column(t, from);
-    *found = number < 0 ? t->count - (size_t)-number : (size_t)number;
+    if (!zest_integer_parse(from, -count, count - 1, &number)) return refuse_column(t, from);
+    *found = (size_t)(number < 0 ? count + number : number);
     return ZEST_OK;
 }
 

@@ -31,7 +31,6 @@
  *     dev-size           number of rows of train used for dev if there is no dev file (a fifth)
  *     name, about        for messages and lists */
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,11 +189,10 @@ static zest_status choose(const parser *p, key id, const char *choices, int fall
 
 static zest_status count_of(const parser *p, key id, size_t *out) {
     const char *value = p->value[id];
-    char *end, buffer[64];
+    char buffer[64];
+    int64_t number;
     if (!value) return ZEST_OK;
-    errno = 0;
-    unsigned long long number = strtoull(value, &end, 10);
-    if (!isdigit((unsigned char)*value) || *end || errno || !number || number > 1000000000)
+    if (!zest_integer_parse(value, 1, 1000000000, &number))
         return refuse(p, p->line[id], "%s = %s: must be an integer from 1 to 1000000000", key_names[id],
                       zest_rows_show(value, buffer));
     *out = (size_t)number;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 
@@ -282,9 +283,8 @@ static zest_status add_listed(zest_tokenizer *tokenizer, const zest_tokenizer_lo
     zest_status status = ZEST_OK;
     json_t *listed = json_object_get(settings->config, "added_tokens_decoder");
     json_object_foreach(listed, key, value) {
-        char *end;
-        long long id = strtoll(key, &end, 10);
-        if (*end || end == key || id < 0)
+        int64_t id;
+        if (!zest_integer_parse(key, 0, INT32_MAX, &id))
             return zest_tokenizer_load_error(tokenizer, "added_tokens_decoder", "every key must be an id",
                                              error);
         if (!status) status = zest_tokenizer_load_added(tokenizer, value, id, error);

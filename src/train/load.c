@@ -7,6 +7,7 @@
 
 #include "train/load.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -244,10 +245,10 @@ typedef struct {
 
 static zest_status read_form(const zest_options *options, zest_examples_options *form, zest_error *error) {
     const char *text = zest_options_text(options, ZEST_OPTION_START_TOKEN);
-    char *end;
-    long id = strcmp(text, "none") ? strtol(text, &end, 10) : -1;
+    int64_t id = -1;
+    int good = !*text || !strcmp(text, "none") || zest_integer_parse(text, 0, INT32_MAX, &id);
     *form = (zest_examples_options){.start_given = *text != '\0', .start = (int32_t)id};
-    if (!*text || !strcmp(text, "none") || (!*end && id >= 0 && id <= INT32_MAX)) return ZEST_OK;
+    if (good) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "--start-token takes the number of a token, or none");
 }
 

@@ -91,7 +91,8 @@ static zest_status read_result(zest_sweep_run *run, const char *path, zest_error
     run->dev = figures(json_object_get(object, "dev"));
     run->test = figures(json_object_get(object, "test"));
     run->seconds = number(object, "seconds");
-    run->best_step = (uint64_t)json_integer_value(json_object_get(object, "best_step"));
+    json_int_t best_step = json_integer_value(json_object_get(object, "best_step"));
+    run->best_step = best_step < 0 ? 0 : (uint64_t)best_step;
     run->worth = worth(run);
     run->state = ZEST_SWEEP_FINISHED;
     json_decref(object);
