@@ -1,6 +1,7 @@
 /* Models on disk: saved and loaded again, in shards, untied; damaged or foreign ones refused with the name of
  * what is wrong; and no second copy in memory. */
 #include <jansson.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -207,13 +208,67 @@ static void test_hostile_config(void **state) {
         {"llama", "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 2}",
          "'rope_scaling' names a scaling"},
         {"llama", "rope_scaling", "7", "'rope_scaling' must be an object"},
-        {"llama", "rope_theta", "-1", "'rope_theta'"},
+        {"llama", "rope_theta", "-1", "'rope_theta' must be a number from 1 to 1e+15"},
+        {"llama", "rope_theta", "1e300", "'rope_theta' must be"},
+        {"llama", "rope_theta", "\"10000\"", "'rope_theta' must be"},
+        {"llama", "rms_norm_eps", "0", "'rms_norm_eps' must be a number from 1e-20 to 0.1"},
+        {"llama", "rms_norm_eps", "-1e-5", "'rms_norm_eps' must be"},
+        {"llama", "rms_norm_eps", "1e-300", "'rms_norm_eps' must be"},
+        {"llama", "rms_norm_eps", "1e5", "'rms_norm_eps' must be"},
+        {"qwen2", "rms_norm_eps", "1", "'rms_norm_eps' must be"},
+        {"bert", "layer_norm_eps", "1e30", "'layer_norm_eps' must be"},
+        {"roberta", "layer_norm_eps", "0.5", "'layer_norm_eps' must be"},
+        {"gpt2", "layer_norm_epsilon", "-1", "'layer_norm_epsilon' must be"},
+        {"llama", "rope_scaling", "{\"rope_type\": \"linear\", \"factor\": 1e-9}",
+         "'rope_scaling.factor' must be"},
+        {"llama", "rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 0}",
+         "'rope_parameters.rope_theta' must be"},
+        {"llama", "rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1e300}",
+         "'rope_scaling.low_freq_factor' must be"},
+        {"llama", "rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8, \"high_freq_factor\": 0.5}",
+         "'rope_scaling.high_freq_factor' must be greater than low_freq_factor"},
+        {"llama", "rope_scaling",
+         "{\"rope_type\": \"llama3\", \"factor\": 8, \"original_max_position_embeddings\": 0}",
+         "'rope_scaling.original_max_position_embeddings' must be"},
         {"llama", "attention_bias", "true", "q_proj.bias' is missing"},
         {"qwen2", "use_sliding_window", "true", "'use_sliding_window'"},
         {"qwen2", "layer_types", "[\"full_attention\", \"sliding_attention\"]", "'layer_types'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused_config(cases[i][0], cases[i][1], cases[i][2], cases[i][3]);
+}
+
+/* A GGUF file whose number under this key is another one. */
+static void refused_gguf(const char *key, float value, const char *words) {
+    char folder[64], path[128];
+    zest_buffer file = {0};
+    zest_error error = {0};
+    assert_int_equal(zest_file_read("tests/data/models/llama.gguf", 1 << 24, &file, &error), ZEST_OK);
+    char *found = memmem(file.data, file.size, key, strlen(key));
+    assert_non_null(found);
+    found += strlen(key);
+    assert_memory_equal(found, "\6\0\0\0", 4); /* a float of 32 bits */
+    memcpy(found + 4, &value, sizeof value);
+    snprintf(path, sizeof path, "%s/m.gguf", test_folder(folder));
+    assert_int_equal(zest_file_write(path, file.data, file.size, &error), ZEST_OK);
+    refused(path, words, "");
+    zest_buffer_free(&file);
+    test_remove(folder);
+}
+
+/* JSON has no NaN, so the number went missing on its way and its default was used. */
+static void test_hostile_gguf_numbers(void **state) {
+    (void)state;
+    static const char *const keys[] = {"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"};
+    for (int i = 0; i < 2; i++) {
+        char words[96];
+        snprintf(words, sizeof words, "key '%s' must be a finite number", keys[i]);
+        refused_gguf(keys[i], NAN, words);
+        refused_gguf(keys[i], INFINITY, words);
+        refused_gguf(keys[i], -INFINITY, words);
+        refused_gguf(keys[i], -1, i ? "'rope_theta' must be" : "'rms_norm_eps' must be");
+        refused_gguf(keys[i], i ? 1e30f : 10, i ? "'rope_theta' must be" : "'rms_norm_eps' must be");
+    }
 }
 
 static void test_hostile_files(void **state) {
@@ -328,6 +383,7 @@ int main(void) {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_tokenizer_goes_along),
         cmocka_unit_test(test_gguf_to_folder),
+        cmocka_unit_test(test_hostile_gguf_numbers),
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_untied),

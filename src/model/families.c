@@ -1,8 +1,8 @@
 /* The families of models: how config.json and tensor names of each map onto the one transformer. The table is at
  * the end; docs/extending.md says how to add a family. */
-#include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/model_files.h"
 
 /* ---- Reading config.json ---- */
@@ -13,7 +13,8 @@ enum { LARGEST_SIZE = 1 << 28, LARGEST_LAYERS = 4096 };
  * checks once, at the end. */
 struct zest_config_reader {
     const json_t *root;
-    const char *path; /* for messages */
+    const char *path;   /* for messages */
+    const char *inside; /* the object within the file that is read; NULL: the file itself */
     zest_error *error;
     zest_status status;
 };
@@ -28,7 +29,8 @@ static const json_t *find(const zest_config_reader *json, const char *key) {
 
 static void refuse(zest_config_reader *json, const char *key, const char *why) {
     if (!json->status)
-        json->status = zest_error_set(json->error, ZEST_ERROR_FORMAT, "%s: '%s' %s", json->path, key, why);
+        json->status = zest_error_set(json->error, ZEST_ERROR_FORMAT, "%s: '%s%s%s' %s", json->path,
+                                      json->inside ? json->inside : "", json->inside ? "." : "", key, why);
 }
 
 static size_t read_size(zest_config_reader *json, const char *key, size_t fallback) {
@@ -43,11 +45,23 @@ static size_t read_size(zest_config_reader *json, const char *key, size_t fallba
     return 1;
 }
 
-static double read_number(zest_config_reader *json, const char *key, double fallback) {
+/* Numbers outside of what models of the family have would train to nothing, or to NaN, without a word. */
+typedef struct {
+    double min, max;
+} range;
+
+static const range epsilons = {1e-20, 0.1}, rope_bases = {1, 1e15}, rope_factors = {1, 1e6},
+                   frequency_factors = {1e-6, 1e6}, position_counts = {1, LARGEST_SIZE},
+                   any_number = {-1e300, 1e300};
+
+static double read_number(zest_config_reader *json, const char *key, double fallback, range allowed) {
     const json_t *value = find(json, key);
+    char why[96];
     if (!value) return fallback;
-    if (json_is_number(value) && isfinite(json_number_value(value))) return json_number_value(value);
-    refuse(json, key, "must be a number");
+    double number = json_number_value(value);
+    if (json_is_number(value) && number >= allowed.min && number <= allowed.max) return number;
+    zest_number_format(why, sizeof why, "must be a number from %g to %g", allowed.min, allowed.max);
+    refuse(json, key, why);
     return fallback;
 }
 
@@ -109,7 +123,7 @@ static void describe_bert(zest_config_reader *json, zest_model_config *config) {
     config->ffn_size = read_size(json, "intermediate_size", REQUIRED);
     config->position_rows = read_size(json, "max_position_embeddings", 512);
     config->token_types = read_size(json, "type_vocab_size", 2);
-    config->epsilon = (float)read_number(json, "layer_norm_eps", 1e-12);
+    config->epsilon = (float)read_number(json, "layer_norm_eps", 1e-12, epsilons);
     config->activation = config->head_activation = read_activation(json, "hidden_act", "gelu");
     config->tied_head = read_flag(json, "tie_word_embeddings", 1);
     config->post_norm = config->embedding_norm = config->head_transform = config->head_bias = 1;
@@ -127,7 +141,7 @@ static void describe_bert(zest_config_reader *json, zest_model_config *config) {
 static void describe_roberta(zest_config_reader *json, zest_model_config *config) {
     describe_bert(json, config);
     config->head_activation = ZEST_ACT_GELU; /* whatever the layers use */
-    double padding = read_number(json, "pad_token_id", 1);
+    double padding = read_number(json, "pad_token_id", 1, any_number);
     if (!(padding >= 0 && padding + 1 < (double)config->position_rows)) {
         refuse(json, "pad_token_id", "must be from 0 to max_position_embeddings - 2");
         return;
@@ -241,7 +255,7 @@ static void describe_gpt2(zest_config_reader *json, zest_model_config *config) {
     config->heads = config->kv_heads = read_size(json, "n_head", REQUIRED);
     config->ffn_size = read_size(json, "n_inner", 4 * config->hidden_size);
     config->max_positions = config->position_rows = read_size(json, "n_positions", 1024);
-    config->epsilon = (float)read_number(json, "layer_norm_epsilon", 1e-5);
+    config->epsilon = (float)read_number(json, "layer_norm_epsilon", 1e-5, epsilons);
     config->activation = read_activation(json, "activation_function", "gelu_new");
     config->tied_head = read_flag(json, "tie_word_embeddings", 1);
     config->transposed = config->fused_qkv = config->causal = config->final_norm = 1;
@@ -275,32 +289,30 @@ static const zest_family_names gpt2_names = {
 
 static void describe_rope_scaling(zest_config_reader *outer, const json_t *object, const char *where,
                                   zest_model_rope *rope) {
-    zest_config_reader json = {.root = object, .path = outer->path, .error = outer->error};
+    zest_config_reader json = {.root = object, .path = outer->path, .inside = where, .error = outer->error};
     const char *kind = read_string(&json, "rope_type", read_string(&json, "type", "default"));
-    rope->base = read_number(&json, "rope_theta", rope->base);
-    rope->factor = read_number(&json, "factor", 1);
-    rope->low_factor = read_number(&json, "low_freq_factor", 1);
-    rope->high_factor = read_number(&json, "high_freq_factor", 4);
-    rope->trained_positions = read_number(&json, "original_max_position_embeddings", 8192);
+    rope->base = read_number(&json, "rope_theta", rope->base, rope_bases);
+    rope->factor = read_number(&json, "factor", 1, rope_factors);
+    rope->low_factor = read_number(&json, "low_freq_factor", 1, frequency_factors);
+    rope->high_factor = read_number(&json, "high_freq_factor", 4, frequency_factors);
+    rope->trained_positions = read_number(&json, "original_max_position_embeddings", 8192, position_counts);
     if (!strcmp(kind, "linear"))
         rope->kind = ZEST_MODEL_ROPE_LINEAR;
     else if (!strcmp(kind, "llama3"))
         rope->kind = ZEST_MODEL_ROPE_LLAMA3;
     else if (strcmp(kind, "default") != 0)
-        refuse(&json, where, "names a scaling that zest does not support (it supports linear and llama3)");
-    if (!(rope->base > 0 && rope->factor > 0 && rope->trained_positions > 0 &&
-          rope->high_factor > rope->low_factor))
-        refuse(&json, where, "has values out of range");
-    if (read_number(&json, "partial_rotary_factor", 1) != 1)
-        refuse(&json, where, "rotates a part of a head only, which zest does not support");
+        refuse(outer, where, "names a scaling that zest does not support (it supports linear and llama3)");
+    if (!(rope->high_factor > rope->low_factor))
+        refuse(&json, "high_freq_factor", "must be greater than low_freq_factor");
+    if (read_number(&json, "partial_rotary_factor", 1, any_number) != 1)
+        refuse(&json, "partial_rotary_factor", "is not 1, which zest does not support");
     if (!outer->status) outer->status = json.status;
 }
 
 /* Older files: rope_theta and rope_scaling; newer ones: rope_parameters holds both. */
 static void describe_rope(zest_config_reader *json, zest_model_rope *rope) {
-    *rope = (zest_model_rope){.base = read_number(json, "rope_theta", 10000), .factor = 1};
-    if (!(rope->base > 0)) refuse(json, "rope_theta", "must be positive");
-    if (read_number(json, "partial_rotary_factor", 1) != 1)
+    *rope = (zest_model_rope){.base = read_number(json, "rope_theta", 10000, rope_bases), .factor = 1};
+    if (read_number(json, "partial_rotary_factor", 1, any_number) != 1)
         refuse(json, "partial_rotary_factor", "is not 1, which zest does not support");
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (size_t i = 0; i < 2; i++) {
@@ -340,7 +352,7 @@ static void describe_llama(zest_config_reader *json, zest_model_config *config) 
     config->max_positions = read_size(json, "max_position_embeddings", 2048);
     config->head_dim = read_size(
         json, "head_dim", config->hidden_size / config->heads ? config->hidden_size / config->heads : 1);
-    config->epsilon = (float)read_number(json, "rms_norm_eps", 1e-6);
+    config->epsilon = (float)read_number(json, "rms_norm_eps", 1e-6, epsilons);
     config->activation = read_activation(json, "hidden_act", "silu");
     config->tied_head = read_flag(json, "tie_word_embeddings", 0);
     config->rms_norm = config->gated = config->causal = config->final_norm = 1;
@@ -391,7 +403,6 @@ static void check(zest_config_reader *json, zest_model_config *config) {
     if (config->head_dim * config->heads > LARGEST_SIZE) refuse(json, "heads", "are too large");
     if (!config->position_rows && config->head_dim % 2)
         refuse(json, "head_dim", "must be even for rotary positions");
-    if (!(config->epsilon >= 0)) refuse(json, "epsilon of the norms", "must not be negative");
 }
 
 zest_status zest_family_of(const json_t *root, const char *path, const zest_family **family,

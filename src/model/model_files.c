@@ -1,6 +1,7 @@
 /* The files of a model: where tensors come from (a folder of safetensors, a GGUF file, or random weights), and
  * saving. */
 #include <errno.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +51,31 @@ static uint64_t put_whole(gguf_ctx *r, const char *key, const char *name, int re
     return value;
 }
 
+/* An absent key is left out. JSON has no NaN and no infinity: without the check such a value would be left out,
+ * too. */
 static void put_number(gguf_ctx *r, const char *key, const char *name) {
+    const zest_gguf_value *stored = find(r, key);
     double value;
-    if (zest_gguf_value_f64(find(r, key), 0, &value))
+    if (!stored) return;
+    if (!zest_gguf_value_is_array(stored) && zest_gguf_value_f64(stored, 0, &value) && isfinite(value))
         json_object_set_new(r->source->config_json, name, json_real(value));
+    else if (!r->status)
+        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: key '%s.%s' must be a finite number",
+                                   r->source->path, r->architecture, key);
+}
+
+/* Scales that zest does not have: each must be absent, 0 (which means absent) or 1. */
+static void refuse_scales(gguf_ctx *r) {
+    static const char *const keys[] = {"rope.scaling.factor", "rope.scaling.attn_factor", "rope.scale_linear",
+                                       "logit_scale",         "residual_scale",           "embedding_scale"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !r->status; i++) {
+        const zest_gguf_value *stored = find(r, keys[i]);
+        double value = 0;
+        if (!stored || (zest_gguf_value_f64(stored, 0, &value) && (value == 0 || value == 1))) continue;
+        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT,
+                                   "%s: key '%s.%s' is not 1, which zest does not support", r->source->path,
+                                   r->architecture, keys[i]);
+    }
 }
 
 static void put_token(gguf_ctx *r, const char *key, const char *name) {
@@ -93,6 +115,8 @@ static void refuse_options(gguf_ctx *r, size_t head_size) {
     if (zest_gguf_value_string(find(r, "rope.scaling.type"), 0, &text, &size) &&
         !(size == 4 && !memcmp(text, "none", 4)))
         refuse(r, "key 'rope.scaling.type' is set");
+    refuse_scales(r);
+    if (find(r, "attention.scale")) refuse(r, "key 'attention.scale' is set");
     if (find(r, "attention.sliding_window")) refuse(r, "key 'attention.sliding_window' is set");
     if (zest_gguf_find_tensor(r->source->gguf, "rope_freqs.weight"))
         refuse(r, "tensor 'rope_freqs.weight' is there");
