@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "base/memory.h"
 #include "base/clock.h"
@@ -41,17 +43,73 @@ struct zest_exec {
     zest_error error;
     double *point;
     size_t dimension;
+    pid_t guard;
+    int to_guard;                    /* its pipe */
     void (*on_wait)(double, void *); /* NULL once called or once an answer came */
     void *on_wait_user;
 };
 
 /* ---- Starting and stopping ---- */
 
+/* The guard is a process that outlives a kill -9 of zest for a moment. It reads the process groups of the programs from
+ * a pipe; when zest is gone the pipe ends, and the guard kills the groups: also what a shell started, which the
+ * signal for the death of a parent does not reach. Nothing but async-signal-safe calls. */
+static void become_guard(int from, size_t jobs, pid_t *groups) {
+    sigset_t all;
+    size_t got = 0, size = jobs * sizeof *groups;
+    setpgid(0, 0); /* Ctrl-C is not for the guard */
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    if (dup2(from, 0) < 0) _exit(1);
+    /* what else zest has open, such as the lock of a journal, must not outlive it */
+    if (syscall(SYS_close_range, 1U, ~0U, 0U))
+        for (int i = 1; i < 4096; i++) close(i);
+    for (;;) {
+        char rest;
+        ssize_t n = got < size ? read(0, (char *)groups + got, size - got) : read(0, &rest, 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        if (got < size) got += (size_t)n;
+    }
+    for (size_t i = 0; i < got / sizeof *groups; i++) kill(-groups[i], SIGKILL);
+    _exit(0);
+}
+
+static zest_status start_guard(zest_exec *exec, size_t jobs, zest_error *error) {
+    int ends[2];
+    pid_t *groups = calloc(jobs, sizeof *groups);
+    if (!groups) return zest_error_memory(error, "the guard of the programs", jobs * sizeof *groups);
+    if (pipe2(ends, O_CLOEXEC)) {
+        free(groups);
+        return zest_error_set_errno(error, ZEST_ERROR_FILE, "no pipe to the guard of the programs");
+    }
+    exec->guard = fork();
+    if (exec->guard == 0) {
+        close(ends[1]);
+        become_guard(ends[0], jobs, groups);
+    }
+    free(groups);
+    close(ends[0]);
+    exec->to_guard = ends[1];
+    if (exec->guard > 0) return ZEST_OK;
+    return zest_error_set_errno(error, ZEST_ERROR_FILE, "the guard of the programs cannot be started");
+}
+
+/* Before a program is reaped: from then on its group's number may be another's. */
+static void stop_guard(zest_exec *exec) {
+    if (exec->guard > 0) {
+        kill(exec->guard, SIGKILL);
+        while (waitpid(exec->guard, NULL, 0) < 0 && errno == EINTR) continue;
+    }
+    if (exec->to_guard >= 0) close(exec->to_guard);
+}
+
 /* In the child: nothing but async-signal-safe calls. Its own process group, so that Ctrl-C reaches zest alone
  * and a kill reaches all that the command started. */
-static void become_program(const char *command, int in, int out) {
+static void become_program(const char *command, int in, int out, pid_t parent) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when zest is killed, its programs are too */
+    if (getppid() != parent) _exit(127);
     if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0) _exit(126);
     signal(SIGPIPE, SIG_DFL);
     execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -65,13 +123,18 @@ static zest_status start_job(zest_exec *exec, job *j, zest_error *error) {
         close(in[0]), close(in[1]);
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "no pipe from the program");
     }
+    pid_t parent = getpid();
     j->pid = fork();
-    if (j->pid == 0) become_program(exec->command, in[0], out[1]);
+    if (j->pid == 0) become_program(exec->command, in[0], out[1], parent);
     close(in[0]), close(out[1]);
     j->to = in[1];
     j->from = out[0];
     j->lane = NO_LANE;
     if (j->pid < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "the program cannot be started");
+    setpgid(j->pid, j->pid); /* as the child does: whichever comes first */
+    zest_status status =
+        zest_file_write_all(exec->to_guard, &j->pid, sizeof j->pid, "the guard of the programs", error);
+    if (status) return status;
     fcntl(j->to, F_SETFL, fcntl(j->to, F_GETFL) | O_NONBLOCK);
     fcntl(j->from, F_SETFL, fcntl(j->from, F_GETFL) | O_NONBLOCK);
     return ZEST_OK;
@@ -89,6 +152,8 @@ zest_exec *zest_exec_start(const char *command, size_t jobs, zest_exec_format fo
     zest_status status = ZEST_OK;
     if (!exec || !exec->command || !exec->jobs)
         status = zest_error_memory(error, "the program's jobs", jobs * sizeof(job));
+    if (exec) exec->to_guard = -1;
+    if (!status) status = start_guard(exec, jobs, error);
     for (size_t i = 0; i < jobs && !status; i++) {
         exec->jobs[i].to = exec->jobs[i].from = -1;
         exec->count = i + 1;
@@ -104,33 +169,34 @@ void zest_exec_on_wait(zest_exec *exec, void (*on_wait)(double seconds, void *us
     exec->on_wait_user = user;
 }
 
-/* Waits for a child for at most `seconds`. Returns 1 when it has ended. */
-static int wait_for(job *j, double seconds, int *how) {
+/* Waits for a child for at most `seconds`. Returns 1 when it has ended. It is not reaped: its number stays that of
+ * the group. */
+static int wait_for(const job *j, double seconds, siginfo_t *how) {
     double until = zest_clock_now() + seconds;
     do {
-        if (waitpid(j->pid, how, WNOHANG) == j->pid) return j->pid = 0, 1;
+        how->si_pid = 0;
+        if (!waitid(P_PID, (id_t)j->pid, how, WEXITED | WNOHANG | WNOWAIT) && how->si_pid == j->pid) return 1;
         poll(NULL, 0, 5);
     } while (zest_clock_now() < until);
     return 0;
 }
 
 static void stop_job(job *j) {
-    int how;
+    siginfo_t how;
     if (j->to >= 0) close(j->to);
     if (j->from >= 0) close(j->from);
     zest_buffer_free(&j->out);
     if (j->pid <= 0) return;
-    pid_t group = j->pid;
-    if (!wait_for(j, 0.5, &how)) {
-        kill(-group, SIGKILL);
-        wait_for(j, 5, &how);
-    }
+    (void)wait_for(j, 0.5, &how);
+    kill(-j->pid, SIGKILL); /* also what an ended shell left behind */
+    if (wait_for(j, 5, &how)) waitpid(j->pid, NULL, 0);
 }
 
 void zest_exec_stop(zest_exec *exec) {
     if (!exec) return;
+    stop_guard(exec);
     for (size_t i = 0; i < exec->count; i++) {
-        close(exec->jobs[i].to); /* all at once, so that they end side by side */
+        if (exec->jobs[i].to >= 0) close(exec->jobs[i].to); /* all at once, so that they end side by side */
         exec->jobs[i].to = -1;
     }
     for (size_t i = 0; i < exec->count; i++) stop_job(&exec->jobs[i]);
@@ -146,26 +212,26 @@ const char *zest_exec_error(const zest_exec *exec) { return exec->error.message;
 
 /* The signal that ended a command, whether the shell was replaced by it or gives it in its exit status;
  * else 0. */
-static int signal_of(int how) {
-    if (WIFSIGNALED(how)) return WTERMSIG(how);
-    int status = WEXITSTATUS(how);
+static int signal_of(const siginfo_t *how) {
+    int status = how->si_status;
+    if (how->si_code != CLD_EXITED) return status;
     return status > 128 && status <= 128 + 64 ? status - 128 : 0;
 }
 
 static int fail_exit(zest_exec *exec, job *j) {
-    int how = 0;
+    siginfo_t how;
     const char *command = exec->command;
     if (!wait_for(j, 1, &how))
         zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' closed its output without an answer",
                        command);
-    else if (signal_of(how))
+    else if (signal_of(&how))
         zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was killed by signal %d (%s)", command,
-                       signal_of(how), strsignal(signal_of(how)));
-    else if (WEXITSTATUS(how) == 127)
+                       signal_of(&how), strsignal(signal_of(&how)));
+    else if (how.si_status == 127)
         zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE, "'%s' was not found by the shell", command);
     else
         zest_error_set(&exec->error, ZEST_ERROR_OBJECTIVE,
-                       "'%s' ended with exit status %d before it answered", command, WEXITSTATUS(how));
+                       "'%s' ended with exit status %d before it answered", command, how.si_status);
     return 1;
 }
 

@@ -19,7 +19,8 @@ zest_exec *zest_exec_start(const char *command, size_t jobs, zest_exec_format fo
 /* Calls on_wait once if the very first answer has not come after some seconds: the usual reason is a program
  * that does not flush its output. */
 void zest_exec_on_wait(zest_exec *exec, void (*on_wait)(double seconds, void *user), void *user);
-/* Closes their input, waits a moment, then kills what is left. */
+/* Closes their input, waits a moment, then kills what is left, also what the commands started. A guard process does
+ * the same when this process is killed. A process that left its command's group is out of reach. */
 void zest_exec_stop(zest_exec *exec);
 
 /* A zest_objective_lanes over double, with the zest_exec as user. After a non-zero return, zest_exec_error
