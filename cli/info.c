@@ -230,7 +230,10 @@ static int run_run(const zest_options *options, const char *path) {
     zest_ctx *ctx = zest_output_context();
     zest_journal *journal = ctx ? zest_journal_open(ctx, folder.journal) : NULL;
     int code = ZEST_EXIT_FAILURE;
-    if (journal)
+    if (journal && zest_run_folder_is_training(&folder)) status = zest_run_check(&folder, journal, &error);
+    if (status)
+        code = zest_output_fail(status, error.message);
+    else if (journal)
         code = show_run(options, &folder, journal);
     else if (ctx)
         code = zest_output_fail(ZEST_ERROR_FORMAT, zest_ctx_error(ctx));

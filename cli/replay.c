@@ -95,7 +95,7 @@ static int rebuild_model(zest_ctx *ctx, const zest_options *options, const zest_
                                   &step, &loaded, &error);
     zest_progress_end(&progress);
     if (!status && *out) status = check_target(out, zest_options_text(&run, ZEST_OPTION_MODEL), &error);
-    if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, &error);
+    if (!status && *out) status = zest_checkpoint_write(out, &loaded, step, NULL, &error);
     int code = status ? zest_output_fail(status, error.message) : print_model(options, loaded.model, step);
     zest_load_free(&loaded);
     zest_options_free(&run);

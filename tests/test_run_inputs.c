@@ -44,7 +44,12 @@ static void test_record(void **state) {
     in.task_name = strdup("mine");
     in.task_file = strdup("/somewhere/mine.task");
     in.frozen = 3, in.has_frozen = 1;
-    assert_int_equal(zest_inputs_write(&in, &folder, "name = mine\n", &error), ZEST_OK);
+    zest_options options;
+    zest_options_init(&options);
+    assert_int_equal(zest_inputs_write(&in, &folder, "name = mine\n", &options, ZEST_FOR_TRAINING,
+                                       &(zest_params){0}, &error),
+                     ZEST_OK);
+    zest_options_free(&options);
     assert_int_equal(zest_inputs_read(&back, &folder, &error), ZEST_OK);
     assert_true(back.recorded && back.has_frozen && back.frozen == 3);
     assert_string_equal(back.task_name, "mine");

@@ -180,6 +180,11 @@ uint64_t zest_journal_torn(const zest_journal *journal) { return journal->bytes.
 uint64_t zest_journal_dimension(const zest_journal *journal) { return journal->dimension; }
 int zest_journal_is_f64(const zest_journal *journal) { return journal->dtype == ZEST_DTYPE_F64; }
 
+uint32_t zest_journal_checksum_at(const zest_journal *journal, uint64_t step) {
+    size_t end = !step ? journal->body : step < journal->steps ? journal->offsets[step] : journal->end;
+    return zest_journal_get32((const unsigned char *)journal->bytes.data + end - ZEST_JOURNAL_CHECK);
+}
+
 const char *zest_journal_option(const zest_journal *journal, const char *name) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
     return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(&journal->options, id);
@@ -365,9 +370,11 @@ zest_status zest_journal_append(zest_journal_writer *writer, uint64_t step, doub
     }
     writer->size += record->size;
     writer->checksum = checksum;
-    double now = zest_clock_now();
-    if (now - writer->synced < sync_every) return ZEST_OK;
-    writer->synced = now;
+    return zest_clock_now() - writer->synced < sync_every ? ZEST_OK : zest_journal_sync(writer, error);
+}
+
+zest_status zest_journal_sync(zest_journal_writer *writer, zest_error *error) {
+    writer->synced = zest_clock_now();
     if (fdatasync(writer->descriptor) && errno != EINVAL && errno != EROFS)
         return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written to disk", writer->path);
     return ZEST_OK;

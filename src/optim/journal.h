@@ -46,6 +46,10 @@ struct zest_journal {
  * ZEST_FORMAT for a new run. */
 zest_tilt_options zest_journal_tilt(const zest_options *options, int format);
 
+/* The checksum of the record of a step, which depends on the header and on all records before it; 0: of the header.
+ * A checkpoint keeps it, so that it can be told from one of another run. */
+uint32_t zest_journal_checksum_at(const zest_journal *journal, uint64_t step);
+
 /* Compares parameters at their starting point with what the journal was started from. */
 zest_status zest_journal_check_start(const zest_journal *journal, const zest_params *start,
                                      zest_error *error);
@@ -79,6 +83,8 @@ zest_status zest_journal_continue(zest_journal_writer *writer, const zest_journa
 /* step counts from 1. When it fails (a full disk), the file ends with the record before. */
 zest_status zest_journal_append(zest_journal_writer *writer, uint64_t step, double lr, const double *losses,
                                 size_t count, int has_center, zest_error *error);
+/* Returns when all records are on disk: before a checkpoint that must not be ahead of them. */
+zest_status zest_journal_sync(zest_journal_writer *writer, zest_error *error);
 void zest_journal_finish(
     zest_journal_writer *writer); /* syncs and closes; a zeroed writer with descriptor -1 is fine */
 

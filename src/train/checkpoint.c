@@ -10,20 +10,6 @@
 #include "base/file.h"
 #include "io/safetensors.h"
 
-zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
-                                  zest_error *error) {
-    char text[128];
-    zest_status status = zest_load_save(loaded, folder, error);
-    if (status) return status;
-    snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"}\n", step,
-             zest_params_fingerprint(&loaded->model->params));
-    char *path = zest_file_join(folder, "zest.json");
-    if (!path) return zest_error_memory(error, folder, strlen(folder));
-    status = zest_file_write(path, text, strlen(text), error);
-    free(path);
-    return status;
-}
-
 int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint) {
     char *path = zest_file_join(folder, "zest.json");
     json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
@@ -60,8 +46,8 @@ void zest_checkpoint_free(zest_checkpoint *checkpoint) {
 /* ---- zest.json ---- */
 
 typedef struct {
-    uint64_t step, weights, state;
-    int has_state;
+    uint64_t step, weights, state, journal;
+    int has_state, has_journal;
 } checkpoint_note;
 
 static int read_print(const json_t *note, const char *name, uint64_t *print) {
@@ -80,6 +66,7 @@ static int read_note(const char *folder, checkpoint_note *out) {
     if (good) {
         out->step = (uint64_t)json_integer_value(step);
         out->has_state = read_print(note, "state", &out->state);
+        out->has_journal = read_print(note, "journal", &out->journal);
     }
     json_decref(note);
     free(path);
@@ -87,11 +74,12 @@ static int read_note(const char *folder, checkpoint_note *out) {
 }
 
 static zest_status write_note(const char *folder, const zest_model *model, const zest_params *state,
-                              uint64_t step, zest_error *error) {
-    char text[192], more[64] = "";
+                              uint64_t step, const uint32_t *journal, zest_error *error) {
+    char text[256], more[64] = "", run[64] = "";
     if (state) snprintf(more, sizeof more, ", \"state\": \"%016" PRIx64 "\"", zest_params_fingerprint(state));
-    snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"%s}\n", step,
-             zest_params_fingerprint(&model->params), more);
+    if (journal) snprintf(run, sizeof run, ", \"journal\": \"%08" PRIx32 "\"", *journal);
+    snprintf(text, sizeof text, "{\"step\": %" PRIu64 ", \"fingerprint\": \"%016" PRIx64 "\"%s%s}\n", step,
+             zest_params_fingerprint(&model->params), more, run);
     char *path = zest_file_join(folder, "zest.json");
     if (!path) return zest_error_memory(error, folder, strlen(folder));
     zest_status status = zest_file_write(path, text, strlen(text), error);
@@ -99,7 +87,26 @@ static zest_status write_note(const char *folder, const zest_model *model, const
     return status;
 }
 
+int zest_checkpoint_is_foreign(const char *name, const zest_journal *journal, int recorded) {
+    for (int i = 0; i < VERSIONS; i++) {
+        char *path = with_ending(name, i);
+        checkpoint_note note;
+        int known = read_note(path, &note) && note.has_journal;
+        free(path);
+        if (!known) continue;
+        if (recorded && note.step > zest_journal_steps(journal)) continue; /* it is not used, then */
+        if (note.journal != zest_journal_checksum_at(journal, recorded ? note.step : 0)) return 1;
+    }
+    return 0;
+}
+
 /* ---- Writing ---- */
+
+zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
+                                  const uint32_t *journal, zest_error *error) {
+    zest_status status = zest_load_save(loaded, folder, error);
+    return status ? status : write_note(folder, loaded->model, NULL, step, journal, error);
+}
 
 static zest_status write_state(const char *folder, const zest_params *state, zest_error *error) {
     zest_safetensors_source sources[MAX_ARRAYS];
@@ -127,14 +134,14 @@ static zest_status rename_to(const char *from, const char *to, int may_be_missin
 }
 
 zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loaded, const zest_params *state,
-                                        uint64_t step, zest_error *error) {
+                                        uint64_t step, uint32_t journal, zest_error *error) {
     char *fresh = with_ending(name, 1), *old = with_ending(name, 2);
     if (state && !state->count) state = NULL;
     zest_status status =
         fresh && old ? zest_file_remove_folder(fresh, error) : zest_error_memory(error, name, strlen(name));
     if (!status) status = zest_load_save(loaded, fresh, error);
     if (!status && state) status = write_state(fresh, state, error);
-    if (!status) status = write_note(fresh, loaded->model, state, step, error);
+    if (!status) status = write_note(fresh, loaded->model, state, step, &journal, error);
     if (!status) status = zest_file_remove_folder(old, error);
     if (!status) status = rename_to(name, old, 1, error);
     if (!status) status = rename_to(fresh, name, 0, error);

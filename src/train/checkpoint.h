@@ -1,14 +1,19 @@
 /* Checkpoints: the weights of a run in a Hugging Face folder, with the step in zest.json.
  *
- * zest.json has the step and the fingerprint of the trained weights, and is written last. A kill in between leaves a
+ * zest.json has the step, the fingerprint of the trained weights and the journal's checksum, and is written last. A kill in between leaves a
  * fingerprint that does not match: the checkpoint is then ignored, and the journal gives the weights. */
 #ifndef ZEST_TRAIN_CHECKPOINT_H
 #define ZEST_TRAIN_CHECKPOINT_H
 
+#include "optim/journal.h"
 #include "train/load.h"
 
+/* journal: its checksum at the step (that of the header for first-order runs); NULL: the folder is no part of a run. */
 zest_status zest_checkpoint_write(const char *folder, const zest_loaded *loaded, uint64_t step,
-                                  zest_error *error);
+                                  const uint32_t *journal, zest_error *error);
+/* Whether zest.json has the checksum of another journal. Older ones have none and pass. recorded: the journal has the
+ * run's steps; 0: a first-order run. */
+int zest_checkpoint_is_foreign(const char *name, const zest_journal *journal, int recorded);
 /* Reads zest.json; 0: there is none, or it is damaged. */
 int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint);
 
@@ -20,7 +25,7 @@ int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerpri
 
 /* state: arrays as tensors; NULL or none: there is no state. */
 zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loaded, const zest_params *state,
-                                        uint64_t step, zest_error *error);
+                                        uint64_t step, uint32_t journal, zest_error *error);
 
 typedef struct {
     char *path; /* NULL: none */

@@ -184,12 +184,33 @@ static json_t *list_json(const zest_input_list *list) {
     return array;
 }
 
-static zest_status write_json(const zest_inputs *in, const char *path, zest_error *error) {
+/* The options that cannot change: zest_run_check compares them. */
+static json_t *options_json(const zest_options *options, unsigned users) {
+    json_t *object = json_object();
+    for (int id = 0; id < ZEST_OPTION_COUNT && object; id++) {
+        json_t *text = zest_run_check_is_fixed(id, users)
+                           ? json_string(zest_options_text(options, (zest_option_id)id))
+                           : NULL; /* also one that is not UTF-8 */
+        if (text) json_object_set_new(object, zest_option_row_at((zest_option_id)id)->name, text);
+    }
+    return object;
+}
+
+static zest_status write_json(const zest_inputs *in, const char *path, const char *task_text, json_t *options,
+                              uint64_t start, zest_error *error) {
     json_t *object = json_pack("{s:s, s:{s:s}, s:o, s:o}", "zest", ZEST_VERSION, "task", "name",
                                in->task_name ? in->task_name : "", "data", list_json(&in->data), "model",
                                list_json(&in->model));
     if (object && in->task_file)
         json_object_set_new(json_object_get(object, "task"), "file", path_json(in->task_file));
+    if (object && task_text)
+        json_object_set_new(json_object_get(object, "task"), "xxh3",
+                            hash_json(zest_fingerprint_of(task_text, strlen(task_text)).hash));
+    if (object) {
+        json_object_set_new(object, "start", hash_json(start));
+        json_object_set(object, "options", options);
+    }
+    json_decref(options);
     if (object && in->has_frozen) json_object_set_new(object, "frozen", hash_json(in->frozen));
     char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
     json_decref(object);
@@ -200,10 +221,13 @@ static zest_status write_json(const zest_inputs *in, const char *path, zest_erro
 }
 
 zest_status zest_inputs_write(const zest_inputs *in, const zest_run_folder *folder, const char *task_text,
+                              const zest_options *options, unsigned users, const zest_params *start,
                               zest_error *error) {
     zest_status status =
         task_text ? zest_file_write(folder->task, task_text, strlen(task_text), error) : ZEST_OK;
-    return status ? status : write_json(in, folder->inputs, error);
+    if (status) return status;
+    return write_json(in, folder->inputs, task_text, options_json(options, users),
+                      zest_params_fingerprint(start), error);
 }
 
 /* ---- Reading ---- */

@@ -192,10 +192,11 @@ zest_status zest_rebuild_run(zest_ctx *ctx, const zest_run_folder *folder, const
     if (!journal) return zest_error_set(error, ctx->error.status, "%s", ctx->error.message);
     zest_rebuild_job job = {.folder = folder, .options = options, .journal = journal};
     if (progress) job.progress = *progress;
-    zest_status status =
-        zest_options_first_order(options)
-            ? zest_rebuild_checkpoint(folder, options, journal, step_text, step, loaded, error)
-            : rebuild_recorded(&job, step_text, step, loaded, error);
+    zest_status status = zest_run_check(folder, journal, error);
+    if (!status)
+        status = zest_options_first_order(options)
+                     ? zest_rebuild_checkpoint(folder, options, journal, step_text, step, loaded, error)
+                     : rebuild_recorded(&job, step_text, step, loaded, error);
     zest_journal_close(journal);
     return status;
 }

@@ -34,8 +34,8 @@ zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigne
  *
  * RUN/task is a copy of the task file, and RUN/inputs.json has the fingerprints of the files that stay outside.
  *
- *   {"zest": "0.2.0",
- *    "task":  {"name": "reviews", "file": "/home/me/reviews.task"},         file: of a task file only
+ *   {"zest": "0.2.0", "start": "51d0..", "options": {"seed": "0", ..},             those that cannot change
+ *    "task":  {"name": "reviews", "file": "/home/me/reviews.task", "xxh3": "a1.."},       of a task file
  *    "data":  [{"name": "train", "file": "/home/me/train.tsv", "bytes": 8123, "xxh3": "0f3c.."}, ..],
  *    "model": [{"name": "config.json", "file": "/models/m/config.json", "bytes": 571, "xxh3": "77a0.."}, ..],
  *    "frozen": "9be1.."}                                         of the tensors that are not trained, if any
@@ -76,8 +76,9 @@ zest_status zest_inputs_add_data(zest_inputs *inputs, const char *part, const ch
 /* path: as --model has it. */
 zest_status zest_inputs_add_model(zest_inputs *inputs, const char *path, const zest_model *model,
                                   zest_error *error);
-/* task_text: the bytes of the task file; NULL for a built-in task. Each file is written as a whole. */
+/* start: the weights. task_text: the bytes of the task file; NULL for a built-in task. Each file is written as a whole. */
 zest_status zest_inputs_write(const zest_inputs *inputs, const zest_run_folder *folder, const char *task_text,
+                              const zest_options *options, unsigned users, const zest_params *start,
                               zest_error *error);
 
 /* Of an existing run: */
@@ -96,6 +97,15 @@ zest_status zest_inputs_check_frozen(const zest_inputs *inputs, const char *path
                                      zest_error *error);
 /* A task file given for a resumed run must have the bytes of the run's own copy. */
 zest_status zest_inputs_check_task(const zest_inputs *inputs, const char *path, zest_error *error);
+
+/* ---- run_check.c ---- */
+
+/* Refuses a run whose options, journal, inputs.json, task, log and checkpoints do not belong together, and says which
+ * one is foreign. */
+zest_status zest_run_check(const zest_run_folder *folder, const struct zest_journal *journal,
+                           zest_error *error);
+/* An option of these users that cannot change in a run. */
+int zest_run_check_is_fixed(int id, unsigned users);
 
 /* Notes for the user: that the task file outside has changed, or that the run has no inputs.json. One sentence a line;
  * empty when all is well. task: where the task file is now. */

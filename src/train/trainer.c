@@ -76,7 +76,9 @@ static zest_status record_inputs(zest_trainer *t) {
     if (t->data.task.path) in->task_file = strdup(zest_options_text(t->options, ZEST_OPTION_TASK));
     if (!in->task_name || (t->data.task.path && !in->task_file))
         return zest_error_memory(t->error, t->task, strlen(t->task));
-    return status ? status : zest_inputs_write(in, &t->folder, t->data.task.text, t->error);
+    return status ? status
+                  : zest_inputs_write(in, &t->folder, t->data.task.text, t->options, t->users,
+                                      &t->loaded.model->params, t->error);
 }
 
 /* A new folder: everything is on disk before the first step. The journal is written last and marks the start of the

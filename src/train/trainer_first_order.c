@@ -134,7 +134,9 @@ static zest_status save_last(zest_trainer *t) {
     zest_params state;
     zest_status status = zest_log_sync(t->log, t->error);
     if (!status) status = describe_state(g, &state, t->error);
-    if (!status) status = zest_checkpoint_write_state(t->folder.last, &t->loaded, &state, t->step, t->error);
+    if (!status)
+        status = zest_checkpoint_write_state(t->folder.last, &t->loaded, &state, t->step, t->journal.checksum,
+                                             t->error);
     zest_optimizer_drop(g->optimizer);
     if (!status) t->saved_step = t->step;
     return status;
@@ -148,7 +150,8 @@ static zest_status save(zest_trainer *t, zest_save_reason reason) {
     zest_status status = zest_model_download(t->loaded.runner, t->error);
     if (!status && t->gradients && t->saved_step != t->step) status = save_last(t);
     if (!status && reason == ZEST_SAVE_BEST)
-        status = zest_checkpoint_write_state(t->folder.best, &t->loaded, NULL, t->step, t->error);
+        status = zest_checkpoint_write_state(t->folder.best, &t->loaded, NULL, t->step, t->journal.checksum,
+                                             t->error);
     return status;
 }
 

@@ -27,25 +27,6 @@ static zest_status merge_given(zest_options *options, const zest_options *given,
     return status;
 }
 
-/* The journal's header has the options that its steps were taken with: options that say otherwise were
- * edited, or belong to another run. */
-static zest_status check_options(const zest_trainer *t) {
-    for (int i = 0; i < ZEST_OPTION_COUNT; i++) {
-        zest_option_id id = (zest_option_id)i;
-        unsigned users = zest_option_row_at(id)->users;
-        if (!(users & ZEST_FOR_TUNER) || !(users & t->users)) continue;
-        const char *here = zest_options_text(t->options, id),
-                   *there = zest_options_text(&t->record->options, id);
-        if (may_change(id) || !strcmp(here, there)) continue;
-        return zest_error_set(t->error, ZEST_ERROR_FORMAT,
-                              "%s: says %s=%.100s, but the journal's steps were taken with %s=%.100s; put it "
-                              "back as it was",
-                              t->folder.options, zest_option_row_at(id)->name, here,
-                              zest_option_row_at(id)->name, there);
-    }
-    return ZEST_OK;
-}
-
 /* The run's inputs; a task file that was given has to be the same. */
 static zest_status restore_inputs(zest_trainer *t, const zest_options *given) {
     zest_buffer notes = {0};
@@ -123,7 +104,7 @@ zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {
     if (status) return status;
     t->record = zest_journal_open(t->ctx, t->folder.journal);
     if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
-    status = check_options(t);
+    status = zest_run_check(&t->folder, t->record, t->error);
     if (!status) status = restore_state(t);
     zest_journal_close(t->record);
     t->record = NULL;

@@ -80,9 +80,10 @@ static zest_status save(zest_trainer *t, zest_save_reason reason) {
     int due = zest_clock_now() - t->saved > seconds_between_saves;
     if (reason == ZEST_SAVE_STEP || (reason == ZEST_SAVE_EVAL && !due)) return ZEST_OK;
     zest_status status = zest_model_download(t->loaded.runner, t->error);
+    if (!status) status = zest_journal_sync(&t->journal, t->error);
     if (!status)
         status = zest_checkpoint_write(reason == ZEST_SAVE_BEST ? t->folder.best : t->folder.last, &t->loaded,
-                                       t->step, t->error);
+                                       t->step, &t->journal.checksum, t->error);
     t->saved = zest_clock_now();
     return status;
 }
