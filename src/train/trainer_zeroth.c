@@ -76,14 +76,20 @@ static zest_status restore(zest_trainer *t) {
     return load_step(t, t->step);
 }
 
+/* Of the journal at the step of the weights, which is not its last one while resuming repeats an evaluation. */
+static uint32_t journal_checksum(const zest_trainer *t) {
+    return t->record ? zest_journal_checksum_at(t->record, t->step) : t->journal.checksum;
+}
+
 static zest_status save(zest_trainer *t, zest_save_reason reason) {
+    uint32_t checksum = journal_checksum(t);
     int due = zest_clock_now() - t->saved > seconds_between_saves;
     if (reason == ZEST_SAVE_STEP || (reason == ZEST_SAVE_EVAL && !due)) return ZEST_OK;
     zest_status status = zest_model_download(t->loaded.runner, t->error);
     if (!status) status = zest_journal_sync(&t->journal, t->error);
     if (!status)
         status = zest_checkpoint_write(reason == ZEST_SAVE_BEST ? t->folder.best : t->folder.last, &t->loaded,
-                                       t->step, &t->journal.checksum, t->error);
+                                       t->step, &checksum, t->error);
     t->saved = zest_clock_now();
     return status;
 }

@@ -68,7 +68,7 @@ err_has '\x1b]0;owned\x07 \u009b31m'
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     # the text of a file on a terminal, and the same into a pipe
     cp -r "$work/run" "$work/titled"
-    sed -i 's/"task":{"name":"reviews"/"task":{"name":"re\\u001b[2Jviews"/' "$work/titled/log.jsonl"
+    sed -i 's/\("name": *"re\)\(views"\)/\1\\u001b[2J\2/' "$work/titled/log.jsonl" "$work/titled/inputs.json"
     script -qec "'$ZEST' info '$work/titled'" /dev/null >"$work/out" 2>"$work/err" </dev/null || fail "info on a terminal"
     out_has 'task       re\x1b[2Jviews:'
     run 0 info "$work/titled"
