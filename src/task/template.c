@@ -304,7 +304,9 @@ static void replace_all(const zest_template_filter *filter, const zest_template_
     if (to.failed) text->failed = 1;
     size_t at = from;
     while (!text->failed && at < text->size) {
-        const char *found = memmem(text->data + at, text->size - at, filter->from, size);
+        const char *rest = text->data + at; /* sanitizers check all of it at each call of memmem */
+        const char *found = size == 1 ? memchr(rest, *filter->from, text->size - at)
+                                      : memmem(rest, text->size - at, filter->from, size);
         size_t end = found ? (size_t)(found - text->data) : text->size;
         if (!may_grow(values, &out, end - at + to.size)) break;
         zest_buffer_add(&out, text->data + at, end - at);

@@ -230,7 +230,7 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
 
 #else /* the library only goes forward */
 
-static zest_status refuse_backward(zest_error *error) {
+static zest_status refuse_first_order(zest_error *error) {
     char methods[64];
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                           "this zest goes forward only (it was built with GRAD=off); %s, and pretraining, go "
@@ -238,7 +238,7 @@ static zest_status refuse_backward(zest_error *error) {
                           zest_option_name_methods(ZEST_METHODS_GRADIENT, "and", methods, sizeof methods));
 }
 
-static zest_status none(zest_trainer *t) { return refuse_backward(t->error); }
+static zest_status none(zest_trainer *t) { return refuse_first_order(t->error); }
 
 static zest_status restore(zest_trainer *t) { return none(t); }
 static zest_status prepare(zest_trainer *t) { return none(t); }
@@ -255,7 +255,7 @@ static void release(zest_trainer *t) { (void)t; }
 static zest_status check(const zest_options *options, zest_error *error) {
     zest_status status = check_objective(options, error);
 #ifndef ZEST_GRAD
-    if (!status) status = refuse_backward(error);
+    if (!status) status = refuse_first_order(error);
 #endif
     return status;
 }
