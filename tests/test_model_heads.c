@@ -153,9 +153,10 @@ static void test_two_heads(void **state) {
 static void test_conversion(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"roberta", "AutoModelForMaskedLM"}, {"bert", "AutoModelForMaskedLM"},
-        {"opt", "AutoModelForCausalLM"},     {"gpt2", "AutoModelForCausalLM"},
-        {"llama", "AutoModelForCausalLM"},   {"qwen2", "AutoModelForCausalLM"},
+        {"roberta", "AutoModelForMaskedLM"},    {"bert", "AutoModelForMaskedLM"},
+        {"opt", "AutoModelForCausalLM"},        {"gpt2", "AutoModelForCausalLM"},
+        {"llama", "AutoModelForCausalLM"},      {"qwen2", "AutoModelForCausalLM"},
+        {"distilbert", "AutoModelForMaskedLM"}, {"phi3", "AutoModelForCausalLM"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char folder[64];
@@ -167,9 +168,9 @@ static void test_conversion(void **state) {
     }
     char folder[64]; /* of a model that zest lacks, nobody should convert anything */
     test_folder(folder);
-    test_put(folder, "config.json", "{\"model_type\": \"distilbert\"}");
+    test_put(folder, "config.json", "{\"model_type\": \"mamba\"}");
     test_put(folder, "pytorch_model.bin", "PK");
-    refused(folder, (const char *[]){"does not support model_type 'distilbert'"}, 1);
+    refused(folder, (const char *[]){"does not support model_type 'mamba'"}, 1);
     test_remove(folder);
 }
 

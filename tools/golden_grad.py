@@ -21,7 +21,7 @@ SAMPLES = 16
 
 
 def load(folder, name):
-    masked = name.startswith(("roberta", "bert"))
+    masked = name.startswith(("roberta", "bert", "distilbert"))
     kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
     return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").double().eval(), masked
 

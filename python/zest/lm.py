@@ -40,7 +40,7 @@ def option_lines(options: dict[str, Any]) -> bytes:
 class LMInfo:
     """What a model is."""
 
-    family: str  #: roberta, bert, opt, gpt2, llama, qwen2 or mistral; "" without weights
+    family: str  #: model_type of config.json, as "llama"; "" without weights
     weights: str  #: type in memory: F32, BF16 or F16
     compute: str  #: of matrix products: f32, bf16 or f16
     device: str  #: cpu or cuda

@@ -1,5 +1,7 @@
 /* The families of models: how config.json and tensor names of each map onto the one transformer. The table is at
  * the end; docs/extending.md says how to add a family. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -51,8 +53,8 @@ typedef struct {
 } range;
 
 static const range epsilons = {1e-20, 0.1}, rope_bases = {1, 1e15}, rope_factors = {1, 1e6},
-                   frequency_factors = {1e-6, 1e6}, position_counts = {1, LARGEST_SIZE},
-                   any_number = {-1e300, 1e300};
+                   frequency_factors = {1e-6, 1e6}, turn_counts = {1e-6, 1e6}, rope_lengths = {1e-3, 1e3},
+                   position_counts = {1, LARGEST_SIZE}, any_number = {-1e300, 1e300};
 
 static double read_number(zest_config_reader *json, const char *key, double fallback, range allowed) {
     const json_t *value = find(json, key);
@@ -110,7 +112,7 @@ static void require_string(zest_config_reader *json, const char *key, const char
         refuse(json, key, "has a value that zest does not support");
 }
 
-/* ---- RoBERTa and BERT ----
+/* ---- RoBERTa, XLM-RoBERTa, CamemBERT and BERT ----
  *
  * With the masked-language-model head. They differ in the names, in where positions start
  * and in the token types that BERT uses. */
@@ -192,6 +194,46 @@ static const zest_family_names bert_names = {
     .head = "cls.predictions.decoder.weight",
     .head_bias = "cls.predictions.bias",
     .head_bias_alias = "cls.predictions.decoder.bias",
+};
+
+/* ---- DistilBERT ----
+ *
+ * BERT without token types, with names of its own in config.json and in the file. */
+
+static void describe_distilbert(zest_config_reader *json, zest_model_config *config) {
+    config->vocab_size = read_size(json, "vocab_size", 30522);
+    config->hidden_size = config->embedding_size = read_size(json, "dim", 768);
+    config->layers = read_size(json, "n_layers", 6);
+    config->heads = config->kv_heads = read_size(json, "n_heads", 12);
+    config->ffn_size = read_size(json, "hidden_dim", 4 * 768);
+    config->position_rows = config->max_positions = read_size(json, "max_position_embeddings", 512);
+    config->epsilon = 1e-12f;
+    config->activation = config->head_activation = read_activation(json, "activation", "gelu");
+    config->tied_head = read_flag(json, "tie_word_embeddings", 1);
+    config->post_norm = config->embedding_norm = config->head_transform = config->head_bias = 1;
+    config->qkv_bias = config->out_bias = config->ffn_bias = 1;
+    config->head_dim = config->hidden_size / config->heads;
+    if (config->hidden_size % config->heads) refuse(json, "n_heads", "does not divide dim");
+}
+
+static const zest_family_names distilbert_names = {
+    .prefix = "distilbert.",
+    .tokens = "distilbert.embeddings.word_embeddings",
+    .positions = "distilbert.embeddings.position_embeddings",
+    .embedding_norm = "distilbert.embeddings.LayerNorm",
+    .layer = "distilbert.transformer.layer.",
+    .q = "attention.q_lin",
+    .k = "attention.k_lin",
+    .v = "attention.v_lin",
+    .out = "attention.out_lin",
+    .norm1 = "sa_layer_norm",
+    .up = "ffn.lin1",
+    .down = "ffn.lin2",
+    .norm2 = "output_layer_norm",
+    .head_dense = "vocab_transform",
+    .head_norm = "vocab_layer_norm",
+    .head = "vocab_projector.weight",
+    .head_bias = "vocab_projector.bias",
 };
 
 /* ---- OPT ----
@@ -282,36 +324,59 @@ static const zest_family_names gpt2_names = {
     .head = "lm_head.weight",
 };
 
-/* ---- Llama, Qwen2, Mistral ----
+/* ---- Llama, Qwen2, Mistral, Phi-3 ----
  *
  * Rotary positions, RMS norms, gated MLP, grouped heads. Qwen2 has biases on q, k and v;
- * Mistral is taken where its window does not slide. */
+ * Mistral and Phi-3 have a sliding window; Phi-3 has q, k and v in one
+ * tensor, and gate and up in another. */
+
+/* YaRN's ramp, and how much longer rotated vectors are: as stated, or by the rule of the paper. */
+static void describe_yarn(zest_config_reader *json, zest_rope *rope) {
+    rope->kind = ZEST_ROPE_YARN;
+    rope->fast_turns = read_number(json, "beta_fast", 32, turn_counts);
+    rope->slow_turns = read_number(json, "beta_slow", 1, turn_counts);
+    rope->whole_bounds = read_flag(json, "truncate", 1);
+    double growth = rope->factor > 1 ? 0.1 * log(rope->factor) : 0,
+           part = read_number(json, "mscale", 0, rope_lengths),
+           whole = read_number(json, "mscale_all_dim", 0, rope_lengths);
+    double usual = part != 0 && whole != 0 ? (1 + part * growth) / (1 + whole * growth) : 1 + growth;
+    rope->length = read_number(json, "attention_factor", usual, rope_lengths);
+}
 
 static void describe_rope_scaling(zest_config_reader *outer, const json_t *object, const char *where,
-                                  zest_model_rope *rope) {
+                                  size_t max_positions, zest_rope *rope) {
     zest_config_reader json = {.root = object, .path = outer->path, .inside = where, .error = outer->error};
     const char *kind = read_string(&json, "rope_type", read_string(&json, "type", "default"));
+    int llama3 = !strcmp(kind, "llama3");
     rope->base = read_number(&json, "rope_theta", rope->base, rope_bases);
     rope->factor = read_number(&json, "factor", 1, rope_factors);
     rope->low_factor = read_number(&json, "low_freq_factor", 1, frequency_factors);
     rope->high_factor = read_number(&json, "high_freq_factor", 4, frequency_factors);
-    rope->trained_positions = read_number(&json, "original_max_position_embeddings", 8192, position_counts);
+    rope->trained_positions = read_number(&json, "original_max_position_embeddings",
+                                          llama3 ? 8192 : (double)max_positions, position_counts);
     if (!strcmp(kind, "linear"))
-        rope->kind = ZEST_MODEL_ROPE_LINEAR;
-    else if (!strcmp(kind, "llama3"))
-        rope->kind = ZEST_MODEL_ROPE_LLAMA3;
+        rope->kind = ZEST_ROPE_LINEAR;
+    else if (llama3)
+        rope->kind = ZEST_ROPE_LLAMA3;
+    else if (!strcmp(kind, "yarn"))
+        describe_yarn(&json, rope);
     else if (strcmp(kind, "default") != 0)
-        refuse(outer, where, "names a scaling that zest does not support (it supports linear and llama3)");
+        refuse(outer, where,
+               "names a scaling that zest does not support (it supports linear, llama3 and yarn)");
     if (!(rope->high_factor > rope->low_factor))
         refuse(&json, "high_freq_factor", "must be greater than low_freq_factor");
+    if (rope->kind == ZEST_ROPE_YARN && !(rope->fast_turns > rope->slow_turns))
+        refuse(&json, "beta_fast", "must be greater than beta_slow");
+    if (rope->kind == ZEST_ROPE_YARN && !(rope->base > 1))
+        refuse(&json, "rope_theta", "must be greater than 1 with yarn");
     if (read_number(&json, "partial_rotary_factor", 1, any_number) != 1)
         refuse(&json, "partial_rotary_factor", "is not 1, which zest does not support");
     if (!outer->status) outer->status = json.status;
 }
 
 /* Older files: rope_theta and rope_scaling; newer ones: rope_parameters holds both. */
-static void describe_rope(zest_config_reader *json, zest_model_rope *rope) {
-    *rope = (zest_model_rope){.base = read_number(json, "rope_theta", 10000, rope_bases), .factor = 1};
+static void describe_rope(zest_config_reader *json, size_t max_positions, zest_rope *rope) {
+    *rope = (zest_rope){.base = read_number(json, "rope_theta", 10000, rope_bases), .factor = 1, .length = 1};
     if (read_number(json, "partial_rotary_factor", 1, any_number) != 1)
         refuse(json, "partial_rotary_factor", "is not 1, which zest does not support");
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
@@ -321,28 +386,32 @@ static void describe_rope(zest_config_reader *json, zest_model_rope *rope) {
         if (!json_is_object(value))
             refuse(json, keys[i], "must be an object");
         else
-            describe_rope_scaling(json, value, keys[i], rope);
+            describe_rope_scaling(json, value, keys[i], max_positions, rope);
     }
 }
 
-/* Some files name a window that is never used; only one in use changes the arithmetic. */
-static void refuse_window(zest_config_reader *json, const zest_model_config *config) {
-    if (!strcmp(config->family, "qwen2")) require_flag(json, "use_sliding_window", 0);
-    const json_t *window = json_object_get(json->root, "sliding_window");
-    if (!strcmp(config->family, "mistral") && json_is_integer(window) &&
-        json_integer_value(window) < (json_int_t)config->max_positions)
-        refuse(json, "sliding_window", "is set, which zest does not support");
-    size_t i;
-    const json_t *kind;
-    json_array_foreach(json_object_get(json->root, "layer_types"), i, kind) {
+/* A window that slides lets a token see the last `sliding_window` tokens alone. In a sequence that is no longer than
+ * the window every token is seen, so such sequences are the longest that zest takes. Some files name a window that
+ * no layer uses. */
+static void limit_to_window(zest_config_reader *json, zest_model_config *config) {
+    int used = strcmp(config->family, "qwen2") != 0 || read_flag(json, "use_sliding_window", 0);
+    size_t i, sliding = 0;
+    const json_t *kind, *kinds = find(json, "layer_types");
+    json_array_foreach(kinds, i, kind) {
         const char *text = json_string_value(kind);
-        if (text && strcmp(text, "full_attention") != 0)
+        int slides = text && !strcmp(text, "sliding_attention");
+        if (!slides && (!text || strcmp(text, "full_attention") != 0))
             refuse(json, "layer_types", "names an attention that zest does not support");
+        sliding += slides;
     }
+    if (json_is_array(kinds)) used = sliding > 0;
+    if (!used || !find(json, "sliding_window")) return;
+    size_t window = read_size(json, "sliding_window", REQUIRED);
+    if (window < config->max_positions) config->max_positions = window;
 }
 
 static void describe_llama(zest_config_reader *json, zest_model_config *config) {
-    int qwen = !strcmp(config->family, "qwen2");
+    int qwen = !strcmp(config->family, "qwen2"), phi = !strcmp(config->family, "phi3");
     config->vocab_size = read_size(json, "vocab_size", REQUIRED);
     config->hidden_size = config->embedding_size = read_size(json, "hidden_size", REQUIRED);
     config->layers = read_size(json, "num_hidden_layers", REQUIRED);
@@ -352,15 +421,17 @@ static void describe_llama(zest_config_reader *json, zest_model_config *config) 
     config->max_positions = read_size(json, "max_position_embeddings", 2048);
     config->head_dim = read_size(
         json, "head_dim", config->hidden_size / config->heads ? config->hidden_size / config->heads : 1);
-    config->epsilon = (float)read_number(json, "rms_norm_eps", 1e-6, epsilons);
+    config->epsilon = (float)read_number(json, "rms_norm_eps", phi ? 1e-5 : 1e-6, epsilons);
     config->activation = read_activation(json, "hidden_act", "silu");
     config->tied_head = read_flag(json, "tie_word_embeddings", 0);
     config->rms_norm = config->gated = config->causal = config->final_norm = 1;
+    config->stacked = phi;
     config->out_bias = qwen ? 0 : read_flag(json, "attention_bias", 0);
     config->qkv_bias = qwen ? 1 : config->out_bias;
+    if (phi) require_flag(json, "attention_bias", 0);
     config->ffn_bias = qwen ? 0 : read_flag(json, "mlp_bias", 0);
-    describe_rope(json, &config->rope);
-    refuse_window(json, config);
+    describe_rope(json, config->max_positions, &config->rope);
+    if (strcmp(config->family, "llama") != 0) limit_to_window(json, config);
 }
 
 static const zest_family_names llama_names = {
@@ -380,14 +451,30 @@ static const zest_family_names llama_names = {
     .head = "lm_head.weight",
 };
 
+static const zest_family_names phi3_names = {
+    .prefix = "model.",
+    .tokens = "model.embed_tokens",
+    .layer = "model.layers.",
+    .norm1 = "input_layernorm",
+    .qkv = "self_attn.qkv_proj",
+    .out = "self_attn.o_proj",
+    .norm2 = "post_attention_layernorm",
+    .gate = "mlp.gate_up_proj",
+    .down = "mlp.down_proj",
+    .final_norm = "model.norm",
+    .head = "lm_head.weight",
+};
+
 /* ---- The table ---- */
 
 static const zest_family families[] = {
-    {{"roberta"}, describe_roberta, &roberta_names, "AutoModelForMaskedLM"},
+    {{"roberta", "xlm-roberta", "camembert"}, describe_roberta, &roberta_names, "AutoModelForMaskedLM"},
     {{"bert"}, describe_bert, &bert_names, "AutoModelForMaskedLM"},
+    {{"distilbert"}, describe_distilbert, &distilbert_names, "AutoModelForMaskedLM"},
     {{"opt"}, describe_opt, &opt_names, "AutoModelForCausalLM"},
     {{"gpt2"}, describe_gpt2, &gpt2_names, "AutoModelForCausalLM"},
     {{"llama", "qwen2", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
+    {{"phi3"}, describe_llama, &phi3_names, "AutoModelForCausalLM"},
 };
 
 static const zest_family *find_type(const char *type) {
@@ -417,11 +504,15 @@ zest_status zest_family_of(const json_t *root, const char *path, const zest_fami
     }
     *family = find_type(type);
     if (*family) return ZEST_OK;
-    return zest_error_set(
-        error, ZEST_ERROR_FORMAT,
-        "%s: zest does not support model_type '%.100s' (it supports roberta, bert, opt, gpt2, llama, qwen2 "
-        "and mistral)",
-        path, type);
+    char known[256] = "";
+    size_t length = 0;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (size_t i = 0; i < 4 && families[f].types[i] && length < sizeof known; i++)
+            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", length ? ", " : "",
+                                       families[f].types[i]);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: zest does not support model_type '%.100s' (it supports %s)", path, type,
+                          known);
 }
 
 zest_status zest_family_describe(const json_t *root, const char *path, zest_model_config *out,

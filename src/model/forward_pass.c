@@ -77,11 +77,12 @@ static zest_status reserve_angles(zest_model_runner *runner, size_t positions, z
     if (status) return status;
     float *cosines = tables ? tables : runner->cosines.data,
           *sines = tables ? tables + count : runner->sines.data;
+    const float length = (float)runner->model->config.rope.length;
     for (size_t p = 0; p < positions; p++)
         for (size_t i = 0; i < half; i++) {
             float angle = (float)p * runner->model->rotary[i];
-            cosines[p * half + i] = (float)cos((double)angle);
-            sines[p * half + i] = (float)sin((double)angle);
+            cosines[p * half + i] = (float)cos((double)angle) * length;
+            sines[p * half + i] = (float)sin((double)angle) * length;
         }
     if (tables) {
         const zest_device_table *device = runner->operations->device;

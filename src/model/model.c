@@ -199,6 +199,8 @@ static void plan_layer(load_ctx *load, size_t i) {
     if (!config->post_norm) add_norm(load, &layer->norm1, n, names->norm1);
     if (config->fused_qkv) {
         add_linear(load, &layer->qkv, n, names->qkv, q + 2 * kv, config->hidden_size, config->qkv_bias);
+    } else if (config->stacked) { /* split_stacked makes three of it */
+        add_linear(load, &layer->q, n, names->qkv, q + 2 * kv, config->hidden_size, 0);
     } else {
         add_linear(load, &layer->q, n, names->q, q, config->hidden_size, config->qkv_bias);
         add_linear(load, &layer->k, n, names->k, kv, config->hidden_size, config->qkv_bias);
@@ -208,9 +210,10 @@ static void plan_layer(load_ctx *load, size_t i) {
     if (config->post_norm) add_norm(load, &layer->norm1, n, names->norm1);
     if (!config->post_norm) add_norm(load, &layer->norm2, n, names->norm2);
     if (config->gated)
-        add_linear(load, &layer->gate, n, names->gate, config->ffn_size, config->hidden_size,
-                   config->ffn_bias);
-    add_linear(load, &layer->up, n, names->up, config->ffn_size, config->hidden_size, config->ffn_bias);
+        add_linear(load, &layer->gate, n, names->gate, config->ffn_size * (config->stacked ? 2 : 1),
+                   config->hidden_size, config->ffn_bias);
+    if (!config->stacked)
+        add_linear(load, &layer->up, n, names->up, config->ffn_size, config->hidden_size, config->ffn_bias);
     add_linear(load, &layer->down, n, names->down, config->hidden_size, config->ffn_size, config->ffn_bias);
     if (config->post_norm) add_norm(load, &layer->norm2, n, names->norm2);
 }
@@ -240,6 +243,28 @@ static void plan_head(load_ctx *load) {
         find_and_add(load, &model->head.bias, config->tied_head ? names->head_bias : names->head_bias_alias,
                      config->tied_head ? names->head_bias_alias : names->head_bias, 0, config->vocab_size);
     if (config->head_bias && !config->tied_head) model->head_bias_alias = names->head_bias;
+}
+
+/* ---- Stacked matrices ---- */
+
+/* The rest of a matrix, from `rows` on, becomes a weight of its own, which reads the same tensor. */
+static void split_rows(zest_weight *weight, size_t rows, zest_weight *rest) {
+    size_t count = rows * weight->columns;
+    *rest = *weight;
+    rest->data = (const char *)weight->data + count * zest_dtype_size(weight->dtype);
+    rest->first += count;
+    rest->rows -= rows;
+    weight->rows = rows;
+}
+
+static void split_stacked(zest_model *model) {
+    const zest_model_config *config = &model->config;
+    for (size_t i = 0; i < config->layers; i++) {
+        zest_model_layer *layer = &model->layers[i];
+        split_rows(&layer->q.weight, config->heads * config->head_dim, &layer->k.weight);
+        split_rows(&layer->k.weight, config->kv_heads * config->head_dim, &layer->v.weight);
+        split_rows(&layer->gate.weight, config->ffn_size, &layer->up.weight);
+    }
 }
 
 /* ---- Memory ---- */
@@ -283,21 +308,8 @@ static zest_status copy_tensors(load_ctx *load) {
         if (status) return status;
     }
     if (model->config.tied_head) model->head.weight = model->tokens;
+    if (model->config.stacked) split_stacked(model);
     return ZEST_OK;
-}
-
-/* Rotary angle per position, in float as the models were trained. Llama 3 scales the low frequencies, leaves the
- * high ones and interpolates in between. */
-static float angle(const zest_model_rope *rope, size_t i, size_t size) {
-    float plain = 1.0f / powf((float)rope->base, (float)(2 * i) / (float)size);
-    if (rope->kind == ZEST_MODEL_ROPE_LINEAR) return plain / (float)rope->factor;
-    if (rope->kind == ZEST_MODEL_ROPE_PLAIN) return plain;
-    double wavelength = 2 * 3.14159265358979323846 / (double)plain;
-    double periods = rope->trained_positions / wavelength;
-    if (periods > rope->high_factor) return plain;
-    if (periods < rope->low_factor) return (float)((double)plain / rope->factor);
-    double blend = (periods - rope->low_factor) / (rope->high_factor - rope->low_factor);
-    return (float)((1 - blend) * (double)plain / rope->factor + blend * (double)plain);
 }
 
 static zest_status fill_rotary(zest_model *model, zest_error *error) {
@@ -305,8 +317,7 @@ static zest_status fill_rotary(zest_model *model, zest_error *error) {
     if (model->config.position_rows) return ZEST_OK;
     model->rotary = malloc(half * sizeof *model->rotary);
     if (!model->rotary) return zest_error_memory(error, "rotary positions", half * sizeof *model->rotary);
-    for (size_t i = 0; i < half; i++)
-        model->rotary[i] = angle(&model->config.rope, i, model->config.head_dim);
+    zest_rope_frequencies(&model->config.rope, model->config.head_dim, model->rotary);
     return ZEST_OK;
 }
 
@@ -454,18 +465,20 @@ static zest_status check_patterns(const zest_model *model, const char *patterns,
     return ZEST_OK;
 }
 
-/* Sets the first parameter number, or that it is frozen, of the weights that read this tensor (a tied head is a
- * second one). */
+/* Sets the first parameter number, or that it is frozen, of the weights that read this tensor: a tied head is a
+ * second one, and a stacked matrix has several. */
 typedef struct {
-    const void *data;
+    const zest_tensor *tensor;
     uint64_t first;
     int frozen;
 } trainable_args;
 
 static void set_trainable(zest_weight *weight, void *user) {
     const trainable_args *args = user;
-    if (!weight->data || weight->data != args->data) return;
-    weight->first = args->first;
+    const char *begin = args->tensor->data, *data = weight->data;
+    size_t size = zest_dtype_size(args->tensor->dtype);
+    if (!data || data < begin || data >= begin + args->tensor->count * size) return;
+    weight->first = args->first + (uint64_t)(data - begin) / size;
     weight->frozen = args->frozen;
 }
 
@@ -481,8 +494,7 @@ zest_status zest_model_select_trainable(zest_model *model, const char *train_onl
     for (size_t i = 0; i < model->tensor_count; i++) {
         zest_tensor *tensor = &model->tensors[i];
         int frozen = (*train_only && !matches(train_only, tensor->name)) || matches(freeze, tensor->name);
-        zest_model_each_weight(model, set_trainable,
-                               &(trainable_args){tensor->data, params.dimension, frozen});
+        zest_model_each_weight(model, set_trainable, &(trainable_args){tensor, params.dimension, frozen});
         if (frozen) continue;
         tensor->first = params.dimension;
         trained[params.count++] = *tensor;

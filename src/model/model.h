@@ -1,5 +1,6 @@
 /* One transformer. A config (sizes, where the norms are, how positions enter, ...) and a table of weights cover
- * RoBERTa, BERT, OPT, GPT-2 and the Llama family; forward_pass.h runs it. A model comes from a Hugging Face folder (config.json and safetensors) or from a GGUF file (architectures llama and qwen2).
+ * all families; forward_pass.h runs it. A model comes from a Hugging Face folder (config.json and safetensors) or
+ * from a GGUF file (architectures llama and qwen2).
  *
  * Weights are in one arena. Every tensor that the forward pass uses is trainable, and its parameters are numbered
  * in the order in which the forward pass reads the tensors, whatever their order in the file:
@@ -20,31 +21,25 @@
 #include "kernels/ops.h"
 #include "base/error.h"
 #include "io/tensor.h"
-
-/* How rotary angles are scaled for long contexts. */
-typedef enum { ZEST_MODEL_ROPE_PLAIN, ZEST_MODEL_ROPE_LINEAR, ZEST_MODEL_ROPE_LLAMA3 } zest_model_rope_kind;
+#include "model/rope.h"
 
 typedef struct {
-    zest_model_rope_kind kind;
-    double base, factor, low_factor, high_factor, trained_positions;
-} zest_model_rope;
-
-typedef struct {
-    const char *family; /* "roberta", "bert", "opt", "gpt2", "llama", "qwen2", "mistral" */
+    const char *family; /* model_type of config.json: a row of the table in families.c */
     size_t vocab_size, hidden_size, embedding_size, layers, ffn_size;
     size_t heads, kv_heads, head_dim;
     size_t max_positions;   /* tokens of the longest sequence */
     size_t position_rows;   /* of the table of learned positions; 0: rotary */
     size_t position_offset; /* row of a sequence's first token */
     size_t token_types;     /* 0: none */
-    zest_model_rope rope;
+    zest_rope rope;
     int causal;
     int post_norm; /* h = norm(x + f(x)) instead of x + f(norm(x)) */
     int rms_norm;
     float epsilon;
     int gated;      /* down(act(gate x) up x) instead of down(act(up x)) */
     int transposed; /* the layers' matrices are stored inputs × outputs */
-    int fused_qkv;
+    int fused_qkv;  /* q, k and v are one matrix in memory, too */
+    int stacked; /* in the file q, k and v are rows of one matrix, and so are gate and up; q and gate name it */
     int qkv_bias, out_bias, ffn_bias;
     int embedding_norm, final_norm;
     int head_transform; /* dense, activation and norm before the head */
