@@ -14,13 +14,11 @@
 static const char roberta[] =
     "{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForMaskedLM\"], \"vocab_size\": 50265, "
     "\"hidden_size\": 768, \"num_hidden_layers\": 12, \"num_attention_heads\": 12, \"intermediate_size\": "
-    "3072, "
-    "\"hidden_act\": \"gelu\", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"layer_norm_eps\": "
-    "1e-5, \"pad_token_id\": 1}";
+    "3072, \"hidden_act\": \"gelu\", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, "
+    "\"layer_norm_eps\": 1e-5, \"pad_token_id\": 1}";
 static const char opt[] =
     "{\"model_type\": \"opt\", \"architectures\": [\"OPTForCausalLM\"], \"vocab_size\": 50272, "
-    "\"hidden_size\": "
-    "768, \"num_hidden_layers\": 12, \"num_attention_heads\": 12, \"ffn_dim\": 3072, "
+    "\"hidden_size\": 768, \"num_hidden_layers\": 12, \"num_attention_heads\": 12, \"ffn_dim\": 3072, "
     "\"max_position_embeddings\": 2048, \"activation_function\": \"relu\", \"do_layer_norm_before\": true, "
     "\"word_embed_proj_dim\": 768}";
 
@@ -209,9 +207,8 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
     (void)table->bytes_allocated(device, &peak);
     printf("%s, %zu × %zu tokens, compute %s, %s%s\n", s->shape, s->batch, s->tokens, s->type,
            table->name(device), s->recompute ? ", recomputing" : "");
-    printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; ceiling %.1f: "
-           "%.1f "
-           "%%; activations %.1f MiB, peak %.1f\n",
+    printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; ceiling "
+           "%.1f: %.1f %%; activations %.1f MiB, peak %.1f\n",
            1e3 * forward, 1e3 * both, work / 1e12, work / both / 1e12, ceiling.gemm_flops / 1e12,
            100 * work / both / ceiling.gemm_flops, (double)zest_grad_memory(grad) / 1048576,
            (double)peak / 1048576);

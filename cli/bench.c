@@ -82,8 +82,7 @@ const zest_command zest_command_bench = {
         "the fraction of it that they reach.",
     .examples = "zest bench noise --json\tkey ns_per_normal\n"
                 "zest bench step --shape roberta-base --batch 64 --tokens 64 --k 5 --compute bf16 "
-                "--json\tkeys seconds_per_step, "
-                "ceiling_fraction, peak_bytes",
+                "--json\tkeys seconds_per_step, ceiling_fraction, peak_bytes",
     .options = "seed\trandom seed\n"
                "batch\tsequences per batch\n"
                "steps\tsteps of descent",

@@ -397,28 +397,25 @@ static void bench_device_print_figures(const zest_options *options, const zest_b
            b->step.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE),
            device->operations->device->name(device));
     printf("%.5f s a step: noise %.5f, gemm %.5f, attention %.5f, norms %.5f, rows %.5f, loss %.5f, update "
-           "%.5f, "
-           "gaps %.5f\n",
+           "%.5f, gaps %.5f\n",
            f->step, p[ZEST_PROFILE_PERTURB], p[ZEST_PROFILE_GEMM], p[ZEST_PROFILE_ATTENTION],
            p[ZEST_PROFILE_NORM], p[ZEST_PROFILE_ELEMENTWISE], p[ZEST_PROFILE_LOSS], p[ZEST_PROFILE_UPDATE],
            f->gaps);
-    printf(
-        "%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
-        "%.0f G "
-        "normals/s (update %.0f); peak memory %.1f MiB (estimate %.1f), weights %.1f MiB, %zu live pairs\n",
-        work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
-        f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_PROFILE_UPDATE] / 1e9,
-        (double)f->peak / 1048576, (double)f->budget.bytes / 1048576, (double)b->model->arena_size / 1048576,
-        f->budget.live);
+    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+           "%.0f G normals/s (update %.0f); peak memory %.1f MiB (estimate %.1f), weights %.1f MiB, %zu live "
+           "pairs\n",
+           work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
+           f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_PROFILE_UPDATE] / 1e9,
+           (double)f->peak / 1048576, (double)f->budget.bytes / 1048576,
+           (double)b->model->arena_size / 1048576, f->budget.live);
 }
 
 static int bench_device_print_json(const zest_options *options, const zest_bench_job *b, const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
     const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
     return zest_output_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, s:f, "
-        "s:f, s:f, "
-        "s:f, s:f, s:f, s:f}}",
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, "
+        "s:f, s:f, s:f, s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "device",
         device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
         "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",

@@ -275,18 +275,15 @@ const zest_command zest_command_minimize = {
     .summary = "minimise a function that a program of yours computes",
     .description =
         "Starts PROGRAM, sends it points, reads losses, and minimises the average (MeZO) or the tilted "
-        "(ZEST) "
-        "loss around x. No gradients, no C.\n\n"
+        "(ZEST) loss around x. No gradients, no C.\n\n"
         "Protocol: every point is one line of numbers on the program's standard input; the program answers "
-        "each with one "
-        "line, the loss, and flushes. It is started once per job and lives until the run ends. 'nan' or "
-        "'inf' exclude a pair from its step. With --format f64 or f32 points are raw little-endian numbers "
-        "instead; answers are still lines.\n\n"
-        "With --out RUN every step is written to the journal before it is applied, and the journal is synced "
-        "to disk once a second. After Ctrl-C, a crash of the program, a kill or a power failure, `zest "
-        "minimize "
-        "--resume RUN` continues after the last recorded step. If the program answers as before, the result "
-        "has the same bits as that of an uninterrupted run.",
+        "each with one line, the loss, and flushes. It is started once per job and lives until the run "
+        "ends. 'nan' or 'inf' exclude a pair from its step. With --format f64 or f32 points are raw "
+        "little-endian numbers instead; answers are still lines.\n\n"
+        "With --out RUN every step is written to the journal before it is applied, and the journal is "
+        "synced to disk once a second. After Ctrl-C, a crash of the program, a kill or a power failure, "
+        "`zest minimize --resume RUN` continues after the last recorded step. If the program answers as "
+        "before, the result has the same bits as that of an uninterrupted run.",
     .examples =
         "zest minimize --exec 'python3 -u loss.py' --dim 3 --start 1\ta function in Python (-u: unbuffered)\n"
         "zest minimize --exec ./model --start x0.txt --jobs 8 --out run1\teight copies at once, kept in "

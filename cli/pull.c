@@ -87,22 +87,17 @@ const zest_command zest_command_pull = {
     .summary = "download a model from the Hugging Face Hub",
     .description =
         "Downloads the files of a model that zest needs: config.json, the safetensors, the tokenizer's "
-        "files. Sizes "
-        "and "
-        "hashes are checked. After Ctrl-C, a kill or a lost connection the same command resumes the "
-        "download.\n\n"
+        "files. Sizes and hashes are checked. After Ctrl-C, a kill or a lost connection the same command "
+        "resumes the download.\n\n"
         "The files go into the cache that Python's huggingface_hub uses (HF_HUB_CACHE, or hub/ in HF_HOME, "
-        "which "
-        "is ~/.cache/huggingface by default): each finds what the other downloaded. Every command then "
-        "accepts ORG/NAME as a model, or ORG/NAME@REVISION for a revision other than main. --out DIR "
+        "which is ~/.cache/huggingface by default): each finds what the other downloaded. Every command "
+        "then accepts ORG/NAME as a model, or ORG/NAME@REVISION for a revision other than main. --out DIR "
         "downloads into a plain folder instead.\n\n"
-        "--file selects a GGUF file by name. PyTorch's .bin files are not supported: the error message shows "
-        "the command that converts them.\n\n"
+        "--file selects a GGUF file by name. PyTorch's .bin files are not supported: the error message "
+        "shows the command that converts them.\n\n"
         "Gated and private models need a token: HF_TOKEN, or the file that `hf auth login` writes. "
-        "HF_ENDPOINT "
-        "chooses a mirror, HF_HUB_OFFLINE=1 forbids downloads, HF_HUB_DOWNLOAD_TIMEOUT is the number of "
-        "seconds "
-        "without data after which a request is sent again (30).",
+        "HF_ENDPOINT chooses a mirror, HF_HUB_OFFLINE=1 forbids downloads, HF_HUB_DOWNLOAD_TIMEOUT is the "
+        "number of seconds without data after which a request is sent again (30).",
     .examples =
         "zest pull FacebookAI/roberta-base\tthen: zest train --model FacebookAI/roberta-base ...\n"
         "zest pull HuggingFaceTB/SmolLM2-135M --revision main --out smollm2\tinto a folder\n"

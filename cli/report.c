@@ -155,18 +155,15 @@ const zest_command zest_command_report = {
     .max_words = 1024,
     .summary = "compare runs in one HTML page",
     .description =
-        "Reads the log of each run (a folder of zest train, finished or not; a sweep means all its runs) and "
-        "writes one HTML page that needs no network and no script. The page starts with the result as a "
-        "sentence: with MeZO among the runs, the difference of each other setting on the same seeds, its 95 "
-        "% "
-        "interval and a verdict, which needs 3 seeds. Then come a table of the runs, curves of the loss, the "
-        "dev metric, the tilt and the speed, the test metric against t when runs differ in it, and the "
-        "options "
-        "and the command of each run. Without --out the page is RUN/report.html, or report.html for several "
-        "runs. The sentence and the table are printed, too. The page of a sweep starts with its tables, "
-        "results "
-        "against t (means and standard errors over seeds, MeZO as a band) and the dev metric over time for "
-        "each t.\n\n"
+        "Reads the log of each run (a folder of zest train, finished or not; a sweep means all its runs) "
+        "and writes one HTML page that needs no network and no script. The page starts with the result as "
+        "a sentence: with MeZO among the runs, the difference of each other setting on the same seeds, its "
+        "95 % interval and a verdict, which needs 3 seeds. Then come a table of the runs, curves of the "
+        "loss, the dev metric, the tilt and the speed, the test metric against t when runs differ in it, "
+        "and the options and the command of each run. Without --out the page is RUN/report.html, or "
+        "report.html for several runs. The sentence and the table are printed, too. The page of a sweep "
+        "starts with its tables, results against t (means and standard errors over seeds, MeZO as a band) "
+        "and the dev metric over time for each t.\n\n"
         "--json prints them as JSON instead; with --out or --figures it writes the page as well.",
     .examples = "zest report run1\twrites run1/report.html\n"
                 "zest report mezo zest-t1 zest-t5 --out compare.html\tcompares three runs\n"

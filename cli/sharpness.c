@@ -499,19 +499,19 @@ const zest_command zest_command_sharpness = {
     .max_words = 64,
     .summary = "measure how flat the loss is around the weights",
     .description =
-        "Perturbs the weights --samples times at each of the --radii and prints the mean loss, its standard "
-        "deviation, the largest loss and the tilted loss F_t; then the largest eigenvalues of the Hessian "
-        "(Lanczos iteration on differences of gradients, with residuals) and its trace (Hutchinson's "
-        "estimate). "
-        "All intervals are 95 %. Several runs or models get the same perturbations, so their differences are "
-        "paired.\n\n"
+        "Perturbs the weights --samples times at each of the --radii and prints the mean loss, its "
+        "standard deviation, the largest loss and the tilted loss F_t; then the largest eigenvalues of the "
+        "Hessian (Lanczos iteration on differences of gradients, with residuals) and its trace "
+        "(Hutchinson's estimate). All intervals are 95 %. Several runs or models get the same "
+        "perturbations, so their differences are paired.\n\n"
         "Perturbations are uniform in the ball |e| <= radius, as in the paper's figures 2 and 4. With "
         "--distribution sphere and rademacher the radius is the length of each, with gaussian the root of "
         "their mean square. radius = rho sqrt(d); rho, the size in one coordinate, is printed, too.\n\n"
         "Examples, task and step are chosen as for eval; the loss is the training loss, by default on "
         "training examples. The results of a run are saved as sharpness.json in its folder, where `zest "
-        "report` finds them; results that were not measured this time (--samples 0, --top 0) are kept. Such "
-        "a file may be given instead of its run: its results are printed and drawn without a measurement.\n\n"
+        "report` finds them; results that were not measured this time (--samples 0, --top 0) are kept. "
+        "Such a file may be given instead of its run: its results are printed and drawn without a "
+        "measurement.\n\n"
         "--dry-run runs a few passes and estimates time and memory of the measurement.",
     .examples =
         "zest sharpness run1 run2 --out sharpness.svg\tthe best weights of two runs, and a figure\n"

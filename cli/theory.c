@@ -124,8 +124,7 @@ static zest_plot *layout(const theory_table *table) {
     zest_plot *plot = zest_plot_new(1, 2, 960, 440);
     zest_plot_title(plot, "The tilt goes from the average to the worst case",
                     "Left: the regulariser R_t against the tilt t, in the ball from R_0 up to R_inf, for a "
-                    "Gaussian up to "
-                    "infinity. Right: how much each eigenvalue counts in the ball.");
+                    "Gaussian up to infinity. Right: how much each eigenvalue counts in the ball.");
     snprintf(text, sizeof text, "d = %.15g, rho = %g", (double)table->landscape.dimension,
              table->landscape.rho);
     zest_plot_subtitle(plot, text);
@@ -408,17 +407,14 @@ const zest_command zest_command_theory = {
     .words = "",
     .summary = "compute which curvature a tilt penalises",
     .description =
-        "To second order, training with tilt t minimises f + R_t. R_t ranges from the average curvature (t = "
-        "0, MeZO) to the worst case nearby (t = infinity); phi_i = dR_t/dlambda_i is the weight of the i-th "
-        "eigenvalue. The "
-        "command prints both for Gaussian perturbations and for the ball of radius sqrt(d), with the worst "
-        "case R_inf and its derivatives, "
-        "the largest t for which R_t stays within epsilon of R_0, and the moments of the norm in the "
-        "ball.\n\n"
-        "Without options it compares the two minima of the toy problem, whose Hessians have the same trace: "
-        "at t = 0 "
-        "they are equally sharp, and with every larger t the one with the larger top eigenvalue is sharper. "
-        "--dim 0 means as many dimensions as eigenvalues.",
+        "To second order, training with tilt t minimises f + R_t. R_t ranges from the average curvature (t "
+        "= 0, MeZO) to the worst case nearby (t = infinity); phi_i = dR_t/dlambda_i is the weight of the "
+        "i-th eigenvalue. The command prints both for Gaussian perturbations and for the ball of radius "
+        "sqrt(d), with the worst case R_inf and its derivatives, the largest t for which R_t stays within "
+        "epsilon of R_0, and the moments of the norm in the ball.\n\n"
+        "Without options it compares the two minima of the toy problem, whose Hessians have the same "
+        "trace: at t = 0 they are equally sharp, and with every larger t the one with the larger top "
+        "eigenvalue is sharper. --dim 0 means as many dimensions as eigenvalues.",
     .examples = "zest theory\tthe two minima of the toy problem\n"
                 "zest theory --out theory.svg\tthe same with a figure\n"
                 "zest theory --eigenvalues 80,12,-3 --gradient 0.1 --dim 1e8 --rho 1e-4 --tilts 0,1,5,20\ta "

@@ -614,8 +614,7 @@ static zest_plot *linear_figure(const toy_study *study) {
         plot, "Descent on a surface of triangles",
         "Triangles shaded by their slope, dark is flat, with the paths of gradient descent, MeZO and ZEST; "
         "next to it the steepness of each method's path and how soon it turns to the flat axis, with "
-        "standard "
-        "errors.");
+        "standard errors.");
     zest_plot_panel *panel = zest_plot_at(plot, 0, 0);
     axes(panel, study, "Slope of each triangle, and the paths of the first seed");
     zest_plot_colours(panel, ZEST_PLOT_MAP_LIGHT, ZEST_PLOT_LINEAR, 0, 3.6, "|∇f| of the triangle");

@@ -192,16 +192,14 @@ static void test_large(void **state) {
     (void)state;
     check_large(
         "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"vocab_size\": 5000, "
-        "\"hidden_size\": 72, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": "
-        "2, "
-        "\"head_dim\": 40, \"intermediate_size\": 100, \"hidden_act\": \"silu\", "
-        "\"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, "
+        "\"hidden_size\": 72, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"head_dim\": 40, \"intermediate_size\": 100, \"hidden_act\": "
+        "\"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, "
         "\"tie_word_embeddings\": true}");
     check_large(
         "{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2LMHeadModel\"], \"vocab_size\": 5000, "
-        "\"n_embd\": "
-        "48, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": 128, \"activation_function\": \"gelu_new\", "
-        "\"layer_norm_epsilon\": 1e-5}");
+        "\"n_embd\": 48, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": 128, \"activation_function\": "
+        "\"gelu_new\", \"layer_norm_epsilon\": 1e-5}");
 }
 
 int main(void) {

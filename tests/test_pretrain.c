@@ -210,8 +210,7 @@ static const char *run_options(const char *more) {
     static char options[900];
     snprintf(options, sizeof options,
              "model=%s text=%s length=32 batch=8 lr=3e-3 schedule=linear warmup=2 steps=10 eval-every=4 "
-             "save-every=3 "
-             "seed=3 held-out=0.2 clip=1 weight-decay=0.01 threads=2 %s",
+             "save-every=3 seed=3 held-out=0.2 clip=1 weight-decay=0.01 threads=2 %s",
              temp_path("shape"), temp_path("text"), more);
     return options;
 }

@@ -46,8 +46,8 @@ static void write_run(const zest_sweep_run *run) {
     assert_int_equal(zest_run_folder_write_options(&names, ZEST_FOR_TRAIN, &options, NULL), ZEST_OK);
     snprintf(result, sizeof result,
              "{\"metric\": \"accuracy\", \"best_step\": 200, \"seconds\": 9, \"dev\": {\"value\": %.3f, "
-             "\"accuracy\": "
-             "%.3f, \"loss\": 0.5}, \"test\": {\"value\": %.3f, \"accuracy\": %.3f, \"loss\": 0.6}}",
+             "\"accuracy\": %.3f, \"loss\": 0.5}, \"test\": {\"value\": %.3f, \"accuracy\": %.3f, "
+             "\"loss\": 0.6}}",
              worth(run), worth(run), worth(run), worth(run));
     assert_int_equal(zest_file_write(names.result, result, strlen(result), NULL), ZEST_OK);
     write_log(&names, run);
@@ -113,8 +113,7 @@ static void a_sweep_is_one_page(void **state) {
      * seeds */
     has(page, "<p class=\"lead\">8 comparisons with MeZO (3 seeds): too few seeds to tell.</p>");
     has(page, "<li>ZEST-N reached 70.2 % accuracy on test (SST-2, clean labels), 20.0 points above MeZO (3 "
-              "seeds, all "
-              "with the same difference): too few seeds to tell.</li>");
+              "seeds, all with the same difference): too few seeds to tell.</li>");
     has(page, "id=\"figure-by-t-test\"");
     has(page, "id=\"figure-t-curves-zest-n\""); /* ZEST-N, after MeZO */
     has(page, "id=\"figure-sharpness-SST-2\"");

@@ -202,8 +202,7 @@ static void test_damage(void **state) {
         "{\"a\": [\"x\", true], \"b\": {\"c\": 1.5}}\n{\"a\": \"\", \"b\": {\"c\": null}}\n",
         RECORD("\xC3\xA9 Bob", MARK(2, 4), "@placeholder", ANSWER("Bob")),
         "{\"passage\": {\"text\": \"P\", \"questions\": [{\"question\": \"Q\", \"answers\": [{\"text\": "
-        "\"x\", "
-        "\"label\": 0}]}]}}",
+        "\"x\", \"label\": 0}]}]}}",
         WSC("The cat saw.", "the cat.", 0, "The", 0),
         SQUAD("{\"text\": \"b\", \"answer_start\": 2}"),
         "{\"p\": {\"passage\": \"P\", \"qa_pairs\": [" DROP_QA("a", DROP_ANSWER("5", "{}", ""),

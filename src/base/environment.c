@@ -16,20 +16,20 @@ static const zest_environment_variable variables[] = {
                                       "The maximum GPU memory that a process allocates.", "users"},
     [ZEST_ENVIRONMENT_CUDA_TUNE] =
         {"ZEST_CUDA_TUNE", "off|on", "on",
-         "Whether GEMM algorithms are timed and the fastest is used. Off makes a run on a "
-         "GPU easier to repeat and a few percent slower.",
+         "Whether GEMM algorithms are timed and the fastest is used. Off makes a run on a GPU easier to "
+         "repeat and a few percent slower.",
          "users"},
     [ZEST_ENVIRONMENT_CUBLASLT] = {"ZEST_CUBLASLT", "FILE", "libcublasLt.so as the loader finds it",
                                    "The cuBLASLt library to open. No other is tried.", "users"},
     [ZEST_ENVIRONMENT_CUDA_GEMM] =
         {"ZEST_CUDA_GEMM", "auto|cublas|sm90", "auto",
-         "GEMM backend: the faster one, cuBLASLt, or zest's kernel for compute capability "
-         "9.0 where the operands allow it.",
+         "GEMM backend: the faster one, cuBLASLt, or zest's kernel for compute capability 9.0 where the "
+         "operands allow it.",
          "tests"},
     [ZEST_ENVIRONMENT_CUDA_NORM] =
         {"ZEST_CUDA_NORM", "fused|separate|fallback", "fused",
-         "Layer norm after a GEMM: in its epilogue, in a kernel of its own, or in the "
-         "kernel for rows whose blocks waited too long.",
+         "Layer norm after a GEMM: in its epilogue, in a kernel of its own, or in the kernel for rows "
+         "whose blocks waited too long.",
          "tests"},
     [ZEST_ENVIRONMENT_CUDA_F32] = {"ZEST_CUDA_F32", "bf16x6|fp32", "bf16x6",
                                    "fp32 GEMMs: six bf16 products on tensor cores, or fp32 arithmetic.",

@@ -384,8 +384,7 @@ static zest_status read_shape(cursor_state *cursor, zest_gguf_tensor *tensor) {
     for (size_t i = 0; i + 1 < rank; i++)
         if (__builtin_mul_overflow(tensor->rows, tensor->shape[i], &tensor->rows))
             return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                                  "%s: tensor '%.200s': its shape is too large: the "
-                                  "product overflows",
+                                  "%s: tensor '%.200s': its shape is too large: the product overflows",
                                   cursor->path, tensor->name);
     return ZEST_OK;
 }
@@ -412,8 +411,7 @@ static zest_status read_layout(cursor_state *cursor, zest_gguf_tensor *tensor) {
     if (offset > SIZE_MAX || __builtin_mul_overflow(tensor->columns / elements, bytes, &tensor->row_size) ||
         __builtin_mul_overflow(tensor->row_size, tensor->rows, &size))
         return zest_error_set(cursor->error, ZEST_ERROR_FORMAT,
-                              "%s: tensor '%.200s': its shape is too large: the "
-                              "size in bytes overflows",
+                              "%s: tensor '%.200s': its shape is too large: the size in bytes overflows",
                               cursor->path, tensor->name);
     tensor->offset = (size_t)offset;
     return ZEST_OK;

@@ -261,12 +261,10 @@ static zest_status explain_missing_weights(const zest_hub_list *list, const char
     else if (list_names(list, ".bin", &pickles) && !pickles.failed)
         status = zest_error_set(
             error, ZEST_ERROR_FILE,
-            "%s: has no safetensors, but %.100s, PyTorch pickles, which zest does not read because they can "
-            "run "
-            "code. Convert it once, with PyTorch and transformers, into the folder %s: python3 -c 'import "
-            "sys; "
-            "from transformers import %s as M, AutoTokenizer as T; [c.from_pretrained(sys.argv[1])"
-            ".save_pretrained(sys.argv[2]) for c in (M, T)]' %s %s",
+            "%s: has no safetensors, but %.100s, PyTorch pickles, which zest does not read because they "
+            "can run code. Convert it once, with PyTorch and transformers, into the folder %s: python3 -c "
+            "'import sys; from transformers import %s as M, AutoTokenizer as T; "
+            "[c.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2]) for c in (M, T)]' %s %s",
             repo, pickles.data, folder, list->auto_class, repo, folder);
     else
         status =

@@ -35,8 +35,7 @@ static zest_status check(const zest_safetensors_source *tensor, zest_error *erro
     const char *name = tensor->name;
     if (!name || !name[0] || strcmp(name, "__metadata__") == 0 || !zest_text_is_printable(name, strlen(name)))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "a tensor to be written has no name, or one that is not "
-                              "allowed");
+                              "a tensor to be written has no name, or one that is not allowed");
     if (!zest_dtype_size(tensor->dtype))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "tensor '%.200s': unknown dtype", name);
     size_t size;

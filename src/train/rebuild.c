@@ -146,9 +146,8 @@ static zest_status not_kept(const zest_run_folder *folder, const char *text, zes
     if (zest_checkpoint_step(folder->last, &last))
         snprintf(kept + used, sizeof kept - (size_t)used, ", last (%llu)", (unsigned long long)last);
     return zest_error_set(error, ZEST_ERROR_STATE,
-                          "%s: there are no weights of step %s. A run with gradients records no steps, so it "
-                          "has the weights of its "
-                          "checkpoints only: 0%s",
+                          "%s: there are no weights of step %s. A run with gradients records no steps, so "
+                          "it has the weights of its checkpoints only: 0%s",
                           folder->path, text, kept);
 }
 

@@ -72,8 +72,7 @@ zest_status zest_cuda_cublas_open(zest_cuda *cuda, zest_error *error) {
     if (status) return status;
     if (!find_all(c))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "libcublasLt lacks a function that zest needs: use "
-                              "cuBLAS %d",
+                              "libcublasLt lacks a function that zest needs: use cuBLAS %d",
                               CUBLAS_VER_MAJOR);
     cuda->plans = (zest_gemm_plan *)calloc(ZEST_GEMM_PLANS, sizeof *cuda->plans);
     if (!cuda->plans) return zest_error_memory(error, "GEMM plans", ZEST_GEMM_PLANS * sizeof *cuda->plans);

@@ -434,9 +434,8 @@ zest_plot *zest_sharpness_figure(const zest_sharpness_series *series, size_t cou
     zest_plot *plot = zest_plot_new(rows, columns, style.width > 0 ? style.width : 80 + 440 * columns,
                                     (style.title ? 120 : 70) + (style.stacked ? 240 : 300) * rows);
     zest_plot_title(plot, style.title,
-                    "Mean loss of perturbed weights against the length of the perturbation, with a band, for "
-                    "each model; and "
-                    "the largest eigenvalues of the Hessian.");
+                    "Mean loss of perturbed weights against the length of the perturbation, with a band, "
+                    "for each model; and the largest eigenvalues of the Hessian.");
     if (style.title) {
         zest_buffer text = {0};
         zest_sharpness_settings(series, count, &text);

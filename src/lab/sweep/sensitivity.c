@@ -293,8 +293,8 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
     if (!tilts.count || !panels.task_count) return NULL;
     zest_plot *plot = zest_sensitivity_plot(&panels, style,
                                             "The result on the dev set against the step, a panel for each "
-                                            "task and kind of labels, a line for each t "
-                                            "with its standard error over seeds.");
+                                            "task and kind of labels, a line for each t with its standard "
+                                            "error over seeds.");
     for (size_t t = 0; t < panels.task_count; t++)
         for (size_t l = 0; l < panels.label_count; l++)
             curves_draw_panel(zest_sensitivity_panel(plot, &panels, t, l), curves, count, panels.tasks[t],

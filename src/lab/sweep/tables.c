@@ -112,11 +112,12 @@ static void add_differences(const zest_sweep_summary *s, zest_buffer *out) {
         if (s->entries[i].base == ZEST_SWEEP_NONE || !s->entries[i].difference.n) continue;
         if (!any++)
             zest_buffer_format(out,
-                               "\n**Test minus %s's of the same seed** (95 %% interval of the paired "
-                               "differences; with one seed "
-                               "p of the exact McNemar test)\n\n| task | labels | method | difference | 95 "
-                               "%% interval | seeds | "
-                               "verdict |\n|---|---|---|---|---|---|---|\n",
+                               "\n"
+                               "**Test minus %s's of the same seed** (95 %% interval of the paired "
+                               "differences; with one seed p of the exact McNemar test)\n\n"
+                               "| task | labels | method | difference | 95 %% interval | seeds | verdict "
+                               "|\n"
+                               "|---|---|---|---|---|---|---|\n",
                                zest_sweep_base_name(s, base, sizeof base));
         add_difference(s, &s->entries[i], out);
     }
