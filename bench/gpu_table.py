@@ -23,8 +23,8 @@ SHAPES = [
     ("RoBERTa-base 128 × 128, fp32", {}, "--shape roberta-base --batch 128 --tokens 128"),
 ]
 PARTS = ["noise", "gemm", "attention", "norms", "rows", "update"]
-CEILINGS = [("products", "ceiling_flops_per_second", 1e12, "TFLOP/s"), ("copies", "ceiling_copy_bytes_per_second", 1e12, "TB/s"),
-            ("normals", "ceiling_normals_per_second", 1e9, "G/s")]
+PEAKS = [("products", "peak_flops_per_second", 1e12, "TFLOP/s"), ("copies", "peak_copy_bytes_per_second", 1e12, "TB/s"),
+            ("normals", "peak_normals_per_second", 1e9, "G/s")]
 
 
 def run(program, environment, options):
@@ -62,7 +62,7 @@ def main():
         print(f"| {name} | " + " | ".join(cells) + f" | {own['peak_bytes'] / 2**20:.0f} MiB |")
     every = [r for some in runs.values() for r in some]
     every = [r for r in every if r["compute"] == every[0]["compute"]]
-    for what, key, unit, text in CEILINGS:
+    for what, key, unit, text in PEAKS:
         print(f"\n{what}: {min(r[key] for r in every) / unit:.2f} to {max(r[key] for r in every) / unit:.2f} {text}, "
               f"median {statistics.median(r[key] for r in every) / unit:.2f}", end="")
     print(f"; {every[0]['device']}")

@@ -1,6 +1,6 @@
 /* Speed of a gradient: bench/grad [roberta-base|opt-125m] [BATCH] [TOKENS] [bf16|f32] [THREADS] [recompute]
  * [--device cuda] prints the seconds of losses alone and of losses and gradient, with random weights and one
- * output row a sequence (8 for causal models), and how much of the machine's ceiling that is. The last line is
+ * output row a sequence (8 for causal models), and how much of the machine's peak that is. The last line is
  * JSON. */
 #include <omp.h>
 #include <stdio.h>
@@ -103,7 +103,7 @@ typedef struct {
 
 static void print_json(const settings *s, const char *device, double forward, double both, double fraction) {
     printf("{\"shape\": \"%s\", \"batch\": %zu, \"tokens\": %zu, \"type\": \"%s\", \"device\": \"%s\", "
-           "\"threads\": %d, \"forward_seconds\": %.6f, \"seconds\": %.6f, \"ceiling_fraction\": %.4f}\n",
+           "\"threads\": %d, \"forward_seconds\": %.6f, \"seconds\": %.6f, \"peak_fraction\": %.4f}\n",
            s->shape, s->batch, s->tokens, s->type, device, s->threads, forward, both, fraction);
 }
 
@@ -116,7 +116,7 @@ static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job
     inner = zest_ops_for(cpu);
     zest_ops timed = *inner;
     timed.linear = timed_linear;
-    double ceiling = zest_peak_measure(cpu, s->compute, s->threads);
+    double peak_flops = zest_peak_measure(cpu, s->compute, s->threads);
     need(zest_grad_new(model, &timed, &options, &grad, &error) != ZEST_OK, &error);
     timing forward = measure(grad, job, &error);
     job->gradient = calloc(model->params.dimension, sizeof(float));
@@ -126,11 +126,11 @@ static int on_cpu(const settings *s, const zest_model *model, zest_grad_job *job
            zest_cpu_name(cpu), s->threads, s->recompute ? ", recomputing" : "");
     printf("losses %.4f s (products %.4f); losses and gradient %.4f s (products %.4f, rest %.4f)\n",
            forward.seconds, forward.products, both.seconds, both.products, both.seconds - both.products);
-    printf("%.1f GFLOP of products, %.1f GFLOP/s, in the products %.1f; ceiling %.1f: %.1f %%; activations "
+    printf("%.1f GFLOP of products, %.1f GFLOP/s, in the products %.1f; peak %.1f: %.1f %%; activations "
            "%.1f MiB\n",
-           both.work / 1e9, both.work / both.seconds / 1e9, both.work / both.products / 1e9, ceiling / 1e9,
-           100 * both.work / both.seconds / ceiling, (double)zest_grad_memory(grad) / 1048576);
-    print_json(s, "cpu", forward.seconds, both.seconds, both.work / both.seconds / ceiling);
+           both.work / 1e9, both.work / both.seconds / 1e9, both.work / both.products / 1e9, peak_flops / 1e9,
+           100 * both.work / both.seconds / peak_flops, (double)zest_grad_memory(grad) / 1048576);
+    print_json(s, "cpu", forward.seconds, both.seconds, both.work / both.seconds / peak_flops);
     return 0; /* the process ends, and frees its memory */
 }
 
@@ -195,10 +195,10 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
     const zest_device_table *table = device->operations->device;
     zest_grad_options how = {.recompute = s->recompute, .runner = runner};
     need(zest_grad_new(model, NULL, &how, &grad, &error) != ZEST_OK, &error);
-    zest_device_peak ceiling;
+    zest_device_peak peaks;
     size_t bytes = model->params.dimension * sizeof(float), peak;
     float *gradient = table->allocate(device, bytes), *zeros = calloc(1, bytes);
-    if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) || table->peak(device, &ceiling))
+    if (!gradient || !zeros || table->upload(device, gradient, zeros, bytes) || table->peak(device, &peaks))
         return fprintf(stderr, "%s\n", device->error.message), 1;
     double forward = time_there(grad, job, device, gradient), work = 3 * work_of(model, job->objective);
     job->gradient = gradient;
@@ -207,13 +207,13 @@ static int on_device(const settings *s, const zest_model *model, zest_grad_job *
     (void)table->bytes_allocated(device, &peak);
     printf("%s, %zu × %zu tokens, compute %s, %s%s\n", s->shape, s->batch, s->tokens, s->type,
            table->name(device), s->recompute ? ", recomputing" : "");
-    printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; ceiling "
-           "%.1f: %.1f %%; activations %.1f MiB, peak %.1f\n",
-           1e3 * forward, 1e3 * both, work / 1e12, work / both / 1e12, ceiling.gemm_flops / 1e12,
-           100 * work / both / ceiling.gemm_flops, (double)zest_grad_memory(grad) / 1048576,
+    printf("losses %.3f ms; losses and gradient %.3f ms; %.2f TFLOP of products, %.1f TFLOP/s; peak "
+           "%.1f: %.1f %%; activations %.1f MiB, peak memory %.1f\n",
+           1e3 * forward, 1e3 * both, work / 1e12, work / both / 1e12, peaks.gemm_flops / 1e12,
+           100 * work / both / peaks.gemm_flops, (double)zest_grad_memory(grad) / 1048576,
            (double)peak / 1048576);
     print_parts(grad, job, device);
-    print_json(s, "cuda", forward, both, work / both / ceiling.gemm_flops);
+    print_json(s, "cuda", forward, both, work / both / peaks.gemm_flops);
     return 0;
 }
 

@@ -80,7 +80,7 @@ def main():
                       "threads": arguments.threads, "torch": torch.__version__, "device": arguments.device,
                       "attention": model.config._attn_implementation, "torch_seconds": round(torch_best, 5),
                       "zest_seconds": round(zest_best, 5), "ratio": round(torch_best / zest_best, 2),
-                      "ceiling_fraction": round(report["ceiling_fraction"], 3)}))
+                      "peak_fraction": round(report["peak_fraction"], 3)}))
 
 
 if __name__ == "__main__":

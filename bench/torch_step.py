@@ -123,7 +123,7 @@ def main():
     print(json.dumps({"shape": arguments.shape, "batch": arguments.batch, "tokens": sum(lengths), "padded": max(lengths) * len(lengths),
                       "k": arguments.k, "type": arguments.type, "threads": arguments.threads, "device": arguments.device, "torch": torch.__version__,
                       "torch_seconds": round(torch_best, 4), "zest_seconds": round(zest_best, 4),
-                      "ratio": round(torch_best / zest_best, 2), "ceiling_fraction": round(report["ceiling_fraction"], 3)}))
+                      "ratio": round(torch_best / zest_best, 2), "peak_fraction": round(report["peak_fraction"], 3)}))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ const zest_command zest_command_bench = {
         "the fraction of it that they reach.",
     .examples = "zest bench noise --json\tkey ns_per_normal\n"
                 "zest bench step --shape roberta-base --batch 64 --tokens 64 --k 5 --compute bf16 "
-                "--json\tkeys seconds_per_step, ceiling_fraction, peak_bytes",
+                "--json\tkeys seconds_per_step, peak_fraction, peak_bytes",
     .options = "seed\trandom seed\n"
                "batch\tsequences per batch\n"
                "steps\tsteps of descent",
@@ -198,7 +198,7 @@ typedef struct {
     zest_workspace scratch;
     int threads;
     zest_compute compute;
-    double ceiling;
+    double peak_flops;
     size_t rows;
     int json; /* print only the result */
     json_t *results;
@@ -228,21 +228,21 @@ static int time_product(setting *s, const float *a, const float *w, float *out, 
                        .out = {out, out + s->rows * n},
                        .out_stride = n,
                        .compute = s->compute};
-    s->ceiling =
-        fmax(s->ceiling, zest_peak_measure(s->cpu, s->compute, s->threads)); /* at the current clock */
+    s->peak_flops =
+        fmax(s->peak_flops, zest_peak_measure(s->cpu, s->compute, s->threads)); /* at the current clock */
     BEST_OF(alone, s->operations->linear(&job, s->threads, &s->scratch));
     job.perturbation = (zest_perturbation){.seed = 1, .scale = {1e-3f, -1e-3f}, .lanes = 2};
     BEST_OF(pair, s->operations->linear(&job, s->threads, &s->scratch));
     free(half);
     if (!s->json)
         printf("%6zu x %5zu x %5zu   %8.1f GFLOP/s  %5.1f %%      pair with noise %8.1f GFLOP/s  %5.1f %%\n",
-               s->rows, n, k, work / alone / 1e9, 100 * work / alone / s->ceiling, 2 * work / pair / 1e9,
-               200 * work / pair / s->ceiling);
+               s->rows, n, k, work / alone / 1e9, 100 * work / alone / s->peak_flops, 2 * work / pair / 1e9,
+               200 * work / pair / s->peak_flops);
     zest_output_append(
         &s->results, json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "rows", (json_int_t)s->rows, "outputs",
                                (json_int_t)n, "inputs", (json_int_t)k, "flops_per_second", work / alone,
-                               "ceiling_fraction", work / alone / s->ceiling, "pair_flops_per_second",
-                               2 * work / pair, "pair_ceiling_fraction", 2 * work / pair / s->ceiling));
+                               "peak_fraction", work / alone / s->peak_flops, "pair_flops_per_second",
+                               2 * work / pair, "pair_peak_fraction", 2 * work / pair / s->peak_flops));
     return 0;
 }
 
@@ -264,11 +264,11 @@ static setting make_setting(const zest_options *options, zest_cpu cpu) {
                  .compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE),
                  .json = (int)zest_options_whole(options, ZEST_OPTION_JSON),
                  .results = json_array()};
-    s.ceiling = zest_peak_measure(cpu, s.compute, s.threads);
+    s.peak_flops = zest_peak_measure(cpu, s.compute, s.threads);
     if (!s.json)
-        printf("%s, %s, compute %s, %d threads; ceiling %.1f GFLOP/s\n",
+        printf("%s, %s, compute %s, %d threads; peak %.1f GFLOP/s\n",
                zest_options_text(options, ZEST_OPTION_SHAPE), zest_cpu_name(cpu),
-               zest_options_text(options, ZEST_OPTION_COMPUTE), s.threads, s.ceiling / 1e9);
+               zest_options_text(options, ZEST_OPTION_COMPUTE), s.threads, s.peak_flops / 1e9);
     return s;
 }
 
@@ -280,10 +280,10 @@ static int finish(setting *s, const zest_options *options, const char *name, zes
         return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the benchmark");
     }
     if (s->json)
-        return zest_output_json(json_pack(
-            "{s:s, s:s, s:s, s:i, s:f, s:f, s:o}", "bench", name, "shape",
-            zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu), "threads", s->threads,
-            "ceiling_flops_per_second", s->ceiling, "ceiling_fraction", fraction, "results", s->results));
+        return zest_output_json(json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:o}", "bench", name, "shape",
+                                          zest_options_text(options, ZEST_OPTION_SHAPE), "cpu",
+                                          zest_cpu_name(cpu), "threads", s->threads, "peak_flops_per_second",
+                                          s->peak_flops, "peak_fraction", fraction, "results", s->results));
     json_decref(s->results);
     return ZEST_EXIT_OK;
 }
@@ -307,7 +307,7 @@ int zest_bench_gemm(const zest_options *options, zest_cpu cpu) {
     json_t *one;
     size_t i;
     json_array_foreach(s.results, i, one) min_fraction =
-        fmin(min_fraction, json_real_value(json_object_get(one, "ceiling_fraction")));
+        fmin(min_fraction, json_real_value(json_object_get(one, "peak_fraction")));
     free(a);
     free(w);
     free(out);
@@ -317,9 +317,9 @@ int zest_bench_gemm(const zest_options *options, zest_cpu cpu) {
 static int time_attention(setting *s, zest_attention *job, double work, double *fraction) {
     double seconds;
     BEST_OF(seconds, s->operations->attention(job, s->threads, &s->scratch));
-    *fraction = work / seconds / s->ceiling;
+    *fraction = work / seconds / s->peak_flops;
     if (!s->json)
-        printf("%zu sequences, %zu heads of %zu, %s: %.3f ms, %.1f GFLOP/s, %.1f %% of the ceiling\n",
+        printf("%zu sequences, %zu heads of %zu, %s: %.3f ms, %.1f GFLOP/s, %.1f %% of the peak\n",
                job->sequences, job->heads, job->head_dim, job->causal ? "causal" : "not causal",
                1e3 * seconds, work / seconds / 1e9, 100 * *fraction);
     zest_output_append(&s->results,

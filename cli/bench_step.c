@@ -168,28 +168,28 @@ static size_t peak_bytes(void) {
 }
 
 static void print_figures(const zest_options *options, const zest_bench_job *b, const zest_bench_times *t,
-                          double ceiling, zest_cpu cpu) {
-    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
+                          double peak_flops, zest_cpu cpu) {
+    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / peak_flops;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s, %d threads\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
            b->step.tilt.k, zest_options_text(options, ZEST_OPTION_COMPUTE), zest_cpu_name(cpu),
            zest_bench_threads(options));
     printf("%.4f s a step: noise %.4f, gemm %.4f, attention %.4f, rest %.4f, update %.4f\n", t->total,
            t->noise, t->linear - t->noise, t->attention, rest, t->update);
-    printf("%.1f GFLOP in all, %.1f GFLOP/s; ceiling %.1f: %.1f %%; peak memory %.1f MiB, weights %.1f MiB\n",
-           t->operations / 1e9, t->operations / t->total / 1e9, ceiling / 1e9, 100 * fraction,
+    printf("%.1f GFLOP in all, %.1f GFLOP/s; peak %.1f: %.1f %%; peak memory %.1f MiB, weights %.1f MiB\n",
+           t->operations / 1e9, t->operations / t->total / 1e9, peak_flops / 1e9, 100 * fraction,
            (double)peak_bytes() / 1048576, (double)b->model->arena_size / 1048576);
 }
 
 static int print_json(const zest_options *options, const zest_bench_job *b, const zest_bench_times *t,
-                      double ceiling, zest_cpu cpu) {
-    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / ceiling;
+                      double peak_flops, zest_cpu cpu) {
+    double rest = t->forward - t->linear - t->attention, fraction = t->operations / t->total / peak_flops;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:{s:f, s:f, s:f, s:f, s:f}}",
         "bench", "step", "shape", zest_options_text(options, ZEST_OPTION_SHAPE), "cpu", zest_cpu_name(cpu),
         "threads", zest_bench_threads(options), "batch", (json_int_t)b->work.batch.sequences, "tokens",
         (json_int_t)b->work.count, "k", (json_int_t)b->step.tilt.k, "seconds_per_step", t->total,
-        "flops_per_second", t->operations / t->total, "ceiling_flops_per_second", ceiling, "ceiling_fraction",
+        "flops_per_second", t->operations / t->total, "peak_flops_per_second", peak_flops, "peak_fraction",
         fraction, "peak_bytes", (json_int_t)peak_bytes(), "weight_bytes", (json_int_t)b->model->arena_size,
         "seconds", "noise", t->noise, "gemm", t->linear - t->noise, "attention", t->attention, "rest", rest,
         "update", t->update));
@@ -239,20 +239,20 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
     timed.linear = timed_linear;
     timed.attention = timed_attention;
     zest_compute compute = (zest_compute)zest_options_whole(options, ZEST_OPTION_COMPUTE);
-    double ceiling = compute == ZEST_COMPUTE_F16
-                         ? 0 /* an error below */
-                         : zest_peak_measure(cpu, compute, zest_bench_threads(options));
+    double peak_flops = compute == ZEST_COMPUTE_F16
+                            ? 0 /* an error below */
+                            : zest_peak_measure(cpu, compute, zest_bench_threads(options));
     zest_status status = zest_bench_prepare(&b, options, &timed, cpu, &error);
     if (!status) status = measure(&b, cpu, zest_bench_threads(options), &best, &error);
     int code = ZEST_EXIT_OK;
     if (status) {
         code = zest_output_fail(status, error.message);
     } else {
-        ceiling = fmax(ceiling, zest_peak_measure(cpu, compute, zest_bench_threads(options)));
+        peak_flops = fmax(peak_flops, zest_peak_measure(cpu, compute, zest_bench_threads(options)));
         if (zest_options_whole(options, ZEST_OPTION_JSON))
-            code = print_json(options, &b, &best, ceiling, cpu);
+            code = print_json(options, &b, &best, peak_flops, cpu);
         else
-            print_figures(options, &b, &best, ceiling, cpu);
+            print_figures(options, &b, &best, peak_flops, cpu);
     }
     zest_bench_discard(&b);
     return code;
@@ -348,7 +348,7 @@ static double operations_of(const zest_bench_job *b) {
 
 typedef struct {
     double step, timings[ZEST_PROFILE_PARTS], gaps;
-    zest_device_peak ceiling;
+    zest_device_peak peaks;
     size_t peak;
     zest_model_budget budget; /* the estimate made before the first step */
 } figures;
@@ -390,7 +390,7 @@ static zest_status bench_device_measure(zest_bench_job *b, figures *f, zest_erro
 static void bench_device_print_figures(const zest_options *options, const zest_bench_job *b,
                                        const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
-    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->peaks.gemm_flops;
     double normals = (double)b->step.tilt.k * (double)b->model->params.dimension;
     printf("%s, batch %zu, %zu tokens, k = %zu, compute %s, %s\n",
            zest_options_text(options, ZEST_OPTION_SHAPE), b->work.batch.sequences, b->work.count,
@@ -401,18 +401,18 @@ static void bench_device_print_figures(const zest_options *options, const zest_b
            f->step, p[ZEST_PROFILE_PERTURB], p[ZEST_PROFILE_GEMM], p[ZEST_PROFILE_ATTENTION],
            p[ZEST_PROFILE_NORM], p[ZEST_PROFILE_ELEMENTWISE], p[ZEST_PROFILE_LOSS], p[ZEST_PROFILE_UPDATE],
            f->gaps);
-    printf("%.2f TFLOP in all, %.1f TFLOP/s; ceilings: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
+    printf("%.2f TFLOP in all, %.1f TFLOP/s; peaks: products %.1f TFLOP/s (%.1f %%), copies %.2f TB/s, "
            "%.0f G normals/s (update %.0f); peak memory %.1f MiB (estimate %.1f), weights %.1f MiB, %zu live "
            "pairs\n",
-           work / 1e12, work / f->step / 1e12, f->ceiling.gemm_flops / 1e12, 100 * fraction,
-           f->ceiling.copy_bytes / 1e12, f->ceiling.normals / 1e9, normals / p[ZEST_PROFILE_UPDATE] / 1e9,
+           work / 1e12, work / f->step / 1e12, f->peaks.gemm_flops / 1e12, 100 * fraction,
+           f->peaks.copy_bytes / 1e12, f->peaks.normals / 1e9, normals / p[ZEST_PROFILE_UPDATE] / 1e9,
            (double)f->peak / 1048576, (double)f->budget.bytes / 1048576,
            (double)b->model->arena_size / 1048576, f->budget.live);
 }
 
 static int bench_device_print_json(const zest_options *options, const zest_bench_job *b, const figures *f) {
     const zest_device *device = zest_model_runner_device(b->runner);
-    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->ceiling.gemm_flops;
+    const double *p = f->timings, work = operations_of(b), fraction = work / f->step / f->peaks.gemm_flops;
     return zest_output_json(json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:{s:f, "
         "s:f, s:f, s:f, s:f, s:f, s:f, s:f}}",
@@ -420,13 +420,13 @@ static int bench_device_print_json(const zest_options *options, const zest_bench
         device->operations->device->name(device), "compute", zest_options_text(options, ZEST_OPTION_COMPUTE),
         "batch", (json_int_t)b->work.batch.sequences, "tokens", (json_int_t)b->work.count, "k",
         (json_int_t)b->step.tilt.k, "seconds_per_step", f->step, "flops_per_second", work / f->step,
-        "ceiling_flops_per_second", f->ceiling.gemm_flops, "ceiling_fraction", fraction,
-        "ceiling_copy_bytes_per_second", f->ceiling.copy_bytes, "ceiling_normals_per_second",
-        f->ceiling.normals, "peak_bytes", (json_int_t)f->peak, "estimated_bytes", (json_int_t)f->budget.bytes,
-        "live_pairs", (json_int_t)f->budget.live, "weight_bytes", (json_int_t)b->model->arena_size, "seconds",
-        "noise", p[ZEST_PROFILE_PERTURB], "gemm", p[ZEST_PROFILE_GEMM], "attention",
-        p[ZEST_PROFILE_ATTENTION], "norms", p[ZEST_PROFILE_NORM], "rows", p[ZEST_PROFILE_ELEMENTWISE], "loss",
-        p[ZEST_PROFILE_LOSS], "update", p[ZEST_PROFILE_UPDATE], "gaps", f->gaps));
+        "peak_flops_per_second", f->peaks.gemm_flops, "peak_fraction", fraction, "peak_copy_bytes_per_second",
+        f->peaks.copy_bytes, "peak_normals_per_second", f->peaks.normals, "peak_bytes", (json_int_t)f->peak,
+        "estimated_bytes", (json_int_t)f->budget.bytes, "live_pairs", (json_int_t)f->budget.live,
+        "weight_bytes", (json_int_t)b->model->arena_size, "seconds", "noise", p[ZEST_PROFILE_PERTURB], "gemm",
+        p[ZEST_PROFILE_GEMM], "attention", p[ZEST_PROFILE_ATTENTION], "norms", p[ZEST_PROFILE_NORM], "rows",
+        p[ZEST_PROFILE_ELEMENTWISE], "loss", p[ZEST_PROFILE_LOSS], "update", p[ZEST_PROFILE_UPDATE], "gaps",
+        f->gaps));
 }
 
 int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {
@@ -437,7 +437,7 @@ int zest_bench_step_device(const zest_options *options, zest_cpu cpu) {
     if (!status) status = bench_device_measure(&b, &f, &error);
     if (!status) {
         zest_device *device = zest_model_runner_device(b.runner);
-        if (device->operations->device->peak(device, &f.ceiling)) status = wrong(device, &error);
+        if (device->operations->device->peak(device, &f.peaks)) status = wrong(device, &error);
     }
     int code = ZEST_EXIT_OK;
     if (status)

@@ -46,11 +46,11 @@ err_has "standard input cannot be read"
 # Benchmarks on a small job: their keys are there, and their figures are numbers.
 run 0 bench step --shape smollm2-135m --batch 2 --tokens 8 --k 1 --json
 out_is_json
-for key in seconds_per_step ceiling_fraction peak_bytes noise gemm attention rest update; do out_has "\"$key\": "; done
+for key in seconds_per_step peak_fraction peak_bytes noise gemm attention rest update; do out_has "\"$key\": "; done
 run 0 bench gemm --shape roberta-base --batch 1 --tokens 16 --compute bf16 --json
-out_is_json && out_has '"pair_ceiling_fraction": '
+out_is_json && out_has '"pair_peak_fraction": '
 run 0 bench attention --shape opt-125m --batch 2 --tokens 16 --lengths sst2 --json
-out_is_json && out_has '"ceiling_fraction": '
+out_is_json && out_has '"peak_fraction": '
 
 if [ -d "$shared/models/stories15M" ]; then
     run 0 generate "$shared/models/stories15M" --prompt "Once upon a time" --max-tokens 12
