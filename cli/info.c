@@ -255,24 +255,24 @@ static int print_model(const zest_options *options, const char *path, const zest
     size_t operands = plan.operands, all = model->arena_size + plan.hidden + plan.work + operands;
     const char *type = zest_dtype_name(model->tensors[0].dtype);
     if (zest_options_whole(options, ZEST_OPTION_JSON))
-        return zest_output_json(
-            json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}",
-                      "family", config->family, "parameters", (json_int_t)model->params.dimension, "tensors",
-                      (json_int_t)model->params.count, "type", type, "width", (json_int_t)config->hidden_size,
-                      "layers", (json_int_t)config->layers, "heads", (json_int_t)config->heads, "inner",
-                      (json_int_t)config->ffn_size, "vocabulary", (json_int_t)config->vocab_size, "causal",
-                      config->causal, "tied", config->tied_head, "memory", "weights",
-                      (json_int_t)model->arena_size, "hidden", (json_int_t)plan.hidden, "layer",
-                      (json_int_t)plan.work, "operands", (json_int_t)operands, "all", (json_int_t)all));
+        return zest_output_json(json_pack(
+            "{s:s, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:{s:I, s:I, s:I, s:I, s:I}}", "family",
+            config->family, "parameters", (json_int_t)model->params.dimension, "tensors",
+            (json_int_t)model->params.count, "type", type, "hidden_size", (json_int_t)config->hidden_size,
+            "layers", (json_int_t)config->layers, "heads", (json_int_t)config->heads, "ffn_size",
+            (json_int_t)config->ffn_size, "vocab_size", (json_int_t)config->vocab_size, "causal",
+            config->causal, "tied", config->tied_head, "memory", "weights", (json_int_t)model->arena_size,
+            "hidden", (json_int_t)plan.hidden, "layer", (json_int_t)plan.work, "operands",
+            (json_int_t)operands, "all", (json_int_t)all));
     zest_buffer text = {0}, *out = &text;
     zest_buffer_format(out, "%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path,
                        config->family, (unsigned long long)model->params.dimension, model->params.count, type,
                        mebibytes(model->arena_size));
-    zest_buffer_format(
-        out,
-        "width %zu, %zu layers, %zu heads (%zu for keys) of %zu, inner %zu, vocabulary %zu, %zu positions\n",
-        config->hidden_size, config->layers, config->heads, config->kv_heads, config->head_dim,
-        config->ffn_size, config->vocab_size, config->max_positions);
+    zest_buffer_format(out,
+                       "hidden size %zu, %zu layers, %zu heads (%zu key-value heads) of %zu, FFN size %zu, "
+                       "vocabulary %zu, %zu positions\n",
+                       config->hidden_size, config->layers, config->heads, config->kv_heads, config->head_dim,
+                       config->ffn_size, config->vocab_size, config->max_positions);
     zest_buffer_format(out, "%s, %s positions, %s head\n", config->causal ? "causal" : "masked",
                        config->position_rows ? "learned" : "rotary", config->tied_head ? "tied" : "separate");
     zest_buffer_format(
