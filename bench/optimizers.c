@@ -9,6 +9,7 @@
 #include "lab/sharpness/sharpness_internal.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/option.h"
 #include "baselines/optimizer.h"
 
 enum { STEPS = 5 };
@@ -55,11 +56,12 @@ static void time_methods(const zest_params *params, int threads, zest_device *de
     for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++)
         for (int more = 0; more < 2; more++) {
             zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
-            char name[64];
+            char name[64], method[32];
             options.threads = threads, options.device = device;
             if (more) options.momentum = 0.9, options.ascent = 0.01;
             if (more && kind != ZEST_OPTIMIZER_SGD && kind != ZEST_OPTIMIZER_TSAM) continue;
-            snprintf(name, sizeof name, "%s%s", zest_optimizer_name(options.kind),
+            snprintf(name, sizeof name, "%s%s",
+                     zest_option_name_methods(1u << (ZEST_CHOICE_SGD + kind), "", method, sizeof method),
                      !more                        ? ""
                      : kind == ZEST_OPTIMIZER_SGD ? ", momentum"
                                                   : ", momentum, ascent");

@@ -5,29 +5,121 @@
 
 #include "baselines/optimizer.h"
 #include "base/memory.h"
-#include "baselines/optimizer_internal.h"
+#include "baselines/vector_ops.h"
 #include "rng/noise.h"
 #include "zest.h"
 #include "base/exp.h"
 
-static const char *const names[ZEST_OPTIMIZER_COUNT] = {"sgd", "adamw", "sam", "esam", "tsam"};
+struct zest_optimizer {
+    zest_optimizer_options options;
+    zest_optim_vectors vectors; /* the weights; the arrays are in the same memory */
+    float *gradient;            /* (d): G, up to a factor */
+    float *point; /* (d): sam by ascent, tsam with an ascent: a gradient, then the perturbed point */
+    float *arrays[ZEST_OPTIMIZER_ARRAYS]; /* (d): momentum; or the two moments of adamw */
+    float *copies[ZEST_OPTIMIZER_ARRAYS]; /* of them in host memory, after a download */
+};
 
-const char *zest_optimizer_name(zest_optimizer_kind kind) {
-    return (unsigned)kind < ZEST_OPTIMIZER_COUNT ? names[kind] : "?";
-}
-
-int zest_optimizer_find(const char *name, zest_optimizer_kind *kind) {
-    for (int i = 0; i < ZEST_OPTIMIZER_COUNT; i++)
-        if (!strcmp(name, names[i])) {
-            *kind = (zest_optimizer_kind)i;
-            return 1;
-        }
-    return 0;
-}
+/* One step in progress. */
+typedef struct {
+    zest_optimizer *optimizer;
+    const zest_optimizer_closure *closure;
+    uint64_t step;
+    double lr;
+    zest_optimizer_report *report;
+    zest_error *error;
+    double factor; /* G is this times optimizer->gradient */
+} zest_optimizer_pass;
 
 zest_optimizer_options zest_optimizer_defaults(zest_optimizer_kind kind) {
     return (zest_optimizer_options){
         .kind = kind, .radius = 0.01, .k = 5, .tilt = 1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+}
+
+/* ---- Evaluations, and loops over all weights ---- */
+
+static zest_status evaluate(zest_optimizer_pass *pass, const zest_eval_point *at, float *gradient,
+                            zest_grad_weigh *weigh, void *weigher, double *loss) {
+    return pass->closure->evaluate(pass->closure->user, at, pass->report->evaluations++, gradient, weigh,
+                                   weigher, loss, pass->error);
+}
+
+/* Random point i of the step, on the sphere of the radius around x; it refers to the direction. v of a direction
+ * on the sphere has norm sqrt(d). */
+static zest_status draw_neighbour(zest_optimizer_pass *pass, size_t i, zest_direction *direction,
+                                  zest_eval_point *point) {
+    const zest_optim_vectors *s = &pass->optimizer->vectors;
+    *point = (zest_eval_point){.direction = direction,
+                               .scale = pass->optimizer->options.radius / sqrt((double)s->params.dimension)};
+    int failed =
+        s->functions->draw_sphere(s, zest_seed(pass->optimizer->options.seed, pass->step, i), direction);
+    return zest_optim_vectors_done(s, failed, pass->error);
+}
+
+static zest_status zero_grad(const zest_optimizer *optimizer, float *x, zest_error *error) {
+    const zest_optim_vectors *s = &optimizer->vectors;
+    return zest_optim_vectors_done(s, s->functions->zero(s, x), error);
+}
+
+static zest_status scale_grad(const zest_optimizer *optimizer, float *x, double c, zest_error *error) {
+    const zest_optim_vectors *s = &optimizer->vectors;
+    return zest_optim_vectors_done(s, s->functions->scale(s, x, (float)c), error);
+}
+
+/* In blocks of fixed size; *norm may be infinite or NaN. */
+static zest_status grad_norm(const zest_optimizer *optimizer, const float *x, double *norm,
+                             zest_error *error) {
+    const zest_optim_vectors *s = &optimizer->vectors;
+    size_t blocks = (size_t)((s->params.dimension + ZEST_OPTIM_BLOCK - 1) / ZEST_OPTIM_BLOCK);
+    double *sums = malloc(blocks * sizeof *sums), sum = 0;
+    if (!sums) return zest_error_memory(error, "the norm of a gradient", blocks * sizeof *sums);
+    zest_status status = zest_optim_vectors_done(s, s->functions->square_sums(s, x, sums), error);
+    for (size_t b = 0; b < blocks && !status; b++) sum += sums[b];
+    *norm = sqrt(sum);
+    free(sums);
+    return status;
+}
+
+/* Replaces the gradient in optimizer->point by the point `length` along it from `from`. *finite is 0, and nothing
+ * is done, when its norm is not finite. */
+static zest_status ascend(zest_optimizer_pass *pass, const zest_eval_point *from, double length,
+                          int *finite) {
+    const zest_optimizer *optimizer = pass->optimizer;
+    const zest_optim_vectors *s = &optimizer->vectors;
+    double norm = 0;
+    zest_status status = grad_norm(optimizer, optimizer->point, &norm, pass->error);
+    *finite = isfinite(norm);
+    if (status || !*finite) return status;
+    int failed = s->functions->ascend(s, from, (float)(length / (norm + 1e-12)), optimizer->point);
+    return zest_optim_vectors_done(s, failed, pass->error);
+}
+
+/* The arrays of this step's update. */
+static zest_optim_update update_of(const zest_optimizer_pass *pass) {
+    const zest_optimizer *optimizer = pass->optimizer;
+    return (zest_optim_update){.gradient = optimizer->gradient,
+                               .first = optimizer->arrays[0],
+                               .second = optimizer->arrays[1],
+                               .rounding = zest_seed(optimizer->options.seed, pass->step, ZEST_SEED_ROUNDING),
+                               .nearest = optimizer->options.nearest};
+}
+
+zest_status zest_optimizer_evaluate_batch(void *user, const zest_eval_point *at, size_t number,
+                                          float *gradient, zest_grad_weigh *weigh, void *weigher,
+                                          double *loss, zest_error *error) {
+    const zest_optimizer_batch *closure = user;
+    zest_dropout dropout;
+    zest_grad_job job = {.objective = closure->objective,
+                         .at = *at,
+                         .gradient = gradient,
+                         .factor = 1,
+                         .weigh = weigh,
+                         .user = weigher};
+    if (closure->dropout) {
+        dropout = *closure->dropout;
+        dropout.seed = zest_seed(dropout.seed, closure->step, number);
+        job.dropout = &dropout;
+    }
+    return zest_grad_losses(closure->grad, &job, NULL, loss, error);
 }
 
 /* ---- Options and memory ---- */
@@ -56,7 +148,7 @@ static const char *wrong(const zest_params *params, const zest_optimizer_options
 static zest_status make(const zest_optimizer *optimizer, float **out, zest_error *error) {
     size_t count = (size_t)optimizer->vectors.params.dimension;
     *out = zest_optim_vectors_new(&optimizer->vectors, count);
-    if (*out) return zest_optimizer_zero_grad(optimizer, *out, error);
+    if (*out) return zero_grad(optimizer, *out, error);
     return optimizer->vectors.device
                ? zest_optim_vectors_done(&optimizer->vectors, 1, error)
                : zest_error_memory(error, "the gradient or state of an optimizer", count * sizeof **out);
@@ -151,127 +243,6 @@ size_t zest_optimizer_memory(const zest_optimizer *optimizer) {
     return sizeof *optimizer + arrays * (size_t)optimizer->vectors.params.dimension * sizeof(float);
 }
 
-/* ---- The step ---- */
-
-static zest_status compute_grad(zest_optimizer_pass *pass) {
-    switch (pass->optimizer->options.kind) {
-    case ZEST_OPTIMIZER_SAM: return zest_sam_compute_grad(pass);
-    case ZEST_OPTIMIZER_ESAM: return zest_esam_compute_grad(pass);
-    case ZEST_OPTIMIZER_TSAM: return zest_tsam_compute_grad(pass);
-    default: return zest_sgd_compute_grad(pass);
-    }
-}
-
-zest_status zest_optimizer_step(zest_optimizer *optimizer, const zest_optimizer_closure *closure,
-                                uint64_t step, double lr, zest_optimizer_report *report, zest_error *error) {
-    zest_optimizer_report unseen;
-    zest_optimizer_pass pass = {
-        .optimizer = optimizer, .closure = closure, .step = step, .lr = lr, .error = error};
-    pass.report = report ? report : &unseen;
-    *pass.report = (zest_optimizer_report){0};
-    pass.factor = 1;
-    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->gradient, error);
-    if (!status) status = compute_grad(&pass);
-    double norm;
-    if (!status) status = zest_optimizer_grad_norm(optimizer, optimizer->gradient, &norm, error);
-    if (status) return status;
-    norm *= pass.factor;
-    pass.report->norm = norm;
-    if (!isfinite(norm) || !isfinite(pass.report->objective) || pass.factor == 0) return ZEST_OK;
-    double factor = pass.factor;
-    if (optimizer->options.clip > 0 && norm > optimizer->options.clip)
-        factor *= optimizer->options.clip / (norm + 1e-6);
-    status =
-        (optimizer->options.kind == ZEST_OPTIMIZER_ADAMW ? zest_adamw_apply : zest_sgd_apply)(&pass, factor);
-    pass.report->moved = !status;
-    return status;
-}
-
-/* ---- Evaluations, and loops over all weights ---- */
-
-enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
-
-zest_status zest_optimizer_evaluate(zest_optimizer_pass *pass, const zest_eval_point *at, float *gradient,
-                                    zest_grad_weigh *weigh, void *weigher, double *loss) {
-    return pass->closure->evaluate(pass->closure->user, at, pass->report->evaluations++, gradient, weigh,
-                                   weigher, loss, pass->error);
-}
-
-/* v of a direction on the sphere has norm sqrt(d). */
-zest_status zest_optimizer_neighbour(zest_optimizer_pass *pass, size_t i, zest_direction *direction,
-                                     zest_eval_point *point) {
-    const zest_optim_vectors *s = &pass->optimizer->vectors;
-    *point = (zest_eval_point){.direction = direction,
-                               .scale = pass->optimizer->options.radius / sqrt((double)s->params.dimension)};
-    int failed =
-        s->functions->draw_sphere(s, zest_seed(pass->optimizer->options.seed, pass->step, i), direction);
-    return zest_optim_vectors_done(s, failed, pass->error);
-}
-
-zest_status zest_optimizer_zero_grad(const zest_optimizer *optimizer, float *x, zest_error *error) {
-    const zest_optim_vectors *s = &optimizer->vectors;
-    return zest_optim_vectors_done(s, s->functions->zero(s, x), error);
-}
-
-zest_status zest_optimizer_scale_grad(const zest_optimizer *optimizer, float *x, double c,
-                                      zest_error *error) {
-    const zest_optim_vectors *s = &optimizer->vectors;
-    return zest_optim_vectors_done(s, s->functions->scale(s, x, (float)c), error);
-}
-
-zest_status zest_optimizer_grad_norm(const zest_optimizer *optimizer, const float *x, double *norm,
-                                     zest_error *error) {
-    const zest_optim_vectors *s = &optimizer->vectors;
-    size_t blocks = (size_t)((s->params.dimension + ZEST_OPTIM_BLOCK - 1) / ZEST_OPTIM_BLOCK);
-    double *sums = malloc(blocks * sizeof *sums), sum = 0;
-    if (!sums) return zest_error_memory(error, "the norm of a gradient", blocks * sizeof *sums);
-    zest_status status = zest_optim_vectors_done(s, s->functions->square_sums(s, x, sums), error);
-    for (size_t b = 0; b < blocks && !status; b++) sum += sums[b];
-    *norm = sqrt(sum);
-    free(sums);
-    return status;
-}
-
-zest_status zest_optimizer_ascend(zest_optimizer_pass *pass, const zest_eval_point *from, double length,
-                                  int *finite) {
-    const zest_optimizer *optimizer = pass->optimizer;
-    const zest_optim_vectors *s = &optimizer->vectors;
-    double norm = 0;
-    zest_status status = zest_optimizer_grad_norm(optimizer, optimizer->point, &norm, pass->error);
-    *finite = isfinite(norm);
-    if (status || !*finite) return status;
-    int failed = s->functions->ascend(s, from, (float)(length / (norm + 1e-12)), optimizer->point);
-    return zest_optim_vectors_done(s, failed, pass->error);
-}
-
-zest_optim_update zest_optimizer_update_of(const zest_optimizer_pass *pass) {
-    const zest_optimizer *optimizer = pass->optimizer;
-    return (zest_optim_update){.gradient = optimizer->gradient,
-                               .first = optimizer->arrays[0],
-                               .second = optimizer->arrays[1],
-                               .rounding = zest_seed(optimizer->options.seed, pass->step, ROUNDING_INDEX),
-                               .nearest = optimizer->options.nearest};
-}
-
-zest_status zest_optimizer_evaluate_batch(void *user, const zest_eval_point *at, size_t number,
-                                          float *gradient, zest_grad_weigh *weigh, void *weigher,
-                                          double *loss, zest_error *error) {
-    const zest_optimizer_batch *closure = user;
-    zest_dropout dropout;
-    zest_grad_job job = {.objective = closure->objective,
-                         .at = *at,
-                         .gradient = gradient,
-                         .factor = 1,
-                         .weigh = weigh,
-                         .user = weigher};
-    if (closure->dropout) {
-        dropout = *closure->dropout;
-        dropout.seed = zest_seed(dropout.seed, closure->step, number);
-        job.dropout = &dropout;
-    }
-    return zest_grad_losses(closure->grad, &job, NULL, loss, error);
-}
-
 /* ---- sgd ----
  *
  * Stochastic gradient descent (Robbins and Monro 1951) with heavy-ball momentum (Polyak 1964):
@@ -281,19 +252,19 @@ zest_status zest_optimizer_evaluate_batch(void *user, const zest_eval_point *at,
  * which is also the update of sam, esam and tsam. Clipping scales G down to a norm of at most
  * `clip` before anything else. */
 
-zest_status zest_sgd_compute_grad(zest_optimizer_pass *pass) {
+/* adamw's too */
+static zest_status sgd_grad(zest_optimizer_pass *pass) {
     zest_eval_point here = {0};
-    zest_status status =
-        zest_optimizer_evaluate(pass, &here, pass->optimizer->gradient, NULL, NULL, &pass->report->loss);
+    zest_status status = evaluate(pass, &here, pass->optimizer->gradient, NULL, NULL, &pass->report->loss);
     pass->report->objective = pass->report->loss;
     return status;
 }
 
-zest_status zest_sgd_apply(const zest_optimizer_pass *pass, double factor) {
+static zest_status sgd_apply(const zest_optimizer_pass *pass, double factor) {
     const zest_optimizer_options *options = &pass->optimizer->options;
     const zest_optim_vectors *s = &pass->optimizer->vectors;
     float back = (float)-pass->lr;
-    zest_optim_update update = zest_optimizer_update_of(pass);
+    zest_optim_update update = update_of(pass);
     zest_sgd_coefficients coefficients = {.keep = (float)(1 - pass->lr * options->decay),
                                           .slope = back * (float)factor,
                                           .momentum = (float)options->momentum,
@@ -318,10 +289,10 @@ static double power(double base, uint64_t n) {
     return out;
 }
 
-zest_status zest_adamw_apply(const zest_optimizer_pass *pass, double factor) {
+static zest_status adamw_apply(const zest_optimizer_pass *pass, double factor) {
     const zest_optimizer_options *options = &pass->optimizer->options;
     const zest_optim_vectors *s = &pass->optimizer->vectors;
-    zest_optim_update update = zest_optimizer_update_of(pass);
+    zest_optim_update update = update_of(pass);
     zest_adamw_coefficients coefficients = {
         .factor = (float)factor,
         .b1 = (float)options->beta1,
@@ -353,16 +324,15 @@ static zest_status sam_ascent_grad(zest_optimizer_pass *pass) {
     zest_optimizer *optimizer = pass->optimizer;
     zest_eval_point here = {0}, there = {.point = optimizer->point};
     int finite = 0;
-    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->point, pass->error);
-    if (!status)
-        status = zest_optimizer_evaluate(pass, &here, optimizer->point, NULL, NULL, &pass->report->loss);
-    if (!status) status = zest_optimizer_ascend(pass, &here, optimizer->options.radius, &finite);
+    zest_status status = zero_grad(optimizer, optimizer->point, pass->error);
+    if (!status) status = evaluate(pass, &here, optimizer->point, NULL, NULL, &pass->report->loss);
+    if (!status) status = ascend(pass, &here, optimizer->options.radius, &finite);
     pass->report->objective = pass->report->loss;
     if (status || !finite || !isfinite(pass->report->loss)) {
         pass->factor = 0;
         return status;
     }
-    return zest_optimizer_evaluate(pass, &there, optimizer->gradient, NULL, NULL, &pass->report->objective);
+    return evaluate(pass, &there, optimizer->gradient, NULL, NULL, &pass->report->objective);
 }
 
 typedef struct {
@@ -370,32 +340,30 @@ typedef struct {
     zest_status status;  /* of the clearing */
     double largest, sum; /* of the losses so far */
     size_t count, dropped;
-} search;
+} worst_state;
 
 /* The weight of a gradient: 1 for a new maximum, which replaces the gradient so far; the others are not computed. */
 static double worst_weight(void *user, double loss) {
-    search *s = user;
+    worst_state *s = user;
     const zest_optimizer *optimizer = s->pass->optimizer;
     s->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
     s->sum += loss;
     if (s->count++ && !(loss > s->largest)) return 0;
     s->largest = loss;
-    s->status = zest_optimizer_zero_grad(optimizer, optimizer->gradient, s->pass->error);
+    s->status = zero_grad(optimizer, optimizer->gradient, s->pass->error);
     return s->status ? 0 : 1;
 }
 
 static zest_status sam_worst_grad(zest_optimizer_pass *pass) {
-    search s = {.pass = pass};
+    worst_state s = {.pass = pass};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < pass->optimizer->options.k && !status; i++) {
         zest_direction direction;
         zest_eval_point point;
         double loss;
-        status = zest_optimizer_neighbour(pass, i, &direction, &point);
-        if (!status)
-            status =
-                zest_optimizer_evaluate(pass, &point, pass->optimizer->gradient, worst_weight, &s, &loss);
+        status = draw_neighbour(pass, i, &direction, &point);
+        if (!status) status = evaluate(pass, &point, pass->optimizer->gradient, worst_weight, &s, &loss);
         if (!status) status = s.status;
     }
     pass->report->dropped = s.dropped;
@@ -405,7 +373,7 @@ static zest_status sam_worst_grad(zest_optimizer_pass *pass) {
     return status;
 }
 
-zest_status zest_sam_compute_grad(zest_optimizer_pass *pass) {
+static zest_status sam_grad(zest_optimizer_pass *pass) {
     return pass->optimizer->options.random ? sam_worst_grad(pass) : sam_ascent_grad(pass);
 }
 
@@ -422,10 +390,10 @@ zest_status zest_sam_compute_grad(zest_optimizer_pass *pass) {
 typedef struct {
     double sum;
     size_t count, dropped;
-} averaging;
+} esam_state;
 
 static double esam_weight(void *user, double loss) {
-    averaging *a = user;
+    esam_state *a = user;
     a->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
     a->sum += loss;
@@ -433,16 +401,15 @@ static double esam_weight(void *user, double loss) {
     return 1;
 }
 
-zest_status zest_esam_compute_grad(zest_optimizer_pass *pass) {
-    averaging a = {0};
+static zest_status esam_grad(zest_optimizer_pass *pass) {
+    esam_state a = {0};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < pass->optimizer->options.k && !status; i++) {
         zest_direction direction;
         zest_eval_point point;
         double loss;
-        status = zest_optimizer_neighbour(pass, i, &direction, &point);
-        if (!status)
-            status = zest_optimizer_evaluate(pass, &point, pass->optimizer->gradient, esam_weight, &a, &loss);
+        status = draw_neighbour(pass, i, &direction, &point);
+        if (!status) status = evaluate(pass, &point, pass->optimizer->gradient, esam_weight, &a, &loss);
     }
     pass->report->dropped = a.dropped;
     pass->report->loss = pass->report->objective = a.sum / (double)a.count;
@@ -467,21 +434,20 @@ zest_status zest_esam_compute_grad(zest_optimizer_pass *pass) {
 typedef struct {
     const zest_optimizer_pass *pass;
     zest_status status;  /* of the scaling */
-    double largest, sum; /* of the losses so far; of exp(t (f - most)) */
+    double largest, sum; /* of the losses so far; of exp(t (f - largest)) */
     double losses;
     size_t count, dropped;
-} tilting;
+} tsam_state;
 
 static double tsam_weight(void *user, double loss) {
-    tilting *a = user;
+    tsam_state *a = user;
     const zest_optimizer *optimizer = a->pass->optimizer;
     double tilt = optimizer->options.tilt;
     a->dropped += !isfinite(loss);
     if (!isfinite(loss)) return 0;
     if (a->count && loss > a->largest) {
         double down = zest_exp(tilt * (a->largest - loss));
-        if (down != 1)
-            a->status = zest_optimizer_scale_grad(optimizer, optimizer->gradient, down, a->pass->error);
+        if (down != 1) a->status = scale_grad(optimizer, optimizer->gradient, down, a->pass->error);
         if (a->status) return 0;
         a->sum *= down;
     }
@@ -497,27 +463,26 @@ static double tsam_weight(void *user, double loss) {
 static zest_status ascend_neighbour(zest_optimizer_pass *pass, zest_eval_point *point, int *finite) {
     zest_optimizer *optimizer = pass->optimizer;
     double loss;
-    zest_status status = zest_optimizer_zero_grad(optimizer, optimizer->point, pass->error);
-    if (!status) status = zest_optimizer_evaluate(pass, point, optimizer->point, NULL, NULL, &loss);
-    if (!status) status = zest_optimizer_ascend(pass, point, optimizer->options.ascent, finite);
+    zest_status status = zero_grad(optimizer, optimizer->point, pass->error);
+    if (!status) status = evaluate(pass, point, optimizer->point, NULL, NULL, &loss);
+    if (!status) status = ascend(pass, point, optimizer->options.ascent, finite);
     *point = (zest_eval_point){.point = optimizer->point};
     return status;
 }
 
-zest_status zest_tsam_compute_grad(zest_optimizer_pass *pass) {
+static zest_status tsam_grad(zest_optimizer_pass *pass) {
     zest_optimizer *optimizer = pass->optimizer;
-    tilting a = {.pass = pass};
+    tsam_state a = {.pass = pass};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < optimizer->options.k && !status; i++) {
         zest_direction direction;
         zest_eval_point point;
         double loss;
         int finite = 1;
-        status = zest_optimizer_neighbour(pass, i, &direction, &point);
+        status = draw_neighbour(pass, i, &direction, &point);
         if (!status && optimizer->point) status = ascend_neighbour(pass, &point, &finite);
         a.dropped += !finite;
-        if (!status && finite)
-            status = zest_optimizer_evaluate(pass, &point, optimizer->gradient, tsam_weight, &a, &loss);
+        if (!status && finite) status = evaluate(pass, &point, optimizer->gradient, tsam_weight, &a, &loss);
         if (!status) status = a.status;
     }
     pass->report->dropped = a.dropped;
@@ -526,5 +491,40 @@ zest_status zest_tsam_compute_grad(zest_optimizer_pass *pass) {
     if (optimizer->options.tilt > 0)
         pass->report->objective = a.largest + log(a.sum / (double)a.count) / optimizer->options.tilt;
     pass->factor = a.count ? 1 / a.sum : 0;
+    return status;
+}
+
+/* ---- The step ---- */
+
+static zest_status compute_grad(zest_optimizer_pass *pass) {
+    switch (pass->optimizer->options.kind) {
+    case ZEST_OPTIMIZER_SAM: return sam_grad(pass);
+    case ZEST_OPTIMIZER_ESAM: return esam_grad(pass);
+    case ZEST_OPTIMIZER_TSAM: return tsam_grad(pass);
+    default: return sgd_grad(pass);
+    }
+}
+
+zest_status zest_optimizer_step(zest_optimizer *optimizer, const zest_optimizer_closure *closure,
+                                uint64_t step, double lr, zest_optimizer_report *report, zest_error *error) {
+    zest_optimizer_report unseen;
+    zest_optimizer_pass pass = {
+        .optimizer = optimizer, .closure = closure, .step = step, .lr = lr, .error = error};
+    pass.report = report ? report : &unseen;
+    *pass.report = (zest_optimizer_report){0};
+    pass.factor = 1;
+    zest_status status = zero_grad(optimizer, optimizer->gradient, error);
+    if (!status) status = compute_grad(&pass);
+    double norm;
+    if (!status) status = grad_norm(optimizer, optimizer->gradient, &norm, error);
+    if (status) return status;
+    norm *= pass.factor;
+    pass.report->norm = norm;
+    if (!isfinite(norm) || !isfinite(pass.report->objective) || pass.factor == 0) return ZEST_OK;
+    double factor = pass.factor;
+    if (optimizer->options.clip > 0 && norm > optimizer->options.clip)
+        factor *= optimizer->options.clip / (norm + 1e-6);
+    status = (optimizer->options.kind == ZEST_OPTIMIZER_ADAMW ? adamw_apply : sgd_apply)(&pass, factor);
+    pass.report->moved = !status;
     return status;
 }

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "grad/grad.h"
 
+/* In the order of the choices of --method from ZEST_CHOICE_SGD on. */
 typedef enum {
     ZEST_OPTIMIZER_SGD,
     ZEST_OPTIMIZER_ADAMW,
@@ -34,9 +35,6 @@ typedef enum {
     ZEST_OPTIMIZER_TSAM,
     ZEST_OPTIMIZER_COUNT
 } zest_optimizer_kind;
-
-const char *zest_optimizer_name(zest_optimizer_kind kind); /* "sgd", ... */
-int zest_optimizer_find(const char *name, zest_optimizer_kind *kind);
 
 typedef struct {
     zest_optimizer_kind kind;

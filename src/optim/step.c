@@ -7,10 +7,6 @@
 #include "optim/journal.h"
 #include "rng/noise.h"
 
-/* The index, in a step, of the seed that rounding takes; no direction has it (k and the ball pairs end
- * below). */
-enum { ROUNDING_INDEX = (1 << ZEST_SEED_INDEX_BITS) - 1 };
-
 zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const zest_options *options,
                            int format, zest_error *error) {
     *step = (zest_step){0};
@@ -53,7 +49,7 @@ void zest_step_free(zest_step *step) {
 zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error) {
     size_t pairs = step->tilt.k + (with_ball ? step->tilt.ball_pairs : 0);
-    step->rounding = zest_seed(step->seed, index, ROUNDING_INDEX);
+    step->rounding = zest_seed(step->seed, index, ZEST_SEED_ROUNDING);
     for (size_t i = 0; i < pairs; i++) {
         zest_distribution from = i < step->tilt.k ? step->distribution : ZEST_BALL;
         zest_status status = zest_direction_make(step->ops, step->threads, &step->directions[i], from,

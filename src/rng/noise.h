@@ -34,4 +34,8 @@ static inline uint64_t zest_seed_mix(uint64_t z) {
 
 #define ZEST_SEED_INDEX_BITS 24
 
+/* The index, in a step, of the seed of its stochastic rounding. No direction has it: k and the ball pairs end
+ * below. */
+enum { ZEST_SEED_ROUNDING = (1 << ZEST_SEED_INDEX_BITS) - 1 };
+
 #endif
