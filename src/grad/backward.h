@@ -122,15 +122,10 @@ enum { ZEST_BACKWARD_ROWS = 64 };
 
 /* The plain C operations. */
 
-int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch);
-int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch);
-int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch);
 void zest_plain_activate(void *out, const void *x, const void *up, size_t count, zest_activation activation,
                          int threads, zest_workspace *scratch);
 void zest_plain_activate_backward(void *d, void *d_up, const void *x, const void *up, size_t count,
                                   zest_activation activation, int threads, zest_workspace *scratch);
-int zest_plain_sum_columns(const void *x, size_t stride, size_t rows, size_t width, float *out, int threads,
-                           zest_workspace *scratch);
 void zest_plain_drop(void *out, const void *x, const void *residual, size_t count, const zest_mask *mask,
                      int threads, zest_workspace *scratch);
 int zest_plain_copy(const zest_copy_rows *job, int threads, zest_workspace *scratch);

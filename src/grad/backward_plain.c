@@ -181,11 +181,11 @@ static int run_tasks(const zest_attention_backward *backward, int forward, int t
     return 0;
 }
 
-int zest_plain_attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+static int attention_backward(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
     return run_tasks(job, 0, threads, scratch);
 }
 
-int zest_plain_attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
+static int attention_masked(const zest_attention_backward *job, int threads, zest_workspace *scratch) {
     return run_tasks(job, 1, threads, scratch);
 }
 
@@ -235,7 +235,7 @@ static void row_backward(const zest_norm_backward *job, size_t row, float *g, fl
     }
 }
 
-int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
+static int norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
     size_t runs = (job->rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS, width = job->width;
     if (zest_scratch_reserve(scratch, 2 * runs * width * sizeof(float) + 1)) return -1;
     float *sums = scratch->data;
@@ -254,8 +254,8 @@ int zest_plain_norm_backward(const zest_norm_backward *job, int threads, zest_wo
     return 0;
 }
 
-int zest_plain_sum_columns(const void *activations, size_t stride, size_t rows, size_t width, float *out,
-                           int threads, zest_workspace *scratch) {
+static int sum_columns(const void *activations, size_t stride, size_t rows, size_t width, float *out,
+                       int threads, zest_workspace *scratch) {
     const float *x = activations;
     size_t runs = (rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS;
     if (zest_scratch_reserve(scratch, runs * width * sizeof(float) + 1)) return -1;
@@ -382,15 +382,10 @@ void zest_plain_drop(void *result, const void *input, const void *added, size_t 
     }
 }
 
-const zest_backward zest_backward_plain = {ZEST_CPU_PLAIN,
-                                           zest_plain_norm_backward,
-                                           zest_plain_attention_backward,
-                                           zest_plain_attention_masked,
-                                           zest_plain_activate,
-                                           zest_plain_activate_backward,
-                                           zest_plain_sum_columns,
-                                           zest_plain_drop,
-                                           ZEST_PLAIN_ROW_OPS};
+const zest_backward zest_backward_plain = {
+    ZEST_CPU_PLAIN,   norm_backward,       attention_backward,
+    attention_masked, zest_plain_activate, zest_plain_activate_backward,
+    sum_columns,      zest_plain_drop,     ZEST_PLAIN_ROW_OPS};
 
 const zest_backward *zest_backward_for(const zest_ops *operations) {
 #if defined(ZEST_CUDA)

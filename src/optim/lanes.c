@@ -129,8 +129,10 @@ static void perturb(const zest_vector_ops *ops, const zest_direction *direction,
     }
 }
 
-void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, uint64_t first,
-                            size_t count, void *out) {
+/* Elements first .. first+count-1 of one tensor in a lane, into out of the tensor's type, which is F32 or
+ * F64: lanes of 16-bit weights are made inside the operations of a forward pass (kernels/ops.h). */
+static void read_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, uint64_t first,
+                        size_t count, void *out) {
     double scale = scale_of(lanes, lane);
     if (scale == 0) {
         size_t size = zest_dtype_size(tensor->dtype);
@@ -144,8 +146,8 @@ void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_ten
 static void fill_slice(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int64_t slice,
                        void *out) {
     uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
-    zest_lanes_read_tensor(lanes, lane, tensor, first, left < SLICE ? (size_t)left : SLICE,
-                           (char *)out + first * zest_dtype_size(tensor->dtype));
+    read_tensor(lanes, lane, tensor, first, left < SLICE ? (size_t)left : SLICE,
+                (char *)out + first * zest_dtype_size(tensor->dtype));
 }
 
 void zest_lanes_fill_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int threads,
@@ -165,7 +167,7 @@ static zest_status read(const zest_lanes *lanes, size_t lane, zest_dtype dtype, 
     if (lanes->params->count != 1 || tensor->dtype != dtype || lane >= zest_lanes_count(lanes) ||
         first > tensor->count || count > tensor->count - first)
         return ZEST_ERROR_ARGUMENT;
-    zest_lanes_read_tensor(lanes, lane, tensor, first, count, out);
+    read_tensor(lanes, lane, tensor, first, count, out);
     return ZEST_OK;
 }
 

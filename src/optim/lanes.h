@@ -39,10 +39,6 @@ struct zest_lanes {
     int has_center;
 };
 
-/* Elements first .. first+count-1 of one tensor in a lane, into out of the tensor's type, which is F32 or
- * F64: lanes of 16-bit weights are made inside the operations of a forward pass (kernels/ops.h). */
-void zest_lanes_read_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, uint64_t first,
-                            size_t count, void *out);
 /* The whole tensor, by several threads. */
 void zest_lanes_fill_tensor(const zest_lanes *lanes, size_t lane, const zest_tensor *tensor, int threads,
                             void *out);

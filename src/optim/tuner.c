@@ -64,17 +64,6 @@ void zest_tuner_free(zest_tuner *tuner) {
     free(tuner);
 }
 
-zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options, int format, uint64_t steps) {
-    zest_tuner_reset(tuner);
-    zest_options_free(&tuner->options);
-    zest_status status = zest_options_copy(&tuner->options, options, tuner->error);
-    if (!status) status = zest_options_set_id(&tuner->options, ZEST_OPTION_EVAL_EVERY, "0", tuner->error);
-    tuner->format = format;
-    zest_stop_state_init(&tuner->state);
-    tuner->state.steps = steps;
-    return status ? status : zest_tuner_prepare(tuner);
-}
-
 void zest_tuner_on_record(zest_tuner *tuner, zest_tuner_record record, void *user) {
     tuner->record = record;
     tuner->record_user = user;
@@ -93,7 +82,8 @@ int zest_tuner_option(size_t i, zest_option *option) {
     return 0;
 }
 
-void zest_tuner_reset(zest_tuner *tuner) {
+/* Frees what prepare made, so that it is made again with other options. Only before the first step. */
+static void reset(zest_tuner *tuner) {
     zest_step_free(&tuner->step);
     free(tuner->losses);
     tuner->losses = NULL;
@@ -126,7 +116,7 @@ zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *valu
     zest_status status =
         zest_options_set(&tuner->options, ZEST_FOR_TUNER, name, value, zest_tuner_sink(tuner));
     if (!status && zest_options_first_order(&tuner->options)) return refuse_method(tuner, before);
-    if (!status && fixed && !underway) zest_tuner_reset(tuner);
+    if (!status && fixed && !underway) reset(tuner);
     if (!status && id == ZEST_OPTION_THREADS)
         tuner->step.threads = (int)zest_options_whole(&tuner->options, id);
     return status;
@@ -181,7 +171,8 @@ zest_status zest_tuner_objective_lanes(zest_tuner *tuner, zest_objective_lanes f
 
 /* ---- Steps ---- */
 
-zest_status zest_tuner_prepare(zest_tuner *tuner) {
+/* Makes the step and its buffers, once. */
+static zest_status prepare(zest_tuner *tuner) {
     if (tuner->started) return ZEST_OK;
     zest_status status =
         zest_step_init(&tuner->step, tuner->ctx->ops, &tuner->options, tuner->format, zest_tuner_sink(tuner));
@@ -195,6 +186,17 @@ zest_status zest_tuner_prepare(zest_tuner *tuner) {
     }
     tuner->started = 1;
     return ZEST_OK;
+}
+
+zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options, int format, uint64_t steps) {
+    reset(tuner);
+    zest_options_free(&tuner->options);
+    zest_status status = zest_options_copy(&tuner->options, options, tuner->error);
+    if (!status) status = zest_options_set_id(&tuner->options, ZEST_OPTION_EVAL_EVERY, "0", tuner->error);
+    tuner->format = format;
+    zest_stop_state_init(&tuner->state);
+    tuner->state.steps = steps;
+    return status ? status : prepare(tuner);
 }
 
 /* The vector objectives want a vector: one lane at a time is written into `point`. */
@@ -225,7 +227,8 @@ static zest_status evaluate_lanes(zest_tuner *tuner, const zest_lanes *lanes, do
                           inner.status ? inner.message : "");
 }
 
-zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
+/* Fills losses with the losses of all lanes. */
+static zest_status evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses) {
     if (tuner->objective_lanes) return evaluate_lanes(tuner, lanes, losses);
     if (tuner->tensor.dtype == ZEST_DTYPE_F64 ? tuner->objective_f64 != NULL : tuner->objective_f32 != NULL)
         return evaluate_vectors(tuner, lanes, losses);
@@ -234,7 +237,7 @@ zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, doub
 }
 
 zest_status zest_tuner_ask(zest_tuner *tuner, const zest_lanes **lanes) {
-    zest_status status = zest_tuner_prepare(tuner);
+    zest_status status = prepare(tuner);
     if (status) return status;
     zest_step *step = &tuner->step;
     if (!tuner->has_lanes) {
@@ -298,7 +301,7 @@ zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_r
 zest_status zest_tuner_step(zest_tuner *tuner, zest_step_report *report) {
     const zest_lanes *lanes;
     zest_status status = zest_tuner_ask(tuner, &lanes);
-    if (!status) status = zest_tuner_evaluate(tuner, lanes, tuner->losses);
+    if (!status) status = evaluate(tuner, lanes, tuner->losses);
     return status ? status : zest_tuner_tell(tuner, tuner->losses, report);
 }
 
@@ -314,7 +317,7 @@ void zest_tuner_stop(zest_tuner *tuner) { tuner->stop = 1; }
 /* f at x itself. */
 static zest_status final_loss(zest_tuner *tuner, double *loss) {
     zest_lanes center = {.ops = tuner->ctx->ops, .params = tuner->storage.params, .has_center = 1};
-    return zest_tuner_evaluate(tuner, &center, loss);
+    return evaluate(tuner, &center, loss);
 }
 
 /* Evaluations that the next step takes. */
@@ -332,7 +335,7 @@ static zest_stop why_stop(const zest_tuner *tuner, double began) {
 zest_status zest_tuner_run(zest_tuner *tuner, zest_result *result) {
     double began = zest_clock_now(), loss = NAN;
     zest_stop why = ZEST_STOP_NONE;
-    zest_status status = zest_tuner_prepare(tuner);
+    zest_status status = prepare(tuner);
     while (!status && (why = why_stop(tuner, began)) == ZEST_STOP_NONE) {
         zest_step_report report;
         status = zest_tuner_step(tuner, &report);
@@ -362,8 +365,7 @@ static zest_status no_journal_yet(const zest_tuner *tuner) {
 
 zest_status zest_tuner_start_journal(zest_tuner *tuner, const char *path) {
     zest_status status = no_journal_yet(tuner);
-    if (!status)
-        status = zest_tuner_prepare(tuner); /* options that do not fit are refused before a file is made */
+    if (!status) status = prepare(tuner); /* options that do not fit are refused before a file is made */
     if (!status)
         status = zest_journal_create(&tuner->journal, path, &tuner->options, tuner->storage.params,
                                      zest_tuner_sink(tuner));
@@ -390,7 +392,7 @@ static zest_status replay_journal(zest_tuner *tuner, zest_journal *journal) {
 zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
     zest_status status = no_journal_yet(tuner);
     if (status) return status;
-    zest_tuner_reset(tuner);
+    reset(tuner);
     zest_journal *journal = zest_journal_open(tuner->ctx, path);
     if (!journal) return zest_tuner_sink(tuner)->status;
     status = zest_journal_check_start(journal, tuner->storage.params, zest_tuner_sink(tuner));
@@ -400,7 +402,7 @@ zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
         status = zest_options_copy(&tuner->options, &journal->options, zest_tuner_sink(tuner));
     }
     tuner->format = journal->format;
-    if (!status) status = zest_tuner_prepare(tuner);
+    if (!status) status = prepare(tuner);
     if (!status) status = replay_journal(tuner, journal);
     if (status) zest_journal_finish(&tuner->journal);
     zest_journal_close(journal);

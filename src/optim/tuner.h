@@ -57,11 +57,4 @@ zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options,
 /* Every step goes to `record` before it is applied. */
 void zest_tuner_on_record(zest_tuner *tuner, zest_tuner_record record, void *user);
 
-/* Makes the step and its buffers, once. */
-zest_status zest_tuner_prepare(zest_tuner *tuner);
-/* Frees what prepare made, so that it is made again with other options. Only before the first step. */
-void zest_tuner_reset(zest_tuner *tuner);
-/* Fills losses with the losses of all lanes. */
-zest_status zest_tuner_evaluate(zest_tuner *tuner, const zest_lanes *lanes, double *losses);
-
 #endif

@@ -483,7 +483,7 @@ zest_status zest_log_open(const char *path, zest_log_writer **writer, zest_error
     return ZEST_OK;
 }
 
-zest_status zest_log_flush(zest_log_writer *w, zest_error *error) {
+static zest_status flush(zest_log_writer *w, zest_error *error) {
     zest_status status = ZEST_OK;
     if (w->pending.failed)
         status = zest_error_memory(error, w->path, w->pending.size);
@@ -496,7 +496,7 @@ zest_status zest_log_flush(zest_log_writer *w, zest_error *error) {
 }
 
 zest_status zest_log_sync(zest_log_writer *w, zest_error *error) {
-    zest_status status = zest_log_flush(w, error);
+    zest_status status = flush(w, error);
     if (!status && fdatasync(w->descriptor) && errno != EINVAL && errno != EROFS)
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written to disk", w->path);
     return status;
@@ -504,7 +504,7 @@ zest_status zest_log_sync(zest_log_writer *w, zest_error *error) {
 
 zest_status zest_log_write_start(zest_log_writer *w, const zest_log_start *start, zest_error *error) {
     add_start(&w->pending, start);
-    return zest_log_flush(w, error);
+    return flush(w, error);
 }
 
 zest_status zest_log_write_step(zest_log_writer *w, const zest_log_step *step, zest_error *error) {
@@ -512,23 +512,23 @@ zest_status zest_log_write_step(zest_log_writer *w, const zest_log_step *step, z
     if (!w->pending.failed && w->pending.size < MAX_PENDING &&
         zest_clock_now() - w->flushed < MAX_PENDING_SECONDS)
         return ZEST_OK;
-    return zest_log_flush(w, error);
+    return flush(w, error);
 }
 
 zest_status zest_log_write_eval(zest_log_writer *w, const zest_log_eval *eval, zest_error *error) {
     add_eval(&w->pending, eval);
     zest_buffer_text(&w->pending, "\n");
-    return zest_log_flush(w, error);
+    return flush(w, error);
 }
 
 zest_status zest_log_write_end(zest_log_writer *w, const zest_log_end *end, zest_error *error) {
     add_end(&w->pending, end);
-    return zest_log_flush(w, error);
+    return flush(w, error);
 }
 
 zest_status zest_log_close(zest_log_writer *w, zest_error *error) {
     if (!w) return ZEST_OK;
-    zest_status status = zest_log_flush(w, error);
+    zest_status status = flush(w, error);
     if (close(w->descriptor) && !status)
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", w->path);
     zest_buffer_free(&w->pending);

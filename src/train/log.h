@@ -93,7 +93,6 @@ zest_status zest_log_write_start(zest_log_writer *writer, const zest_log_start *
 zest_status zest_log_write_step(zest_log_writer *writer, const zest_log_step *step, zest_error *error);
 zest_status zest_log_write_eval(zest_log_writer *writer, const zest_log_eval *eval, zest_error *error);
 zest_status zest_log_write_end(zest_log_writer *writer, const zest_log_end *end, zest_error *error);
-zest_status zest_log_flush(zest_log_writer *writer, zest_error *error);
 /* The same, and on disk when it returns. */
 zest_status zest_log_sync(zest_log_writer *writer, zest_error *error);
 /* Flushes and frees, whatever happens; accepts NULL. */

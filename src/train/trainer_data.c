@@ -25,7 +25,8 @@ static zest_status load_task(zest_trainer *t) {
     return status;
 }
 
-const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count) {
+/* The examples of step t->step: a slice of the epoch's permutation. */
+static const uint32_t *examples_of_step(zest_trainer *t, size_t *count) {
     size_t all = t->counts[ZEST_PART_TRAIN], size = (size_t)zest_options_whole(t->options, ZEST_OPTION_BATCH);
     size_t steps = (all + size - 1) / size;
     uint64_t epoch = t->step / steps;
@@ -39,7 +40,7 @@ const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count) {
 
 static zest_status make_task_batch(zest_trainer *t) {
     size_t count;
-    const uint32_t *which = zest_trainer_examples(t, &count);
+    const uint32_t *which = examples_of_step(t, &count);
     int scored = zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE) != OBJECTIVE_LOSS;
     t->objective = &t->batch.objective;
     return zest_batch_make(&t->batch, &t->data.parts[ZEST_PART_TRAIN], which, count,
@@ -96,7 +97,7 @@ static zest_corpus_masks masks_of(const zest_trainer *t, int fixed) {
 
 static zest_status make_text_batch(zest_trainer *t) {
     size_t count;
-    const uint32_t *which = zest_trainer_examples(t, &count);
+    const uint32_t *which = examples_of_step(t, &count);
     zest_corpus_masks masks = masks_of(t, 0);
     t->objective = &t->text.objective;
     return zest_corpus_make_batch(&t->corpus, &t->corpus.train, which, count, &masks, &t->text, t->error);

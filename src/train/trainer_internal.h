@@ -142,11 +142,6 @@ void zest_trainer_select_ops(zest_trainer *t);
 zest_status zest_trainer_load(zest_trainer *t); /* the data, by the source; resolves --epochs */
 zest_status zest_trainer_open_logs(zest_trainer *t);
 
-/* ---- trainer_data.c ---- */
-
-/* The examples of step t->step: a slice of the epoch's permutation. */
-const uint32_t *zest_trainer_examples(zest_trainer *t, size_t *count);
-
 /* ---- trainer_resume.c ---- */
 
 /* Options, weights and state as they were after the last recorded step. */
@@ -174,9 +169,8 @@ void zest_trainer_free_history(zest_trainer *t);
 
 /* ---- trainer_log.c ---- */
 
-zest_trainer_summary zest_trainer_summarize(zest_trainer *t); /* after prepare */
-void zest_trainer_report_start(zest_trainer *t);              /* to hooks->on_start */
-zest_status zest_trainer_time_steps(zest_trainer *t);         /* the dry run, after the start */
+void zest_trainer_report_start(zest_trainer *t);      /* to hooks->on_start */
+zest_status zest_trainer_time_steps(zest_trainer *t); /* the dry run, after the start */
 zest_status zest_trainer_log_start(zest_trainer *t, int resumed);
 zest_status zest_trainer_log_step(zest_trainer *t, const zest_step_stats *stats);
 zest_status zest_trainer_log_eval(zest_trainer *t, const zest_metrics *metrics, int best);

@@ -77,7 +77,8 @@ static uint64_t parameters_of(const zest_model *model) {
     return count;
 }
 
-zest_trainer_summary zest_trainer_summarize(zest_trainer *t) {
+/* What the run is going to be, once prepare has been called. */
+static zest_trainer_summary summarize(zest_trainer *t) {
     const zest_options *o = t->options;
     const zest_model *model = t->loaded.model;
     double batch = (double)zest_options_whole(o, ZEST_OPTION_BATCH),
@@ -110,7 +111,7 @@ zest_trainer_summary zest_trainer_summarize(zest_trainer *t) {
 
 void zest_trainer_report_start(zest_trainer *t) {
     if (!t->hooks->on_start) return;
-    zest_trainer_summary s = zest_trainer_summarize(t);
+    zest_trainer_summary s = summarize(t);
     t->hooks->on_start(&s, t->hooks->user);
 }
 
@@ -135,7 +136,7 @@ zest_status zest_trainer_time_steps(zest_trainer *t) {
     struct rusage usage;
     zest_status status = check_folder(t);
     if (status) return status;
-    zest_trainer_summary s = zest_trainer_summarize(t);
+    zest_trainer_summary s = summarize(t);
     status = t->ops->step(t, &stats);
     /* the first step also allocates and warms up: time a second one where it costs little */
     if (!status && stats.seconds < 5) status = t->ops->step(t, &stats);

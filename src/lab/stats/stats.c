@@ -190,7 +190,7 @@ zest_paired_verdict zest_paired_verdict_of(const zest_sample *difference, int lo
 
 int zest_conclusion_lower_is_better(const char *metric) { return !strcmp(metric, "loss"); }
 
-zest_paired_verdict zest_conclusion_verdict_of(const zest_conclusion *c) {
+static zest_paired_verdict compute_verdict(const zest_conclusion *c) {
     return zest_paired_verdict_of(&c->difference, zest_conclusion_lower_is_better(c->metric));
 }
 
@@ -200,7 +200,7 @@ int zest_conclusion_compares(const zest_conclusion *c) {
 
 const char *zest_conclusion_verdict(const zest_conclusion *c) {
     static const char *const texts[] = {"too few seeds to tell", "no difference shown", "better", "worse"};
-    return zest_conclusion_compares(c) ? texts[zest_conclusion_verdict_of(c)] : "";
+    return zest_conclusion_compares(c) ? texts[compute_verdict(c)] : "";
 }
 
 /* ---- Numbers ---- */
@@ -256,7 +256,7 @@ static void add_difference(zest_buffer *out, const zest_conclusion *c) {
 }
 
 static void add_verdict(zest_buffer *out, const zest_conclusion *c) {
-    switch (zest_conclusion_verdict_of(c)) {
+    switch (compute_verdict(c)) {
     case ZEST_PAIRED_TOO_FEW: zest_buffer_text(out, ": too few seeds to tell."); break;
     case ZEST_PAIRED_NO_DIFFERENCE: zest_buffer_text(out, ": no difference can be shown."); break;
     case ZEST_PAIRED_BETTER: zest_buffer_format(out, ": better than %s.", c->base); break;
@@ -296,7 +296,7 @@ static tally count_verdicts(const zest_conclusion *all, size_t count) {
         size_t const seeds = all[i].difference.n;
         if (!zest_conclusion_compares(&all[i])) continue;
         t.all++;
-        t.by_verdict[zest_conclusion_verdict_of(&all[i])]++;
+        t.by_verdict[compute_verdict(&all[i])]++;
         t.least = seeds < t.least ? seeds : t.least;
         t.most = seeds > t.most ? seeds : t.most;
     }

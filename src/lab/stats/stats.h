@@ -86,7 +86,6 @@ typedef struct {
 
 /* Whether it is compared with a base. */
 int zest_conclusion_compares(const zest_conclusion *conclusion);
-zest_paired_verdict zest_conclusion_verdict_of(const zest_conclusion *conclusion);
 /* "too few seeds to tell", "no difference shown", "better", "worse"; "" when it is not compared */
 const char *zest_conclusion_verdict(const zest_conclusion *conclusion);
 int zest_conclusion_lower_is_better(const char *metric);

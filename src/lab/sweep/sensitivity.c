@@ -74,8 +74,9 @@ static void note_name(zest_sensitivity_panels *panels, const char *task, const c
     note(panels->labels, &panels->label_count, labels);
 }
 
-zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *p, zest_sensitivity_style style,
-                                 const char *description) {
+/* An empty figure with all panels. */
+static zest_plot *new_plot(zest_sensitivity_panels *p, zest_sensitivity_style style,
+                           const char *description) {
     p->columns =
         style.columns && (size_t)style.columns < p->task_count ? (size_t)style.columns : p->task_count;
     size_t const rows = (p->task_count + p->columns - 1) / p->columns * p->label_count;
@@ -87,8 +88,8 @@ zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *p, zest_sensitivity_st
     return plot;
 }
 
-zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *p, size_t task,
-                                        size_t labels) {
+static zest_plot_panel *add_panel(zest_plot *plot, const zest_sensitivity_panels *p, size_t task,
+                                  size_t labels) {
     return zest_plot_at(plot, (int)(task / p->columns * p->label_count + labels), (int)(task % p->columns));
 }
 
@@ -209,10 +210,10 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     find_lines(&w);
     w.low = tilts.values[0] / MARGIN;
     w.high = tilts.values[tilts.count - 1] * MARGIN;
-    zest_plot *plot = zest_sensitivity_plot(&panels, style,
-                                            "The result against the tilt t on a logarithmic axis, a panel "
-                                            "for each task and kind of labels, a line for "
-                                            "each method with standard errors over seeds; a band is MeZO.");
+    zest_plot *plot = new_plot(&panels, style,
+                               "The result against the tilt t on a logarithmic axis, a panel "
+                               "for each task and kind of labels, a line for "
+                               "each method with standard errors over seeds; a band is MeZO.");
     if (style.title) {
         char text[NAME_SIZE];
         size_t const n = seeds(&w);
@@ -224,8 +225,7 @@ zest_plot *zest_sensitivity_figure(const zest_sensitivity_point *points, size_t 
     }
     for (size_t t = 0; t < panels.task_count; t++)
         for (size_t l = 0; l < panels.label_count; l++)
-            draw_panel(&w, zest_sensitivity_panel(plot, &panels, t, l), panels.tasks[t], panels.labels[l],
-                       &tilts);
+            draw_panel(&w, add_panel(plot, &panels, t, l), panels.tasks[t], panels.labels[l], &tilts);
     return plot;
 }
 
@@ -291,13 +291,13 @@ zest_plot *zest_sensitivity_curves(const zest_sensitivity_curve *curves, size_t 
         note_tilt(&tilts, curves[i].t);
     }
     if (!tilts.count || !panels.task_count) return NULL;
-    zest_plot *plot = zest_sensitivity_plot(&panels, style,
-                                            "The result on the dev set against the step, a panel for each "
-                                            "task and kind of labels, a line for each t with its standard "
-                                            "error over seeds.");
+    zest_plot *plot = new_plot(&panels, style,
+                               "The result on the dev set against the step, a panel for each "
+                               "task and kind of labels, a line for each t with its standard "
+                               "error over seeds.");
     for (size_t t = 0; t < panels.task_count; t++)
         for (size_t l = 0; l < panels.label_count; l++)
-            curves_draw_panel(zest_sensitivity_panel(plot, &panels, t, l), curves, count, panels.tasks[t],
+            curves_draw_panel(add_panel(plot, &panels, t, l), curves, count, panels.tasks[t],
                               panels.labels[l], &tilts);
     return plot;
 }

@@ -65,12 +65,6 @@ typedef struct {
     size_t count;
 } zest_sensitivity_tilts;
 
-/* An empty figure with all panels. */
-zest_plot *zest_sensitivity_plot(zest_sensitivity_panels *panels, zest_sensitivity_style style,
-                                 const char *description);
-zest_plot_panel *zest_sensitivity_panel(zest_plot *plot, const zest_sensitivity_panels *panels, size_t task,
-                                        size_t labels);
-
 /* ---- Grid (grid.c) ---- */
 
 /* Lists of values as texts, by option; NULL: not set. */
