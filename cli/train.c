@@ -54,16 +54,21 @@ static void add_data(const zest_lm_train_summary *s, zest_buffer *out) {
     if (s->cut) zest_buffer_format(out, "        %zu texts are too long and are shortened\n", s->cut);
 }
 
-/* What the method looks at, beside lr. */
+/* Whether the run uses an option: its method takes it, and sam draws k points only where it is asked to. */
+static int is_used(const zest_lm_train_summary *s, zest_option_id id) {
+    unsigned method = zest_option_find_method(option(s, ZEST_OPTION_METHOD));
+    if (method == ZEST_CHOICE_SAM && id == ZEST_OPTION_K)
+        return !strcmp(option(s, ZEST_OPTION_SAM_SEARCH), "random");
+    return method < ZEST_CHOICE_COUNT && zest_option_takes(zest_option_row_at(id), method);
+}
+
 static void add_method(const zest_lm_train_summary *s, zest_buffer *out) {
-    const char *method = option(s, ZEST_OPTION_METHOD), *schedule = option(s, ZEST_OPTION_SCHEDULE);
-    int tilted = !strncmp(method, "zest", 4), near = strstr(method, "sam") != NULL;
-    zest_buffer_format(out, "method  %s: lr = %s (%s)", method, option(s, ZEST_OPTION_LR), schedule);
-    if (tilted || !strcmp(method, "mezo"))
-        zest_buffer_format(out, ", k = %s, rho = %s", option(s, ZEST_OPTION_K), option(s, ZEST_OPTION_RHO));
-    if (near) zest_buffer_format(out, ", radius = %s", option(s, ZEST_OPTION_RADIUS));
-    if (near && strcmp(method, "sam")) zest_buffer_format(out, ", k = %s", option(s, ZEST_OPTION_K));
-    if (tilted || !strcmp(method, "tsam")) zest_buffer_format(out, ", t = %s", option(s, ZEST_OPTION_T));
+    static const zest_option_id shown[] = {ZEST_OPTION_K, ZEST_OPTION_RHO, ZEST_OPTION_RADIUS, ZEST_OPTION_T};
+    zest_buffer_format(out, "method  %s: lr = %s (%s)", option(s, ZEST_OPTION_METHOD),
+                       option(s, ZEST_OPTION_LR), option(s, ZEST_OPTION_SCHEDULE));
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        if (is_used(s, shown[i]))
+            zest_buffer_format(out, ", %s = %s", zest_option_row_at(shown[i])->name, option(s, shown[i]));
     zest_buffer_format(out, ", seed = %s\n", option(s, ZEST_OPTION_SEED));
 }
 

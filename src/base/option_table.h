@@ -85,6 +85,14 @@ enum {
     ZEST_CHOICE_COUNT
 };
 
+/* Choices of other options that the code asks for, in the order of the table. */
+enum { ZEST_CHOICE_SHARED, ZEST_CHOICE_BALL };                         /* --denominator */
+enum { ZEST_CHOICE_CONSTANT, ZEST_CHOICE_LINEAR, ZEST_CHOICE_COSINE }; /* --schedule */
+enum { ZEST_CHOICE_STOCHASTIC, ZEST_CHOICE_NEAREST };                  /* --rounding */
+enum { ZEST_CHOICE_STOP, ZEST_CHOICE_CONTINUE };                       /* --on-divergence */
+enum { ZEST_CHOICE_LOSS, ZEST_CHOICE_ACCURACY, ZEST_CHOICE_F1 };       /* --objective */
+enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-search */
+
 /* What commands, and zest_lm_options_new, start from where it differs from the table's defaults. */
 #define ZEST_TRAIN_DEFAULTS "rho=0.002 lr=1e-5 batch=128 steps=5600 eval-every=100 seed=42"
 #define ZEST_PRETRAIN_DEFAULTS "lr=1e-3 batch=32 steps=1000 eval-every=100 seed=42"

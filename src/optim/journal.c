@@ -26,7 +26,7 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
         .format = format,
     };
     /* at t = 0 the denominator is 1 whatever the losses: its pairs need not be evaluated */
-    int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == 1;
+    int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == ZEST_CHOICE_BALL;
     if (ball && tilt.t > 0) tilt.ball_pairs = tilt.k;
     return tilt;
 }

@@ -21,7 +21,7 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
         .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
         .seed = zest_options_whole(options, ZEST_OPTION_SEED),
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
-        .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == 1,
+        .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == ZEST_CHOICE_NEAREST,
     };
     zest_status status = zest_tilt_check(&step->tilt, error);
     if (status) return status;
@@ -94,8 +94,6 @@ zest_status zest_step_replay(zest_step *step, const zest_record *record, const z
 
 /* ---- The learning rate ---- */
 
-enum { CONSTANT, LINEAR, COSINE }; /* as the option table lists them */
-
 double zest_step_lr(const zest_options *options, uint64_t index) {
     double lr = zest_options_number(options, ZEST_OPTION_LR),
            end = zest_options_number(options, ZEST_OPTION_FINAL_LR);
@@ -103,9 +101,9 @@ double zest_step_lr(const zest_options *options, uint64_t index) {
     uint64_t steps = zest_options_whole(options, ZEST_OPTION_STEPS);
     uint64_t kind = zest_options_whole(options, ZEST_OPTION_SCHEDULE);
     if (index < warmup) return lr * ((double)(index + 1) / (double)warmup);
-    if (kind == CONSTANT || steps <= warmup) return lr;
+    if (kind == ZEST_CHOICE_CONSTANT || steps <= warmup) return lr;
     double p = fmin(1, (double)(index - warmup) / (double)(steps - warmup));
-    if (kind == LINEAR) return lr * (1 - (1 - end) * p);
+    if (kind == ZEST_CHOICE_LINEAR) return lr * (1 - (1 - end) * p);
     return lr * (end + (1 - end) * 0.5 * (1 + cos(3.14159265358979323846 * p)));
 }
 

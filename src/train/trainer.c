@@ -132,8 +132,7 @@ static zest_status start(zest_trainer *t) {
 static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
     uint64_t patience = zest_options_whole(t->options, ZEST_OPTION_PATIENCE);
     double limit = zest_options_number(t->options, ZEST_OPTION_SECONDS);
-    int guarded =
-        !zest_options_whole(t->options, ZEST_OPTION_ON_DIVERGENCE); /* as the option table lists them */
+    int guarded = zest_options_whole(t->options, ZEST_OPTION_ON_DIVERGENCE) == ZEST_CHOICE_STOP;
     if (t->hooks->stop && *t->hooks->stop) return *reason = ZEST_TRAINED_INTERRUPTED, 1;
     if (guarded && zest_divergence_found(&t->divergence)) return *reason = ZEST_TRAINED_DIVERGED, 1;
     if (t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS)) return *reason = ZEST_TRAINED_STEPS, 1;

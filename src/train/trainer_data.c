@@ -8,8 +8,6 @@
 
 /* ---- The examples of a task ---- */
 
-enum { OBJECTIVE_LOSS }; /* as the option table lists them */
-
 static zest_status load_task(zest_trainer *t) {
     zest_status status = zest_load_data(&t->data, t->options, &t->loaded,
                                         ZEST_LOAD_TRAIN | ZEST_LOAD_DEV | ZEST_LOAD_TEST, t->error);
@@ -41,7 +39,7 @@ static const uint32_t *examples_of_step(zest_trainer *t, size_t *count) {
 static zest_status make_task_batch(zest_trainer *t) {
     size_t count;
     const uint32_t *which = examples_of_step(t, &count);
-    int scored = zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE) != OBJECTIVE_LOSS;
+    int scored = zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE) != ZEST_CHOICE_LOSS;
     t->objective = &t->batch.objective;
     return zest_batch_make(&t->batch, &t->data.parts[ZEST_PART_TRAIN], which, count,
                            scored ? ZEST_BATCH_SCORE : ZEST_BATCH_TRAIN, t->error);

@@ -10,7 +10,7 @@
 
 static zest_status check_objective(const zest_options *options, zest_error *error) {
     char methods[64];
-    if (!zest_options_whole(options, ZEST_OPTION_OBJECTIVE)) return ZEST_OK;
+    if (zest_options_whole(options, ZEST_OPTION_OBJECTIVE) == ZEST_CHOICE_LOSS) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                           "accuracy and F1 have no gradient: --objective accuracy and f1 are for %s",
                           zest_option_name_methods(ZEST_METHODS_FORWARD, "and", methods, sizeof methods));
@@ -34,7 +34,7 @@ struct zest_trainer_gradients {
 
 /* ---- Preparing ---- */
 
-/* Where the family's own training has dropout: see grad/backward.h. */
+/* Where the family's own training has dropout: see grad/grad.h. */
 static zest_dropout dropout_of(const zest_trainer *t) {
     double rate = zest_options_number(t->options, ZEST_OPTION_DROPOUT);
     const zest_model_config *config = &t->loaded.model->config;
@@ -53,7 +53,7 @@ static zest_optimizer_options method_options(const zest_options *o) {
                                     .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
                                     .clip = zest_options_number(o, ZEST_OPTION_CLIP),
                                     .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
-                                    .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == 1,
+                                    .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == ZEST_CHOICE_RANDOM,
                                     .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
                                     .tilt = zest_options_number(o, ZEST_OPTION_T),
                                     .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
@@ -62,7 +62,7 @@ static zest_optimizer_options method_options(const zest_options *o) {
                                     .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
                                     .seed = zest_options_whole(o, ZEST_OPTION_SEED),
                                     .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
-                                    .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == 1};
+                                    .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == ZEST_CHOICE_NEAREST};
 }
 
 static zest_status open_grad(zest_trainer *t, zest_trainer_gradients *g) {

@@ -9,8 +9,6 @@
 #include "train/checkpoint.h"
 #include "train/trainer_internal.h"
 
-enum { OBJECTIVE_LOSS, OBJECTIVE_ACCURACY, OBJECTIVE_F1 }; /* as the option table lists them */
-
 /* At least this long between checkpoints of the last weights: they only save time on resume. */
 static const double seconds_between_saves = 60;
 
@@ -111,13 +109,13 @@ static zest_status lanes_losses(zest_trainer *t, size_t lanes) {
     uint64_t kind = zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE);
     size_t examples = objective->kind == ZEST_LOSS_CHOICES ? objective->examples : objective->items;
     size_t width = objective->items * (objective->kind == ZEST_LOSS_LABEL_WORDS ? objective->word_count : 1);
-    int scored = kind != OBJECTIVE_LOSS;
+    int scored = kind != ZEST_CHOICE_LOSS;
     zest_status status = reserve(&t->losses, &t->losses_capacity, lanes * examples, t->error);
     if (!status && scored) status = reserve(&t->scores, &t->scores_capacity, lanes * width, t->error);
     if (!status)
         status = zest_model_losses(t->loaded.runner, t->lanes, lanes, objective, t->losses, t->means,
                                    scored ? t->scores : NULL, t->error);
-    zest_metric metric = kind == OBJECTIVE_F1 ? ZEST_METRIC_F1 : ZEST_METRIC_ACCURACY;
+    zest_metric metric = kind == ZEST_CHOICE_F1 ? ZEST_METRIC_F1 : ZEST_METRIC_ACCURACY;
     for (size_t l = 0; l < lanes && scored && !status; l++)
         t->means[l] = zest_metric_error(&t->batch, metric, t->scores + l * width);
     return status;

@@ -10,6 +10,16 @@ if "$ZEST" train $small --method sgd --steps 1 2>&1 | grep -q GRAD=off; then
     exit 0
 fi
 
+# The summary names the options that the method takes.
+summary() { # method, options, the line
+    run 0 train $small --dry-run --method "$1" $2
+    out_has "method  $1: lr = 1e-3 (constant), $3"
+}
+summary sgd "" "seed = 21"
+summary sam "" "radius = 0.01, seed = 21"
+summary sam "--sam-search random --k 2" "k = 2, radius = 0.01, seed = 21"
+summary tsam "--k 2 --t 3" "k = 2, radius = 0.01, t = 3, seed = 21"
+
 # The whole way.
 run 0 train $small --method adamw --steps 8 --save-every 3 --out "$work/a"
 out_has "steps done after 8 steps"

@@ -50,8 +50,9 @@ static void summarise(zest_report_run *run) {
     char *rest;
     run->method = option(log, "method");
     run->t = option(log, "t");
-    if (!strcmp(run->method, "mezo") || !strcmp(run->method, "esam")) run->t = "0";
-    if (!strcmp(run->method, "sgd") || !strcmp(run->method, "adamw") || !strcmp(run->method, "sam"))
+    if (!strcmp(run->method, "mezo") || !strcmp(run->method, "esam"))
+        run->t = "0"; /* they are zest-n and tsam without a tilt */
+    else if (!zest_option_takes(zest_option_row_at(ZEST_OPTION_T), zest_option_find_method(run->method)))
         run->t = "";
     run->tilt = zest_number_parse(run->t, &rest);
     if (!*run->t || *rest || !isfinite(run->tilt)) run->tilt = NAN;
