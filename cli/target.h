@@ -10,8 +10,7 @@ zest_status zest_cli_target_open(zest_target *target, const char *path, const ze
                                  zest_error *error);
 
 /* Puts paths in place of the names of pulled models, in --model and where the command takes a MODEL. Files
- * and folders of such a name have precedence. *words: all words of the command line, to be freed one by one.
- */
+ * and folders of such a name have precedence. *words: all words of the command line, to be freed one by one. */
 zest_status zest_cli_model_find(const zest_command *command, zest_options *options,
                                 const zest_arguments *arguments, char ***words, zest_error *error);
 

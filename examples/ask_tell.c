@@ -1,6 +1,5 @@
 /* Rungs 2 and 3 of zest.h: options by name, a journal, and a loop of your own in which the lanes of a step
- * are evaluated in parallel. The journal makes the run resumable; here it is resumed at once, and replayed.
- */
+ * are evaluated in parallel. The journal makes the run resumable; here it is resumed at once, and replayed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -348,8 +348,8 @@ typedef struct {
     zest_lm_progress on_evaluate;                                           /* examples are answered */
     void (*on_note)(const char *sentences, void *user); /* worth knowing, no failure; one a line */
     void *user;
-    volatile sig_atomic_t
-        *stop; /* ends the run after the step in flight when it is not 0: for signal handlers */
+    /* Ends the run after the step in flight when it is not 0: for signal handlers. May be NULL. */
+    volatile sig_atomic_t *stop;
 } zest_lm_callbacks;
 
 typedef enum {

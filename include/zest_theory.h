@@ -23,8 +23,7 @@ typedef struct {
 } zest_landscape;
 
 /* u ~ N(0, I), Theorem 4.1. t from 0 (the average, R_avg) to below 1/(rho^2 lambda_max), where R_t becomes
- * infinite; limit gives that t, HUGE_VAL when no eigenvalue is positive. sensitivity: count numbers, or NULL.
- */
+ * infinite; limit gives that t, HUGE_VAL when no eigenvalue is positive. sensitivity: count numbers, or NULL. */
 ZEST_API zest_status zest_theory_gaussian(zest_ctx *ctx, const zest_landscape *landscape, double t,
                                           double *value, double *sensitivity);
 ZEST_API zest_status zest_theory_gaussian_limit(zest_ctx *ctx, const zest_landscape *landscape, double *t);
@@ -46,8 +45,7 @@ ZEST_API zest_status zest_theory_sampled(zest_ctx *ctx, const zest_landscape *la
                                          double *sensitivity);
 
 typedef enum {
-    ZEST_WORST_INTERIOR, /* the maximiser lies inside the ball: no eigenvalue is positive, the slope is gentle
-                          */
+    ZEST_WORST_INTERIOR, /* the maximiser lies inside the ball: no eigenvalue is positive, the slope is gentle */
     ZEST_WORST_BOUNDARY, /* on the sphere, by the secular equation */
     ZEST_WORST_HARD, /* on the sphere with omega = rho^2 lambda_max / 2, for want of slope along the top */
 } zest_worst_case;

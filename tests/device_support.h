@@ -9,8 +9,7 @@
 static const zest_compute device_computes[] = {ZEST_COMPUTE_F32, ZEST_COMPUTE_BF16, ZEST_COMPUTE_F16};
 static const char *const device_names[] = {"cuda f32", "cuda bf16", "cuda f16"};
 
-/* Relative rounding steps of the activations' dtype: results are rounded to it, and so are operands.
- */
+/* Relative rounding steps of the activations' dtype: results are rounded to it, and so are operands. */
 static const double device_step[] = {6e-8, 4e-3, 5e-4};
 
 static inline zest_device *device_open(zest_compute compute) {

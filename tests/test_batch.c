@@ -270,8 +270,7 @@ static void order_golden(void **state) {
 }
 
 /* Where each of 7 elements goes, over epochs: 49 cells, 36 degrees of freedom. A fair shuffle exceeds 73.0 in
- * one of 3,000 cases; the seed is fixed. And all 120 orders of 5, 119 degrees: exceeds 179 in one of 3,000.
- */
+ * one of 3,000 cases; the seed is fixed. And all 120 orders of 5, 119 degrees: exceeds 179 in one of 3,000. */
 static void order_uniform(void **state) {
     (void)state;
     enum { DRAWS = 21000 };

@@ -192,8 +192,7 @@ static const char *const norm_ways[][2] = {
     {"sm90", "fused"}, {"sm90", "fallback"}, {"sm90", "separate"}, {"cublas", "fused"}};
 
 /* Rows of one tile and of several, of parts of tiles; few and many inputs; more tiles than a GPU does at
- * once.
- */
+ * once. */
 static const product_case norm_cases[] = {
     {1, 256, 256, 1, 0, 1, 0, ZEST_ACT_NONE},   {129, 256, 768, 2, 0, 1, 0, ZEST_ACT_NONE},
     {257, 520, 264, 1, 0, 1, 0, ZEST_ACT_NONE}, {70, 64, 136, 1, 0, 1, 0, ZEST_ACT_NONE},

@@ -1,5 +1,4 @@
-/* The Hessian of models: Lanczos's process against the whole matrix, where few enough numbers are not frozen.
- */
+/* The Hessian of models: Lanczos's process against the whole matrix, where few enough numbers are not frozen. */
 #include "lab/sharpness/sharpness_internal.h"
 #include "optim/lanes.h"
 #include "model/model.h"

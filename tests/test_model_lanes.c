@@ -109,8 +109,7 @@ static void test_numbering(void **state) {
     }
 }
 
-/* One sequence of the golden alone: the same bits as among its mates, with any threads, lanes and live pairs.
- */
+/* One sequence of the golden alone: the same bits as among its mates, with any threads, lanes and live pairs. */
 static void check_alone(const zest_model *model, zest_cpu cpu, zest_compute compute,
                         const test_golden *golden, const zest_model_objective *objective,
                         const size_t *sequences) {

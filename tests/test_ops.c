@@ -1,5 +1,4 @@
-/* linear: every level against the plain reference, the reference against fp64, and the promises about bits.
- */
+/* linear: every level against the plain reference, the reference against fp64, and the promises about bits. */
 #include "tests/linear.h"
 
 static void every_level_equals_the_reference(void **state) {

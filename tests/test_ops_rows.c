@@ -251,8 +251,7 @@ static void the_gpu_norms_as_the_reference(void **state) {
     device_assert_matches();
 }
 
-/* Further pairs behind the first, each with its own direction: what the reference does one after the other.
- */
+/* Further pairs behind the first, each with its own direction: what the reference does one after the other. */
 static void gather_on_device(zest_device *device, int kind, size_t columns, uint64_t first, int which) {
     enum { PAIRS = 3 };
     gathering g = gathering_of(kind, columns, first), on_device = g;

@@ -187,8 +187,7 @@ static void ball_sensitivity_is_the_derivative(void **state) {
     }
 }
 
-/* Slip 5: continuity alone does not make R_t non-decreasing, as the proof has it; Jensen's inequality does.
- */
+/* Slip 5: continuity alone does not make R_t non-decreasing, as the proof has it; Jensen's inequality does. */
 static void ball_rises_from_average_to_worst(void **state) {
     (void)state;
     double lambda[] = {0.9, 0.9, -1.5, 0.1}, g[] = {0, 0.3, -1, 1e-9};

@@ -189,8 +189,7 @@ static void try_bytes(const char *bytes, size_t size) {
     zest_tokenizer_free(tokenizer);
 }
 
-/* Puts a value into the place that *left counts down to, among the members of a file outside its vocabulary.
- */
+/* Puts a value into the place that *left counts down to, among the members of a file outside its vocabulary. */
 static int put_value(json_t *json, size_t *left, json_t *value) {
     const char *key;
     json_t *member;

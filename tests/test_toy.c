@@ -219,8 +219,7 @@ static void test_quadrature_converges(void **state) {
     zest_toy_disc_free(&whole);
 }
 
-/* Which of the two minima F_t prefers: the flat one only for a small ball and a strong tilt (docs/toys.md).
- */
+/* Which of the two minima F_t prefers: the flat one only for a small ball and a strong tilt (docs/toys.md). */
 static double preference(double rho, double t) {
     zest_toy_disc disc;
     zest_toy_box const box = {-1.9, 1.7, -1.1, 1.4};

@@ -77,8 +77,7 @@ static void flip(const char *path) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* A folder as a kill between two files, or between two renames, leaves it. older: last/ of an earlier step.
- */
+/* A folder as a kill between two files, or between two renames, leaves it. older: last/ of an earlier step. */
 static void damage(int kind, const char *run, const char *older) {
     char command[1200];
     switch (kind) {

@@ -30,8 +30,8 @@ static int amx_granted(void) {
     unsigned a, b, c, d;
     const unsigned bf16 = 1u << 22, tile = 1u << 24, saved = 1u << 17 | 1u << 18;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (bf16 | tile)) != (bf16 | tile)) return 0;
-    uint32_t low,
-        high; /* state that the system saves at a context switch; the caller has checked that xgetbv exists */
+    /* State that the system saves at a context switch. The caller has checked that xgetbv exists. */
+    uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & saved) == saved && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else

@@ -10,8 +10,7 @@
 enum { ZEST_MEMORY_LINE = 64, ZEST_MEMORY_PAGE = 2 << 20 };
 
 /* Aligned to a cache line; a block of several megabytes is aligned to a huge page and requests huge pages, since
- * with small ones page-table misses would cost as much as the data. To be freed with free. NULL: out of memory.
- */
+ * with small ones page-table misses would cost as much as the data. To be freed with free. NULL: out of memory. */
 static inline void *zest_memory_new(size_t bytes) {
     size_t unit = bytes >= 2 * (size_t)ZEST_MEMORY_PAGE ? ZEST_MEMORY_PAGE : ZEST_MEMORY_LINE;
     if (bytes > (size_t)-1 - unit) return NULL;

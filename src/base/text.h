@@ -12,8 +12,8 @@
 /* strtod in the C locale. */
 double zest_number_parse(const char *text, char **end);
 
-/* The whole text as a decimal integer from low to high: digits, perhaps after a minus sign, and nothing else. Returns 0,
- * and leaves *number alone, for anything else. */
+/* The whole text as a decimal integer from low to high: digits, perhaps after a minus sign, and nothing
+ * else. Returns 0, and leaves *number alone, for anything else. */
 int zest_integer_parse(const char *text, int64_t low, int64_t high, int64_t *number);
 
 /* snprintf and vsnprintf in the C locale. */

@@ -4,8 +4,7 @@
  *     relu    1 where x > 0
  *     gelu    (x Phi(x))' = Phi(x) + x phi(x)
  *     silu    (x s(x))' = s + x s (1 - s), s = 1/(1 + exp(-x))
- *     tanh    gelu's approximation is x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3): s + x s (1 - s) 2u'
- */
+ *     tanh    gelu's approximation is x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3): s + x s (1 - s) 2u' */
 #ifndef ZEST_GRAD_ACTIVATION_GRAD_H
 #define ZEST_GRAD_ACTIVATION_GRAD_H
 

@@ -46,7 +46,8 @@ typedef struct {
     size_t keys, rows;     /* devices only: keys of the longest sequence, queries of all of the batch */
 } zest_attention_backward;
 
-/* For a list of rows that were read: the readers of each row. Sum i goes to row targets[i] and adds rows sources[s], s from runs[starts[i]] to runs[starts[i + 1]] - 1, in order. */
+/* For a list of rows that were read: the readers of each row. Sum i goes to row targets[i] and adds rows
+ * sources[s], s from runs[starts[i]] to runs[starts[i + 1]] - 1, in order. */
 typedef struct {
     const uint32_t *targets; /* NULL: 0, 1, ... */
     const uint32_t *starts, *runs, *sources;

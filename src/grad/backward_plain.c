@@ -1,5 +1,4 @@
-/* The operations of the backward pass in plain C: the reference, with the derivations and the order of every sum.
- */
+/* The operations of the backward pass in plain C: the reference, with the derivations and the order of every sum. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Losses, and their gradients with respect to the features that the head multiplies. With p the softmax of a
- * row's logits:
+/* Losses, and their gradients with respect to the features that the head multiplies. With p the softmax of
+ * a row's logits:
  *
  *     LABEL_WORDS   loss = -log p(answer)                    dlogits = (p - [answer])/items
  *     TOKENS        loss = -sum over rows log p(target)      dlogits = (p - [target])/rows
@@ -7,7 +7,8 @@
  *                   dlogits of a row of item i = ([i is the answer] - softmax(s)_i)/(items' rows · examples)
  *                                                times (p - [target])
  *
- * The numbers are those of model/loss.c, fp64 until they are multiplied. The vocabulary is read in blocks, twice: once for the sums, once for the gradient, so that no more logits exist than a block's. */
+ * The numbers are those of model/loss.c, fp64 until they are multiplied. The vocabulary is read in blocks,
+ * twice: once for the sums, once for the gradient, so that no more logits exist than a block's. */
 #include <math.h>
 #include <stdlib.h>
 

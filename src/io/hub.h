@@ -50,12 +50,10 @@ void zest_hub_result_free(zest_hub_result *pulled);
 int zest_hub_available(void);
 
 /* The path of a model: `name` itself when such a file or folder exists; else the snapshot folder, or the GGUF
- * file in it, that was pulled as ORG/NAME or ORG/NAME@REVISION. Never uses the network. *path is to be freed.
- */
+ * file in it, that was pulled as ORG/NAME or ORG/NAME@REVISION. Never uses the network. *path is to be freed. */
 zest_status zest_hub_find(const char *name, char **path, zest_error *error);
 
-/* Sets the error for a path that does not exist; for a snapshot it says how to download it again. Uses errno.
- */
+/* Sets the error for a path that does not exist; for a snapshot it says how to download it again. Uses errno. */
 zest_status zest_hub_find_missing(const char *path, zest_error *error);
 
 /* The inverse: the ORG/NAME that a path in the cache belongs to. 0: the path is not in the cache. */

@@ -2,9 +2,9 @@
  * (cpu/ops_plain.c) is the reference that every other is tested against.
  *
  * The tokens of all sequences of a batch are packed one after the other, without padding: activations are
- * (tokens, width), row-major. Every row of a result depends on its own
- * row (attention: its own sequence) alone and is summed in one fixed order, so a result does not depend on
- * the other sequences, the number of threads or the other lanes, bit for bit.
+ * (tokens, width), row-major. Every row of a result depends on its own row (attention: its own sequence)
+ * alone and is summed in one fixed order, so a result does not depend on the other sequences, the number of
+ * threads or the other lanes, bit for bit.
  *
  * Weights are never perturbed in memory. An operation gets the weight as stored, the direction and the scale,
  * and computes w + c z (c = scale·gain, rounded to float; z from the element's number) as it reads the

@@ -194,8 +194,7 @@ static zest_status answer(job *j, const zest_rows *rows, const zest_examples *ex
 
 /* ---- Rows of the caller's ---- */
 
-/* What is wrong with a record, without the line of the piece that was parsed: "NAME, line 2: " or "NAME:2: ".
- */
+/* What is wrong with a record, without the line of the piece that was parsed: "NAME, line 2: " or "NAME:2: ". */
 static const char *reason(const job *j, const char *message) {
     size_t size = strlen(j->records.name);
     if (strncmp(message, j->records.name, size)) return message;

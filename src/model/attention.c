@@ -269,8 +269,7 @@ static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer,
                            pass->config->hidden_size, pass->error);
 }
 
-/* Every row is a query. The last layer then goes on with the output rows alone: no other row is read again.
- */
+/* Every row is a query. The last layer then goes on with the output rows alone: no other row is read again. */
 static zest_status attend_all_rows(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
                                    const zest_layer_buffers *b, const void *const in[2]) {
     const zest_model_config *config = pass->config;

@@ -58,8 +58,7 @@ static size_t buffer_bytes(const zest_model_buffer *buffer) { return buffer->cou
 
 /* ---- Plans ---- */
 
-/* Elements of a row: of a norm's output, and of what a layer needs at most (q, k, v and context; or the MLP).
- */
+/* Elements of a row: of a norm's output, and of what a layer needs at most (q, k, v and context; or the MLP). */
 static size_t norm_width(const zest_model_config *config) {
     return zest_max_size(config->hidden_size, config->embedding_size);
 }
@@ -71,8 +70,7 @@ static size_t work_width(const zest_model_config *config) {
     return zest_max_size(widest, norm_width(config));
 }
 
-/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (kernels/cpu/gemm.h).
- */
+/* Packed operands of one operation: at most 32 MiB a lane and some for every thread (kernels/cpu/gemm.h). */
 static size_t operand_bytes(const zest_model_config *config, size_t tokens) {
     size_t lane = tokens * zest_max_size(config->ffn_size, config->hidden_size) * sizeof(float),
            limit = (size_t)32 << 20;

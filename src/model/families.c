@@ -533,23 +533,23 @@ zest_status zest_family_describe(const json_t *root, const char *path, zest_mode
 
 /* ---- Configs of well-known models ---- */
 
-#define ROBERTA(width, layers, heads, inner)                                                          \
-    "{\"model_type\": \"roberta\", \"vocab_size\": 50265, \"hidden_size\": " #width                   \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                          \
-    ", \"intermediate_size\": " #inner ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, " \
-    "\"layer_norm_eps\": 1e-5, \"hidden_act\": \"gelu\", "                                            \
+#define ROBERTA(hidden, layers, heads, ffn)                                                         \
+    "{\"model_type\": \"roberta\", \"vocab_size\": 50265, \"hidden_size\": " #hidden                \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                        \
+    ", \"intermediate_size\": " #ffn ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, " \
+    "\"layer_norm_eps\": 1e-5, \"hidden_act\": \"gelu\", "                                          \
     "\"pad_token_id\": 1}"
-#define OPT(width, layers, heads, inner)                                                                   \
-    "{\"model_type\": \"opt\", \"vocab_size\": 50272, \"hidden_size\": " #width                            \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads ", \"ffn_dim\": " #inner      \
-    ", \"word_embed_proj_dim\": " #width ", \"max_position_embeddings\": 2048, \"do_layer_norm_before\": " \
+#define OPT(hidden, layers, heads, ffn)                                                                     \
+    "{\"model_type\": \"opt\", \"vocab_size\": 50272, \"hidden_size\": " #hidden                            \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads ", \"ffn_dim\": " #ffn         \
+    ", \"word_embed_proj_dim\": " #hidden ", \"max_position_embeddings\": 2048, \"do_layer_norm_before\": " \
     "true, \"activation_function\": \"relu\"}"
-#define LLAMA(type, vocabulary, width, layers, heads, kv_heads, inner, base, tied)             \
-    "{\"model_type\": \"" type "\", \"vocab_size\": " #vocabulary ", \"hidden_size\": " #width \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                   \
-    ", \"num_key_value_heads\": " #kv_heads ", \"intermediate_size\": " #inner                 \
-    ", \"max_position_embeddings\": 2048, \"rope_theta\": " #base                              \
-    ", \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "                                     \
+#define LLAMA(type, vocabulary, hidden, layers, heads, kv_heads, ffn, base, tied)               \
+    "{\"model_type\": \"" type "\", \"vocab_size\": " #vocabulary ", \"hidden_size\": " #hidden \
+    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                    \
+    ", \"num_key_value_heads\": " #kv_heads ", \"intermediate_size\": " #ffn                    \
+    ", \"max_position_embeddings\": 2048, \"rope_theta\": " #base                               \
+    ", \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "                                      \
     "\"tie_word_embeddings\": " #tied "}"
 
 static const struct {
@@ -562,9 +562,9 @@ static const struct {
     {"opt-1.3b", OPT(2048, 24, 32, 8192)},
     {"opt-2.7b", OPT(2560, 32, 32, 10240)},
     {"opt-6.7b", OPT(4096, 32, 32, 16384)},
-    {"gpt2", "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, "
-             "\"n_layer\": 12, "
-             "\"n_head\": 12, \"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\"}"},
+    {"gpt2",
+     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, "
+     "\"n_layer\": 12, \"n_head\": 12, \"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\"}"},
     {"smollm2-135m", LLAMA("llama", 49152, 576, 30, 9, 3, 1536, 100000, true)},
     {"qwen2-0.5b", LLAMA("qwen2", 151936, 896, 24, 14, 2, 4864, 1000000, true)},
     {"tinyllama-1.1b", LLAMA("llama", 32000, 2048, 22, 32, 4, 5632, 10000, false)},

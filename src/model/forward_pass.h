@@ -35,8 +35,8 @@ typedef struct {
     const uint32_t *starts; /* sequences + 1 of them; the first is 0 */
     size_t sequences;
     const uint32_t *types; /* a token type for each token, or NULL: all 0 */
-    const uint32_t
-        *prefix_of; /* for each sequence, the one that it continues or NO_PREFIX; NULL: none does */
+    /* For each sequence, the one that it continues, or ZEST_MODEL_NO_PREFIX. NULL: none does. */
+    const uint32_t *prefix_of;
 } zest_model_batch;
 
 /* Where dropout is applied, in passes that a backward pass follows. */
@@ -156,8 +156,8 @@ struct zest_model_runner {
     zest_model_buffer hidden;   /* (live lanes, tokens, hidden) */
     zest_model_buffer norm_out; /* (lanes of a group, tokens, hidden): output of a norm */
     zest_model_buffer work;     /* (lanes of a group, tokens, q | k | v | context, or up | gate) */
-    zest_model_buffer
-        prefix_kv;           /* (lanes of a group, keys, k | v): a copy of the prefix before each sequence */
+    /* (lanes of a group, keys, k | v): a copy of the prefix before each sequence */
+    zest_model_buffer prefix_kv;
     zest_model_buffer words; /* (lanes, label words, embedding_size): rows of the head */
     /* fp32 everywhere. */
     zest_model_buffer logits;         /* (lanes, rows, words of a block) */
@@ -169,8 +169,7 @@ struct zest_model_runner {
     size_t rows_count;
 };
 
-/* A KV cache for generation: in every layer, slot s has rows slot_start[s] .. of which lengths[s] are filled.
- */
+/* A KV cache for generation: in every layer, slot s has rows slot_start[s] .. of which lengths[s] are filled. */
 typedef struct {
     void *data;  /* (layers, rows, k | v) */
     size_t rows; /* of one layer */

@@ -64,8 +64,7 @@ static int is_stop(const zest_generate_options *options, uint32_t token) {
     return 0;
 }
 
-/* One pass over the batch, a new token for each of its sequences; the unfinished ones become the next batch.
- */
+/* One pass over the batch, a new token for each of its sequences; the unfinished ones become the next batch. */
 static zest_status step(generate_ctx *ctx, const zest_model_batch *batch) {
     zest_forward_request request = {.lanes = ctx->lane,
                                     .lane_count = 1,

@@ -14,9 +14,9 @@ typedef struct {
     const int *stop; /* generation ends when this is not 0: progress may set it; or NULL */
 } zest_generate_options;
 
-/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences, options->max_new_tokens), of
- * which row s has counts[s]. lane NULL: the model itself. Of equal logits the smallest
- * token wins. */
+/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences,
+ * options->max_new_tokens), of which row s has counts[s]. lane NULL: the model itself. Of equal logits the
+ * smallest token wins. */
 zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,
                                  const zest_model_batch *prompts, const zest_generate_options *options,
                                  uint32_t *tokens, size_t *counts, zest_error *error);

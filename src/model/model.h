@@ -2,8 +2,8 @@
  * all families; forward_pass.h runs it. A model comes from a Hugging Face folder (config.json and safetensors) or
  * from a GGUF file (architectures llama and qwen2).
  *
- * Weights are in one arena. Every tensor that the forward pass uses is trainable, and its parameters are numbered
- * in the order in which the forward pass reads the tensors, whatever their order in the file:
+ * Weights are in one arena. Every tensor that the forward pass uses is trainable, and its parameters are
+ * numbered in the order in which the forward pass reads the tensors, whatever their order in the file:
  *
  *     token embeddings, positions, token types, norm of the embeddings, projection in;
  *     every layer: (norm,) q, k, v or the fused qkv, attention output, norm, (gate,) up, down (, norm);

@@ -424,8 +424,7 @@ static const char *architecture(const zest_model_source *source) {
                      "no architecture");
 }
 
-/* " (config.json names NAME)", where it says what the checkpoint was made from and that is no path; else "".
- */
+/* " (config.json names NAME)", where it says what the checkpoint was made from and that is no path; else "". */
 static void name_base(const zest_model_source *source, char *out, size_t size) {
     const char *base = printable(json_object_get(source->config_json, "_name_or_path"), "");
     *out = '\0';

@@ -235,8 +235,7 @@ static zest_layer_buffers saved_layer_buffers(const zest_forward_save *save, siz
     return b;
 }
 
-/* Without saving, a layer works in place: the hidden states stay where they are, the rest shares two buffers.
- */
+/* Without saving, a layer works in place: the hidden states stay where they are, the rest shares two buffers. */
 static zest_layer_buffers layer_buffers(const zest_forward_pass *pass, size_t i,
                                         const zest_lane_group *lanes) {
     const zest_model_runner *runner = pass->runner;

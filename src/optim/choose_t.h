@@ -31,8 +31,8 @@ typedef struct {
     /* t at which curvature alone leaves 0.9 k, k/2 and 2 effective pairs (of two pairs: 1.8, 1.5 and 1.1); NaN
      * with one pair, without any curvature, and where the slope comes first */
     double low, half, high;
-    double
-        better_rho; /* where the slope comes first: about the rho from which on curvature would; else NaN */
+    /* Where the slope comes first: about the rho from which on curvature would; else NaN. */
+    double better_rho;
 } zest_tilt_advice;
 
 enum { ZEST_TILT_ADVICE_STEPS = 64 }; /* enough for two digits of t */

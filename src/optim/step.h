@@ -64,7 +64,8 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
                            int format, zest_error *error);
 void zest_step_free(zest_step *step);
 
-/* Makes the directions of step `index` (from 0). with_ball: those of the ball pairs too, which only evaluation needs. */
+/* Makes the directions of step `index` (from 0). with_ball: those of the ball pairs too, which only
+ * evaluation needs. */
 zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error);
 /* Computes the coefficients from the losses. */

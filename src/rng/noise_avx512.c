@@ -10,8 +10,7 @@ typedef struct {
     __m512i word[4];
 } words;
 
-/* The upper halves of products, by a shuffle: on Intel's cores a shift would wait for the multiplier's port.
- */
+/* The upper halves of products, by a shuffle: on Intel's cores a shift would wait for the multiplier's port. */
 static inline __m512i high_half(__m512i product) { return _mm512_shuffle_epi32(product, _MM_PERM_DDBB); }
 
 /* Eight blocks, one per 64-bit lane. Only the low halves count: the multiplication ignores the high ones, so

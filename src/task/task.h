@@ -28,7 +28,8 @@ typedef struct {
 
 enum { ZEST_TASK_MAX_CLASSES = 64, ZEST_TASK_SOURCES = 3 };
 
-/* Templates: text with {field}, {mask} (masked models) or {answer} (causal models), \nfor a newline, {{ and }} for braces; see template.h. */
+/* Templates: text with {field}, {mask} (masked models) or {answer} (causal models), \n for a newline, {{ and }}
+ * for braces; see template.h. */
 typedef struct {
     const char *name;    /* "SST-2" */
     const char *aliases; /* "SST2 sst2"; names are compared without case */

@@ -47,9 +47,8 @@ static zest_status read_vocab(zest_tokenizer *tokenizer, const char *folder, zes
     return status;
 }
 
-/* The end of the line at `at`, and the start of the next one. A newline is
- * , \r
- * or \r, as in Python. */
+/* The end of the line at `at`, and the start of the next one. A newline is \n, \r\n or \r,
+ * as in Python. */
 static const char *line_end(const char *at, const char *end, const char **next) {
     const char *stop = at;
     while (stop < end && *stop != '\n' && *stop != '\r') stop++;
@@ -274,8 +273,7 @@ static zest_status add_role(zest_tokenizer *tokenizer, const zest_tokenizer_load
     return zest_tokenizer_add(tokenizer, &added, error);
 }
 
-/* {"id": {"content": ...}} in tokenizer_config.json, or {"content": id} in added_tokens.json of older models.
- */
+/* {"id": {"content": ...}} in tokenizer_config.json, or {"content": id} in added_tokens.json of older models. */
 static zest_status add_listed(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
                               const char *folder, zest_error *error) {
     const char *key;

@@ -37,13 +37,13 @@ typedef struct {
 
 typedef struct {
     const char *model; /* .model: "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE) */
-    const char
-        *pre; /* .pre: "gpt-2", "smollm", "qwen2", "llama-bpe"; NULL or "default": gpt-2. Unused by llama */
+    /* .pre: "gpt-2", "smollm", "qwen2", "llama-bpe"; NULL or "default": gpt-2. Unused by llama. */
+    const char *pre;
     const zest_tokenizer_text *tokens;
     const float *scores; /* llama: needed unless there are merges; else NULL */
-    const int32_t
-        *types;   /* .token_type, or NULL: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte */
-    size_t count; /* of tokens, scores and types */
+    /* .token_type, or NULL: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte. */
+    const int32_t *types;
+    size_t count;                      /* of tokens, scores and types */
     const zest_tokenizer_text *merges; /* "left right" */
     size_t merge_count;
     int32_t bos, eos, pad, unk, sep, cls, mask; /* ids; -1 where the file has none */

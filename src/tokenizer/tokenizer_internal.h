@@ -228,9 +228,9 @@ typedef struct {
     zest_regex *regex;
     char *mark; /* owned */
     size_t mark_size;
-    zest_pre_tokenizer_prepend
-        prepend; /* METASPACE: a mark before the first section of the text, or before every one */
-    int whole;   /* METASPACE: do not split */
+    /* METASPACE: a mark before the first section of the text, or before every one. */
+    zest_pre_tokenizer_prepend prepend;
+    int whole; /* METASPACE: do not split */
 } zest_pre_tokenizer_step;
 
 enum { ZEST_PRE_TOKENIZER_STEPS = 16 };

@@ -27,8 +27,7 @@ enum {
 /* The class of a character in BERT's normalizer and pre-tokenizer, as in Hugging Face tokenizers. */
 unsigned zest_unicode_bert_class(uint32_t code);
 
-/* The lower case of one character, regardless of context. Only U+0130 becomes two: *more is the second, else 0.
- */
+/* The lower case of one character, regardless of context. Only U+0130 becomes two: *more is the second, else 0. */
 uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more);
 
 /* Length of the longest valid UTF-8 prefix. */

@@ -1,7 +1,8 @@
 /* Checkpoints: the weights of a run in a Hugging Face folder, with the step in zest.json.
  *
- * zest.json has the step, the fingerprint of the trained weights and the journal's checksum, and is written last. A kill in between leaves a
- * fingerprint that does not match: the checkpoint is then ignored, and the journal gives the weights. */
+ * zest.json has the step, the fingerprint of the trained weights and the journal's checksum, and is written
+ * last. A kill in between leaves a fingerprint that does not match: the checkpoint is then ignored, and the
+ * journal gives the weights. */
 #ifndef ZEST_TRAIN_CHECKPOINT_H
 #define ZEST_TRAIN_CHECKPOINT_H
 

@@ -24,8 +24,7 @@ zest_log_eval zest_log_eval_none(void) {
 
 /* ---- Reading: lines ---- */
 
-/* line is NULL for one that is too long to be ours; whole: a line break ends it. Non-zero ends the reading.
- */
+/* line is NULL for one that is too long to be ours; whole: a line break ends it. Non-zero ends the reading. */
 typedef int (*line_callback)(const char *line, size_t size, int whole, void *user);
 
 typedef struct {

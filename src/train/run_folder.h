@@ -76,7 +76,8 @@ zest_status zest_inputs_add_data(zest_inputs *inputs, const char *part, const ch
 /* path: as --model has it. */
 zest_status zest_inputs_add_model(zest_inputs *inputs, const char *path, const zest_model *model,
                                   zest_error *error);
-/* start: the weights. task_text: the bytes of the task file; NULL for a built-in task. Each file is written as a whole. */
+/* start: the weights. task_text: the bytes of the task file; NULL for a built-in task. Each file is written
+ * as a whole. */
 zest_status zest_inputs_write(const zest_inputs *inputs, const zest_run_folder *folder, const char *task_text,
                               const zest_options *options, unsigned users, const zest_params *start,
                               zest_error *error);

@@ -1,6 +1,5 @@
 /* An objective for the tests of `zest minimize`: sum (x_i - 1)^2, with bad habits on request.
- *   objective [text|f64|f32 N] [crash-at M | hang-at M | nonsense-at M | nan-at M | two-answers | quit-at M]
- */
+ *   objective [text|f64|f32 N] [crash-at M | hang-at M | nonsense-at M | nan-at M | two-answers | quit-at M] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Gradients of attention on tensor cores by mma.sync, bf16, head dimensions up to 256 that eight divides. Two
- * kernels, so that every element has one writer and a fixed order of sums:
+/* Gradients of attention on tensor cores by mma.sync, bf16, head dimensions up to 256 that eight divides.
+ * Two kernels, so that every element has one writer and a fixed order of sums:
  *
  *     dq_kernel    64 queries of a head loop over the keys twice: first for the log-sum-exp and the sum of p dp, which they
  *                  store for the second kernel, then for dq (where all keys are one tile, the scores are kept)

@@ -2,8 +2,7 @@
  * operations and explicit fused multiply-adds in a fixed order, so all of them give the same bits. A NaN
  * stays a NaN.
  *
- * The polynomials are weighted least-squares fits, reweighted to near minimax, coefficients rounded to float.
- */
+ * The polynomials are weighted least-squares fits, reweighted to near minimax, coefficients rounded to float. */
 #ifndef ZEST_KERNELS_CPU_ACTIVATIONS_H
 #define ZEST_KERNELS_CPU_ACTIVATIONS_H
 

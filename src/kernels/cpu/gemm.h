@@ -34,10 +34,10 @@ typedef struct {
     size_t panel;                  /* outputs of one */
     size_t row_block;              /* rows that are packed at a time, a multiple of TILE_ROWS */
     int lanes, noisy, bf16;
-    float *a[2];      /* packed activations of a row block */
-    float *workspace; /* of the threads */
-    size_t a_floats, weight_floats, sum_floats,
-        thread_floats; /* floats: of a lane, a lane, a lane, a thread */
+    float *a[2];                                /* packed activations of a row block */
+    float *workspace;                           /* of the threads */
+    size_t a_floats, weight_floats, sum_floats; /* floats of a lane */
+    size_t thread_floats;                       /* floats of a thread */
 } linear_plan;
 
 /* What is multiplied at a time: `rows` rows from `row` on, `outputs` from n on, `inputs` from k on. */

@@ -1,10 +1,10 @@
 /* bf16 arithmetic with AMX tiles. A tile instruction adds up its sixteen pairs in its own order and takes
- * subnormals for zeros, so results are not the bits of the other instruction
- * sets; tests/linear.h states how close they are. Each output still depends on its own row and the order of the tiles alone.
+ * subnormals for zeros, so results are not the bits of the other instruction sets; tests/linear.h states
+ * how close they are. Each output still depends on its own row and the order of the tiles alone.
  *
  * Two by two tiles: a line of packed activations is two tiles, a group's line of packed weights is one. The
- * bottleneck is the traffic from L2 to L1, so activations are walked in runs that stay in L1 while a few groups of
- * weights stream past. */
+ * bottleneck is the traffic from L2 to L1, so activations are walked in runs that stay in L1 while a few
+ * groups of weights stream past. */
 #if defined(__x86_64__)
 #include "kernels/cpu/ops_cpu.h"
 

@@ -15,8 +15,7 @@ static inline vec v_sub(vec a, vec b) { return a - b; }
 static inline vec v_mul(vec a, vec b) { return a * b; }
 static inline vec v_div(vec a, vec b) { return a / b; }
 static inline vec v_fma(vec a, vec b, vec c) { return fmaf(a, b, c); }
-/* As the instructions define them: the second operand when one is NaN. So a NaN passes when it stands second.
- */
+/* As the instructions define them: the second operand when one is NaN. So a NaN passes when it stands second. */
 static inline vec v_min(vec a, vec b) { return a < b ? a : b; }
 static inline vec v_max(vec a, vec b) { return a > b ? a : b; }
 static inline vec v_abs(vec a) { return fabsf(a); }

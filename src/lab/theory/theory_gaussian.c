@@ -58,8 +58,7 @@ zest_status zest_theory_gaussian_limit(zest_ctx *ctx, const zest_landscape *land
     return ZEST_OK;
 }
 
-/* E exp(tX) is finite only while exp(-u_i^2/2) wins against exp(t rho^2 lambda_i u_i^2/2) in every direction.
- */
+/* E exp(tX) is finite only while exp(-u_i^2/2) wins against exp(t rho^2 lambda_i u_i^2/2) in every direction. */
 static zest_status check_limit(zest_ctx *ctx, const zest_landscape *landscape, double t) {
     double limit;
     zest_status status = zest_theory_gaussian_limit(ctx, landscape, &limit);
@@ -126,8 +125,7 @@ static double hoeffding(double epsilon, double range) {
     return range > 0 ? 8 * epsilon / range / range : HUGE_VAL;
 }
 
-/* The t where R_t = R_0 + epsilon: R_t never falls, so doubling finds the far side and bisection the place.
- */
+/* The t where R_t = R_0 + epsilon: R_t never falls, so doubling finds the far side and bisection the place. */
 static zest_status exact_tilt(zest_ctx *ctx, const zest_landscape *landscape, double epsilon, double start,
                               double *t) {
     zest_sharpness sharpness;

@@ -72,8 +72,7 @@ typedef struct {
 /* `rings` circles of `spokes` points. Exact for polynomials of degree below min(4 * rings, spokes). */
 zest_status zest_toy_disc_new(zest_toy_disc *disc, double rho, size_t rings, size_t spokes);
 void zest_toy_disc_free(zest_toy_disc *disc);
-/* F_t(x) = (1/t) log E exp(t f(x + rho v)), v uniform in the ball; the mean of f when t = 0. Never overflows.
- */
+/* F_t(x) = (1/t) log E exp(t f(x + rho v)), v uniform in the ball; the mean of f when t = 0. Never overflows. */
 double zest_toy_tilted(const zest_toy_disc *disc, zest_objective_f64 f, void *user, double t,
                        const double x[2]);
 
