@@ -83,8 +83,10 @@ static zest_sharpness_plan plan_like(const zest_sharpness_plan *plan, const zest
                                      uint64_t dimension) {
     zest_sharpness_plan local = *plan;
     if (!first || first->dimension != dimension) return local;
-    if (first->top.count && first->top.disagreement <= ZEST_LADDER_AGREED) local.top_step = first->top.step;
-    if (first->trace.probes && first->trace.disagreement <= ZEST_LADDER_AGREED && !first->trace_by_losses)
+    if (first->top.count && first->top.disagreement <= ZEST_DIFFERENCE_STEP_AGREED)
+        local.top_step = first->top.step;
+    if (first->trace.probes && first->trace.disagreement <= ZEST_DIFFERENCE_STEP_AGREED &&
+        !first->trace_by_losses)
         local.trace_step = first->trace.step;
     return local;
 }
@@ -262,7 +264,7 @@ static void print_step(double step, double disagreement) {
     zest_output_print("h = %.3g", step);
     if (isfinite(disagreement)) zest_output_print(", neighbouring steps agree to %.1g", disagreement);
     zest_output_print("\n");
-    if (disagreement > ZEST_LADDER_AGREED)
+    if (disagreement > ZEST_DIFFERENCE_STEP_AGREED)
         zest_output_print("  UNRELIABLE: no step h was found at which two neighbours agree\n");
 }
 

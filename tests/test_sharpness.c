@@ -239,11 +239,6 @@ static void test_slice(void **state) {
 
 static void test_statistics(void **state) {
     (void)state;
-    assert_close(zest_statistics_student(1), 12.7062, 1e-4);
-    assert_close(zest_statistics_student(5), 2.57058, 5e-3);
-    assert_close(zest_statistics_student(10), 2.22814, 5e-4);
-    assert_close(zest_statistics_student(30), 2.04227, 1e-4);
-    assert_close(zest_statistics_student(499), 1.96473, 1e-4);
     double values[4] = {1000, 1001, 1003, 1002}, effective;
     zest_estimate mean = zest_statistics_mean(values, 4);
     assert_close(mean.value, 1001.5, 1e-12);

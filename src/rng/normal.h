@@ -99,8 +99,7 @@ ZEST_DEVICE float zest_normal_radius(uint32_t x) {
 }
 
 /* Cosine and sine of the angle 2 pi x / 2^32. The top bits, rounded, are the quadrant; the rest is an angle
- * in
- * [-pi/4, pi/4). */
+ * in [-pi/4, pi/4). */
 ZEST_DEVICE void zest_normal_sincos(uint32_t x, float *cosine, float *sine) {
     uint32_t turned = x + 0x20000000u, quadrant = turned >> 30;
     float a = ZEST_MUL((float)(int32_t)(x << 2), ZEST_NORMAL_ANGLE), z = ZEST_MUL(a, a);

@@ -225,7 +225,3 @@ void zest_permutation_fill(uint64_t seed, uint64_t epoch, uint32_t *order, size_
         order[j] = swapped;
     }
 }
-
-void zest_examples_order(const zest_examples *examples, uint64_t seed, uint64_t epoch, uint32_t *order) {
-    zest_permutation_fill(seed, epoch, order, examples->count);
-}

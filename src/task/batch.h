@@ -42,8 +42,7 @@ void zest_batch_free(zest_batch *batch);
 /* The number of tokens that an example adds to a batch. */
 size_t zest_batch_tokens(const zest_examples *examples, uint32_t which, zest_batch_purpose purpose);
 
-/* ---- Random integers from a counter-based generator: for the order of examples, resampling and masking
- * ---- */
+/* ---- Random integers from a counter-based generator: order of examples, resampling, masking ---- */
 
 /* Disjoint from the streams in rng/philox.h. */
 enum {
@@ -64,7 +63,9 @@ typedef struct {
 
 /* Uniform below `bound`, which is at least 1. */
 uint32_t zest_permutation_below(zest_permutation *draw, uint32_t bound);
-/* The order of an epoch: see zest_examples_order. */
+/* The order of an epoch: a permutation of 0 .. count-1 that depends only on seed, epoch and count. Fisher-Yates
+ * shuffle from the end; each index is drawn without bias (Lemire's method, with rejection) from the words of Philox
+ * under the key `seed`, at the counters {0, 1, ...; low half of epoch; 16; high half of epoch}. */
 void zest_permutation_fill(uint64_t seed, uint64_t epoch, uint32_t *order, size_t count);
 
 #endif

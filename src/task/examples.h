@@ -47,15 +47,14 @@ typedef struct {
 /* Encodes the rows of a split. Checks that each label word is one token (masked models). The rows may be
  * freed afterwards.
  *
- * Maximum length: the task's max_length (masked) or causal_length, at most the model's number of
- * positions.
- * masked   fields are truncated to first_limit and other_limit, then the end of the text. If the mask
- * would
- *            be lost, the fields before it are truncated first, the longest one token by token, until the mask
- *            and the template's text up to the next field (or the end token) fit.
- * causal   the start token and the last tokens are kept. TEXT reserves max_tokens new tokens (default
- * 50), at
- *            most half of all.
+ * Maximum length: the task's max_length (masked) or causal_length, at most the model's number of positions.
+ *
+ *     masked   fields are truncated to first_limit and other_limit, then the end of the text. If the mask
+ *              would be lost, the fields before it are truncated first, the longest one token by token, until
+ *              the mask and the template's text up to the next field (or the end token) fit.
+ *     causal   the start token and the last tokens are kept. TEXT reserves max_tokens new tokens (default 50),
+ *              at most half of all.
+ *
  * A TEXT answer is the first accepted text and a newline, in place of {answer}.
  * A CHOICE label is the text of a right option or its index from 0; of several right ones the first is the
  * answer. A label that matches two options is an error. */
@@ -67,11 +66,5 @@ zest_status zest_examples_make_with(const zest_task *task, const zest_rows *rows
                                     const zest_examples_options *options, zest_examples *examples,
                                     zest_error *error);
 void zest_examples_free(zest_examples *examples);
-
-/* The order of an epoch: a permutation that depends only on seed, epoch and number of examples.
- * Fisher-Yates shuffle from the end; each index is drawn without bias (Lemire's method, with rejection)
- * from the words of Philox under the key `seed`, at the counters {0, 1, ...; low half of epoch; 16; high
- * half of epoch}. */
-void zest_examples_order(const zest_examples *examples, uint64_t seed, uint64_t epoch, uint32_t *order);
 
 #endif

@@ -1,12 +1,11 @@
-/* Operands of a multiplication in the order in which the tiles read them. Include a simd_*.h first, and
- * define
+/* Operands of a multiplication in the order in which the tiles read them. Include a simd_*.h first, and define
  *
  *   PAIRS       1: a step of the inner dimension is a pair of bf16 in the place of a float; 0: it is one float
  *   TILE_ROWS   rows of activations in a block
  *
  * Activations: [block of TILE_ROWS rows][line of 16 steps][row][16 steps], so that a tile walks one stream,
- * whatever the stride of the matrix, and no transpose is needed. Weights: [group of WIDTH
- * outputs][step][WIDTH outputs].
+ * whatever the stride of the matrix, and no transpose is needed. Weights:
+ * [group of WIDTH outputs][step][WIDTH outputs].
  *
  * In bf16 without pairs, rounded operands stay floats, and each two inputs are swapped: so the sums are
  * taken in the order of the instruction on pairs. */

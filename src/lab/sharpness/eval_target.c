@@ -43,7 +43,7 @@ static zest_status choose(zest_eval_target *m, zest_error *error) {
     const zest_examples *e = m->o.examples;
     m->which = malloc((e->count + 1) * sizeof *m->which);
     if (!m->which) return zest_error_memory(error, "examples", e->count * sizeof *m->which);
-    zest_examples_order(e, m->o.seed, 0, m->which);
+    zest_permutation_fill(m->o.seed, 0, m->which, e->count);
     m->count = m->o.max_examples && m->o.max_examples < e->count ? m->o.max_examples : e->count;
     if (m->count) return ZEST_OK;
     return zest_error_set(error, ZEST_ERROR_ARGUMENT, "no examples to measure on");

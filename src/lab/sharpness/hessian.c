@@ -7,7 +7,7 @@
 #include "lab/sharpness/sharpness_internal.h"
 #include "rng/noise.h"
 
-enum { RUNGS = 11, POWERS = 3 };
+enum { MAX_STEPS = 11, POWERS = 3 };
 static const double ratio = 4, converged_all = 1e-3;
 /* of the largest step: for a first estimate, where a few per cent of error do no harm */
 static const double pilot = 1e-3;
@@ -47,7 +47,7 @@ static zest_status choose(const zest_hessian *hessian, const float *v, double *s
                                      .space = space_of(hessian),
                                      .start = hessian->start,
                                      .ratio = ratio,
-                                     .rungs = RUNGS};
+                                     .max_steps = MAX_STEPS};
     return zest_difference_step_choose(&job, step, disagreement, error);
 }
 
@@ -188,8 +188,9 @@ zest_status zest_hessian_sum(const zest_hessian *hessian, size_t probes, double 
 }
 
 size_t zest_hessian_products(const zest_hessian_plan *plan, size_t probes, double trace_step) {
-    size_t top = plan->requested ? plan->steps + plan->requested + (plan->step > 0 ? 0 : RUNGS + POWERS) : 0;
-    return top + probes + (probes && !(trace_step > 0) ? RUNGS : 0);
+    size_t top =
+        plan->requested ? plan->steps + plan->requested + (plan->step > 0 ? 0 : MAX_STEPS + POWERS) : 0;
+    return top + probes + (probes && !(trace_step > 0) ? MAX_STEPS : 0);
 }
 
 zest_status zest_difference_step_choose(const zest_difference_step_args *job, double *step,
@@ -206,7 +207,7 @@ zest_status zest_difference_step_choose(const zest_difference_step_args *job, do
     zest_status status = job->measure(job->user, size, last, error);
     /* Beyond the best step the disagreement grows: two worse ones in a row end the search. Above it, where
      * neighbouring steps have nothing in common, it fluctuates. */
-    for (int i = 1; i < job->rungs && worse < 2 && !status; i++) {
+    for (int i = 1; i < job->max_steps && worse < 2 && !status; i++) {
         size /= job->ratio;
         status = job->measure(job->user, size, now, error);
         if (status) break;
@@ -214,7 +215,7 @@ zest_status zest_difference_step_choose(const zest_difference_step_args *job, do
                relative = length > 0  ? apart / length
                           : apart > 0 ? HUGE_VAL
                                       : 0;
-        worse += *disagreement < ZEST_LADDER_AGREED;
+        worse += *disagreement < ZEST_DIFFERENCE_STEP_AGREED;
         if (relative < *disagreement) {
             *disagreement = relative;
             *step = size * sqrt(job->ratio);

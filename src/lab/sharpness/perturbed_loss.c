@@ -98,7 +98,7 @@ zest_estimate zest_perturbed_loss_difference(const double *a, const double *b, s
 
 /* ---- Trace of the Hessian from losses ---- */
 
-enum { SEED_CURVATURE = 12, PILOT = 8, RUNGS = 9 };
+enum { SEED_CURVATURE = 12, PILOT = 8, MAX_STEPS = 9 };
 static const double largest_h = 0.016; /* the first h that is tried, in each coordinate */
 
 typedef struct {
@@ -126,14 +126,14 @@ static zest_status measure(probing *p, size_t probes, double *values, zest_curva
     zest_model_lane itself = {.direction = {.dimension = p->job->dimension, .gain = 1}};
     zest_status status = p->job->losses(p->job->user, &itself, 1, &p->center, error);
     p->count = probes < PILOT ? probes : PILOT;
-    zest_difference_step_args ladder = {.measure = second_differences,
-                                        .user = p,
-                                        .space = {.count = p->count, .threads = 1},
-                                        .start = largest_h,
-                                        .ratio = 2,
-                                        .rungs = RUNGS};
+    zest_difference_step_args steps = {.measure = second_differences,
+                                       .user = p,
+                                       .space = {.count = p->count, .threads = 1},
+                                       .start = largest_h,
+                                       .ratio = 2,
+                                       .max_steps = MAX_STEPS};
     if (!status && !(c->step > 0))
-        status = zest_difference_step_choose(&ladder, &c->step, &c->disagreement, error);
+        status = zest_difference_step_choose(&steps, &c->step, &c->disagreement, error);
     for (; p->first < probes && !status; p->first += p->count) {
         p->count = probes - p->first < PILOT ? probes - p->first : PILOT;
         status = second_differences(p, c->step, values + p->first, error);

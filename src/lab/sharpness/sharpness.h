@@ -90,8 +90,7 @@ zest_status zest_sharpness_read(const json_t *object, const char *source, zest_s
  * missing. */
 double zest_sharpness_number(const json_t *object, const char *first, const char *second);
 
-/* ---- Figures (sharpness_output.c), from JSON, so that a report can draw the results of another process
- * ---- */
+/* ---- Figures from JSON, so that a report can draw another process's results (sharpness_output.c) ---- */
 
 /* Series of the same name are drawn as one: means with standard errors. */
 typedef struct {

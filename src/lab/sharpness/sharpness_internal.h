@@ -54,11 +54,11 @@ typedef struct {
 } zest_vector_table;
 
 /* The operations of a space:
- * dot v.w, norm |w|, distance |a - b|, square |v|^2
- * clear x = 0 (size: of an element), add w += c v, store v = c w, scale v = c v, shift v += c u, copy
- * normal, sign: noise, by element index
- * read: parameters as floats, by element index
- * rotate: see above; -1: out of memory */
+ *
+ *     dot v.w    norm |w|    distance |a - b|    square |v|^2
+ *     clear x = 0 (size: of an element)    add w += c v    store v = c w    scale v = c v    shift v += c u
+ *     normal, sign: noise, by element index    read: parameters as floats, by element index
+ *     rotate: see above; -1: out of memory */
 const zest_vector_table *zest_vector_operations(const zest_vector_space *s);
 
 /* Allocates that many vectors; NULL: out of memory. */
@@ -146,11 +146,11 @@ typedef struct {
     void *user;
     zest_vector_space space;
     double start, ratio; /* the first step, and the ratio of consecutive steps (> 1) */
-    int rungs;           /* maximum number of steps */
+    int max_steps;
 } zest_difference_step_args;
 
 /* Steps that are farther apart than this are not comparable. */
-#define ZEST_LADDER_AGREED 0.03
+#define ZEST_DIFFERENCE_STEP_AGREED 0.03
 
 /* *disagreement: |a - b| / |b| of the best two neighbours. Allocates two vectors of doubles. */
 zest_status zest_difference_step_choose(const zest_difference_step_args *job, double *step,
@@ -205,8 +205,8 @@ typedef struct {
 /* The largest eigenvalues. Free it in any case. */
 zest_status zest_hessian_find(const zest_hessian *hessian, const zest_hessian_plan *plan,
                               zest_hessian_top *top, zest_error *error);
-void zest_hessian_free_vectors(
-    zest_hessian_top *top); /* frees only the vectors, see zest_lanczos_free_vectors */
+/* Frees only the vectors, as zest_lanczos_free_vectors does. */
+void zest_hessian_free_vectors(zest_hessian_top *top);
 void zest_hessian_free(zest_hessian_top *top);
 
 typedef struct {
@@ -295,7 +295,7 @@ typedef struct {
     int dimensions;       /* 1: b stays 0; 2 */
     size_t points;        /* per dimension, at least 3; odd, so that x itself is one of them */
     double span;          /* from -span to span */
-    double *coefficients; /* the coefficients */
+    double *coefficients; /* (points): the values of a, and of b */
     double *values;       /* points, or points × points with a along a row */
 } zest_slice;
 
@@ -324,32 +324,32 @@ typedef struct {
     void *user;
 } zest_eval_target_options;
 
-zest_status zest_eval_target_new(const zest_eval_target_options *options, zest_eval_target **measure,
+zest_status zest_eval_target_new(const zest_eval_target_options *options, zest_eval_target **target,
                                  zest_error *error);
-void zest_eval_target_free(zest_eval_target *measure);
-size_t zest_eval_target_examples(const zest_eval_target *measure);
+void zest_eval_target_free(zest_eval_target *target);
+size_t zest_eval_target_examples(const zest_eval_target *target);
 /* The space of vectors as long as the parameters: in device memory for a model that runs on a device. The
  * gradients below use such vectors. */
-zest_vector_space zest_eval_target_space(const zest_eval_target *measure);
+zest_vector_space zest_eval_target_space(const zest_eval_target *target);
 /* Starts a phase for progress: its name and number of passes. */
-void zest_eval_target_begin(zest_eval_target *measure, const char *what, double passes);
+void zest_eval_target_begin(zest_eval_target *target, const char *what, double passes);
 
 /* zest_lane_losses. The loss is that of training: the mean over examples (over tokens for texts). */
-zest_status zest_eval_target_losses(void *measure, const zest_model_lane *lanes, size_t count, double *losses,
+zest_status zest_eval_target_losses(void *target, const zest_model_lane *lanes, size_t count, double *losses,
                                     zest_error *error);
 
 /* Whether this build has gradients. Without them the two functions below return ZEST_ERROR_STATE. */
 int zest_eval_target_has_gradients(void);
 /* zest_hessian_gradient: fp32 gradients of batches, added up in fp64. */
-zest_status zest_eval_target_gradient(void *measure, const float *v, double scale, double factor, double *sum,
+zest_status zest_eval_target_gradient(void *target, const float *v, double scale, double factor, double *sum,
                                       zest_error *error);
 /* The loss at x + a p + b q; p and q (NULL: none) in the order of the parameter elements. */
-zest_status zest_eval_target_at(zest_eval_target *measure, const float *p, double a, const float *q, double b,
+zest_status zest_eval_target_at(zest_eval_target *target, const float *p, double a, const float *q, double b,
                                 double *loss, zest_error *error);
 /* |x| over the parameters that are not frozen. */
-zest_status zest_eval_target_norm(zest_eval_target *measure, double *norm, zest_error *error);
+zest_status zest_eval_target_norm(zest_eval_target *target, double *norm, zest_error *error);
 
 /* Free memory in bytes for such vectors, according to the system or the device; 0: unknown. */
-double zest_eval_target_free_memory(const zest_eval_target *measure);
+double zest_eval_target_free_memory(const zest_eval_target *target);
 
 #endif

@@ -7,16 +7,7 @@
 #include "base/text.h"
 #include "lab/stats/stats.h"
 
-static const double z975 = 1.959963984540054;
-
-/* Abramowitz and Stegun 26.7.5 from five degrees of freedom on; a table below that. */
-double zest_statistics_student(size_t freedom) {
-    static const double too_few[] = {HUGE_VAL, 12.7062, 4.30265, 3.18245, 2.77645};
-    double n = (double)freedom, z = z975, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
-    if (freedom < sizeof too_few / sizeof *too_few) return too_few[freedom];
-    return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
-           (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
-}
+static const double z975 = 1.959963984540054; /* quantile 0.975 of the normal distribution */
 
 static double mean_of(const double *values, size_t count) {
     double sum = 0;
@@ -43,7 +34,7 @@ zest_estimate zest_statistics_mean(const double *values, size_t count) {
     double mean = mean_of(values, count), n = (double)count;
     if (count == 1) return (zest_estimate){mean, NAN, NAN};
     double error = sqrt(moment(values, count, mean, 2) / (n - 1));
-    return around(mean, zest_statistics_student(count - 1) * error);
+    return around(mean, zest_sample_student_quantile(0.95, count - 1) * error);
 }
 
 zest_estimate zest_statistics_spread(const double *values, size_t count) {
@@ -53,7 +44,7 @@ zest_estimate zest_statistics_spread(const double *values, size_t count) {
     if (!(second > 0)) return (zest_estimate){sd, sd, sd};
     /* a small sample bounds its own kurtosis: use at least that of a normal distribution */
     double kurtosis = fmax(moment(values, count, mean, 4) / (second * second), count < 30 ? 3 : 1);
-    double half = zest_statistics_student(count - 1) * sqrt((kurtosis - 1) / (4 * n));
+    double half = zest_sample_student_quantile(0.95, count - 1) * sqrt((kurtosis - 1) / (4 * n));
     return (zest_estimate){sd, sd * exp(-half), sd * exp(half)};
 }
 
@@ -79,7 +70,7 @@ zest_estimate zest_statistics_tilted(const double *values, size_t count, size_t 
         spread += own / (double)group * (own / (double)group);
     }
     double variance = fmax(spread / n - groups / n * (groups / n), 0);
-    return around(value, zest_statistics_student((size_t)n - 1) * sqrt(variance / (n - 1)));
+    return around(value, zest_sample_student_quantile(0.95, (size_t)n - 1) * sqrt(variance / (n - 1)));
 }
 
 /* Mean and sum of squared deviations in one pass (Welford). */
@@ -141,8 +132,6 @@ double zest_sample_mcnemar(size_t only_first, size_t only_second) {
     return fmin(1, 2 * sum);
 }
 
-static const double paired_z975 = 1.959963984540054; /* quantile 0.975 of the normal distribution */
-
 /* Whether all differences are equal, up to the rounding of sums. */
 static int all_equal(const double *values, size_t count, double mean, double step) {
     double tolerance = step > 0 ? 0.5 * step : 1e-9 * fabs(mean);
@@ -171,7 +160,7 @@ zest_sample zest_paired_sample(const double *differences, size_t count, size_t e
     }
     if (!examples) return s;
     double least = min_error(s.mean, (double)examples);
-    double half = fmax(s.high - s.mean, paired_z975 * least);
+    double half = fmax(s.high - s.mean, z975 * least);
     s.error = fmax(s.error, least);
     s.low = s.mean - half;
     s.high = s.mean + half;

@@ -12,9 +12,6 @@ typedef struct {
     double value, low, high; /* NaN: not known */
 } zest_estimate;
 
-/* The 97.5 % quantile of Student's t with so many degrees of freedom (to about three digits). */
-double zest_statistics_student(size_t freedom);
-
 /* Mean of a sample, with Student's interval; count 1 has no interval. */
 zest_estimate zest_statistics_mean(const double *values, size_t count);
 
@@ -42,6 +39,7 @@ typedef struct {
 /* NaN values are ignored. */
 zest_sample zest_sample_of(const double *values, size_t count);
 
+/* The q with P(|T| < q) = probability, of Student's t with so many degrees of freedom. */
 double zest_sample_student_quantile(double probability, size_t degrees);
 
 /* McNemar's exact test on the examples that only one of two got right. Two-sided p; 1 when there are none. */

@@ -9,8 +9,7 @@
 
 #include "base/error.h"
 
-/* ---- Stationary regime: two minima of equal loss and equal trace, with different largest eigenvalues
- * ---- */
+/* ---- Stationary regime: two minima of equal loss and trace, with different largest eigenvalues ---- */
 
 /* f(x,y) = (1/5)[(x^2-1)^2 + (x/2)(x^2-1)^2 + (1+2(1-x)) y^2]. Minima (1,0), the sharp one, and (-1,0), the
  * flat one, both 0. Unbounded below: f -> -inf for x -> -inf, and for y -> inf where x > 3/2. */
