@@ -56,9 +56,9 @@ enum { SAMPLES = 16 };
 static const char *const objective_names[OBJECTIVES] = {"words", "tokens", "options"};
 
 static inline zest_safetensors *open_goldens(const char *name) {
-    char path[300], room[256];
+    char path[300], buffer[256];
     zest_safetensors *file;
-    snprintf(path, sizeof path, "%s/grad.safetensors", test_model_path(name, room));
+    snprintf(path, sizeof path, "%s/grad.safetensors", test_model_path(name, buffer));
     assert_done(zest_safetensors_open(path, &file, error));
     return file;
 }

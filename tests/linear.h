@@ -5,7 +5,7 @@
 #include "tests/ops_support.h"
 
 enum { BF16 = ZEST_DTYPE_BF16, F16 = ZEST_DTYPE_F16, F32 = ZEST_DTYPE_F32 };
-enum { NONE, APART, IN_TEMP_FOLDER }; /* residual */
+enum { NONE, SEPARATE, IN_PLACE }; /* residual */
 
 /* In bf16 AMX alone adds in another order than the definition: it keeps one sum for the first and one for the
  * second inputs of all pairs of a tile. Both differ from the exact sum by rounding errors of fp32; tolerance
@@ -25,48 +25,20 @@ static const linear_case cases[] = {
     {"one element", 1, 1, 1, 0, F32, 1, NONE, 2, 0, 0, {0.1f, -0.1f}, ZEST_ACT_NONE, 0, 1e-6},
     {"one element, transposed", 1, 1, 1, 1, F32, 0, NONE, 2, 0, 0, {0.1f, -0.1f}, ZEST_ACT_NONE, 0, 1e-6},
     {"a column", 5, 3, 1, 0, F32, 1, NONE, 1, 0, 0, {0.1f, 0}, ZEST_ACT_NONE, 3, 1e-6},
-    {"odd everything", 17, 37, 51, 0, F32, 1, APART, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
-    {"odd, transposed", 17, 37, 51, 1, F32, 1, APART, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
+    {"odd everything", 17, 37, 51, 0, F32, 1, SEPARATE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
+    {"odd, transposed", 17, 37, 51, 1, F32, 1, SEPARATE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_GELU, 5, 1e-5},
     {"fp16", 15, 64, 66, 0, F16, 1, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_RELU, 0, 1e-5},
     {"fp16, transposed", 15, 65, 66, 1, F16, 1, NONE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_RELU, 0, 1e-5},
-    {"bf16", 29, 96, 100, 0, BF16, 1, IN_TEMP_FOLDER, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_SILU, 1, 1e-5},
-    {"bf16, transposed",
-     29,
-     99,
-     100,
-     1,
-     BF16,
-     1,
-     IN_TEMP_FOLDER,
-     2,
-     0,
-     0,
-     {0.02f, -0.02f},
-     ZEST_ACT_SILU,
-     1,
-     1e-5},
+    {"bf16", 29, 96, 100, 0, BF16, 1, IN_PLACE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_SILU, 1, 1e-5},
+    {"bf16, transposed", 29, 99, 100, 1, BF16, 1, IN_PLACE, 2, 0, 0, {0.02f, -0.02f}, ZEST_ACT_SILU, 1, 1e-5},
     {"signs", 13, 70, 40, 0, F32, 1, NONE, 2, 1, 0, {0.02f, -0.02f}, ZEST_ACT_GELU_TANH, 0, 1e-5},
     {"signs, transposed", 13, 70, 40, 1, F32, 1, NONE, 2, 1, 0, {0.02f, -0.02f}, ZEST_ACT_GELU_TANH, 0, 1e-5},
-    {"frozen", 14, 48, 48, 0, F32, 1, APART, 2, 0, 1, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 1e-5},
-    {"scale 0", 28, 48, 48, 0, F32, 1, IN_TEMP_FOLDER, 2, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-5},
+    {"frozen", 14, 48, 48, 0, F32, 1, SEPARATE, 2, 0, 1, {0.02f, -0.02f}, ZEST_ACT_NONE, 0, 1e-5},
+    {"scale 0", 28, 48, 48, 0, F32, 1, IN_PLACE, 2, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-5},
     {"one lane still", 28, 48, 47, 0, F32, 1, NONE, 2, 0, 0, {0, 0.1f}, ZEST_ACT_NONE, 0, 1e-5},
     {"no pair", 30, 48, 47, 0, F32, 1, NONE, 2, 0, 0, {0.03f, 0.1f}, ZEST_ACT_NONE, 0, 1e-5},
     {"one lane", 31, 80, 33, 0, F32, 0, NONE, 1, 0, 0, {0.03f, 0}, ZEST_ACT_NONE, 0, 1e-5},
-    {"several chunks",
-     30,
-     2501,
-     70,
-     0,
-     BF16,
-     1,
-     IN_TEMP_FOLDER,
-     2,
-     0,
-     0,
-     {0.01f, -0.01f},
-     ZEST_ACT_NONE,
-     2,
-     1e-4},
+    {"several chunks", 30, 2501, 70, 0, BF16, 1, IN_PLACE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 2, 1e-4},
     {"several chunks, transposed",
      19,
      4097,
@@ -138,7 +110,7 @@ static inline void run(const zest_ops *forward, operands *o, int residual, int t
     for (int l = 0; l < o->job.perturbation.lanes; l++) {
         memcpy(o->out[l], o->fresh[l], o->out_floats * sizeof(float));
         o->job.out[l] = o->out[l];
-        o->job.residual[l] = residual == NONE ? NULL : residual == APART ? o->residual[l] : o->out[l];
+        o->job.residual[l] = residual == NONE ? NULL : residual == SEPARATE ? o->residual[l] : o->out[l];
     }
     assert_int_equal(forward->linear(&o->job, threads, scratch), 0);
 }

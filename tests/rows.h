@@ -56,15 +56,15 @@ static inline void refuses(const char *text, zest_rows_layout layout, const char
 
 /* The texts of a field with bars between them. */
 static const char *field(const zest_rows *rows, size_t row, const char *name) {
-    static char room[4096];
+    static char buffer[4096];
     int number = zest_rows_field(rows, name);
     size_t count, used = 0;
     if (number < 0) fail_msg("no field '%s'", name);
     const char *const *texts = zest_rows_get(rows, row, number, &count);
-    room[0] = '\0';
+    buffer[0] = '\0';
     for (size_t i = 0; i < count; i++)
-        used += (size_t)snprintf(room + used, sizeof room - used, "%s%s", i ? "|" : "", texts[i]);
-    return room;
+        used += (size_t)snprintf(buffer + used, sizeof buffer - used, "%s%s", i ? "|" : "", texts[i]);
+    return buffer;
 }
 
 #define assert_field(rows, row, name, text) assert_string_equal(field(&(rows), row, name), text)

@@ -38,11 +38,11 @@ double test_ks(double *values, size_t n, double (*cdf)(double)) {
 double test_normal_cdf(double x) { return 0.5 * erfc(-x / sqrt(2.0)); }
 double test_uniform_cdf(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
-char *test_folder(char room[64]) {
+char *test_folder(char buffer[64]) {
     const char *folder = getenv("TMPDIR");
-    snprintf(room, 64, "%s/zest-test-XXXXXX", folder && strlen(folder) < 40 ? folder : "/tmp");
-    assert_non_null(mkdtemp(room));
-    return room;
+    snprintf(buffer, 64, "%s/zest-test-XXXXXX", folder && strlen(folder) < 40 ? folder : "/tmp");
+    assert_non_null(mkdtemp(buffer));
+    return buffer;
 }
 
 void test_remove(const char *folder) {
@@ -51,11 +51,11 @@ void test_remove(const char *folder) {
     assert_int_equal(system(command), 0);
 }
 
-const char *test_shared(const char *name, char room[512]) {
+const char *test_shared(const char *name, char buffer[512]) {
     const char *folder = getenv("ZEST_SHARED");
     if (!folder) return NULL;
-    snprintf(room, 512, "%s/%s", folder, name);
-    return access(room, R_OK) ? NULL : room;
+    snprintf(buffer, 512, "%s/%s", folder, name);
+    return access(buffer, R_OK) ? NULL : buffer;
 }
 
 size_t test_file_size(const char *path) {

@@ -27,11 +27,11 @@ double test_normal_cdf(double x);
 double test_uniform_cdf(double x);
 
 /* A new folder under /tmp, removed by test_remove. */
-char *test_folder(char room[64]);
+char *test_folder(char buffer[64]);
 void test_remove(const char *folder);
 
 /* A file of real models and data, which are no part of the repository: in the folder ZEST_SHARED. NULL: not there. */
-const char *test_shared(const char *name, char room[512]);
+const char *test_shared(const char *name, char buffer[512]);
 
 size_t test_file_size(const char *path);
 void test_copy_file(const char *from, const char *to);

@@ -15,8 +15,8 @@
 
 /* The data sets, where they are; NULL: not here. */
 static inline const char *shared_data(void) {
-    static char room[512];
-    return test_shared("data", room);
+    static char buffer[512];
+    return test_shared("data", buffer);
 }
 
 static inline zest_rows rows_of(const char *jsonl) {

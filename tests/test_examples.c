@@ -7,8 +7,8 @@
 
 /* RoBERTa's vocabulary, which is also OPT's; NULL: not here. */
 static zest_tokenizer *roberta(void) {
-    char room[512];
-    const char *path = test_shared("models/roberta-small", room);
+    char buffer[512];
+    const char *path = test_shared("models/roberta-small", buffer);
     return path ? opened(path) : NULL;
 }
 

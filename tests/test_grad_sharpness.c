@@ -113,10 +113,10 @@ typedef struct {
     zest_options options;
     zest_loaded loaded;
     zest_loaded_data data;
-    zest_eval_target *measure;
-} subject;
+    zest_eval_target *target;
+} review_target;
 
-static void open_reviews(subject *s, const char *patterns, int threads, size_t most) {
+static void open_reviews(review_target *s, const char *patterns, int threads, size_t most) {
     char text[16];
     memset(s, 0, sizeof *s);
     zest_options_init(&s->options);
@@ -132,21 +132,21 @@ static void open_reviews(subject *s, const char *patterns, int threads, size_t m
                                         .max_examples = most,
                                         .seed = 3,
                                         .threads = threads};
-    assert_done(zest_eval_target_new(&options, &s->measure, error));
+    assert_done(zest_eval_target_new(&options, &s->target, error));
 }
 
-static void close_reviews(subject *s) {
-    zest_eval_target_free(s->measure);
+static void close_reviews(review_target *s) {
+    zest_eval_target_free(s->target);
     zest_load_free_data(&s->data);
     zest_load_free(&s->loaded);
     zest_options_free(&s->options);
 }
 
-static zest_hessian hessian_of(subject *s, int threads) {
+static zest_hessian hessian_of(review_target *s, int threads) {
     double norm;
-    assert_done(zest_eval_target_norm(s->measure, &norm, error));
+    assert_done(zest_eval_target_norm(s->target, &norm, error));
     return (zest_hessian){.gradient = zest_eval_target_gradient,
-                          .user = s->measure,
+                          .user = s->target,
                           .dimension = s->loaded.model->params.dimension,
                           .start = 0.02 * norm,
                           .ops = zest_vector_ops_for(best_cpu()),
@@ -157,9 +157,9 @@ static zest_hessian hessian_of(subject *s, int threads) {
 static void test_measured(void **state) {
     (void)state;
     if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
-    subject s;
+    review_target s;
     open_reviews(&s, "*layer.5.output.LayerNorm.bias", 1, 10);
-    assert_int_equal(zest_eval_target_examples(s.measure), 10);
+    assert_int_equal(zest_eval_target_examples(s.target), 10);
     zest_hessian h = hessian_of(&s, 1);
     compare(&h, "reviews");
     close_reviews(&s);
@@ -169,7 +169,7 @@ static void test_measured(void **state) {
 static void test_consistent(void **state) {
     (void)state;
     if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
-    subject s;
+    review_target s;
     open_reviews(&s, "*layer.5*", 2, 150); /* two batches */
     size_t d = s.loaded.model->params.dimension;
     double center, point, lane, up, down, along = 0, *sum = calloc(d, sizeof *sum);
@@ -178,16 +178,16 @@ static void test_consistent(void **state) {
     zest_model_lane one = {signs, 0.004}, itself = {.direction = {.dimension = d, .gain = 1}};
     assert_true(sum && v);
     zest_direction_raw(zest_vector_ops_for(ZEST_CPU_PLAIN), &signs, 0, d, v);
-    assert_done(zest_eval_target_losses(s.measure, &itself, 1, &center, error));
-    assert_done(zest_eval_target_losses(s.measure, &one, 1, &lane, error));
-    assert_done(zest_eval_target_at(s.measure, v, 0.004, NULL, 0, &point, error));
+    assert_done(zest_eval_target_losses(s.target, &itself, 1, &center, error));
+    assert_done(zest_eval_target_losses(s.target, &one, 1, &lane, error));
+    assert_done(zest_eval_target_at(s.target, v, 0.004, NULL, 0, &point, error));
     assert_close(lane, point, 1e-6);
     assert_true(fabs(lane - center) > 1e-4);
-    assert_done(zest_eval_target_at(s.measure, v, 0.002, v, 0.002, &point, error));
+    assert_done(zest_eval_target_at(s.target, v, 0.002, v, 0.002, &point, error));
     assert_close(lane, point, 1e-6);
-    assert_done(zest_eval_target_at(s.measure, v, 1e-3, NULL, 0, &up, error));
-    assert_done(zest_eval_target_at(s.measure, v, -1e-3, NULL, 0, &down, error));
-    assert_done(zest_eval_target_gradient(s.measure, v, 0, 2, sum, error));
+    assert_done(zest_eval_target_at(s.target, v, 1e-3, NULL, 0, &up, error));
+    assert_done(zest_eval_target_at(s.target, v, -1e-3, NULL, 0, &down, error));
+    assert_done(zest_eval_target_gradient(s.target, v, 0, 2, sum, error));
     for (size_t i = 0; i < d; i++) along += (double)v[i] * sum[i] / 2;
     assert_close((up - down) / 2e-3, along, 0.02 * fabs(along) + 1e-3);
     free(sum);
@@ -201,7 +201,7 @@ static void test_threads(void **state) {
     if (TEST_SLOW > 1) skip(); /* minutes under the sanitizers, which see the same code in the others */
     double values[2][3];
     for (int i = 0; i < 2; i++) {
-        subject s;
+        review_target s;
         zest_hessian_top top;
         zest_hessian_plan plan = {.requested = 3, .steps = 6, .vectors = 6, .step = 0.01};
         open_reviews(&s, "*layer.[45]*", 1 + 2 * i, 16);
@@ -217,7 +217,7 @@ static void test_threads(void **state) {
 
 static void test_stops(void **state) {
     (void)state;
-    subject s;
+    review_target s;
     volatile sig_atomic_t stop = 1;
     zest_eval_target *m;
     double loss;

@@ -127,7 +127,7 @@ static void test_lanczos_restarts(void **state) {
     assert_fine(zest_lanczos_run(&job, &r, error));
     assert_true(r.restarts > 0);
     zest_lanczos_free(&r);
-    job = lanczos_job(&b, 5, 300, 6); /* too little room */
+    job = lanczos_job(&b, 5, 300, 6); /* too few vectors */
     assert_int_equal(zest_lanczos_run(&job, &r, NULL), ZEST_ERROR_ARGUMENT);
     zest_lanczos_free(&r);
     job = lanczos_job(&b, 5, 3, 3); /* too few steps: fewer values, and not settled */

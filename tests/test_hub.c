@@ -266,10 +266,10 @@ static void expect_missing(const char *name, const char *advice) {
 
 static void test_find(void **state) {
     (void)state;
-    char room[64], cache[128];
+    char buffer[64], cache[128];
     static const char snapshot[] = "hub/models--org--name/snapshots/" COMMIT;
     char folder[256];
-    const char *base = test_folder(room);
+    const char *base = test_folder(buffer);
     snprintf(cache, sizeof cache, "%s/hub", base);
     setenv("HF_HOME", base, 1);
     unsetenv("HF_HUB_CACHE");
@@ -331,11 +331,11 @@ static void test_settings(void **state) {
         "HF_HOME",        "HF_HUB_CACHE",        "HUGGINGFACE_HUB_CACHE",  "XDG_CACHE_HOME",
         "HF_TOKEN",       "HF_ENDPOINT",         "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH",
         "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"};
-    char room[64], cache[128];
+    char buffer[64], cache[128];
     zest_error error = {0};
     zest_hub_settings settings;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
-    const char *base = test_folder(room);
+    const char *base = test_folder(buffer);
     setenv("HOME", base, 1);
     snprintf(cache, sizeof cache, "%s/.cache/huggingface/hub", base);
     expect_settings(cache, "https://huggingface.co", NULL);

@@ -381,7 +381,7 @@ static void test_peak_memory(void **state) {
         assert_done(zest_model_losses(runner, lanes, 2, &objective, losses, NULL, NULL, error));
         size_t grown = status_bytes("VmHWM:") - before;
         if (getenv("ZEST_VERBOSE")) printf("weights %zu, peak %zu\n", expected, grown);
-        size_t cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN); /* each converts with some room of its own */
+        size_t cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN); /* each converts in a buffer of its own */
         assert_true(grown < expected + expected / 4 + (4 << 20) + cores * (2 << 20));
         zest_model_runner_free(runner);
         zest_model_free(model);

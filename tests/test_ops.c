@@ -48,7 +48,7 @@ static void check_reference(const linear_case *c, int bf16) {
                 }
                 double y = activated(sum, c->activation);
                 size_t at = m * o.job.out_stride + n;
-                if (c->residual) y += c->residual == APART ? o.residual[l][at] : o.fresh[l][at];
+                if (c->residual) y += c->residual == SEPARATE ? o.residual[l][at] : o.fresh[l][at];
                 /* one chain of roundings; in bf16 a weight within fp32's error of a tie may round the other
                  * way */
                 assert_close(o.out[l][at], y, 5e-6 + 1e-8 * (double)c->inputs + (bf16 ? 2e-3 : 0));

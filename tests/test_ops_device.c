@@ -18,7 +18,7 @@ static void check_on_device(zest_device *device, const linear_case *c, int which
         float *out = device_upload_activations(device, o.fresh[l], o.out_floats);
         job.out[l] = out;
         job.residual[l] = c->residual == NONE ? NULL
-                          : c->residual == APART
+                          : c->residual == SEPARATE
                               ? device_upload_activations(device, o.residual[l], o.out_floats)
                               : out;
     }

@@ -33,9 +33,9 @@ static double tolerance_of(const char *options) {
 }
 
 static const char *with(const char *options, const char *more) {
-    static char room[4][700];
+    static char buffer[4][700];
     static int next;
-    char *out = room[next++ % 4];
+    char *out = buffer[next++ % 4];
     snprintf(out, 700, "%s%s", options, more);
     return out;
 }
@@ -112,14 +112,14 @@ static void a_run_changes_the_device(void **state) {
         assert_fine(training_resume(temp_path("moved"), ways[w][1], &rest, error));
         assert_int_equal(rest.step, 8);
         assert_true(near(rest.dev.loss, whole.dev.loss, 5e-3)); /* the schedule was for 6 steps */
-        zest_checkpoint snapshot;
+        zest_checkpoint checkpoint;
         zest_loaded loaded;
         zest_options options;
         zest_options_init(&options);
-        assert_true(zest_checkpoint_load(temp_path("moved/last"), &options, &loaded, &snapshot));
-        assert_int_equal(snapshot.step, 8);
+        assert_true(zest_checkpoint_load(temp_path("moved/last"), &options, &loaded, &checkpoint));
+        assert_int_equal(checkpoint.step, 8);
         zest_load_free(&loaded);
-        zest_checkpoint_free(&snapshot);
+        zest_checkpoint_free(&checkpoint);
         zest_options_free(&options);
     }
 }
@@ -144,10 +144,10 @@ typedef struct {
     zest_options options;
     zest_loaded loaded;
     zest_loaded_data data;
-    zest_eval_target *measure;
-} subject;
+    zest_eval_target *target;
+} review_target;
 
-static void open_subject(subject *s, const char *device) {
+static void open_target(review_target *s, const char *device) {
     memset(s, 0, sizeof *s);
     zest_options_init(&s->options);
     assert_fine(zest_options_set_id(&s->options, ZEST_OPTION_TASK, "examples/reviews/reviews.task", error));
@@ -162,11 +162,11 @@ static void open_subject(subject *s, const char *device) {
                                         .max_examples = 24,
                                         .seed = 3,
                                         .threads = 2};
-    assert_fine(zest_eval_target_new(&options, &s->measure, error));
+    assert_fine(zest_eval_target_new(&options, &s->target, error));
 }
 
-static void close_subject(subject *s) {
-    zest_eval_target_free(s->measure);
+static void close_target(review_target *s) {
+    zest_eval_target_free(s->target);
     zest_load_free_data(&s->data);
     zest_load_free(&s->loaded);
     zest_options_free(&s->options);
@@ -191,12 +191,12 @@ static void sharpness(void **state) {
                                 .points = 3,
                                 .threads = 2};
     for (int i = 0; i < 2; i++) {
-        subject s;
-        open_subject(&s, devices[i]);
+        review_target s;
+        open_target(&s, devices[i]);
         found[i] = (zest_sharpness_found){0};
-        zest_sharpness_target both = {&s.loaded, s.measure, s.measure};
+        zest_sharpness_target both = {&s.loaded, s.target, s.target};
         assert_fine(zest_sharpness_measure(&plan, &both, &found[i], error));
-        close_subject(&s);
+        close_target(&s);
     }
     assert_int_equal(found[0].top.count, found[1].top.count);
     int bad = 0;

@@ -251,12 +251,12 @@ static void test_huge(void **state) {
 
 static void test_show(void **state) {
     (void)state;
-    char room[64];
-    assert_string_equal(zest_rows_show("a\x1b[31m\n\xC2\x9B\xC3\xA9", room), "a?[31m??\xC3\xA9");
+    char buffer[64];
+    assert_string_equal(zest_rows_show("a\x1b[31m\n\xC2\x9B\xC3\xA9", buffer), "a?[31m??\xC3\xA9");
     char four[200] = "";
     for (int i = 0; i < 40; i++) strcat(four, "\xF0\x9F\x98\x80");
-    zest_rows_show(four, room);
-    assert_int_equal(strlen(room), 59); /* cut between characters */
+    zest_rows_show(four, buffer);
+    assert_int_equal(strlen(buffer), 59); /* cut between characters */
 }
 
 /* ---- Files made to cost time or memory: without the limits these take minutes and gigabytes ---- */

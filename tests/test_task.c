@@ -240,8 +240,8 @@ static void test_special_data(void **state) {
 
 static void test_places(void **state) {
     (void)state;
-    char room[64], path[300];
-    const char *folder = test_folder(room);
+    char buffer[64], path[300];
+    const char *folder = test_folder(buffer);
     zest_error error = {0};
     zest_rows rows;
     zest_task task = open_task("RTE");
@@ -292,8 +292,8 @@ static void test_drop_answers(void **state) {
     static const char text[] =
         "{\"p\": {\"passage\": \"P\", \"qa_pairs\": [{\"question\": \"Q\", \"answer\": {\"number\": \"1\"}, "
         "\"validated_answers\": [{\"number\": \"1\"}, {\"spans\": [\"one\", \"two\"]}]}]}}";
-    char room[64];
-    const char *folder = test_folder(room);
+    char buffer[64];
+    const char *folder = test_folder(buffer);
     zest_task task = open_task("DROP");
     test_put(folder, "drop_dataset_train.json", text);
     test_put(folder, "drop_dataset_dev.json", text);
@@ -309,8 +309,8 @@ static void test_drop_answers(void **state) {
 
 static void test_labels(void **state) {
     (void)state;
-    char room[64];
-    const char *folder = test_folder(room);
+    char buffer[64];
+    const char *folder = test_folder(buffer);
     zest_task task = open_task("MRPC");
     zest_error error = {0};
     uint32_t answer;

@@ -90,8 +90,8 @@ static void test_bad_task_files(void **state) {
         {GOOD "max-length = 5x\n", "must be an integer"},
         {GOOD "max-length = 99999999999999999999999\n", "must be an integer"},
     };
-    char room[64], path[300];
-    const char *folder = test_folder(room);
+    char buffer[64], path[300];
+    const char *folder = test_folder(buffer);
     snprintf(path, sizeof path, "%s/t.task", folder);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         test_put(folder, "t.task", bad[i].text);
@@ -110,8 +110,8 @@ static void test_bad_task_files(void **state) {
 /* A good task file whose data does not fit. */
 static void test_bad_own_data(void **state) {
     (void)state;
-    char room[64], path[300];
-    const char *folder = test_folder(room);
+    char buffer[64], path[300];
+    const char *folder = test_folder(buffer);
     zest_error error = {0};
     zest_rows rows;
     snprintf(path, sizeof path, "%s/t.task", folder);

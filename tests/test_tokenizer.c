@@ -149,8 +149,8 @@ static size_t check_answers(const zest_tokenizer *tokenizer, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) fail_msg("%s cannot be opened", path);
     char *text = NULL;
-    size_t room = 0, lines = 0;
-    for (ssize_t size; (size = getline(&text, &room, file)) > 0; lines++) {
+    size_t capacity = 0, lines = 0;
+    for (ssize_t size; (size = getline(&text, &capacity, file)) > 0; lines++) {
         json_t *line = json_loadb(text, (size_t)size, JSON_ALLOW_NUL, NULL);
         assert_non_null(line);
         check_line(tokenizer, path, line);
@@ -197,9 +197,9 @@ static void many_answers(void **state) {
 /* ---- Real models, where they are ---------------------------------------------------------------------- */
 
 static zest_tokenizer *shared(const char *model) {
-    char name[64], room[512];
+    char name[64], buffer[512];
     snprintf(name, sizeof name, "models/%s", model);
-    const char *path = test_shared(name, room);
+    const char *path = test_shared(name, buffer);
     return path ? opened(path) : NULL;
 }
 

@@ -288,8 +288,8 @@ static int32_t first_id(const char *folder, const char *text, size_t *count) {
 
 static void folders(void **state) {
     (void)state;
-    char room[64];
-    const char *folder = test_folder(room);
+    char buffer[64];
+    const char *folder = test_folder(buffer);
     size_t count;
     refused(zest_tokenizer_open("/nowhere/at/all", &error), "cannot be opened");
     refused(zest_tokenizer_open(folder, &error), "has no tokenizer");

@@ -52,8 +52,8 @@ static void a_stopped_run_goes_on_as_if_nothing_happened(void **state) {
     }
 }
 
-/* A kill comes without a warning: the steps behind the last snapshot are taken again. */
-static void a_killed_run_goes_on_from_the_last_snapshot(void **state) {
+/* A kill comes without a warning: the steps behind the last checkpoint are taken again. */
+static void a_killed_run_goes_on_from_the_last_checkpoint(void **state) {
     (void)state;
     zest_trainer_result result;
     for (uint64_t at = 1; at <= 10; at += TEST_SLOW > 1 ? 4 : 1) {
@@ -107,7 +107,7 @@ static void damage(int kind, const char *run, const char *older) {
     }
 }
 
-static void a_kill_in_a_snapshot_costs_time_alone(void **state) {
+static void a_kill_in_a_checkpoint_costs_time_alone(void **state) {
     (void)state;
     zest_trainer_result result;
     training_events early = {.stop_at = 5}, late = {.stop_at = 7};
@@ -228,8 +228,8 @@ static void sgd_learns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_TEMP_FOLDER(a_stopped_run_goes_on_as_if_nothing_happened),
-        IN_TEMP_FOLDER(a_killed_run_goes_on_from_the_last_snapshot),
-        IN_TEMP_FOLDER(a_kill_in_a_snapshot_costs_time_alone),
+        IN_TEMP_FOLDER(a_killed_run_goes_on_from_the_last_checkpoint),
+        IN_TEMP_FOLDER(a_kill_in_a_checkpoint_costs_time_alone),
         IN_TEMP_FOLDER(threads_and_recomputing_change_nothing),
         IN_TEMP_FOLDER(further_than_planned),
         IN_TEMP_FOLDER(epochs_are_the_default),

@@ -31,9 +31,9 @@ static char training_model[64]; /* for all tests */
 
 /* A path, which lasts for some further calls. */
 static inline const char *training_path(const char *folder, const char *name) {
-    static char room[16][400];
+    static char buffer[16][400];
     static int next;
-    char *out = room[next++ % 16];
+    char *out = buffer[next++ % 16];
     snprintf(out, 400, "%s/%s", folder, name);
     return out;
 }

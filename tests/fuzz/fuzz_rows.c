@@ -20,9 +20,9 @@ static void look(const zest_rows *rows) {
     for (size_t r = 0; r < rows->count; r++)
         for (size_t f = 0; f < rows->name_count; f++) {
             const char *const *texts = zest_rows_get(rows, r, (int)f, &count);
-            char room[64];
+            char buffer[64];
             for (size_t i = 0; i < count; i++)
-                sum += strlen(texts[i]) + strlen(zest_rows_show(texts[i], room));
+                sum += strlen(texts[i]) + strlen(zest_rows_show(texts[i], buffer));
         }
     sink = sum;
 }
