@@ -61,7 +61,7 @@ static void test_tuner(void **state) {
     zest_lm_free(other.lm);
     other.lm = load(MASKED, options);
     REFUSED(zest_lm_replay(other.lm, journal, 31), "30 steps");
-    REFUSED(zest_lm_replay(other.lm, NULL, 1), "no journal");
+    REFUSED(zest_lm_replay(other.lm, NULL, 1), "journal is NULL");
     zest_journal_close(journal);
     assert_true(fingerprint(other.lm) == start);
 
@@ -173,6 +173,9 @@ static void test_tensors(void **state) {
     assert_true(fingerprint(lm) != before);
     REFUSED(zest_lm_read_tensor(lm, i, 0, 1, back), "no number");
     REFUSED(zest_lm_read_tensor(lm, 0, (size_t)-1, 2, back), "do not lie within");
+    REFUSED(zest_lm_read_tensor(lm, 0, 0, 1, NULL), "values is NULL");
+    REFUSED(zest_lm_write_tensor(lm, 0, 0, 1, NULL), "values is NULL");
+    REFUSED(zest_lm_fingerprint(lm, NULL), "fingerprint is NULL");
     zest_tuner *tuner = zest_lm_tuner(lm);
     REFUSED(zest_tuner_objective_f32(tuner, vector_objective, NULL), "lanes");
     zest_tuner_free(tuner);

@@ -23,15 +23,15 @@ zest_tuner *zest_lm_tuner(zest_lm *lm) {
 
 zest_status zest_lm_replay(zest_lm *lm, zest_journal *journal, uint64_t step) {
     zest_status status = refresh(lm);
+    if (!status) status = zest_lm_need(lm->ctx, journal, "journal");
     if (status) return status;
-    if (!journal)
-        return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT, "there is no journal to replay");
     zest_step_storage storage = zest_load_storage(&lm->loaded);
     return zest_journal_replay(journal, step, &storage);
 }
 
 zest_status zest_lm_fingerprint(zest_lm *lm, uint64_t *fingerprint) {
     zest_status status = refresh(lm);
+    if (!status) status = zest_lm_need(lm->ctx, fingerprint, "fingerprint");
     if (!status) *fingerprint = zest_params_fingerprint(&lm->loaded.model->params);
     return status;
 }
@@ -61,9 +61,10 @@ int zest_lm_get_tensor(const zest_lm *lm, size_t i, zest_lm_tensor *out) {
 static zest_status find(zest_lm *lm, size_t i, size_t first, size_t count, const float *values, char **data,
                         zest_dtype *dtype) {
     zest_status status = refresh(lm);
+    if (!status) status = zest_lm_need(lm->ctx, values, "values");
     if (status) return status;
     const zest_model *model = lm->loaded.model;
-    if (i >= model->tensor_count || !values)
+    if (i >= model->tensor_count)
         return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
                               "the model has %zu tensors, and no number %zu", model->tensor_count, i);
     const zest_tensor *tensor = &model->tensors[i];
