@@ -374,14 +374,8 @@ static void test_save(void **state) {
 
 /* ---- Bad input ---- */
 
-static void test_refused(void **state) {
+static void test_refused_models(void **state) {
     (void)state;
-    int32_t ids[64] = {0}, outside[] = {0, 4096}, below[] = {0, -1}, words[] = {5, 6};
-    size_t count, position = 9, starts[] = {0, 1, 1};
-    double losses[4];
-    float logits[1];
-    char text[8];
-    uint64_t print;
     assert_null(zest_lm_load(NULL, MASKED, NULL));
     assert_null(zest_lm_load(ctx, NULL, NULL));
     assert_says(ctx, "no model was named");
@@ -395,7 +389,16 @@ static void test_refused(void **state) {
     assert_null(zest_lm_open_run(ctx, MASKED, NULL, NULL, NULL, NULL));
     assert_says(ctx, "no run of zest train");
     assert_null(zest_lm_load_tokenizer(ctx, "tests/data/models/opt"));
+}
 
+static void test_refused_calls(void **state) {
+    (void)state;
+    int32_t ids[64] = {0}, outside[] = {0, 4096}, below[] = {0, -1};
+    size_t count, position = 9;
+    double losses[4];
+    float logits[1];
+    char text[8];
+    uint64_t print;
     zest_lm *tokens = zest_lm_load_tokenizer(ctx, MASKED), *lm = load(causal, NULL),
             *masked = load(MASKED, NULL);
     assert_null(zest_lm_batch_new(tokens));
@@ -412,7 +415,19 @@ static void test_refused(void **state) {
     REFUSED(zest_lm_generate(masked, ids, 3, NULL, ids, 4, &count), "does not continue text");
     REFUSED(zest_lm_generate(lm, below, 2, NULL, ids, 4, &count), "token 1 is -1");
     REFUSED(zest_lm_generate(lm, ids, 49, NULL, ids, 4, &count), "reads at most 48");
+    REFUSED(zest_lm_single_token(masked, " great film", &ids[0]), "2 tokens, not one");
+    REFUSED(zest_lm_single_token(masked, "", &ids[0]), "0 tokens");
+    zest_lm_free(lm);
+    zest_lm_free(masked);
+    zest_lm_free(tokens);
+}
 
+static void test_refused_examples(void **state) {
+    (void)state;
+    int32_t ids[64] = {0}, outside[] = {0, 4096}, words[] = {5, 6};
+    size_t position = 9, starts[] = {0, 1, 1};
+    double losses[4];
+    zest_lm *lm = load(causal, NULL), *masked = load(MASKED, NULL);
     zest_lm_batch *batch = zest_lm_batch_new(lm), *other = zest_lm_batch_new(masked);
     REFUSED(zest_lm_losses(lm, NULL, batch, losses, NULL), "no examples");
     REFUSED(zest_lm_losses(lm, NULL, other, losses, NULL), "another model");
@@ -442,18 +457,20 @@ static void test_refused(void **state) {
     REFUSED(zest_lm_batch_add_masked_text(other, "It was<mask>.", 2), "no label word 2");
     REFUSED(zest_lm_batch_add_masked_text(other, NULL, 0), "no text");
     assert_int_equal(zest_lm_batch_count(other), 0);
-    REFUSED(zest_lm_single_token(masked, " great film", &ids[0]), "2 tokens, not one");
-    REFUSED(zest_lm_single_token(masked, "", &ids[0]), "0 tokens");
     REFUSED(zest_lm_batch_add_mlm(other, ids, 4, &position, words, 1), "position 9");
+    zest_lm_batch_free(batch);
+    zest_lm_batch_free(other);
+    zest_lm_free(lm);
+    zest_lm_free(masked);
+}
 
-    REFUSED(zest_lm_losses(lm, NULL, NULL, losses, NULL), "batch is NULL");
-    REFUSED(zest_lm_score(lm, ids, 3, NULL), "log_probabilities is NULL");
-    REFUSED(zest_lm_encode(lm, "a", 1, 0, ids, 4, NULL), "count is NULL");
-    REFUSED(zest_lm_generate(lm, ids, 3, NULL, NULL, 4, &count), "ids is NULL");
-    REFUSED(zest_lm_generate(lm, ids, 3, NULL, ids, 0, &count), "no room");
-    REFUSED(zest_lm_train(ctx, NULL, NULL, NULL), "options is NULL");
-    REFUSED(zest_lm_resume(ctx, NULL, NULL, NULL, NULL), "folder is NULL");
-
+static void test_refused_lanes(void **state) {
+    (void)state;
+    const int32_t ids[4] = {0};
+    double losses[4];
+    zest_lm *lm = load(causal, NULL);
+    zest_lm_batch *batch = zest_lm_batch_new(lm);
+    assert_ok(ctx, zest_lm_batch_add_text(batch, ids, 4, 2));
     float x[10] = {0};
     const zest_lanes *lanes;
     zest_tuner *tuner = zest_tuner_new_f32(ctx, x, 10);
@@ -461,11 +478,24 @@ static void test_refused(void **state) {
     REFUSED(zest_lm_losses(lm, lanes, batch, losses, NULL), "another tuner");
     zest_tuner_free(tuner);
     zest_lm_batch_free(batch);
-    zest_lm_batch_free(other);
     zest_lm_free(lm);
-    zest_lm_free(masked);
-    zest_lm_free(tokens);
-    /* nothing where an object should be */
+}
+
+/* Nothing where an object should be. */
+static void test_refused_null(void **state) {
+    (void)state;
+    int32_t ids[64] = {0};
+    size_t count;
+    double losses[4];
+    zest_lm *lm = load(causal, NULL);
+    REFUSED(zest_lm_losses(lm, NULL, NULL, losses, NULL), "batch is NULL");
+    REFUSED(zest_lm_score(lm, ids, 3, NULL), "log_probabilities is NULL");
+    REFUSED(zest_lm_encode(lm, "a", 1, 0, ids, 4, NULL), "count is NULL");
+    REFUSED(zest_lm_generate(lm, ids, 3, NULL, NULL, 4, &count), "ids is NULL");
+    REFUSED(zest_lm_generate(lm, ids, 3, NULL, ids, 0, &count), "no room");
+    REFUSED(zest_lm_train(ctx, NULL, NULL, NULL), "options is NULL");
+    REFUSED(zest_lm_resume(ctx, NULL, NULL, NULL, NULL), "folder is NULL");
+    zest_lm_free(lm);
     assert_int_equal(zest_lm_losses(NULL, NULL, NULL, NULL, NULL), ZEST_ERROR_ARGUMENT);
     assert_int_equal(zest_lm_save(NULL, "x"), ZEST_ERROR_ARGUMENT);
     assert_int_equal(zest_lm_encode(NULL, "a", 1, 0, NULL, 0, &count), ZEST_ERROR_ARGUMENT);
@@ -477,9 +507,12 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens), cmocka_unit_test(test_info),     cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_generate), IN_TEMP_FOLDER(test_save),
-        IN_TEMP_FOLDER(test_refused),
+        cmocka_unit_test(test_tokens),           cmocka_unit_test(test_info),
+        cmocka_unit_test(test_losses),           cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_generate),         IN_TEMP_FOLDER(test_save),
+        cmocka_unit_test(test_refused_models),   IN_TEMP_FOLDER(test_refused_calls),
+        cmocka_unit_test(test_refused_examples), cmocka_unit_test(test_refused_lanes),
+        cmocka_unit_test(test_refused_null),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
