@@ -45,7 +45,7 @@ void zest_optim_vectors_free(const zest_optim_vectors *s, float *x) {
 
 zest_status zest_optim_vectors_done(const zest_optim_vectors *s, int failed, zest_error *error) {
     if (!failed) return ZEST_OK;
-    if (!s->device) return zest_error_memory(error, "a method's step", 0);
+    if (!s->device) return zest_error_memory(error, "an optimizer's step", 0);
     return zest_device_take_error(s->device, error);
 }
 

@@ -112,7 +112,7 @@ static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
 
 static zest_status prepare(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
-    if (!g) return zest_error_memory(t->error, "a method", sizeof *g);
+    if (!g) return zest_error_memory(t->error, "an optimizer", sizeof *g);
     zest_status status = open_optimizer(t, g);
     if (!status) status = open_grad(t, g);
     return !status && t->resumed_from.path ? restore_state(t, g) : status;
@@ -228,13 +228,13 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
     return count_bad(t, !report.moved);
 }
 
-#else /* the library only goes forward */
+#else /* a library without gradients */
 
 static zest_status refuse_first_order(zest_error *error) {
     char methods[64];
     return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "this zest goes forward only (it was built with GRAD=off); %s, and pretraining, go "
-                          "backward too: build it without GRAD=off",
+                          "this zest was built without gradients (GRAD=off), which %s, and pretraining, need; "
+                          "build it without GRAD=off",
                           zest_option_name_methods(ZEST_METHODS_GRADIENT, "and", methods, sizeof methods));
 }
 
