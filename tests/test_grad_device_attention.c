@@ -10,7 +10,7 @@ enum { COMPUTES = 2 };
 static const double tolerance[COMPUTES] = {2e-5, 2e-2};
 
 typedef struct {
-    size_t heads, kv_heads, head_size;
+    size_t heads, kv_heads, head_dim;
     int causal, past, masked;
     size_t odd; /* elements after a row that keep it from being aligned */
 } attention_case;
@@ -37,8 +37,8 @@ static void make_attention(const attention_case *c, attention_data *a) {
         a->q_start[s + 1] = a->q_start[s] + lengths[s];
         a->kv_start[s + 1] = a->kv_start[s] + lengths[s] + (uint32_t)c->past;
     }
-    size_t q = c->heads * c->head_size + 8 + c->odd, kv = c->kv_heads * c->head_size + 16 + c->odd;
-    size_t out = c->heads * c->head_size, rows = a->q_start[SEQUENCES], keys = a->kv_start[SEQUENCES];
+    size_t q = c->heads * c->head_dim + 8 + c->odd, kv = c->kv_heads * c->head_dim + 16 + c->odd;
+    size_t out = c->heads * c->head_dim, rows = a->q_start[SEQUENCES], keys = a->kv_start[SEQUENCES];
     const size_t counts[8] = {rows * q, keys * kv, keys * kv, rows * out,
                               rows * q, keys * kv, keys * kv, rows * out};
     for (size_t i = 0; i < 8; i++) {
@@ -52,9 +52,9 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .sequences = SEQUENCES,
                                                    .heads = c->heads,
                                                    .kv_heads = c->kv_heads,
-                                                   .head_dim = c->head_size,
+                                                   .head_dim = c->head_dim,
                                                    .causal = c->causal,
-                                                   .scale = 1.0f / sqrtf((float)c->head_size),
+                                                   .scale = 1.0f / sqrtf((float)c->head_dim),
                                                    .max_queries = 150,
                                                    .lanes = 1},
                                        .mask = c->masked ? &a->mask : NULL,
@@ -94,12 +94,12 @@ static void one_attention(zest_device *device, int c, const attention_case *n) {
     for (size_t i = 0; i < (n->masked ? 4u : 3u); i++) {
         float *got = guarded(a.count[4 + i]);
         char what[80];
-        snprintf(what, sizeof what, "%s attention of heads of %zu%s%s: %s", device_names[c], n->head_size,
+        snprintf(what, sizeof what, "%s attention of heads of %zu%s%s: %s", device_names[c], n->head_dim,
                  n->causal ? ", causal" : "", n->masked ? ", masked" : "", names[i]);
         device_download_activations(device, uploaded[4 + i], a.count[4 + i], got);
-        device_compare(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_size, strides[i],
+        device_compare(got, a.x[4 + i], a.count[4 + i] / strides[i], heads[i] * n->head_dim, strides[i],
                        tolerance[c] *
-                           device_largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_size, strides[i]),
+                           device_largest(a.x[4 + i], a.count[4 + i], heads[i] * n->head_dim, strides[i]),
                        what);
         free(got);
     }

@@ -33,7 +33,7 @@ static float *numbers(size_t count, uint64_t seed, float scale) {
 /* ---- Attention ---- */
 
 typedef struct {
-    size_t sequences, heads, kv_heads, head_size;
+    size_t sequences, heads, kv_heads, head_dim;
     int causal, past, masked;
 } attention_case;
 
@@ -57,10 +57,10 @@ static void make_attention(const attention_case *c, attention_data *a) {
         a->q_start[s + 1] = a->q_start[s] + sequence_lengths[s];
         a->kv_start[s + 1] = a->kv_start[s] + sequence_lengths[s] + (uint32_t)c->past;
     }
-    size_t q_stride = c->heads * c->head_size + 3, kv_stride = c->kv_heads * c->head_size + 1;
+    size_t q_stride = c->heads * c->head_dim + 3, kv_stride = c->kv_heads * c->head_dim + 1;
     size_t rows = a->q_start[c->sequences], keys = a->kv_start[c->sequences];
     a->q_count = rows * q_stride, a->kv_count = keys * kv_stride;
-    a->out_count = rows * c->heads * c->head_size;
+    a->out_count = rows * c->heads * c->head_dim;
     a->q = numbers(a->q_count, 1, 1), a->k = numbers(a->kv_count, 2, 1), a->v = numbers(a->kv_count, 3, 1);
     a->d = numbers(a->out_count, 4, 1);
     a->dq = calloc(a->q_count, sizeof(float)), a->dk = calloc(a->kv_count, sizeof(float));
@@ -73,15 +73,15 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .out = a->out,
                                                    .q_stride = q_stride,
                                                    .kv_stride = kv_stride,
-                                                   .out_stride = c->heads * c->head_size,
+                                                   .out_stride = c->heads * c->head_dim,
                                                    .q_start = a->q_start,
                                                    .kv_start = a->kv_start,
                                                    .sequences = c->sequences,
                                                    .heads = c->heads,
                                                    .kv_heads = c->kv_heads,
-                                                   .head_dim = c->head_size,
+                                                   .head_dim = c->head_dim,
                                                    .causal = c->causal,
-                                                   .scale = 1.0f / sqrtf((float)c->head_size)},
+                                                   .scale = 1.0f / sqrtf((float)c->head_dim)},
                                        .d_out = a->d,
                                        .dq = a->dq,
                                        .dk = a->dk,

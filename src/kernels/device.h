@@ -31,13 +31,13 @@ typedef struct {
     size_t lanes, from_lane, to_lane;
 } zest_copy_rows;
 
-/* (rows, heads, head_size) to (rows, heads, kv_heads, head_size): head h of a row goes to the position of its
+/* (rows, heads, head_dim) to (rows, heads, kv_heads, head_dim): head h of a row goes to the position of its
  * key head, h / (heads / kv_heads), and the other positions are 0. back: the other way; the other positions
  * are not read. */
 typedef struct {
     const void *from;
     void *to;
-    size_t rows, heads, kv_heads, head_size;
+    size_t rows, heads, kv_heads, head_dim;
     int back;
     size_t lanes, from_lane, to_lane;
 } zest_head_rows;

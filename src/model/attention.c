@@ -375,7 +375,7 @@ static int spread_heads(zest_forward_pass *pass, size_t lanes, int back, void *c
                                 .rows = pass->out_rows,
                                 .heads = pass->config->heads,
                                 .kv_heads = pass->config->kv_heads,
-                                .head_size = pass->config->head_dim,
+                                .head_dim = pass->config->head_dim,
                                 .back = back,
                                 .lanes = lanes,
                                 .from_lane = zest_model_lane_stride(runner, ZEST_CONST2(from)),

@@ -65,7 +65,7 @@ typedef struct {
     zest_weight tokens, positions, types;
     zest_model_affine embedding_norm, project_in, final_norm, project_out, head_dense, head_norm, head;
     zest_model_layer *layers;
-    float *rotary; /* head_size/2 angles per position; NULL for learned positions */
+    float *rotary; /* head_dim/2 angles per position; NULL for learned positions */
 
     zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */
     zest_model_tensor_shape *shapes;

@@ -63,17 +63,17 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
 
 /* ---- Rotary, gate ---- */
 
-static void rotary(void *activations, size_t rows, size_t stride, size_t heads, size_t head_size,
+static void rotary(void *activations, size_t rows, size_t stride, size_t heads, size_t head_dim,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads,
                    zest_workspace *scratch) {
     (void)scratch;
     float *x = activations;
-    size_t half = head_size / 2;
-    threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_size));
+    size_t half = head_dim / 2;
+    threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_dim));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t m = 0; m < rows; m++)
         for (size_t h = 0; h < heads; h++) {
-            float *low = x + m * stride + h * head_size, *high = low + half;
+            float *low = x + m * stride + h * head_dim, *high = low + half;
             for (size_t i = 0; i < half; i += WIDTH) {
                 size_t part = part_of(half, i);
                 vec c = load_some(cosines + positions[m] * half + i, part);

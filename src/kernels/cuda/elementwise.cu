@@ -212,17 +212,17 @@ static __global__ void __launch_bounds__(THREADS)
     *high = from_float<T>(b * c + a * s);
 }
 
-void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_size,
+void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
-    size_t params = rows * heads * (head_size / 2);
+    size_t params = rows * heads * (head_dim / 2);
     (void)threads;
     if (!params) return;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_ATTENTION);
     ZEST_CUDA_DISPATCH(cuda->base.compute, T,
                        (rotary_kernel<T><<<zest_cuda_blocks(params, THREADS), THREADS, 0, cuda->stream>>>(
-                           (T *)x, rows, stride, heads, head_size / 2, positions, cosines, sines)));
+                           (T *)x, rows, stride, heads, head_dim / 2, positions, cosines, sines)));
     (void)zest_cuda_launched(cuda, "applying rotary positions");
 }
 
@@ -283,10 +283,10 @@ int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *args) {
 
 /* ---- Heads ---- */
 
-/* A block for a row of the output: of one head (rows, heads, kv_heads head_size), or, back, of all heads. */
+/* A block for a row of the output: of one head (rows, heads, kv_heads head_dim), or, back, of all heads. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS) head_kernel(const T *from, T *to, zest_head_rows args) {
-    const unsigned size = (unsigned)args.head_size, heads = (unsigned)args.heads,
+    const unsigned size = (unsigned)args.head_dim, heads = (unsigned)args.heads,
                    group = heads / (unsigned)args.kv_heads;
     const size_t width = args.kv_heads * size, side = heads * size, row = blockIdx.x;
     from += blockIdx.y * args.from_lane;
