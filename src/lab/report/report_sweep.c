@@ -113,7 +113,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
     zest_buffer_text(out, "</tr></thead>\n<tbody>\n");
     for (int first = 1; first >= 0; first--)
         for (size_t r = 0; r < s->row_count; r++) {
-            if (zest_sweep_is_first_order(s, r) != first) continue;
+            if (zest_sweep_row_is_first_order(s, r) != first) continue;
             zest_buffer_text(out, "<tr><th scope=\"row\">");
             add_row_name(s, r, out);
             zest_buffer_text(out, "</th>");

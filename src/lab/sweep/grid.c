@@ -140,7 +140,8 @@ static int rank(const char *label, const zest_sweep_run *run) {
     char buffer[128];
     if (!label) return 1;
     if (!strcmp(label, zest_sweep_method(run))) return 4;
-    if (!strcmp(label, zest_sweep_first_order(zest_sweep_method(run)) ? "first" : "zeroth")) return 3;
+    if (!strcmp(label, zest_sweep_method_is_first_order(zest_sweep_method(run)) ? "first" : "zeroth"))
+        return 3;
     return task && !strcasecmp(label, zest_sweep_task_name(task, buffer, sizeof buffer)) ? 2 : 0;
 }
 

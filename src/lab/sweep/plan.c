@@ -40,7 +40,9 @@ const char *zest_sweep_method(const zest_sweep_run *run) {
     return method ? method : zest_option_row_at(ZEST_OPTION_METHOD)->fallback;
 }
 
-int zest_sweep_first_order(const char *method) { return zest_option_find_method(method) >= ZEST_CHOICE_SGD; }
+int zest_sweep_method_is_first_order(const char *method) {
+    return zest_option_find_method(method) >= ZEST_CHOICE_SGD;
+}
 
 int zest_sweep_matters(const char *method, zest_option_id id) {
     return zest_option_takes(zest_option_row_at(id), zest_option_find_method(method));

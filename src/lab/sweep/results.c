@@ -305,8 +305,8 @@ double zest_sweep_unit(const zest_sweep_summary *s, size_t task) {
 }
 
 /* First-order methods are ranked separately: they need gradients. */
-int zest_sweep_is_first_order(const zest_sweep_summary *s, size_t row) {
-    return zest_sweep_first_order(zest_sweep_method(&s->plan->runs[s->rows[row]]));
+int zest_sweep_row_is_first_order(const zest_sweep_summary *s, size_t row) {
+    return zest_sweep_method_is_first_order(zest_sweep_method(&s->plan->runs[s->rows[row]]));
 }
 
 int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
@@ -317,7 +317,7 @@ int zest_sweep_is_best(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     for (size_t i = 0; i < s->entry_count; i++) {
         const zest_sweep_entry *other = &s->entries[i];
         if (other == e || other->task != e->task || other->noise != e->noise || isnan(other->test.mean) ||
-            zest_sweep_is_first_order(s, other->row) != zest_sweep_is_first_order(s, e->row))
+            zest_sweep_row_is_first_order(s, other->row) != zest_sweep_row_is_first_order(s, e->row))
             continue;
         double value = round(other->test.mean * unit * digits);
         rivals++;
@@ -349,7 +349,7 @@ void zest_sweep_interval(zest_buffer *out, const zest_sweep_entry *e, double uni
 
 size_t zest_sweep_rows_of_order(const zest_sweep_summary *s, int first) {
     size_t rows = 0;
-    for (size_t r = 0; r < s->row_count; r++) rows += zest_sweep_is_first_order(s, r) == first;
+    for (size_t r = 0; r < s->row_count; r++) rows += zest_sweep_row_is_first_order(s, r) == first;
     return rows;
 }
 

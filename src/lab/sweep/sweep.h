@@ -165,7 +165,7 @@ int zest_sweep_same_value(zest_option_id id, const char *a, const char *b);
 double zest_sweep_tilt(const zest_sweep_run *run);
 int zest_sweep_is_mezo(const zest_sweep_run *run);
 const char *zest_sweep_method(const zest_sweep_run *run); /* its name */
-int zest_sweep_first_order(const char *method);
+int zest_sweep_method_is_first_order(const char *method);
 /* Whether the method uses the option. */
 int zest_sweep_matters(const char *method, zest_option_id id);
 /* The value of a list for a run whose method and task are known; NULL: none. *counts: whether the list has
@@ -289,7 +289,7 @@ const char *zest_sweep_base_name(const zest_sweep_summary *summary, char *buffer
 int zest_sweep_several_tilts(const zest_sweep_summary *summary);
 /* 100 for fractions, which are shown in per cent; 1 for a loss. */
 double zest_sweep_unit(const zest_sweep_summary *summary, size_t task);
-int zest_sweep_is_first_order(const zest_sweep_summary *summary, size_t row);
+int zest_sweep_row_is_first_order(const zest_sweep_summary *summary, size_t row);
 /* The number of rows of first or of zeroth order. */
 size_t zest_sweep_rows_of_order(const zest_sweep_summary *summary, int first);
 /* "1500, 1300, 1400": the best step of each chosen run. */

@@ -89,7 +89,7 @@ static void add_results(const zest_sweep_summary *s, size_t noise, zest_buffer *
     zest_buffer_text(out, "|\n");
     for (int first = 1; first >= 0; first--)
         for (size_t r = 0; r < s->row_count; r++)
-            if (zest_sweep_is_first_order(s, r) == first)
+            if (zest_sweep_row_is_first_order(s, r) == first)
                 add_result_row(s, noise, r, !both ? "" : first ? "1st | " : "0th | ", out);
 }
 
@@ -302,7 +302,7 @@ static void add_order(const zest_sweep_summary *s, size_t noise, int first, zest
     zest_buffer_format(out, "\\midrule\n\\multirow{%zu}{*}{\\makecell{%s-\\\\order}}\n", rows,
                        first ? "1st" : "0th");
     for (size_t r = 0; r < s->row_count; r++) {
-        if (zest_sweep_is_first_order(s, r) != first) continue;
+        if (zest_sweep_row_is_first_order(s, r) != first) continue;
         zest_buffer_text(out, "  & ");
         add_method(s, r, out);
         for (size_t t = 0; t < s->task_count; t++)
@@ -436,7 +436,7 @@ static void add_entries(zest_text_table *t, const zest_sweep_summary *s, size_t 
     for (int first = 1; first >= 0; first--)
         for (size_t r = 0; r < s->row_count; r++) {
             const zest_sweep_entry *e = zest_sweep_entry_at(s, noise, task, r);
-            if (e && zest_sweep_is_first_order(s, r) == first) add_entry(t, s, e);
+            if (e && zest_sweep_row_is_first_order(s, r) == first) add_entry(t, s, e);
         }
 }
 
