@@ -223,7 +223,7 @@ static double reference(double x, zest_activation activation) {
     }
 }
 
-static void activation_slopes(void **state) {
+static void activation_gradients(void **state) {
     (void)state;
     const zest_backward *tables[LEVELS];
     size_t count = cpu_count(tables);
@@ -349,7 +349,7 @@ int main(void) {
         cmocka_unit_test(attention_levels),
         cmocka_unit_test(attention_differences),
         cmocka_unit_test(norm_levels),
-        cmocka_unit_test(activation_slopes),
+        cmocka_unit_test(activation_gradients),
         cmocka_unit_test(masks),
         cmocka_unit_test(turned_activations),
     };

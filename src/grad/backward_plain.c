@@ -39,7 +39,7 @@ void zest_plain_activate_backward(void *d_result, void *d_gated, const void *inp
     for (size_t i = 0; i < count; i++) {
         float dy = d[i];
         if (up) d_up[i] = f_activate(x[i], activation) * dy;
-        d[i] = f_slope(x[i], activation) * (up ? up[i] * dy : dy);
+        d[i] = f_activation_grad(x[i], activation) * (up ? up[i] * dy : dy);
     }
 }
 

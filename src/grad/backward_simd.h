@@ -112,14 +112,15 @@ static inline __attribute__((always_inline)) void activate_run(float *out, const
     }
 }
 
-static inline __attribute__((always_inline)) void
-slope_run(float *d, float *d_up, const float *x, const float *up, size_t count, zest_activation activation) {
+static inline __attribute__((always_inline)) void activation_grad_run(float *d, float *d_up, const float *x,
+                                                                      const float *up, size_t count,
+                                                                      zest_activation activation) {
     for (size_t i = 0; i < count; i += WIDTH) {
         size_t part = part_of(count, i);
         vec dy = load_some(d + i, part), at = load_some(x + i, part);
         if (up) store_some(d_up + i, part, v_mul(f_activate(at, activation), dy));
         if (up) dy = v_mul(load_some(up + i, part), dy);
-        store_some(d + i, part, v_mul(f_slope(at, activation), dy));
+        store_some(d + i, part, v_mul(f_activation_grad(at, activation), dy));
     }
 }
 
@@ -156,7 +157,7 @@ static void activate_backward(void *d_result, void *d_gated, const void *input, 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < count; i += RUN) {
         size_t here = count - i < RUN ? count - i : RUN;
-#define ONE(kind) slope_run(d + i, up ? d_up + i : NULL, x + i, up ? up + i : NULL, here, kind)
+#define ONE(kind) activation_grad_run(d + i, up ? d_up + i : NULL, x + i, up ? up + i : NULL, here, kind)
         FOR_EACH_ACTIVATION(ONE)
 #undef ONE
     }
