@@ -449,16 +449,11 @@ static void test_options(void **state) {
     make_quadratic(&q, ZEST_DTYPE_F32);
     static const size_t arrays[ZEST_OPTIMIZER_COUNT] = {1, 3, 2, 1, 1}; /* of d floats, beside the weights */
     for (int kind = 0; kind < ZEST_OPTIMIZER_COUNT; kind++) {
-        zest_optimizer_kind found;
         zest_optimizer_options options = zest_optimizer_defaults((zest_optimizer_kind)kind);
-        assert_true(zest_optimizer_find(zest_optimizer_name((zest_optimizer_kind)kind), &found) &&
-                    (int)found == kind);
         method = new_method(&q.params, &options);
         assert_int_equal(zest_optimizer_memory(method) / (ALL * sizeof(float)), arrays[kind]);
         zest_optimizer_free(method);
     }
-    zest_optimizer_kind none;
-    assert_false(zest_optimizer_find("lion", &none));
     zest_optimizer_free(NULL);
 }
 

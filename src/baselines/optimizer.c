@@ -5,6 +5,7 @@
 
 #include "baselines/optimizer.h"
 #include "base/memory.h"
+#include "base/option.h"
 #include "baselines/vector_ops.h"
 #include "rng/noise.h"
 #include "zest.h"
@@ -29,6 +30,11 @@ typedef struct {
     zest_error *error;
     double factor; /* G is this times optimizer->gradient */
 } zest_optimizer_pass;
+
+#define SAME_PLACE(name) ((int)ZEST_OPTIMIZER_##name == ZEST_CHOICE_##name - ZEST_CHOICE_SGD)
+_Static_assert(SAME_PLACE(SGD) && SAME_PLACE(ADAMW) && SAME_PLACE(SAM) && SAME_PLACE(ESAM) &&
+                   SAME_PLACE(TSAM) && SAME_PLACE(COUNT),
+               "optimizers have the order of the choices of --method");
 
 zest_optimizer_options zest_optimizer_defaults(zest_optimizer_kind kind) {
     return (zest_optimizer_options){
