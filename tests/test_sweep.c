@@ -187,7 +187,7 @@ static void presets_are_the_papers(void **state) {
     /* of MeZO's code, on which the paper's is based: for the methods with gradients alone */
     for (size_t i = 0; i < plan.count; i++) {
         const zest_sweep_run *run = &plan.runs[i];
-        int first = zest_sweep_first_order(zest_sweep_method(run));
+        int first = zest_sweep_method_is_first_order(zest_sweep_method(run));
         static const struct {
             zest_option_id id;
             const char *value;

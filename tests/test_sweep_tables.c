@@ -293,7 +293,7 @@ static void first_order_rows_are_compared_too(void **state) {
     zest_buffer md = {0}, tex = {0};
     for (size_t i = 0; i < plan.count; i++) {
         zest_sweep_run *run = &plan.runs[i];
-        int first = zest_sweep_first_order(zest_sweep_method(run));
+        int first = zest_sweep_method_is_first_order(zest_sweep_method(run));
         double seed = strtod(run->value[ZEST_OPTION_SEED], NULL), gain = first ? 0.125 : 0;
         int small = !strcmp(run->value[ZEST_OPTION_BATCH], "8");
         finish(&plan, run->name, 0.5 + gain + (small ? 0.125 : 0), 0.5 + gain + seed / 16);
