@@ -48,21 +48,22 @@ static zest_dropout dropout_of(const zest_trainer *t) {
 static zest_optimizer_options method_options(const zest_options *o) {
     zest_optimizer_kind kind =
         (zest_optimizer_kind)(zest_options_whole(o, ZEST_OPTION_METHOD) - ZEST_CHOICE_SGD);
-    return (zest_optimizer_options){.kind = kind,
-                                    .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
-                                    .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
-                                    .clip = zest_options_number(o, ZEST_OPTION_CLIP),
-                                    .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
-                                    .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == ZEST_CHOICE_RANDOM,
-                                    .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
-                                    .tilt = zest_options_number(o, ZEST_OPTION_T),
-                                    .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
-                                    .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
-                                    .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
-                                    .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
-                                    .seed = zest_options_whole(o, ZEST_OPTION_SEED),
-                                    .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
-                                    .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == ZEST_CHOICE_NEAREST};
+    return (zest_optimizer_options){
+        .kind = kind,
+        .momentum = zest_options_number(o, ZEST_OPTION_MOMENTUM),
+        .decay = zest_options_number(o, ZEST_OPTION_WEIGHT_DECAY),
+        .clip = zest_options_number(o, ZEST_OPTION_CLIP),
+        .radius = zest_options_number(o, ZEST_OPTION_RADIUS),
+        .random = zest_options_whole(o, ZEST_OPTION_SAM_SEARCH) == ZEST_CHOICE_RANDOM,
+        .k = (size_t)zest_options_whole(o, ZEST_OPTION_K),
+        .tilt = zest_options_number(o, ZEST_OPTION_T),
+        .ascent = zest_options_number(o, ZEST_OPTION_ASCENT),
+        .beta1 = zest_options_number(o, ZEST_OPTION_BETA1),
+        .beta2 = zest_options_number(o, ZEST_OPTION_BETA2),
+        .epsilon = zest_options_number(o, ZEST_OPTION_ADAM_EPSILON),
+        .seed = zest_options_whole(o, ZEST_OPTION_SEED),
+        .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
+        .nearest = zest_options_whole(o, ZEST_OPTION_ROUNDING) == ZEST_CHOICE_NEAREST};
 }
 
 static zest_status open_grad(zest_trainer *t, zest_trainer_gradients *g) {
@@ -232,10 +233,11 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
 
 static zest_status refuse_first_order(zest_error *error) {
     char methods[64];
-    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                          "this zest was built without gradients (GRAD=off), which %s, and pretraining, need; "
-                          "build it without GRAD=off",
-                          zest_option_name_methods(ZEST_METHODS_GRADIENT, "and", methods, sizeof methods));
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "this zest was built without gradients (GRAD=off), which %s, and pretraining, need; "
+        "build it without GRAD=off",
+        zest_option_name_methods(ZEST_METHODS_GRADIENT, "and", methods, sizeof methods));
 }
 
 static zest_status none(zest_trainer *t) { return refuse_first_order(t->error); }
