@@ -3,7 +3,8 @@
 #include "task/batch.h"
 #include "tests/model.h"
 
-static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2", "yarn", "phi3"};
+static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
+                                     "qwen2", "yarn",     "qwen3", "phi3"};
 enum { CAUSAL = sizeof causal / sizeof *causal, EXAMPLES = 7, TEXTS = 17 };
 
 /* Texts as examples have them: tokens, and from where on they are the answer. Example by example:

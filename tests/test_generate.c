@@ -1,7 +1,8 @@
 /* Generation with kept keys and values equals full recomputation at every step. */
 #include "tests/model.h"
 
-static const char *const causal[] = {"opt", "opt-350m", "gpt2", "llama", "llama3", "qwen2", "yarn", "phi3"};
+static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
+                                     "qwen2", "yarn",     "qwen3", "phi3"};
 enum { CAUSAL = sizeof causal / sizeof *causal, MOST = 12 };
 
 /* The slow way: all logits of the text so far, again for every token. */

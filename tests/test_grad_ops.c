@@ -211,6 +211,49 @@ static void norm_levels(void **state) {
         }
 }
 
+/* Several vectors a row, in place: each as a row of its own, in the same order for the gain's gradient. */
+static void norm_of_heads_levels(void **state) {
+    (void)state;
+    const zest_backward *tables[LEVELS];
+    enum { ROWS = 30, HEADS = 3, GAP = 3 };
+    static const size_t widths[] = {1, 7, 16, 40};
+    size_t count = cpu_count(tables);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (size_t l = 0; l < count; l++) {
+            size_t width = widths[w], row = HEADS * width, x_stride = row + GAP, stride = row + 2 * GAP;
+            float *x = numbers(ROWS * x_stride, 1, 2), *d = numbers(ROWS * stride, 2, 1),
+                  *gain = numbers(width, 3, 1), *kept = numbers(ROWS * stride, 2, 1);
+            float *packed_x = calloc(ROWS * row, sizeof *x), *packed_d = calloc(ROWS * row, sizeof *x),
+                  *sums = calloc(2 * width, sizeof *x);
+            for (size_t m = 0; m < ROWS; m++) {
+                memcpy(packed_x + m * row, x + m * x_stride, row * sizeof *x);
+                memcpy(packed_d + m * row, d + m * stride, row * sizeof *x);
+            }
+            zest_workspace scratch = {0};
+            zest_norm_backward job = {.x = packed_x,
+                                      .dy = packed_d,
+                                      .gain = gain,
+                                      .dx = packed_d,
+                                      .rms = 1,
+                                      .epsilon = 1e-6f,
+                                      .d_gain = sums,
+                                      .rows = ROWS * HEADS,
+                                      .width = width};
+            assert_int_equal(tables[l]->norm(&job, 1, &scratch), 0);
+            job.x = x, job.dy = job.dx = d, job.d_gain = sums + width;
+            job.rows = ROWS, job.heads = HEADS;
+            job.x_stride = x_stride, job.dy_stride = job.dx_stride = stride;
+            assert_int_equal(tables[l]->norm(&job, 2, &scratch), 0);
+            assert_memory_equal(sums, sums + width, width * sizeof *sums);
+            for (size_t m = 0; m < ROWS; m++) {
+                assert_memory_equal(d + m * stride, packed_d + m * row, row * sizeof *d);
+                assert_memory_equal(d + m * stride + row, kept + m * stride + row, 2 * GAP * sizeof *d);
+            }
+            float *const made[] = {x, d, gain, kept, packed_x, packed_d, sums, scratch.data};
+            for (size_t i = 0; i < sizeof made / sizeof *made; i++) free(made[i]);
+        }
+}
+
 /* ---- Activations ---- */
 
 static double reference(double x, zest_activation activation) {
@@ -346,11 +389,9 @@ static void turned_activations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_levels),
-        cmocka_unit_test(attention_differences),
-        cmocka_unit_test(norm_levels),
-        cmocka_unit_test(activation_gradients),
-        cmocka_unit_test(masks),
+        cmocka_unit_test(attention_levels),     cmocka_unit_test(attention_differences),
+        cmocka_unit_test(norm_levels),          cmocka_unit_test(norm_of_heads_levels),
+        cmocka_unit_test(activation_gradients), cmocka_unit_test(masks),
         cmocka_unit_test(turned_activations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,8 +302,8 @@ static void absorbing(void **state) {
 static void generation(void **state) {
     (void)state;
     need_device();
-    static const char *const causal[] = {"opt",    "opt-350m", "gpt2", "llama",
-                                         "llama3", "qwen2",    "yarn", "phi3"};
+    static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
+                                         "qwen2", "yarn",     "qwen3", "phi3"};
     enum { MOST = 12 };
     for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
         zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);

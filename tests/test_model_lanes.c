@@ -77,7 +77,7 @@ static void test_by_hand(void **state) {
 static void test_tied_once(void **state) {
     (void)state;
     static const char *const tied[] = {"roberta", "bert",  "opt",        "opt-350m", "gpt2",
-                                       "llama3",  "qwen2", "distilbert", "yarn"};
+                                       "llama3",  "qwen2", "distilbert", "yarn",     "qwen3"};
     for (size_t i = 0; i < sizeof tied / sizeof *tied; i++) {
         zest_model *model = test_model(tied[i], ZEST_MODEL_AS_STORED);
         assert_true(model->config.tied_head && model->head.weight.data == model->tokens.data);
@@ -322,8 +322,8 @@ static void test_sharing(void **state) {
     (void)state;
     zest_cpu best;
     assert_int_equal(zest_cpu_detect(&best, NULL), ZEST_OK);
-    static const char *const causal[] = {"opt",    "opt-350m", "gpt2", "llama",
-                                         "llama3", "qwen2",    "yarn", "phi3"};
+    static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
+                                         "qwen2", "yarn",     "qwen3", "phi3"};
     for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
         zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
         check_sharing(model, ZEST_CPU_PLAIN);

@@ -56,6 +56,48 @@ static void norms(void **state) {
     free(scratch.data);
 }
 
+/* Several vectors a row: each as a row of its own, and what is between the rows stays as it is. */
+static void norms_of_heads(void **state) {
+    (void)state;
+    static const size_t widths[] = {1, 7, 16, 23, 128};
+    enum { ROWS = 6, HEADS = 3, GAP = 5 };
+    zest_workspace scratch = {0};
+    for (size_t w = 0; w < COUNT(widths); w++)
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
+            size_t width = widths[w], stride = HEADS * width + GAP, other = stride + 2;
+            const zest_ops *operations = zest_ops_for((zest_cpu)cpu_index);
+            zest_norm job = {.rms = 1, .epsilon = 1e-6f, .rows = ROWS, .width = width, .heads = HEADS};
+            job.perturbation = (zest_perturbation){.seed = 5, .scale = {0.1f, -0.1f}, .lanes = 2};
+            job.gain = weight(ZEST_DTYPE_BF16, 1, width, 3, 1, 13);
+            job.x_stride = stride, job.out_stride = other;
+            float *x[2], *out[2], *packed[2], *expected[2];
+            for (int l = 0; l < 2; l++) {
+                x[l] = normals(ROWS * stride, (uint64_t)l + 1, 2), out[l] = normals(ROWS * other, 9, 1);
+                packed[l] = guarded(ROWS * HEADS * width), expected[l] = guarded(ROWS * HEADS * width);
+                for (size_t m = 0; m < ROWS; m++)
+                    memcpy(packed[l] + m * HEADS * width, x[l] + m * stride, HEADS * width * sizeof(float));
+                job.x[l] = x[l], job.out[l] = out[l];
+            }
+            zest_norm rows = job;
+            rows.rows = ROWS * HEADS, rows.heads = 0;
+            for (int l = 0; l < 2; l++) rows.x[l] = packed[l], rows.out[l] = expected[l];
+            assert_int_equal(operations->norm(&rows, 1, &scratch), 0);
+            assert_int_equal(operations->norm(&job, 2, &scratch), 0);
+            float *untouched = normals(ROWS * other, 9, 1);
+            for (int l = 0; l < 2; l++)
+                for (size_t m = 0; m < ROWS; m++) {
+                    assert_memory_equal(out[l] + m * other, expected[l] + m * HEADS * width,
+                                        HEADS * width * sizeof(float));
+                    assert_memory_equal(out[l] + m * other + HEADS * width,
+                                        untouched + m * other + HEADS * width, (GAP + 2) * sizeof(float));
+                }
+            for (int l = 0; l < 2; l++) free(x[l]), free(out[l]), free(packed[l]), free(expected[l]);
+            free(untouched);
+            release(&job.gain);
+        }
+    free(scratch.data);
+}
+
 /* ---- Element by element ---- */
 
 static void rotaries(void **state) {
@@ -382,6 +424,7 @@ static void the_gpu_turns_heads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms),
+        cmocka_unit_test(norms_of_heads),
         cmocka_unit_test(rotaries),
         cmocka_unit_test(activations),
         cmocka_unit_test(gathers),

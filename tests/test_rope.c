@@ -117,6 +117,8 @@ static void test_windows(void **state) {
         {"phi3", ", \"sliding_window\": 2047", 2047},
         {"llama", ", \"sliding_window\": 1000", 4096},
         {"qwen2", ", \"sliding_window\": 1000", 4096},
+        {"qwen3", ", \"sliding_window\": 1000", 4096},
+        {"qwen3", ", \"sliding_window\": 1000, \"use_sliding_window\": true", 1000},
         {"qwen2", ", \"sliding_window\": 1000, \"use_sliding_window\": true", 1000},
         {"qwen2", ", \"sliding_window\": 1000, \"layer_types\": [\"full_attention\", \"full_attention\"]",
          4096},

@@ -63,6 +63,9 @@ MODELS = {
     "yarn": (dict(LLAMA, head_dim=16, tie_word_embeddings=True, max_position_embeddings=64,
                   rope_parameters=dict(rope_type="yarn", rope_theta=500.0, factor=4.0, beta_fast=4.0, beta_slow=1.0,
                                        original_max_position_embeddings=16)), torch.float32),
+    "qwen3": (dict(LLAMA, model_type="qwen3", architectures=["Qwen3ForCausalLM"], head_dim=12, rope_theta=1000000.0,
+                   rms_norm_eps=1e-6, tie_word_embeddings=True, attention_bias=False, use_sliding_window=False),
+              torch.float32),
     "phi3": (dict(LLAMA, model_type="phi3", architectures=["Phi3ForCausalLM"], rope_theta=10000.0, pad_token_id=0,
                   sliding_window=31, tie_word_embeddings=False), torch.bfloat16),
 }
@@ -101,7 +104,7 @@ def file_names(kind, state):
 
 
 def stored(model, name, config, dtype):
-    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "phi3"))
+    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "qwen3", "phi3"))
     state = {}
     for key, value in model.state_dict().items():
         if tied and key in ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight",

@@ -31,9 +31,15 @@ typedef struct {
     int rms;
     float epsilon;
     size_t rows, width;
+    size_t heads, x_stride, dy_stride, dx_stride; /* as zest_norm has them */
     zest_weight stored;
     zest_perturbation perturbation;
 } zest_norm_backward;
+
+/* Vector i of x, dy and dx. */
+static inline size_t zest_norm_backward_at(const zest_norm_backward *job, size_t stride, size_t i) {
+    return zest_norm_offset(i, job->heads, stride, job->width);
+}
 
 /* Gradients of the queries, keys and values of an attention, laid out like these and overwritten. With a mask on
  * its weights: element (row·heads + head)·longest + key. */

@@ -215,9 +215,10 @@ static float scale_of(const zest_norm_backward *job, const float *x, float *mean
 
 /* One row; what it adds to the gradients of gain and bias goes to g and b. */
 static void row_backward(const zest_norm_backward *job, size_t row, float *g, float *b) {
-    const float *x = (const float *)job->x + row * job->width;
-    const float *dy = (const float *)job->dy + row * job->width;
-    float *dx = (float *)job->dx + row * job->width, mean, scale = scale_of(job, x, &mean);
+    const float *x = (const float *)job->x + zest_norm_backward_at(job, job->x_stride, row);
+    const float *dy = (const float *)job->dy + zest_norm_backward_at(job, job->dy_stride, row);
+    float *dx = (float *)job->dx + zest_norm_backward_at(job, job->dx_stride, row), mean,
+          scale = scale_of(job, x, &mean);
     float along_ones[SUMS] = {0}, along_h[SUMS] = {0}, width = (float)job->width;
     for (size_t i = 0; i < job->width; i++) {
         float h = (x[i] - mean) * scale, e = job->gain ? dy[i] * job->gain[i] : dy[i];
@@ -235,13 +236,14 @@ static void row_backward(const zest_norm_backward *job, size_t row, float *g, fl
 }
 
 static int norm_backward(const zest_norm_backward *job, int threads, zest_workspace *scratch) {
-    size_t runs = (job->rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS, width = job->width;
+    size_t rows = zest_norm_vectors(job->rows, job->heads), width = job->width;
+    size_t runs = (rows + ZEST_BACKWARD_ROWS - 1) / ZEST_BACKWARD_ROWS;
     if (zest_scratch_reserve(scratch, 2 * runs * width * sizeof(float) + 1)) return -1;
     float *sums = scratch->data;
     memset(sums, 0, 2 * runs * width * sizeof *sums);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t run = 0; run < runs; run++) {
-        size_t end = (run + 1) * ZEST_BACKWARD_ROWS < job->rows ? (run + 1) * ZEST_BACKWARD_ROWS : job->rows;
+        size_t end = (run + 1) * ZEST_BACKWARD_ROWS < rows ? (run + 1) * ZEST_BACKWARD_ROWS : rows;
         for (size_t row = run * ZEST_BACKWARD_ROWS; row < end; row++)
             row_backward(job, row, sums + 2 * run * width, sums + (2 * run + 1) * width);
     }

@@ -42,6 +42,8 @@ zest_saved_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
         .x = saved_x(pass, i), .normed = grad->norm_out.data, .inner = grad->layer_work.data};
     if (!grad->recompute) (void)take(pass, &next, rows * config->hidden_size); /* x */
     saved.qkv = take(pass, &next, rows * pass->forward.qkv_stride);
+    if (config->qk_norm)
+        saved.qk_before_norm = take(pass, &next, rows * (pass->forward.q_width + pass->forward.kv_width));
     saved.context = take(pass, &next, rows * pass->forward.q_width);
     saved.attended = take(pass, &next, rows * config->hidden_size);
     saved.up = take(pass, &next, rows * config->ffn_size);
@@ -141,7 +143,8 @@ static size_t saved_width(const zest_grad_pass *pass, int recompute) {
     const zest_model_config *config = pass->forward.config;
     return (recompute ? 0 : config->hidden_size) + pass->forward.qkv_stride + pass->forward.q_width +
            config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
-           (config->post_norm ? config->hidden_size : 0);
+           (config->post_norm ? config->hidden_size : 0) +
+           (config->qk_norm ? pass->forward.q_width + pass->forward.kv_width : 0);
 }
 
 static void list_buffers(const zest_grad_pass *pass, int recompute, buffer_size sizes[BUFFERS]) {
@@ -174,6 +177,7 @@ size_t zest_grad_plan_memory(const zest_grad *grad, size_t tokens, size_t output
     pass.forward.config = config;
     pass.forward.max_rows = tokens;
     pass.forward.q_width = q;
+    pass.forward.kv_width = (stride - q) / 2;
     pass.forward.qkv_stride = stride;
     pass.request.batch = &batch;
     list_buffers(&pass, grad->recompute, sizes);

@@ -133,28 +133,20 @@ static zest_status qkv_backward(zest_grad_pass *pass, const zest_model_layer *la
     return run_linear(pass, &job);
 }
 
-/* y = norm(x): dx (+)= the gradient of x. */
-static zest_status norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const void *x,
-                                 const void *dy, size_t rows, void *dx, int add) {
+/* Runs a job that has its activations, with what all norms of the model share. */
+static zest_status run_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm,
+                                     zest_norm_backward job) {
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
-    const zest_model_config *config = pass->forward.config;
-    zest_norm_backward job = {.x = x,
-                              .dy = dy,
-                              .dx = dx,
-                              .add = add,
-                              .d_gain = zest_grad_weight_grad(pass, &norm->weight),
-                              .d_bias = zest_grad_weight_grad(pass, &norm->bias),
-                              .rms = config->rms_norm,
-                              .epsilon = config->epsilon,
-                              .rows = rows,
-                              .width = config->hidden_size,
-                              .stored = norm->weight,
-                              .perturbation = pass->lane.perturbation};
+    job.d_gain = zest_grad_weight_grad(pass, &norm->weight);
+    job.d_bias = zest_grad_weight_grad(pass, &norm->bias);
+    job.rms = pass->forward.config->rms_norm;
+    job.epsilon = pass->forward.config->epsilon;
+    job.stored = norm->weight;
+    job.perturbation = pass->lane.perturbation;
     if (!runner->device && norm->weight.data) {
         uint32_t row = 0; /* a gain is a table of one row: gathering it gives its perturbed values */
-        zest_status status =
-            zest_model_buffer_reserve(runner, &grad->small_work, 1, config->hidden_size, pass->error);
+        zest_status status = zest_model_buffer_reserve(runner, &grad->small_work, 1, job.width, pass->error);
         void *const gain[2] = {grad->small_work.data, grad->small_work.data};
         if (!status)
             status = zest_grad_check(pass, zest_ops_gather_rows(runner->operations, &norm->weight,
@@ -164,6 +156,37 @@ static zest_status norm_backward(zest_grad_pass *pass, const zest_model_affine *
         job.gain = gain[0];
     }
     return zest_grad_check(pass, grad->backward->norm(&job, runner->threads, &runner->scratch));
+}
+
+/* y = norm(x): dx (+)= the gradient of x. */
+static zest_status norm_backward(zest_grad_pass *pass, const zest_model_affine *norm, const void *x,
+                                 const void *dy, size_t rows, void *dx, int add) {
+    return run_norm_backward(pass, norm,
+                             (zest_norm_backward){.x = x,
+                                                  .dy = dy,
+                                                  .dx = dx,
+                                                  .add = add,
+                                                  .rows = rows,
+                                                  .width = pass->forward.config->hidden_size});
+}
+
+/* The same for every head of q or of k, which begin at `first` in a row; in place. */
+static zest_status head_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm,
+                                      const zest_saved_layer *saved, size_t first, size_t heads, void *dqkv) {
+    const zest_forward_pass *p = &pass->forward;
+    const zest_model_runner *runner = pass->grad->runner;
+    void *d = zest_model_offset(runner, dqkv, first);
+    return run_norm_backward(
+        pass, norm,
+        (zest_norm_backward){.x = zest_model_offset(runner, saved->qk_before_norm, first),
+                             .dy = d,
+                             .dx = d,
+                             .rows = p->rows,
+                             .width = p->config->head_dim,
+                             .heads = heads,
+                             .x_stride = p->q_width + p->kv_width,
+                             .dy_stride = p->qkv_stride,
+                             .dx_stride = p->qkv_stride});
 }
 
 /* ---- A layer ---- */
@@ -261,7 +284,7 @@ static zest_status rotate_back(const zest_grad_pass *pass, void *dqkv) {
     return ZEST_OK;
 }
 
-/* dqkv out of the context's gradient */
+/* dqkv, the gradient of the projections' output, out of the context's gradient */
 static zest_status attention_backward(zest_grad_pass *pass, size_t i, const zest_saved_layer *saved,
                                       const void *d_context, void *dqkv) {
     const zest_forward_pass *p = &pass->forward;
@@ -285,7 +308,12 @@ static zest_status attention_backward(zest_grad_pass *pass, size_t i, const zest
                                    .rows = pass->rows};
     status = zest_grad_check(pass, pass->grad->backward->attention(&job, runner->threads, &runner->scratch));
     if (!status && prefix) status = scatter_keys(pass, d_copies, dqkv);
-    return status ? status : rotate_back(pass, dqkv);
+    if (!status) status = rotate_back(pass, dqkv);
+    if (status || !p->config->qk_norm) return status;
+    const zest_model_layer *layer = &pass->grad->view.layers[i];
+    status = head_norm_backward(pass, &layer->q_norm, saved, 0, p->config->heads, dqkv);
+    return status ? status
+                  : head_norm_backward(pass, &layer->k_norm, saved, p->q_width, p->config->kv_heads, dqkv);
 }
 
 /* The last layer's gradients of output rows become those of all rows. */

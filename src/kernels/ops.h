@@ -72,10 +72,19 @@ typedef struct {
     int rms;
     float epsilon;
     zest_perturbation perturbation;
-    const void *x[2]; /* (rows, width) */
-    void *out[2];     /* (rows, width) */
+    const void *x[2]; /* (rows, width), or (rows, heads, width) with gaps between rows */
+    void *out[2];     /* the same */
     size_t rows, width;
+    /* 0: rows without gaps. Else a row has this many vectors side by side, each with a norm of its own and all
+     * with the same gain and bias (queries or keys), and strides lead to the next row. */
+    size_t heads, x_stride, out_stride;
 } zest_norm;
+
+/* How many vectors get a norm, and where vector i begins. */
+static inline size_t zest_norm_vectors(size_t rows, size_t heads) { return heads ? rows * heads : rows; }
+static inline size_t zest_norm_offset(size_t i, size_t heads, size_t stride, size_t width) {
+    return heads ? i / heads * stride + i % heads * width : i * width;
+}
 
 /* Further matrices for the same inputs, whose outputs follow those of the first; with `transposed` matrices for
  * further inputs, which follow those of the first. Devices only. */

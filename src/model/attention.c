@@ -201,6 +201,49 @@ static zest_status project_qkv(zest_forward_pass *pass, const zest_model_layer *
     return project(pass, lanes, parts, 3, a, qkv, pass->qkv_stride);
 }
 
+/* ---- Norms and rotation of queries and keys ---- */
+
+/* The norm of `heads` heads of every row, in place. */
+static zest_status norm_heads(zest_forward_pass *pass, const zest_lane_group *lanes,
+                              const zest_model_affine *affine, void *const x[2], size_t rows, size_t stride,
+                              size_t heads) {
+    zest_model_runner *runner = pass->runner;
+    zest_norm job = {.gain = affine->weight,
+                     .bias = affine->bias,
+                     .rms = pass->config->rms_norm,
+                     .epsilon = pass->config->epsilon,
+                     .perturbation = lanes->perturbation,
+                     .x = {x[0], x[1]},
+                     .out = {x[0], x[1]},
+                     .rows = rows,
+                     .width = pass->config->head_dim,
+                     .heads = heads,
+                     .x_stride = stride,
+                     .out_stride = stride};
+    return runner->operations->norm(&job, runner->threads, &runner->scratch)
+               ? zest_model_device_error(runner, pass->error)
+               : ZEST_OK;
+}
+
+/* Before its norms in place, the backward pass needs q and k as they were. */
+static int save_before_norms(const zest_forward_pass *pass, const void *qkv, void *out) {
+    zest_model_runner *runner = pass->runner;
+    size_t width = pass->q_width + pass->kv_width;
+    if (runner->device) {
+        const zest_copy_rows copy = {.from = qkv,
+                                     .to = out,
+                                     .lanes = 1,
+                                     .from_stride = pass->qkv_stride,
+                                     .to_stride = width,
+                                     .width = width,
+                                     .count = pass->rows};
+        return runner->operations->device->copy_rows(runner->device, &copy);
+    }
+    for (size_t i = 0; i < pass->rows; i++)
+        memcpy((float *)out + i * width, (const float *)qkv + i * pass->qkv_stride, width * sizeof(float));
+    return 0;
+}
+
 static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2], size_t rows,
                    size_t stride, size_t heads, const uint32_t *positions) {
     zest_model_runner *runner = pass->runner;
@@ -269,15 +312,36 @@ static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer,
                            pass->config->hidden_size, pass->error);
 }
 
+/* Norms and rotation where q, k and v of all rows are side by side. */
+static zest_status prepare_heads(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
+                                 const zest_layer_buffers *b) {
+    const zest_model_config *config = pass->config;
+    const zest_model_layer *layer = &pass->runner->model->layers[i];
+    void *const k[2] = {zest_model_offset(pass->runner, b->qkv[0], pass->q_width),
+                        zest_model_offset(pass->runner, b->qkv[1], pass->q_width)};
+    zest_status status = ZEST_OK;
+    if (config->qk_norm) {
+        if (b->qk_before_norm[0] && save_before_norms(pass, b->qkv[0], b->qk_before_norm[0]))
+            return zest_model_device_error(pass->runner, pass->error);
+        status = norm_heads(pass, lanes, &layer->q_norm, b->qkv, pass->rows, pass->qkv_stride, config->heads);
+        if (!status)
+            status =
+                norm_heads(pass, lanes, &layer->k_norm, k, pass->rows, pass->qkv_stride, config->kv_heads);
+    }
+    /* k follows q in a row, so both are one run of heads */
+    if (!status)
+        rotate(pass, lanes, b->qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
+               pass->at.positions);
+    return status;
+}
+
 /* Every row is a query. The last layer then goes on with the output rows alone: no other row is read again. */
 static zest_status attend_all_rows(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
                                    const zest_layer_buffers *b, const void *const in[2]) {
     const zest_model_config *config = pass->config;
     zest_status status = project_qkv(pass, &pass->runner->model->layers[i], lanes, in, b->qkv);
+    if (!status) status = prepare_heads(pass, i, lanes, b);
     if (status) return status;
-    /* k follows q in a row, so both are one run of heads */
-    rotate(pass, lanes, b->qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
-           pass->at.positions);
     void *const kv[2] = {zest_model_offset(pass->runner, b->qkv[0], pass->q_width),
                          zest_model_offset(pass->runner, b->qkv[1], pass->q_width)};
     zest_attention job = zest_model_attention_job(pass, b->qkv[0], pass->qkv_stride, kv[0], pass->qkv_stride,
@@ -306,6 +370,10 @@ static zest_status attend_out_rows(zest_forward_pass *pass, size_t i, const zest
     if (!status)
         status = zest_model_layer_linear(pass, lanes, &layer->q, in, pass->out_rows, config->hidden_size, q,
                                          pass->q_width, NULL, ZEST_ACT_NONE);
+    if (!status && config->qk_norm)
+        status = norm_heads(pass, lanes, &layer->k_norm, kv, pass->rows, kv_stride, config->kv_heads);
+    if (!status && config->qk_norm)
+        status = norm_heads(pass, lanes, &layer->q_norm, q, pass->out_rows, pass->q_width, config->heads);
     if (status) return status;
     rotate(pass, lanes, kv, pass->rows, kv_stride, config->kv_heads, pass->at.positions);
     rotate(pass, lanes, q, pass->out_rows, pass->q_width, config->heads, pass->at.out_positions);

@@ -324,9 +324,9 @@ static const zest_family_names gpt2_names = {
     .head = "lm_head.weight",
 };
 
-/* ---- Llama, Qwen2, Mistral, Phi-3 ----
+/* ---- Llama, Qwen2, Qwen3, Mistral, Phi-3 ----
  *
- * Rotary positions, RMS norms, gated MLP, grouped heads. Qwen2 has biases on q, k and v;
+ * Rotary positions, RMS norms, gated MLP, grouped heads. Qwen2 has biases on q, k and v, Qwen3 norms of q and k;
  * Mistral and Phi-3 have a sliding window; Phi-3 has q, k and v in one
  * tensor, and gate and up in another. */
 
@@ -394,7 +394,7 @@ static void describe_rope(zest_config_reader *json, size_t max_positions, zest_r
  * the window every token is seen, so such sequences are the longest that zest takes. Some files name a window that
  * no layer uses. */
 static void limit_to_window(zest_config_reader *json, zest_model_config *config) {
-    int used = strcmp(config->family, "qwen2") != 0 || read_flag(json, "use_sliding_window", 0);
+    int used = strncmp(config->family, "qwen", 4) != 0 || read_flag(json, "use_sliding_window", 0);
     size_t i, sliding = 0;
     const json_t *kind, *kinds = find(json, "layer_types");
     json_array_foreach(kinds, i, kind) {
@@ -426,6 +426,7 @@ static void describe_llama(zest_config_reader *json, zest_model_config *config) 
     config->tied_head = read_flag(json, "tie_word_embeddings", 0);
     config->rms_norm = config->gated = config->causal = config->final_norm = 1;
     config->stacked = phi;
+    config->qk_norm = !strcmp(config->family, "qwen3");
     config->out_bias = qwen ? 0 : read_flag(json, "attention_bias", 0);
     config->qkv_bias = qwen ? 1 : config->out_bias;
     if (phi) require_flag(json, "attention_bias", 0);
@@ -442,6 +443,25 @@ static const zest_family_names llama_names = {
     .q = "self_attn.q_proj",
     .k = "self_attn.k_proj",
     .v = "self_attn.v_proj",
+    .out = "self_attn.o_proj",
+    .norm2 = "post_attention_layernorm",
+    .gate = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .down = "mlp.down_proj",
+    .final_norm = "model.norm",
+    .head = "lm_head.weight",
+};
+
+static const zest_family_names qwen3_names = {
+    .prefix = "model.",
+    .tokens = "model.embed_tokens",
+    .layer = "model.layers.",
+    .norm1 = "input_layernorm",
+    .q = "self_attn.q_proj",
+    .k = "self_attn.k_proj",
+    .v = "self_attn.v_proj",
+    .q_norm = "self_attn.q_norm",
+    .k_norm = "self_attn.k_norm",
     .out = "self_attn.o_proj",
     .norm2 = "post_attention_layernorm",
     .gate = "mlp.gate_proj",
@@ -474,6 +494,7 @@ static const zest_family families[] = {
     {{"opt"}, describe_opt, &opt_names, "AutoModelForCausalLM"},
     {{"gpt2"}, describe_gpt2, &gpt2_names, "AutoModelForCausalLM"},
     {{"llama", "qwen2", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
+    {{"qwen3"}, describe_llama, &qwen3_names, "AutoModelForCausalLM"},
     {{"phi3"}, describe_llama, &phi3_names, "AutoModelForCausalLM"},
 };
 

@@ -180,9 +180,10 @@ typedef struct {
 /* What a pass with one lane saves of a layer. NULL where a model has no such thing. */
 typedef struct {
     /* For the backward pass. Rows: tokens, but out_rows where the last layer has narrowed to them. */
-    void *x;        /* (tokens, hidden): the input */
-    void *qkv;      /* (tokens, q | k | v), rotated */
-    void *context;  /* (rows, heads, head_dim) */
+    void *x;              /* (tokens, hidden): the input */
+    void *qkv;            /* (tokens, q | k | v), rotated */
+    void *qk_before_norm; /* (tokens, q | k): models with norms of q and k */
+    void *context;        /* (rows, heads, head_dim) */
     void *residual; /* (rows, hidden): the rows of x that attention is added to; x itself but in the last */
     void *attended; /* (rows, hidden): residual + attention */
     void *gate;     /* (rows, ffn): before the activation; gated models only */
@@ -321,7 +322,7 @@ zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lan
 
 /* Buffers of a layer for a group of lanes: names and shapes as in zest_saved_layer, lanes first. */
 typedef struct {
-    void *normed[2], *qkv[2], *context_all[2], *context[2], *residual[2], *attended[2];
+    void *normed[2], *qkv[2], *qk_before_norm[2], *context_all[2], *context[2], *residual[2], *attended[2];
     void *gate[2], *up[2], *inner[2], *mlp_sum[2], *out[2];
 } zest_layer_buffers;
 

@@ -168,10 +168,13 @@ static void add_linear(load_ctx *load, zest_model_affine *affine, long layer, co
     if (bias) add_part(load, &affine->bias, layer, stem, "bias", 0, outputs);
 }
 
+static void add_norm_of(load_ctx *load, zest_model_affine *norm, long layer, const char *stem, size_t width) {
+    add_part(load, &norm->weight, layer, stem, "weight", 0, width);
+    if (!load->model->config.rms_norm) add_part(load, &norm->bias, layer, stem, "bias", 0, width);
+}
+
 static void add_norm(load_ctx *load, zest_model_affine *norm, long layer, const char *stem) {
-    const zest_model_config *config = &load->model->config;
-    add_part(load, &norm->weight, layer, stem, "weight", 0, config->hidden_size);
-    if (!config->rms_norm) add_part(load, &norm->bias, layer, stem, "bias", 0, config->hidden_size);
+    add_norm_of(load, norm, layer, stem, load->model->config.hidden_size);
 }
 
 static void plan_embeddings(load_ctx *load) {
@@ -205,6 +208,10 @@ static void plan_layer(load_ctx *load, size_t i) {
         add_linear(load, &layer->q, n, names->q, q, config->hidden_size, config->qkv_bias);
         add_linear(load, &layer->k, n, names->k, kv, config->hidden_size, config->qkv_bias);
         add_linear(load, &layer->v, n, names->v, kv, config->hidden_size, config->qkv_bias);
+    }
+    if (config->qk_norm) {
+        add_norm_of(load, &layer->q_norm, n, names->q_norm, config->head_dim);
+        add_norm_of(load, &layer->k_norm, n, names->k_norm, config->head_dim);
     }
     add_linear(load, &layer->out, n, names->out, config->hidden_size, q, config->out_bias);
     if (config->post_norm) add_norm(load, &layer->norm1, n, names->norm1);

@@ -19,7 +19,7 @@ typedef struct {
     const char *prefix; /* "roberta.": files saved from the bare model lack it */
     const char *tokens, *positions, *types, *embedding_norm, *project_in;
     const char *layer;
-    const char *norm1, *q, *k, *v, *qkv, *out, *norm2, *gate, *up, *down;
+    const char *norm1, *q, *k, *v, *qkv, *q_norm, *k_norm, *out, *norm2, *gate, *up, *down;
     const char *final_norm, *project_out, *head_dense, *head_norm;
     const char *head, *head_bias, *head_bias_alias;
 } zest_family_names;

@@ -223,6 +223,7 @@ static zest_layer_buffers saved_layer_buffers(const zest_forward_save *save, siz
     zest_layer_buffers b;
     set_both(b.normed, saved.normed);
     set_both(b.qkv, saved.qkv);
+    set_both(b.qk_before_norm, saved.qk_before_norm);
     set_both(b.context_all, saved.context_all);
     set_both(b.context, saved.context);
     set_both(b.residual, saved.residual);
@@ -243,6 +244,7 @@ static zest_layer_buffers layer_buffers(const zest_forward_pass *pass, size_t i,
     zest_layer_buffers b;
     zest_model_first_lanes(&runner->norm_out, 0, b.normed);
     zest_model_first_lanes(&runner->work, 0, b.qkv);
+    set_both(b.qk_before_norm, NULL);
     zest_model_first_lanes(&runner->work, pass->max_rows * pass->span, b.context_all);
     zest_model_first_lanes(&runner->work, 0, b.up);
     zest_model_first_lanes(&runner->work, pass->max_rows * pass->config->ffn_size, b.gate);

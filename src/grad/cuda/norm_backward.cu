@@ -11,8 +11,9 @@ struct norm_grad_params {
     zest_perturbation at;
     int perturbed, add, rms;
     float epsilon;
-    size_t rows, width;
-    float *partial; /* (blocks, 2, width): of gain, of bias; NULL: not wanted */
+    size_t rows, width;                           /* rows: vectors with a norm */
+    float *partial;                               /* (blocks, 2, width): of gain, of bias; NULL: not wanted */
+    size_t heads, x_stride, dy_stride, dx_stride; /* see zest_norm */
 };
 
 static __device__ __forceinline__ float gain_at(const norm_grad_params &params, size_t i) {
@@ -119,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Any width and alignment: a block for a row, which it reads four times; its sums are kept in `partial`. */
+/* Any width and alignment, and several vectors a row: a block for a vector, which it reads four times; its sums are kept in `partial`. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     norm_grad_any_kernel(const __grid_constant__ norm_grad_params params) {
@@ -127,9 +128,9 @@ static __global__ void __launch_bounds__(THREADS)
           width = (float)params.width;
     for (size_t i = threadIdx.x; g && i < params.width; i += THREADS) g[i] = g[params.width + i] = 0;
     for (size_t row = blockIdx.x; row < params.rows; row += gridDim.x) {
-        const T *x = (const T *)params.x + row * params.width,
-                *dy = (const T *)params.dy + row * params.width;
-        T *dx = (T *)params.dx + row * params.width;
+        const T *x = (const T *)params.x + vector_offset(row, params.heads, params.x_stride, params.width),
+                *dy = (const T *)params.dy + vector_offset(row, params.heads, params.dy_stride, params.width);
+        T *dx = (T *)params.dx + vector_offset(row, params.heads, params.dx_stride, params.width);
         float mean = 0, sum = 0, square = 0, sum_d = 0, dot = 0;
         for (size_t i = threadIdx.x; i < params.width; i += THREADS) sum += to_float(x[i]);
         if (!params.rms) mean = block_sum<THREADS>(sum) / width;
@@ -155,7 +156,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* ---- Launch ---- */
 
 static int aligned(const norm_grad_params *params) {
-    return params->width % 8 == 0 &&
+    return params->width % 8 == 0 && !params->heads &&
            ((uintptr_t)params->x | (uintptr_t)params->dy | (uintptr_t)params->dx) % 16 == 0 &&
            params->width <= 8192;
 }
@@ -187,14 +188,25 @@ int zest_backward_cuda_norm(const zest_norm_backward *args, int threads, zest_wo
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!args->rows) return 0;
-    norm_grad_params params = {
-        args->x,      args->dy,           args->dx,
-        args->stored, args->perturbation, zest_cuda_is_perturbed(&args->stored, &args->perturbation),
-        args->add,    args->rms,          args->epsilon,
-        args->rows,   args->width,        NULL};
+    norm_grad_params params = {args->x,
+                               args->dy,
+                               args->dx,
+                               args->stored,
+                               args->perturbation,
+                               zest_cuda_is_perturbed(&args->stored, &args->perturbation),
+                               args->add,
+                               args->rms,
+                               args->epsilon,
+                               zest_norm_vectors(args->rows, args->heads),
+                               args->width,
+                               NULL,
+                               args->heads,
+                               args->x_stride,
+                               args->dy_stride,
+                               args->dx_stride};
     size_t rows_per_block = aligned(&params) && args->width <= 1024 ? THREADS / 32 : 1;
     size_t max_blocks = (size_t)cuda->sm_count * 2,
-           blocks = (args->rows + rows_per_block - 1) / rows_per_block;
+           blocks = (params.rows + rows_per_block - 1) / rows_per_block;
     if (blocks > max_blocks) blocks = max_blocks;
     if (args->d_gain || args->d_bias) {
         if (zest_cuda_reserve(cuda, &cuda->scratch, blocks * 2 * args->width * sizeof(float))) return -1;

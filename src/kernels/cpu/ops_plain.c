@@ -116,9 +116,10 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
         const float *x = job->x[l];
         float *out = job->out[l];
 #pragma omp parallel for num_threads(threads) schedule(static)
-        for (size_t m = 0; m < job->rows; m++)
-            norm_row(job, x + m * width, job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
-                     out + m * width);
+        for (size_t i = 0; i < zest_norm_vectors(job->rows, job->heads); i++)
+            norm_row(job, x + zest_norm_offset(i, job->heads, job->x_stride, width),
+                     job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
+                     out + zest_norm_offset(i, job->heads, job->out_stride, width));
     }
     return 0;
 }

@@ -50,13 +50,14 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     float *data = scratch->data, *g[2] = {data, data + width}, *b[2] = {data + 2 * width, data + 3 * width};
     if (job->gain.data) weight_values(&job->gain, p, 0, width, g);
     if (job->bias.data) weight_values(&job->bias, p, 0, width, b);
-    size_t rows = (size_t)p->lanes * job->rows;
+    size_t vectors = zest_norm_vectors(job->rows, job->heads), rows = (size_t)p->lanes * vectors;
     threads = useful_threads(threads, 4.0 * (double)rows * (double)width);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = 0; i < rows; i++) {
-        size_t l = i / job->rows, m = i % job->rows;
-        norm_row(job, (const float *)job->x[l] + m * width, job->gain.data ? g[l] : NULL,
-                 job->bias.data ? b[l] : NULL, (float *)job->out[l] + m * width);
+        size_t l = i / vectors, m = i % vectors;
+        norm_row(job, (const float *)job->x[l] + zest_norm_offset(m, job->heads, job->x_stride, width),
+                 job->gain.data ? g[l] : NULL, job->bias.data ? b[l] : NULL,
+                 (float *)job->out[l] + zest_norm_offset(m, job->heads, job->out_stride, width));
     }
     return 0;
 }

@@ -6,6 +6,11 @@
 #include "kernels/cuda/cuda.h"
 #include "rng/normal.h"
 
+/* zest_norm_offset on the device. */
+static __device__ __forceinline__ size_t vector_offset(size_t i, size_t heads, size_t stride, size_t width) {
+    return heads ? i / heads * stride + i % heads * width : i * width;
+}
+
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }

@@ -13,6 +13,7 @@ struct norm_params {
     size_t rows, width;
     float epsilon;
     int rms;
+    size_t heads, x_stride, out_stride; /* see zest_norm */
 };
 
 /* Sums over the block, one for each of its rows. warp_sums is not used again before the next
@@ -88,12 +89,14 @@ static __global__ void __launch_bounds__(MAX_THREADS)
     }
 }
 
-/* Any width and alignment: a block for a row, which it reads three times. */
+/* Any width and alignment, and several vectors a row: a block for a vector, which it reads three times. */
 template <class T> static __global__ void __launch_bounds__(THREADS) norm_any_kernel(norm_params params) {
     size_t m = blockIdx.x;
     int l = (int)blockIdx.y;
-    const T *from = (const T *)params.x + l * params.x_lane + m * params.width;
-    T *to = (T *)params.out + l * params.out_lane + m * params.width;
+    const T *from = (const T *)params.x + l * params.x_lane +
+                    vector_offset(m, params.heads, params.x_stride, params.width);
+    T *to = (T *)params.out + l * params.out_lane +
+            vector_offset(m, params.heads, params.out_stride, params.width);
     float sum = 0, mean = 0, square = 0, width = (float)params.width;
     if (!params.rms) {
         for (size_t i = threadIdx.x; i < params.width; i += THREADS) sum += to_float(from[i]);
@@ -116,9 +119,9 @@ template <class T> static void launch(zest_cuda *cuda, const norm_params *params
     size_t threads = (params->width + 255) / 256 * 32;
     int aligned = (params->width | (size_t)params->x_lane | (size_t)params->out_lane) % 8 == 0 &&
                   ((uintptr_t)params->x | (uintptr_t)params->out) % 16 == 0;
-    if (!aligned || threads > MAX_THREADS) {
-        norm_any_kernel<T>
-            <<<dim3((unsigned)params->rows, (unsigned)lanes), THREADS, 0, cuda->stream>>>(*params);
+    if (!aligned || threads > MAX_THREADS || params->heads) {
+        unsigned vectors = (unsigned)zest_norm_vectors(params->rows, params->heads);
+        norm_any_kernel<T><<<dim3(vectors, (unsigned)lanes), THREADS, 0, cuda->stream>>>(*params);
         return;
     }
     size_t row_groups = (params->rows + ROWS - 1) / ROWS;
@@ -180,6 +183,9 @@ int zest_cuda_norm(const zest_norm *args, int threads, zest_workspace *scratch) 
                                 args->rows,
                                 args->width,
                                 args->epsilon,
-                                args->rms};
+                                args->rms,
+                                args->heads,
+                                args->x_stride,
+                                args->out_stride};
     return run(cuda, &params, (int)lanes) || zest_cuda_slot_release(cuda, slot);
 }
