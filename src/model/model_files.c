@@ -467,6 +467,7 @@ static const char *const tokenizer_files[] = {
     "added_tokens.json",
     "tokenizer.model",
     "generation_config.json",
+    "chat_template.jinja",
 };
 
 enum { TOKENIZER_LIMIT = 1 << 30 };

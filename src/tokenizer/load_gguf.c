@@ -116,6 +116,14 @@ zest_tokenizer *zest_tokenizer_from_gguf(const zest_gguf *file, const char *name
         a.model = g.model, a.pre = g.pre, a.tokens = g.tokens, a.merges = g.merges;
         tokenizer = zest_tokenizer_from_arrays(&a, name, error);
     }
+    const char *chat;
+    size_t size;
+    if (tokenizer &&
+        zest_gguf_value_string(zest_gguf_find(file, "tokenizer.chat_template"), 0, &chat, &size) &&
+        zest_tokenizer_load_set_chat(tokenizer, chat, size, error)) {
+        zest_tokenizer_free(tokenizer);
+        tokenizer = NULL;
+    }
     free(g.model);
     free(g.pre);
     free(g.tokens);

@@ -718,6 +718,10 @@ static zest_tokenizer *open_file(const char *path, const char *folder, zest_erro
     if (!zest_file_read(path, ZEST_TOKENIZER_LOAD_FILE_LIMIT, &bytes, error) &&
         !zest_tokenizer_load_read_settings(folder, &settings, error))
         tokenizer = build(bytes.data, bytes.size, path, &settings, error);
+    if (tokenizer && zest_tokenizer_load_chat(tokenizer, folder, settings.config, error)) {
+        zest_tokenizer_free(tokenizer);
+        tokenizer = NULL;
+    }
     zest_tokenizer_load_free_settings(&settings);
     zest_buffer_free(&bytes);
     return tokenizer;

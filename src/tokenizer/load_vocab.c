@@ -355,6 +355,7 @@ static zest_status build_all(zest_tokenizer *tokenizer, const char *folder, int 
     tokenizer->wordpiece.unknown = tokenizer->role[ZEST_TOKEN_UNK];
     if (!status && is_wordpiece && tokenizer->wordpiece.unknown < 0)
         status = zest_tokenizer_load_error(tokenizer, "vocab.txt", "the unknown token is missing", error);
+    if (!status) status = zest_tokenizer_load_chat(tokenizer, folder, settings->config, error);
     return status ? status : zest_tokenizer_finish(tokenizer, error);
 }
 

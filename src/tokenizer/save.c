@@ -151,6 +151,7 @@ static json_t *config(const zest_tokenizer *t) {
         int32_t id = zest_tokenizer_special(t, roles[i].role);
         if (id >= 0) json_object_set_new(object, roles[i].key, json_string(spelling(t, id)));
     }
+    if (t->chat) json_object_set_new(object, "chat_template", json_stringn(t->chat, t->chat_size));
     return object;
 }
 

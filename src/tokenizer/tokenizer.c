@@ -224,6 +224,8 @@ const char *zest_tokenizer_token(const zest_tokenizer *tokenizer, int32_t id, si
 
 int32_t zest_tokenizer_size(const zest_tokenizer *tokenizer) { return (int32_t)tokenizer->bpe.vocab.size; }
 
+const char *zest_tokenizer_name(const zest_tokenizer *tokenizer) { return tokenizer->name; }
+
 int zest_tokenizer_is_special(const zest_tokenizer *tokenizer, int32_t id) {
     return id >= 0 && (size_t)id < tokenizer->bpe.vocab.size && tokenizer->flags[id] & ZEST_TOKENIZER_SPECIAL;
 }
@@ -244,6 +246,7 @@ void zest_tokenizer_free(zest_tokenizer *tokenizer) {
     zest_ids_free(&tokenizer->before);
     zest_ids_free(&tokenizer->after);
     free(tokenizer->flags);
+    free(tokenizer->chat);
     free(tokenizer->name);
     free(tokenizer);
 }

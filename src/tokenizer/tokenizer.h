@@ -103,6 +103,13 @@ typedef enum {
 /* The id of the token with this role; -1: the tokenizer has none. */
 int32_t zest_tokenizer_special(const zest_tokenizer *tokenizer, zest_token_role role);
 
+/* The model's chat template as its files have it (chat/chat_template.h renders it): chat_template.jinja, or else
+ * "chat_template" of tokenizer_config.json, or tokenizer.chat_template of a GGUF file. NULL: the model has none. */
+const char *zest_tokenizer_chat_template(const zest_tokenizer *tokenizer, size_t *size);
+
+/* What the tokenizer was read from, for messages. */
+const char *zest_tokenizer_name(const zest_tokenizer *tokenizer);
+
 /* ---- Writing a tokenizer.json, for models loaded from a GGUF file ---- */
 
 /* Whether zest can write it: byte-level BPE with one of the pre-tokenizers of GGUF files. */

@@ -343,6 +343,8 @@ struct zest_tokenizer {
     zest_ids before, after; /* special tokens around the text */
     unsigned char *flags;   /* by id, `vocab.size` of them, set by finish: ZEST_TOKENIZER_* */
     int32_t role[ZEST_TOKEN_ROLES];
+    char *chat; /* the chat template, chat_size bytes; NULL: none */
+    size_t chat_size;
     char *name; /* for messages */
 };
 
@@ -406,6 +408,17 @@ zest_status zest_tokenizer_load_vocab(zest_tokenizer *tokenizer, const json_t *v
 /* Adds an added token {"content": ..., "special": ..., ...}. */
 zest_status zest_tokenizer_load_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id,
                                       zest_error *error);
+
+/* ---- The chat template (load_chat.c) ---- */
+
+enum { ZEST_TOKENIZER_CHAT_LIMIT = 1 << 20 }; /* bytes; published ones have at most some 20,000 */
+
+/* Finds the template in the folder, or in tokenizer_config.json, which may be NULL. */
+zest_status zest_tokenizer_load_chat(zest_tokenizer *tokenizer, const char *folder, const json_t *config,
+                                     zest_error *error);
+/* Makes this text the template. */
+zest_status zest_tokenizer_load_set_chat(zest_tokenizer *tokenizer, const char *text, size_t size,
+                                         zest_error *error);
 
 /* ---- Components of a tokenizer.json; each may be null ---- */
 

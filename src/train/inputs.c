@@ -30,6 +30,7 @@ static const char *const model_files[] = {
     "merges.txt",
     "vocab.txt",
     "tokenizer.model",
+    "chat_template.jinja",
     "model.safetensors.index.json",
 };
 

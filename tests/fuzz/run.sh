@@ -30,6 +30,7 @@ for target in tests/fuzz/fuzz_*.c; do
     mkdir -p "$out/$name.corpus"
     [ -f "tests/data/gguf/goldens.gguf" ] && [ "$name" = fuzz_gguf ] && cp tests/data/gguf/goldens.gguf "$out/$name.corpus/"
     [ "$name" = fuzz_tokenizer ] && cp tests/data/tokenizers/*.json "$out/$name.corpus/"
+    [ "$name" = fuzz_chat_template ] && cp tests/data/chat/*.jinja "$out/$name.corpus/"
     # shellcheck disable=SC2086
     $CLANG $flags $sanitize -fsanitize=fuzzer -o "$out/$name" "$target" $objects $(pkg-config --libs jansson libxxhash libpcre2-8) -lm
     echo "== $name, $seconds s"
