@@ -22,12 +22,20 @@ const char *zest_status_name(zest_status status) {
     return (size_t)status < count ? names[status] : "unknown status";
 }
 
+/* Formats beside the message, which may be one of the arguments: a cause that is told again with more words. */
+static int set(zest_error *error, zest_status status, const char *format, va_list arguments) {
+    char text[sizeof error->message] = "";
+    int used = zest_number_vformat(text, sizeof text, format, arguments);
+    error->status = status;
+    memcpy(error->message, text, sizeof text);
+    return used;
+}
+
 zest_status zest_error_set(zest_error *error, zest_status status, const char *format, ...) {
     if (!error) return status;
-    error->status = status;
     va_list arguments;
     va_start(arguments, format);
-    zest_number_vformat(error->message, sizeof error->message, format, arguments);
+    set(error, status, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -35,10 +43,9 @@ zest_status zest_error_set(zest_error *error, zest_status status, const char *fo
 zest_status zest_error_set_errno(zest_error *error, zest_status status, const char *format, ...) {
     int number = errno;
     if (!error) return status;
-    error->status = status;
     va_list arguments;
     va_start(arguments, format);
-    int used = zest_number_vformat(error->message, sizeof error->message, format, arguments);
+    int used = set(error, status, format, arguments);
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof error->message)
         snprintf(error->message + used, sizeof error->message - (size_t)used, ": %s", strerror(number));
