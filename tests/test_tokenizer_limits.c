@@ -69,6 +69,55 @@ static void texts_do_not_grow_without_end(void **state) {
     zest_buffer_free(&back);
 }
 
+/* A pre-tokenizer writes longer marks for spaces: 1024^16 bytes out of one. */
+static void marks_do_not_grow_without_end(void **state) {
+    (void)state;
+    char mark[1025], step[1200];
+    memset(mark, ' ', 1024);
+    mark[1024] = '\0';
+    for (int split = 0; split < 2; split++) {
+        snprintf(step, sizeof step, "{\"type\":\"Metaspace\",\"replacement\":\"%s\",\"split\":%s}", mark,
+                 split ? "true" : "false");
+        zest_buffer text = repeated("pre_tokenizer", "pretokenizers", step, 16);
+        zest_tokenizer *tokenizer = from_text(&text);
+        assert_non_null(tokenizer);
+        zest_ids ids = {0};
+        assert_int_equal(zest_tokenizer_encode(tokenizer, "a b", 3, 0, &ids, &error), ZEST_ERROR_FORMAT);
+        says("pre_tokenizer produces more than");
+        zest_ids_free(&ids);
+        zest_tokenizer_free(tokenizer);
+        zest_buffer_free(&text);
+    }
+}
+
+/* A text of many sections between added tokens, each of which becomes 1 KiB longer. */
+static void short_sections_do_not_grow_without_end(void **state) {
+    (void)state;
+    char mark[1025];
+    memset(mark, 'a', 1024);
+    mark[1024] = '\0';
+    zest_buffer json = {0}, text = {0};
+    zest_buffer_format(
+        &json,
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"added_tokens\":[{\"id\":1,"
+        "\"content\":\"b\"}],\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"%s\"}}",
+        mark);
+    for (int i = 0; i < 1000; i++) zest_buffer_text(&text, "ab");
+    zest_tokenizer *tokenizer = from_text(&json);
+    assert_non_null(tokenizer);
+    zest_ids ids = {0};
+    assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, 4, 0, &ids, &error), ZEST_OK);
+    assert_int_equal(ids.count, 2 * 1026);
+    assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error),
+                     ZEST_ERROR_FORMAT);
+    says("normalizer produces more than 68096 bytes");
+    assert_int_equal(ids.count, 2 * 1026);
+    zest_ids_free(&ids);
+    zest_tokenizer_free(tokenizer);
+    zest_buffer_free(&json);
+    zest_buffer_free(&text);
+}
+
 /* A file may spell neither its parts nor its tokens without end. */
 static void long_texts_are_refused(void **state) {
     (void)state;
@@ -170,8 +219,12 @@ static void patterns_give_up_soon(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_do_not_grow_without_end), cmocka_unit_test(long_texts_are_refused),
-        cmocka_unit_test(long_pieces_are_refused),       cmocka_unit_test(collisions_are_refused),
+        cmocka_unit_test(texts_do_not_grow_without_end),
+        cmocka_unit_test(marks_do_not_grow_without_end),
+        cmocka_unit_test(short_sections_do_not_grow_without_end),
+        cmocka_unit_test(long_texts_are_refused),
+        cmocka_unit_test(long_pieces_are_refused),
+        cmocka_unit_test(collisions_are_refused),
         cmocka_unit_test(patterns_give_up_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

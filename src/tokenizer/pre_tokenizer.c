@@ -169,14 +169,28 @@ static zest_status split_at_matches(const run_state *w, size_t k, piece p) {
 
 /* ---- Steps that change the text ---- */
 
+/* A mark may be longer than the space that it replaces: 16 such steps in a hostile file could make a text 1024^16
+ * times longer. */
+static zest_status count_made(const run_state *w, const zest_buffer *text) {
+    zest_pre_tokenizer_scratch *scratch = w->scratch;
+    if (text->failed) return zest_error_memory(w->error, "a piece of text", text->size);
+    scratch->made += text->size;
+    if (scratch->made <= scratch->limit) return ZEST_OK;
+    return zest_error_set(
+        w->error, ZEST_ERROR_FORMAT,
+        "the pre_tokenizer produces more than %zu bytes from a text; the tokenizer.json is damaged "
+        "or hostile",
+        scratch->limit);
+}
+
 static zest_status prefix_space(const run_state *w, size_t k, piece p) {
     if (p.text[0] == ' ') return run_step(w, k + 1, p);
     zest_buffer *text = &w->scratch->step[k].text;
     text->size = 0;
     zest_buffer_add(text, " ", 1);
     zest_buffer_add(text, p.text, p.size);
-    if (text->failed) return zest_error_memory(w->error, "a piece of text", p.size + 1);
-    return run_step(w, k + 1, (piece){text->data, text->size, p.first});
+    zest_status status = count_made(w, text);
+    return status ? status : run_step(w, k + 1, (piece){text->data, text->size, p.first});
 }
 
 static zest_status metaspace(const run_state *w, size_t k, piece p) {
@@ -189,13 +203,14 @@ static zest_status metaspace(const run_state *w, size_t k, piece p) {
                     (step->prepend == ZEST_PRE_TOKENIZER_FIRST && p.first)))
         zest_buffer_add(text, step->mark, step->mark_size);
     const char *at = p.text, *stop = p.text + p.size, *space;
-    while ((space = memchr(at, ' ', (size_t)(stop - at)))) {
+    while (text->size <= w->scratch->limit && (space = memchr(at, ' ', (size_t)(stop - at)))) {
         zest_buffer_add(text, at, (size_t)(space - at));
         zest_buffer_add(text, step->mark, step->mark_size);
         at = space + 1;
     }
     zest_buffer_add(text, at, (size_t)(stop - at));
-    if (text->failed) return zest_error_memory(w->error, "a piece of text", p.size);
+    zest_status status = count_made(w, text);
+    if (status) return status;
     piece changed = {text->data, text->size, p.first};
     return step->whole ? run_step(w, k + 1, changed) : split_at_matches(w, k, changed);
 }
@@ -219,6 +234,7 @@ zest_status zest_pre_tokenizer_run(const zest_pre_tokenizer *split, zest_pre_tok
                                    const char *text, size_t size, int first, zest_pre_tokenizer_sink sink,
                                    void *user, zest_error *error) {
     run_state w = {split, scratch, sink, user, error};
+    if (!scratch->limit) scratch->limit = zest_normalizer_limit(size);
     return size ? run_step(&w, 0, (piece){text, size, first}) : ZEST_OK;
 }
 

@@ -27,6 +27,7 @@ typedef struct {
     zest_bpe_scratch bpe;
     cache_entry *cache; /* NULL: the text is too short for a cache to pay */
     size_t mask;
+    size_t made, limit; /* bytes of normalised text, and how many there may be */
 } encode_ctx;
 
 static zest_status encode_pre_token(void *user, const char *piece, size_t size) {
@@ -93,6 +94,12 @@ static zest_status encode_section(encode_ctx *w, const char *text, size_t size, 
     const zest_tokenizer *t = w->tokenizer;
     zest_status status =
         zest_normalizer_run(&t->normalize, &w->normalize, text, size, &text, &size, w->error);
+    if (!status && (w->made += size) > w->limit) /* many short sections, each of which became long */
+        status = zest_error_set(
+            w->error, ZEST_ERROR_FORMAT,
+            "the normalizer produces more than %zu bytes from a text; the tokenizer.json is damaged "
+            "or hostile",
+            w->limit);
     return status ? status : split_added(w, &t->late, text, size, first, encode_pre_tokens);
 }
 
@@ -115,6 +122,7 @@ static zest_status encode_text(encode_ctx *w, const char *text, size_t size) {
         size = repaired.size;
     }
     make_cache(w, size);
+    w->limit = w->split.limit = zest_normalizer_limit(size);
     if (!status) status = split_added(w, &w->tokenizer->early, text, size, 1, encode_section);
     free(w->cache);
     zest_buffer_free(&repaired);

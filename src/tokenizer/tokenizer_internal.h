@@ -257,6 +257,7 @@ typedef struct {
 
 typedef struct {
     zest_pre_tokenizer_buffers step[ZEST_PRE_TOKENIZER_STEPS];
+    size_t made, limit; /* bytes that the steps have written, and may write; limit 0: no limit was set yet */
 } zest_pre_tokenizer_scratch;
 
 void zest_pre_tokenizer_scratch_free(zest_pre_tokenizer_scratch *scratch);
@@ -264,7 +265,8 @@ void zest_pre_tokenizer_scratch_free(zest_pre_tokenizer_scratch *scratch);
 /* Receives one pre-token, never empty, valid during the call only. */
 typedef zest_status (*zest_pre_tokenizer_sink)(void *user, const char *piece, size_t size);
 
-/* Passes the pre-tokens of the text (valid UTF-8) to sink in order. first: the text is the start of the input. */
+/* Passes the pre-tokens of the text (valid UTF-8) to sink in order. first: the text is the start of the input. Steps that
+ * write more than the scratch's limit are an error; without one it is zest_normalizer_limit of the first text. */
 zest_status zest_pre_tokenizer_run(const zest_pre_tokenizer *split, zest_pre_tokenizer_scratch *scratch,
                                    const char *text, size_t size, int first, zest_pre_tokenizer_sink sink,
                                    void *user, zest_error *error);
