@@ -35,6 +35,11 @@ static char *text_at(const zest_gguf *file, const char *name) {
     return zest_gguf_value_string(find(file, name), 0, &bytes, &size) ? strndup(bytes, size) : NULL;
 }
 
+static zest_status wrong_elements(const char *what, const char *wanted, const char *name, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tokenizer.ggml.%s must be a list of %s", name, what,
+                          wanted);
+}
+
 static zest_status read_texts(const zest_gguf_value *value, const char *what, const char *name,
                               zest_tokenizer_text **out, zest_error *error) {
     size_t count = value ? zest_gguf_value_count(value) : 0;
@@ -42,8 +47,7 @@ static zest_status read_texts(const zest_gguf_value *value, const char *what, co
     if (!*out) return zest_error_memory(error, name, count * sizeof **out);
     for (size_t i = 0; i < count; i++)
         if (!zest_gguf_value_string(value, i, &(*out)[i].data, &(*out)[i].size))
-            return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tokenizer.ggml.%s must be a list of strings",
-                                  name, what);
+            return wrong_elements(what, "strings", name, error);
     return ZEST_OK;
 }
 
@@ -87,8 +91,10 @@ static zest_status gather(const zest_gguf *file, const char *name, gathered *g, 
     for (size_t i = 0; i < a->count && !status; i++) {
         double score = 0;
         int64_t type = 1;
-        zest_gguf_value_f64(scores, i, &score);
-        zest_gguf_value_i64(types, i, &type);
+        if (scores && !zest_gguf_value_f64(scores, i, &score))
+            status = wrong_elements("scores", "numbers", name, error);
+        else if (types && !zest_gguf_value_i64(types, i, &type))
+            status = wrong_elements("token_type", "whole numbers", name, error);
         g->scores[i] = (float)score;
         g->types[i] = type >= 1 && type <= 6 ? (int32_t)type : 1;
     }
