@@ -128,6 +128,28 @@ static void a_kill_in_a_checkpoint_costs_time_alone(void **state) {
     }
 }
 
+/* The step in a checkpoint's zest.json is a number in a file: 2^62 of them are not walked through. */
+static void a_checkpoint_of_a_huge_step_costs_no_time(void **state) {
+    (void)state;
+    static const char *const names[] = {"huge/last/zest.json", "huge/best/zest.json"};
+    zest_trainer_result result;
+    zest_error why = {0};
+    assert_fine(training_run(ADAMW, temp_path("huge"), NULL, &result, error));
+    for (int i = 0; i < 2; i++) {
+        char *note = test_get(temp_path(names[i])), *rest = strchr(note, ',');
+        zest_buffer text = {0};
+        assert_non_null(rest);
+        zest_buffer_format(&text, "{\"step\": 4611686018427387904%s", rest);
+        test_put(test_temp_folder, names[i], text.data);
+        zest_buffer_free(&text);
+        free(note);
+    }
+    alarm(60); /* ends the test, should it take for ever */
+    zest_status status = training_resume(temp_path("huge"), "", &result, &why);
+    alarm(0);
+    assert_true(status ? why.message[0] != 0 : result.step == (uint64_t)1 << 62);
+}
+
 static void threads_and_recomputing_change_nothing(void **state) {
     (void)state;
     zest_trainer_result result;
@@ -230,6 +252,7 @@ int main(void) {
         IN_TEMP_FOLDER(a_stopped_run_goes_on_as_if_nothing_happened),
         IN_TEMP_FOLDER(a_killed_run_goes_on_from_the_last_checkpoint),
         IN_TEMP_FOLDER(a_kill_in_a_checkpoint_costs_time_alone),
+        IN_TEMP_FOLDER(a_checkpoint_of_a_huge_step_costs_no_time),
         IN_TEMP_FOLDER(threads_and_recomputing_change_nothing),
         IN_TEMP_FOLDER(further_than_planned),
         IN_TEMP_FOLDER(epochs_are_the_default),

@@ -40,19 +40,13 @@ static zest_status damaged(zest_journal *journal, const char *what) {
                           journal->path, what);
 }
 
-/* "tensor=F32 100 name": all tensors of a run have one type. Keeps the lines for comparison with the
- * parameters. */
+/* "tensor=F32 100 name": all tensors of a run have one type. */
 static int tensor_line(zest_journal *journal, const char *line) {
     char type[16];
     unsigned long long count;
-    size_t old = journal->layout ? strlen(journal->layout) : 0, more = strlen(line);
     if (sscanf(line, "tensor=%15s %llu", type, &count) != 2 || !zest_dtype_find(type, &journal->dtype))
         return 0;
-    char *grown = realloc(journal->layout, old + more + 2);
-    if (!grown) return 0;
-    memcpy(grown + old, line, more);
-    memcpy(grown + old + more, "\n", 2);
-    journal->layout = grown;
+    journal->tensors++;
     return 1;
 }
 
@@ -95,7 +89,7 @@ static zest_status read_header(zest_journal *journal) {
     zest_status status = ZEST_OK;
     while (next && *next && !status) status = header_line(journal, strsep(&next, "\n"));
     free(text);
-    if (!status && (!journal->layout || !journal->dimension)) status = damaged(journal, "no parameters");
+    if (!status && (!journal->tensors || !journal->dimension)) status = damaged(journal, "no parameters");
     journal->tilt = zest_journal_tilt(&journal->options, journal->format);
     return status ? status : zest_tilt_check(&journal->tilt, sink(journal));
 }
@@ -171,7 +165,6 @@ void zest_journal_close(zest_journal *journal) {
     free(journal->path);
     free(journal->offsets);
     free(journal->losses);
-    free(journal->layout);
     free(journal);
 }
 

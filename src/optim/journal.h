@@ -39,7 +39,7 @@ struct zest_journal {
     zest_tilt_options tilt;
     uint64_t fingerprint, dimension;
     zest_dtype dtype; /* of all tensors */
-    char *layout;     /* the tensor lines */
+    size_t tensors;   /* lines of tensors in the header */
 };
 
 /* The pairs of a run with these options, and the tilt that goes with them. format: that of the run's journal,

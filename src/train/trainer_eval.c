@@ -79,10 +79,32 @@ static zest_metrics from_log(const zest_log_eval *e) {
                           .value = e->value};
 }
 
-static const zest_log_eval *find_eval(const zest_log *log, uint64_t step) {
-    for (size_t i = 0; i < log->eval_count; i++)
-        if (log->evals[i].step == step && !strcmp(log->evals[i].part, "dev")) return &log->evals[i];
-    return NULL;
+static int by_step(const void *left, const void *right) {
+    const zest_log_eval *a = *(const zest_log_eval *const *)left, *b = *(const zest_log_eval *const *)right;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    return a < b ? -1 : a > b; /* in the order of the log */
+}
+
+/* The evaluations of the dev examples in the log, by their steps. To be freed; NULL: out of memory. */
+static const zest_log_eval **sort_evals(const zest_log *log, size_t *count) {
+    const zest_log_eval **list = malloc((log->eval_count + 1) * sizeof *list);
+    *count = 0;
+    for (size_t i = 0; list && i < log->eval_count; i++)
+        if (!strcmp(log->evals[i].part, "dev")) list[(*count)++] = &log->evals[i];
+    if (list) qsort(list, *count, sizeof *list, by_step);
+    return list;
+}
+
+/* The first step from `from` on, before the last one, that is evaluated and whose weights may be there; UINT64_MAX:
+ * none. Of a first-order run those are the kept steps, so that the time does not depend on the step that a file names. */
+static uint64_t next_to_repeat(const zest_trainer *t, const uint64_t kept[2], uint64_t from) {
+    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY), next = UINT64_MAX;
+    if (!from && t->step) return 0;
+    if (!every) return UINT64_MAX;
+    if (!zest_options_first_order(t->options)) next = from + (every - from % every) % every;
+    for (int i = 0; i < 2; i++)
+        if (kept[i] >= from && kept[i] < next && kept[i] % every == 0) next = kept[i];
+    return next < t->step ? next : UINT64_MAX;
 }
 
 /* Repeats an evaluation that the log has lost with the end of the file, with the weights of its step. Where there are
@@ -98,20 +120,32 @@ static zest_status repeat_eval(zest_trainer *t, uint64_t step) {
 }
 
 zest_status zest_trainer_restore_evals(zest_trainer *t, const zest_log *log) {
-    uint64_t every = zest_options_whole(t->options, ZEST_OPTION_EVAL_EVERY);
     zest_status status = ZEST_OK;
+    size_t count, i = 0;
+    uint64_t kept[2] = {UINT64_MAX, UINT64_MAX}; /* steps of checkpoints */
     int reloaded = 0;
     if (!t->counts[ZEST_PART_DEV]) return ZEST_OK;
+    const zest_log_eval **evals = sort_evals(log, &count);
+    if (!evals)
+        return zest_error_memory(t->error, "the evaluations of a log", log->eval_count * sizeof *evals);
+    if (zest_options_first_order(t->options)) {
+        zest_checkpoint_step(t->folder.best, &kept[0]);
+        zest_checkpoint_step(t->folder.last, &kept[1]);
+    }
     for (uint64_t step = 0; step <= t->step && !status; step++) {
-        const zest_log_eval *e = find_eval(log, step);
-        if (e) {
-            zest_metrics m = from_log(e);
+        uint64_t repeated = next_to_repeat(t, kept, step), logged = i < count ? evals[i]->step : UINT64_MAX;
+        step = repeated < logged ? repeated : logged;
+        if (step > t->step) break;
+        if (step == logged) {
+            zest_metrics m = from_log(evals[i]);
             update_best(t, step, &m);
-        } else if (step < t->step && (step == 0 || (every && step % every == 0))) {
+        } else {
             reloaded = 1;
             status = repeat_eval(t, step);
         }
+        while (i < count && evals[i]->step == step) i++;
     }
+    free(evals);
     return reloaded && !status ? t->ops->load_step(t, t->step) : status;
 }
 
