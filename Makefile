@@ -122,6 +122,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 PROGRAM_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/programs/*.c))
+FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cuda/*.cu)))
 
@@ -206,7 +207,13 @@ $(BUILD)/%.cuda.o: %.cu Makefile $(BUILD)/cuda.flags
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/tests/support.o $(BUILD)/libzest.a $(BUILD)/link.flags
 	$(link) $(TESTLIBS) $(LIBS)
 
-# parts of the program that have tests of their own
+# fuzz targets without libFuzzer: seeds, a corpus and some mutants
+FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(BUILD)/libzest.a $(BUILD)/link.flags
+	$(link) $(LIBS)
+
+# tests that use parts of the fuzz targets or of the program
+$(BUILD)/tests/test_hostile_classes: $(BUILD)/tests/fuzz/seeds.o $(BUILD)/tests/fuzz/mutate.o $(BUILD)/tests/fuzz/mutate_binary.o
 $(BUILD)/tests/test_progress: $(BUILD)/cli/progress.o
 
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a $(BUILD)/link.flags
@@ -222,7 +229,7 @@ $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a $(BUILD)/cuda.flags $(
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 $(CUDA_CODE) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(BUILD)/tests/support.d
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(FUZZ_BIN:=.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/tests/support.d
 
 # ---- What people run --------------------------------------------------------------------------------------
 deps:
@@ -232,7 +239,7 @@ demo: all
 	@sh tools/demo.sh
 
 # Tests in tiers; tests/run.sh says what each has.
-TESTED := $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN)
+TESTED := $(TEST_BIN) $(PROGRAM_BIN) $(EXAMPLE_BIN) $(FUZZ_BIN)
 ASAN   := build/asan
 run_tests = BUILD=$(BUILD) ASAN=$(ASAN) ZEST=./zest TESTS="$(notdir $(TEST_BIN))" CC="$(CC)" CXX="$(CXX)" LIBS="$(LIBS)" sh tests/run.sh
 

@@ -76,6 +76,9 @@ add_tests() { # build folder, program, prefix of labels, assignments
         add script "$3$test" "$4 BUILD=$1 ZEST=$2 sh $test"
     done
     for example in $(names examples/*.c); do add script "$3examples/$example" "$4 $1/examples/$example"; done
+    for target in $(names tests/fuzz/fuzz_*.c); do
+        add script "$3fuzz/$target" "$4 $1/tests/fuzz/$target -n 100 tests/fuzz/corpus/$target"
+    done
 }
 add_check() {
     add_tests "$BUILD" "$ZEST" "" ""

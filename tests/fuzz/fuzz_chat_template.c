@@ -2,11 +2,11 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "chat/jinja.h"
+#include "tests/fuzz/fuzz.h"
 #include "tokenizer/unicode.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static const char given[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, "
@@ -36,4 +36,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     zest_buffer_free(&out);
     json_decref(variables);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return fuzz_mutate(FUZZ_TEXT, data, size, max, seed);
+}
+
+void fuzz_seeds(fuzz_add add, void *user) {
+    static const char *const names[] = {"chatml",    "gemma3", "llama3.1", "mistral-tools",
+                                        "phi4-mini", "qwen3",  "smollm2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        zest_buffer file = {0};
+        char path[100];
+        snprintf(path, sizeof path, "tests/data/chat/%s.jinja", names[i]);
+        fuzz_read(path, &file);
+        add(file.data, file.size, user);
+        zest_buffer_free(&file);
+    }
 }

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "io/hub_internal.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static int leaves_folder(const char *name) {
     return name[0] == '/' || strchr(name, '\\') || !strcmp(name, "..") || !strncmp(name, "../", 3) ||
@@ -27,4 +26,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     zest_hub_selection_free(&choice);
     zest_hub_list_free(&list);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return fuzz_mutate(FUZZ_JSON, data, size, max, seed);
+}
+
+void fuzz_seeds(fuzz_add add, void *user) {
+    static const char list[] =
+        "{\"sha\":\"0123456789abcdef0123456789abcdef01234567\",\"siblings\":[{\"rfilename\":\"config.json\","
+        "\"size\":571,"
+        "\"blobId\":\"1123456789abcdef0123456789abcdef01234567\"},{\"rfilename\":\"model.safetensors\","
+        "\"size\":90,"
+        "\"blobId\":\"2123456789abcdef0123456789abcdef01234567\",\"lfs\":{\"sha256\":"
+        "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\",\"size\":90,\"pointerSize\":"
+        "134}},"
+        "{\"rfilename\":\"tokenizer.json\",\"size\":7,\"blobId\":"
+        "\"3123456789abcdef0123456789abcdef01234567\"},"
+        "{\"rfilename\":\"onnx/"
+        "model.onnx\",\"size\":9,\"blobId\":\"4123456789abcdef0123456789abcdef01234567\"}]}";
+    add(list, sizeof list - 1, user);
 }

@@ -1,10 +1,9 @@
-/* Any text as options: parsed, printed and parsed again to the same text. */
+/* Any text as the options of a training run: parsed, printed and parsed again to the same text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/option.h"
-
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     char *text = malloc(size + 1);
@@ -15,11 +14,11 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     zest_error error;
     zest_options_init(&options);
     zest_options_init(&again);
-    if (!zest_options_set_all(&options, ~0u, text, "fuzz", &error)) {
+    if (!zest_options_set_all(&options, ZEST_FOR_TRAINING, text, "fuzz", &error)) {
         zest_buffer first = {0}, second = {0};
-        zest_options_print(&options, ~0u, &first);
-        if (zest_options_set_all(&again, ~0u, first.data, "again", &error)) abort();
-        zest_options_print(&again, ~0u, &second);
+        zest_options_print(&options, ZEST_FOR_TRAINING, &first);
+        if (zest_options_set_all(&again, ZEST_FOR_TRAINING, first.data, "again", &error)) abort();
+        zest_options_print(&again, ZEST_FOR_TRAINING, &second);
         if (strcmp(first.data, second.data)) abort();
         zest_buffer_free(&first);
         zest_buffer_free(&second);
@@ -28,4 +27,21 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     zest_options_free(&again);
     free(text);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return fuzz_mutate(FUZZ_TEXT, data, size, max, seed);
+}
+
+void fuzz_seeds(fuzz_add add, void *user) {
+    static const char few[] =
+        "# a run\nmethod = zest-bc\nlr = 1e-3\nk = 5\nlist = 0,1\nmodel = a b\ntask=x.task\n";
+    zest_options options;
+    zest_buffer all = {0};
+    zest_options_init(&options);
+    zest_options_print(&options, ZEST_FOR_TRAINING, &all);
+    add(all.data, all.size, user);
+    add(few, sizeof few - 1, user);
+    zest_buffer_free(&all);
+    zest_options_free(&options);
 }

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "io/safetensors.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Where what was read goes, so that no compiler drops the reading. */
 static volatile unsigned sink;
@@ -35,4 +34,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     sink = sum;
     zest_safetensors_close(file);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return fuzz_mutate(FUZZ_SAFETENSORS, data, size, max, seed);
+}
+
+void fuzz_seeds(fuzz_add add, void *user) {
+    static const char *const headers[] = {
+        "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,"
+        "24]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[24,32]}}",
+        "{\"s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},\"e\":{\"dtype\":\"F16\",\"shape\":["
+        "0,7],"
+        "\"data_offsets\":[8,8]},\"t\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[8,32]}}"};
+    for (size_t i = 0; i < 2; i++) {
+        zest_buffer file = {0};
+        uint64_t length = strlen(headers[i]);
+        zest_buffer_add(&file, &length, sizeof length);
+        zest_buffer_text(&file, headers[i]);
+        zest_buffer_add(&file, (char[32]){1, 2, 3}, 32);
+        add(file.data, file.size, user);
+        zest_buffer_free(&file);
+    }
 }

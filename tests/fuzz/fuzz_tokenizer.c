@@ -1,11 +1,11 @@
 /* Any bytes, given as a tokenizer.json: an error, or a tokenizer that encodes and decodes. */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tokenizer/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static const char text[] = "It's 12\xFF  caf\xC3\xA9 \xE2\x96\x81<s> e\xCC\x81\xCC\xA3\n\n <mask>  end";
@@ -34,4 +34,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     zest_buffer_free(&back);
     zest_tokenizer_free(tokenizer);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
+    return fuzz_mutate(FUZZ_JSON, data, size, max, seed);
+}
+
+void fuzz_seeds(fuzz_add add, void *user) {
+    static const char *const names[] = {"bert",   "digits",    "gpt2",  "llama",
+                                        "llama3", "metaspace", "o200k", "qwen2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        zest_buffer file = {0};
+        char path[100];
+        snprintf(path, sizeof path, "tests/data/tokenizers/%s.json", names[i]);
+        fuzz_read(path, &file);
+        add(file.data, file.size, user);
+        zest_buffer_free(&file);
+    }
 }

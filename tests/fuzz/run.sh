@@ -1,39 +1,74 @@
 #!/bin/sh
-# Builds every fuzz target with clang's libFuzzer, AddressSanitizer and UBSan, and runs each for some seconds.
+# Builds fuzz targets with clang's libFuzzer, AddressSanitizer and UBSan, and runs one after the other:
+#     sh tests/fuzz/run.sh [SECONDS [NAME ...]]      all targets without NAME; gguf, run, ... are names
+# What libFuzzer finds is left in build/fuzz/fuzz_NAME.found; its corpus grows in build/fuzz/fuzz_NAME.corpus. Each
+# run adds a line to build/fuzz/minutes: processor minutes, executions, the target.
 set -eu
 seconds=${1:-30}
+[ $# -gt 0 ] && shift
 CLANG=${CLANG:-clang}
 command -v "$CLANG" >/dev/null 2>&1 || { echo "make fuzz needs clang and its runtime (Debian: apt-get install clang libclang-rt-dev)" >&2; exit 1; }
 out=build/fuzz
 mkdir -p "$out"
-flags="-std=c11 -D_GNU_SOURCE -g -O1 -ffp-contract=off -fno-math-errno -Iinclude -Isrc -I. $(pkg-config --cflags jansson libxxhash libpcre2-8)"
+# OpenMP is left out: one thread is what a fuzzer wants
+flags="-std=c11 -D_GNU_SOURCE -DZEST_GRAD -g -O1 -ffp-contract=off -fno-math-errno -Iinclude -Isrc -I. -Itests/fuzz/include -Wno-unknown-pragmas $(pkg-config --cflags jansson libxxhash libpcre2-8)"
+libs="$(pkg-config --libs jansson libxxhash libpcre2-8) -lm"
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 avx512="-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c"
-objects=""
-for file in $(find src -name '*.c'); do # OpenMP is left out: one thread is what a fuzzer wants
-    target=""
-    case "$file" in
-    *_avx2.c) target="-mavx2 -mfma -mf16c" ;;
-    *_avx512.c) target="$avx512" ;;
-    *_avx512bf16.c) target="$avx512 -mavx512bf16" ;;
-    *_amx.c) target="$avx512 -mavx512bf16 -mamx-tile -mamx-bf16" ;;
-    esac
-    object="$out/$(echo "$file" | tr / _).o"
-    if [ ! -f "$object" ] || [ "$file" -nt "$object" ]; then
-        # shellcheck disable=SC2086
-        $CLANG $flags $sanitize -fsanitize=fuzzer-no-link $target -Itests/fuzz/include -Wno-unknown-pragmas -c -o "$object" "$file"
-    fi
-    objects="$objects $object"
-done
-for target in tests/fuzz/fuzz_*.c; do
-    name=$(basename "$target" .c)
-    mkdir -p "$out/$name.corpus"
-    [ -f "tests/data/gguf/goldens.gguf" ] && [ "$name" = fuzz_gguf ] && cp tests/data/gguf/goldens.gguf "$out/$name.corpus/"
-    [ "$name" = fuzz_tokenizer ] && cp tests/data/tokenizers/*.json "$out/$name.corpus/"
-    [ "$name" = fuzz_chat_template ] && cp tests/data/chat/*.jinja "$out/$name.corpus/"
+# Headers have no dependencies here: all objects are made again when one has changed.
+if [ ! -f "$out/headers" ] || [ -n "$(find src tests/fuzz include -name '*.h' -newer "$out/headers" | head -n 1)" ]; then
+    rm -f "$out"/*.o
+    touch "$out/headers"
+fi
+compile() { # flags, source: prints the object
+    object="$out/$(echo "$2" | tr / _).o"
     # shellcheck disable=SC2086
-    $CLANG $flags $sanitize -fsanitize=fuzzer -o "$out/$name" "$target" $objects $(pkg-config --libs jansson libxxhash libpcre2-8) -lm
+    if [ ! -f "$object" ] || [ "$2" -nt "$object" ]; then $CLANG $flags $sanitize $1 -c -o "$object" "$2" >&2 || exit 1; fi
+    echo "$object"
+}
+objects=""
+for file in $(find src -name '*.c') tests/fuzz/mutate.c tests/fuzz/mutate_binary.c tests/fuzz/seeds.c; do
+    target="-fsanitize=fuzzer-no-link"
+    case "$file" in
+    *_avx2.c) target="$target -mavx2 -mfma -mf16c" ;;
+    *_avx512.c) target="$target $avx512" ;;
+    *_avx512bf16.c) target="$target $avx512 -mavx512bf16" ;;
+    *_amx.c) target="$target $avx512 -mavx512bf16 -mamx-tile -mamx-bf16" ;;
+    esac
+    objects="$objects $(compile "$target" "$file")"
+done
+replay=$(compile "" tests/fuzz/replay.c)
+[ $# -gt 0 ] || set -- $(for file in tests/fuzz/fuzz_*.c; do basename "$file" .c | sed 's/^fuzz_//'; done)
+for name in "$@"; do
+    name="fuzz_$name"
+    source=$(compile "-fsanitize=fuzzer-no-link" "tests/fuzz/$name.c")
+    # shellcheck disable=SC2086
+    $CLANG $sanitize -fsanitize=fuzzer -o "$out/$name" "$source" $objects $libs
+    # shellcheck disable=SC2086
+    $CLANG $sanitize -o "$out/$name.replay" "$source" "$replay" $objects $libs
+    mkdir -p "$out/$name.corpus" "$out/$name.found"
+    "$out/$name.replay" -write "$out/$name.corpus"
+    known=""
+    [ -d "tests/fuzz/corpus/$name" ] && known="tests/fuzz/corpus/$name"
     echo "== $name, $seconds s"
-    "$out/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 -close_fd_mask=0 "$out/$name.corpus"
+    status=0
+    ( # the processor time of this subshell's child
+        # shellcheck disable=SC2086
+        "$out/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=2000 -max_len=262144 \
+            -print_final_stats=1 -verbosity=0 -artifact_prefix="$out/$name.found/" "$out/$name.corpus" $known \
+            >"$out/$name.log" 2>&1
+        code=$?
+        times >"$out/$name.times"
+        exit $code
+    ) || status=$?
+    count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name.log")
+    awk -F '[ms ]+' -v name="$name" -v count="${count:-0}" 'NR == 2 {
+        printf "%.1f processor minutes, %d executions: %s\n", $1 + $3 + ($2 + $4) / 60, count, name }' \
+        "$out/$name.times" | tee -a "$out/minutes"
+    if [ "$status" -ne 0 ]; then
+        grep -vE '^stat::' "$out/$name.log" | tail -n 60
+        echo "$name: a finding; the input is in $out/$name.found" >&2
+        exit 1
+    fi
 done
 echo "no findings"
