@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "train/checkpoint.h"
 #include "train/log.h"
 #include "train/rebuild.h"
 #include "train/trainer.h"
