@@ -154,15 +154,36 @@ static void print_memory(zest_buffer *out, const zest_log_end *end) {
     zest_buffer_format(out, "\n");
 }
 
+/* "method     zest-n, lr = 1e-5, k = 5, rho = 0.002, t = 1, seed = 42": what the method takes. */
+static void print_method(zest_buffer *out, const zest_log *log) {
+    static const zest_option_id ids[] = {ZEST_OPTION_LR,     ZEST_OPTION_K, ZEST_OPTION_RHO,
+                                         ZEST_OPTION_RADIUS, ZEST_OPTION_T, ZEST_OPTION_SEED};
+    const char *method = zest_log_find_option(log, "method");
+    unsigned const number = method ? zest_option_find_method(method) : ZEST_CHOICE_COUNT;
+    if (number == ZEST_CHOICE_COUNT) return;
+    zest_buffer_format(out, "method     %s", method);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        const zest_option_row *row = zest_option_row_at(ids[i]);
+        const char *value = zest_log_find_option(log, row->name);
+        if (value && zest_option_takes(row, number))
+            zest_buffer_format(out, ", %s = %s", row->name, value);
+    }
+    zest_buffer_text(out, "\n");
+}
+
 static void print_training(zest_buffer *out, const zest_log *log) {
     const zest_log_start *start = &log->starts[log->start_count - 1];
     const zest_log_eval *best = best_eval(log);
     zest_buffer_format(out, "task       %s: %llu examples to train on, %llu dev, %llu test\n",
                        start->task.name, (unsigned long long)start->train, (unsigned long long)start->dev,
                        (unsigned long long)start->test);
-    zest_buffer_format(out, "model      %s, %llu parameters (%llu trained), %s\n", start->model.family,
+    const char *model = zest_log_find_option(log, "model");
+    zest_buffer_text(out, "model      ");
+    zest_cli_model_name(model ? model : "", out);
+    zest_buffer_format(out, " (%s): %llu parameters (%llu trained), %s\n", start->model.family,
                        (unsigned long long)start->model.parameters, (unsigned long long)start->model.trained,
                        start->model.weights);
+    print_method(out, log);
     zest_buffer_format(out, "state      %s\n", state_of(log));
     if (best) print_eval(out, "best dev   ", start->task.metric, best, 1);
     if (log->end && log->end->test.n) print_eval(out, "test       ", start->task.metric, &log->end->test, 0);
@@ -265,8 +286,9 @@ static int print_model(const zest_options *options, const char *path, const zest
             "hidden", (json_int_t)plan.hidden, "layer", (json_int_t)plan.work, "operands",
             (json_int_t)operands, "all", (json_int_t)all));
     zest_buffer text = {0}, *out = &text;
-    zest_buffer_format(out, "%s: %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", path,
-                       config->family, (unsigned long long)model->params.dimension, model->params.count, type,
+    zest_cli_model_name(path, out);
+    zest_buffer_format(out, ": %s, %llu parameters in %zu tensors, %s in memory (%.1f MiB)\n", config->family,
+                       (unsigned long long)model->params.dimension, model->params.count, type,
                        mebibytes(model->arena_size));
     zest_buffer_format(out,
                        "hidden size %zu, %zu layers, %zu heads (%zu key-value heads) of %zu, FFN size %zu, "

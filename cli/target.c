@@ -53,3 +53,16 @@ zest_status zest_cli_model_find(const zest_command *command, zest_options *optio
     }
     return status;
 }
+
+void zest_cli_model_name(const char *path, zest_buffer *out) {
+    enum { SHORT_COMMIT = 7 };
+    char repo[ZEST_HUB_REPO_SIZE];
+    if (!zest_hub_find_repo(path, repo)) {
+        zest_buffer_text(out, path);
+        return;
+    }
+    const char *commit = strstr(path, "/snapshots/") + strlen("/snapshots/");
+    const char *file = commit + strcspn(commit, "/");
+    zest_buffer_format(out, "%s, commit %.*s", repo, SHORT_COMMIT, commit);
+    if (*file && file[1]) zest_buffer_format(out, ", %s", file + 1);
+}

@@ -14,4 +14,7 @@ zest_status zest_cli_target_open(zest_target *target, const char *path, const ze
 zest_status zest_cli_model_find(const zest_command *command, zest_options *options,
                                 const zest_arguments *arguments, char ***words, zest_error *error);
 
+/* The name of a model for people: "ORG/NAME, commit 0123456" for one in the Hub's cache, else its path. */
+void zest_cli_model_name(const char *path, zest_buffer *out);
+
 #endif

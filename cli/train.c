@@ -10,6 +10,7 @@
 #include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/target.h"
 
 /* ---- What the run is going to be, for people and scripts ---- */
 
@@ -29,7 +30,9 @@ static void add_count(uint64_t count, zest_buffer *out) {
 }
 
 static void add_model(const zest_lm_train_summary *s, zest_buffer *out) {
-    zest_buffer_format(out, "model   %s (%s): ", option(s, ZEST_OPTION_MODEL), s->family);
+    zest_buffer_text(out, "model   ");
+    zest_cli_model_name(option(s, ZEST_OPTION_MODEL), out);
+    zest_buffer_format(out, " (%s): ", s->family);
     add_count(s->parameters, out);
     zest_buffer_text(out, " parameters, ");
     if (s->trained == s->parameters) {
@@ -147,6 +150,7 @@ static json_t *summary_json(const zest_lm_train_summary *s) {
 typedef struct {
     zest_progress progress;
     int lines;   /* a line for every evaluation */
+    int unkept;  /* there is no folder for the run */
     int dry;     /* the summary is the result */
     int json;    /* and is printed as JSON */
     int code;    /* of a dry run */
@@ -220,6 +224,9 @@ static void on_start(const zest_lm_train_summary *summary, void *user) {
     } else {
         if (d->progress.active && !text.failed) zest_output_notes(text.data);
         zest_buffer_free(&text);
+        if (d->progress.active && d->unkept)
+            zest_output_note("nothing of this run will be kept, neither weights nor steps; with --out RUN all "
+                             "of it is, and the run can be resumed");
     }
     zest_progress_stage(&d->progress, "train", "steps", (double)summary->step);
 }
@@ -347,10 +354,7 @@ static int training_run(const zest_command *command, const zest_options *given) 
                                    .stop = zest_output_catch_interrupt()};
     zest_progress_begin(&d.progress, "rebuild", "steps", quiet);
     d.dry = (int)zest_options_whole(given, ZEST_OPTION_DRY_RUN);
-    if (!quiet && !d.dry && !*resume && !*zest_options_text(given, ZEST_OPTION_OUT))
-        zest_output_note(
-            "nothing of this run will be kept, neither weights nor steps; with --out RUN all of it "
-            "is, and the run can be resumed");
+    d.unkept = !*resume && !*zest_options_text(given, ZEST_OPTION_OUT);
     const char *folder = *resume ? resume : zest_options_text(given, ZEST_OPTION_OUT);
     int code;
     zest_lm_options *options = zest_cli_lm_options(ctx, command, given);

@@ -95,14 +95,16 @@ out_has "(0.0 MiB downloaded)"
 
 # ---- Models by name ----
 run 0 info org/tiny
-out_has "roberta, 1751808 parameters"
+out_has "org/tiny, commit 0123456: roberta, 1751808 parameters"
 run 0 score org/tiny --text "a good film" && run 1 info org/tiny@v1.0
 err_has "zest pull org/tiny --revision v1.0"
 run 0 pull org/tiny --revision v1.0 && out_has "org/tiny@v1.0" && run 0 info org/tiny@v1.0 && run 0 info org/tiny@$commit
 mkdir -p "$work/here/org" && cp -r tests/data/models/roberta "$work/here/org/tiny" && program=$(realpath "$ZEST")
 (cd "$work/here" && "$program" info org/tiny | grep -q "20480 parameters") || fail "a folder of the name has precedence"
-run 0 train --model org/tiny --task examples/reviews/reviews.task --steps 1 --eval-every 0 --shots 4 --batch 4 --k 1 --out "$work/run" --quiet
+run 0 train --model org/tiny --task examples/reviews/reviews.task --steps 1 --eval-every 0 --shots 4 --batch 4 --k 1 --out "$work/run"
+err_has "model   org/tiny, commit 0123456 (roberta): 1751808 parameters"
 grep -qxF "model=$cache/models--org--tiny/snapshots/$commit" "$work/run/options" || fail "a run notes the snapshot"
+run 0 info "$work/run" && out_has "model      org/tiny, commit 0123456 (roberta): 1751808 parameters"
 mv "$cache" "$work/away" && rm -rf "$work/run/best" "$work/run/last" && run 1 replay "$work/run" --step 0 && err_has "zest pull org/tiny --revision $commit" && mv "$work/away" "$cache"
 run 1 info roberta-base && err_has "zest pull FacebookAI/roberta-base"
 run 1 info no-such-model && err_has "zest pull ORG/no-such-model"
@@ -248,7 +250,7 @@ publish org/gguf main
 fresh
 run 1 pull org/gguf && err_has "--file" && err_has "tiny-Q4_0.gguf, tiny-Q8_0.gguf"
 run 1 pull org/gguf --file tiny-Q5_0.gguf && err_has "tiny-Q8_0.gguf"
-run 0 pull org/gguf --file tiny-Q8_0.gguf && run 0 info org/gguf && out_has "llama" && run 0 pull org/gguf --file tiny-Q4_0.gguf && run 1 info org/gguf && err_has "several"
+run 0 pull org/gguf --file tiny-Q8_0.gguf && run 0 info org/gguf && out_has "org/gguf, commit 0123456, tiny-Q8_0.gguf: llama" && run 0 pull org/gguf --file tiny-Q4_0.gguf && run 1 info org/gguf && err_has "several"
 pickle=$root/org/pickle/resolve/$commit
 mkdir -p "$pickle" && : >"$pickle/pytorch_model.bin" && cp "$tiny/config.json" "$pickle/" && publish org/pickle main
 run 1 pull org/pickle && err_has "AutoModelForMaskedLM" && err_has "org/pickle pickle"

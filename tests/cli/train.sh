@@ -30,6 +30,8 @@ out_has '"peak_bytes":'
 grep -q device_peak_bytes "$work/out" && fail "a run on the CPU has taken a GPU's memory"
 run 0 info "$work/a"
 out_has "best dev"
+out_has "model      $PWD/$model (roberta): 1751808 parameters"
+out_has "method     zest-n, lr = 1e-4, k = 2, rho = 0.002, t = 1, seed = 21"
 out_has "MiB at most"
 # What a run on a GPU says of it.
 cp -r "$work/a" "$work/gpu"
@@ -54,7 +56,10 @@ grep -q "changes the steps by" "$work/report.html" || fail "the report has no ad
 run 0 train $small --steps 8
 err_has "nothing of this run will be kept"
 err_has "--out RUN"
+tail -n 1 "$work/err" | grep -q "nothing of this run" || fail "that nothing is kept is said before the run is known to start"
 grep '^dev  \|^test ' "$work/out" >"$work/unkept"
+run 2 train $small --freeze 'no.such*'
+[ "$(wc -l <"$work/err")" -eq 1 ] || fail "a run that cannot start says more than why"
 run 0 eval "$work/a" --split dev
 sed -n 2p "$work/out" >"$work/judged"
 run 0 eval "$work/a"
