@@ -165,8 +165,7 @@ static void print_method(zest_buffer *out, const zest_log *log) {
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const zest_option_row *row = zest_option_row_at(ids[i]);
         const char *value = zest_log_find_option(log, row->name);
-        if (value && zest_option_takes(row, number))
-            zest_buffer_format(out, ", %s = %s", row->name, value);
+        if (value && zest_option_takes(row, number)) zest_buffer_format(out, ", %s = %s", row->name, value);
     }
     zest_buffer_text(out, "\n");
 }

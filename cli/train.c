@@ -225,8 +225,9 @@ static void on_start(const zest_lm_train_summary *summary, void *user) {
         if (d->progress.active && !text.failed) zest_output_notes(text.data);
         zest_buffer_free(&text);
         if (d->progress.active && d->unkept)
-            zest_output_note("nothing of this run will be kept, neither weights nor steps; with --out RUN all "
-                             "of it is, and the run can be resumed");
+            zest_output_note(
+                "nothing of this run will be kept, neither weights nor steps; with --out RUN all "
+                "of it is, and the run can be resumed");
     }
     zest_progress_stage(&d->progress, "train", "steps", (double)summary->step);
 }

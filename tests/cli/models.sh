@@ -7,6 +7,8 @@ for model in roberta bert opt opt-350m gpt2 llama qwen2 llama.gguf; do
     out_is_json && out_has '"memory": {"weights": '
     for key in hidden_size ffn_size vocab_size; do out_has "\"$key\": "; done
 done
+run 0 info tests/data/models/llama
+out_has " key-value heads)"
 run 0 info tests/data/models/roberta --batch 8 --tokens 16 --k 3 --live 1
 out_has "batch 8, 128 tokens in all, k = 3, 1 pairs live"
 
