@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/bench.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/target.h"
 #include "kernels/ops.h"
 #include "model/forward_pass.h"
@@ -148,17 +149,21 @@ static double seconds_per_normal(zest_cpu cpu, int threads) {
     return best;
 }
 
-static zest_status measure(zest_bench_job *b, zest_cpu cpu, int threads, zest_bench_times *best,
-                           zest_error *error) {
+static zest_status measure(zest_bench_job *b, const zest_options *options, zest_cpu cpu,
+                           zest_bench_times *best, zest_error *error) {
+    zest_progress progress;
+    zest_progress_begin(&progress, "bench", "steps", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     zest_status status = zest_bench_take_step(b, 0, best, error); /* touches all memory */
     double began = zest_clock_now();
     for (uint64_t i = 1; !status && (i < 3 || (zest_clock_now() - began < 10 && i < 30)); i++) {
         zest_bench_times t = {0};
+        zest_progress_update(&progress, (double)i, 0, NULL);
         normals_drawn = 0;
         status = zest_bench_take_step(b, i, &t, error);
         if (!status && (i == 1 || t.total < best->total)) *best = t;
     }
-    best->noise = normals_drawn * seconds_per_normal(cpu, threads);
+    zest_progress_end(&progress);
+    best->noise = normals_drawn * seconds_per_normal(cpu, zest_bench_threads(options));
     return status;
 }
 
@@ -243,7 +248,7 @@ int zest_bench_step(const zest_options *options, zest_cpu cpu) {
                             ? 0 /* an error below */
                             : zest_peak_measure(cpu, compute, zest_bench_threads(options));
     zest_status status = zest_bench_prepare(&b, options, &timed, cpu, &error);
-    if (!status) status = measure(&b, cpu, zest_bench_threads(options), &best, &error);
+    if (!status) status = measure(&b, options, cpu, &best, &error);
     int code = ZEST_EXIT_OK;
     if (status) {
         code = zest_output_fail(status, error.message);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "lab/plot/plot.h"
+#include "lab/theory/theory.h"
 #include "zest_theory.h"
 
 /* R_t and phi_i at one t. Values that do not exist are NaN. */
@@ -27,13 +29,26 @@ typedef struct {
     size_t count;
 } theory_table;
 
+/* The samples of all rows of all landscapes. */
+typedef struct {
+    zest_progress progress;
+    size_t landscapes;
+    uint64_t before, all; /* samples of the rows before this one; of all rows */
+} sampling;
+
 /* Whether F_t exists for Gaussian perturbations at the row's t. */
 static int has_gaussian(const theory_table *table, const theory_row *row) { return row->t < table->limit; }
 
 /* ---- Values ---- */
 
+static void on_samples(uint64_t done, uint64_t total, void *user) {
+    sampling *s = user;
+    zest_progress_update(&s->progress, (double)(s->before + done), (double)s->all, NULL);
+    if (done == total) s->before += total;
+}
+
 static zest_status fill_row(zest_ctx *ctx, const theory_table *table, theory_row *row, uint64_t seed,
-                            uint64_t samples) {
+                            uint64_t samples, sampling *progress) {
     size_t n = table->landscape.count;
     row->gaussian_phi = malloc(2 * n * sizeof(double));
     if (!row->gaussian_phi) return ZEST_ERROR_MEMORY;
@@ -46,19 +61,21 @@ static zest_status fill_row(zest_ctx *ctx, const theory_table *table, theory_row
         status = zest_theory_gaussian(ctx, &table->landscape, row->t, &row->gaussian, row->gaussian_phi);
     if (!status) status = zest_theory_ball(ctx, &table->landscape, row->t, &row->ball, row->ball_phi);
     if (!status && samples)
-        status = zest_theory_sampled(ctx, &table->landscape, row->t, seed, samples, &row->sampled, NULL);
+        status =
+            zest_theory_sampled_report(ctx, &table->landscape, row->t, seed, samples,
+                                       &(zest_progress_callback){on_samples, progress}, &row->sampled, NULL);
     return status;
 }
 
 static zest_status fill_table(zest_ctx *ctx, theory_table *table, const double *tilts, size_t count,
-                              uint64_t seed, uint64_t samples) {
+                              uint64_t seed, uint64_t samples, sampling *progress) {
     table->rows = calloc(count + 1, sizeof *table->rows);
     if (!table->rows) return ZEST_ERROR_MEMORY;
     table->count = count;
     zest_status status = zest_theory_gaussian_limit(ctx, &table->landscape, &table->limit);
     for (size_t j = 0; j < count && !status; j++) {
         table->rows[j].t = tilts[j];
-        status = fill_row(ctx, table, &table->rows[j], seed, samples);
+        status = fill_row(ctx, table, &table->rows[j], seed, samples, progress);
     }
     return status;
 }
@@ -144,7 +161,7 @@ static zest_status draw_tables(zest_ctx *ctx, const theory_table *tables, size_t
     zest_status status = plot ? ZEST_OK : zest_error_memory(error, "the figure", 0);
     for (size_t s = 0; s < count && !status; s++) {
         theory_table dense = {.landscape = tables[s].landscape};
-        status = fill_table(ctx, &dense, t, POINTS, 0, 0);
+        status = fill_table(ctx, &dense, t, POINTS, 0, 0, NULL);
         if (status) {
             zest_error_set(error, status, "%s", zest_ctx_error(ctx));
         } else {
@@ -321,7 +338,7 @@ static zest_status set_gradient(const zest_options *options, theory_table *table
 }
 
 static zest_status compute(zest_ctx *ctx, const zest_options *options, theory_table *table,
-                           const double *tilts, size_t count) {
+                           const double *tilts, size_t count, sampling *progress) {
     size_t n = table->landscape.count;
     table->maximiser = calloc(4 * n, sizeof(double));
     if (!table->maximiser) return ZEST_ERROR_MEMORY;
@@ -329,7 +346,7 @@ static zest_status compute(zest_ctx *ctx, const zest_options *options, theory_ta
     table->multiplier_derivative = table->maximiser + 2 * n;
     table->worst_phi_derivative = table->maximiser + 3 * n;
     zest_status status = fill_table(ctx, table, tilts, count, zest_options_whole(options, ZEST_OPTION_SEED),
-                                    zest_options_whole(options, ZEST_OPTION_SAMPLES));
+                                    zest_options_whole(options, ZEST_OPTION_SAMPLES), progress);
     if (!status)
         status = zest_theory_worst(ctx, &table->landscape, &table->worst, table->maximiser, table->worst_phi);
     if (!status)
@@ -343,7 +360,7 @@ static zest_status compute(zest_ctx *ctx, const zest_options *options, theory_ta
 
 /* One landscape; takes ownership of the eigenvalues. */
 static zest_status make_table(zest_ctx *ctx, const zest_options *options, theory_table *table, size_t n,
-                              zest_error *error) {
+                              sampling *progress, zest_error *error) {
     double *tilts = NULL;
     size_t count;
     zest_status status = set_gradient(options, table, n, error);
@@ -355,7 +372,8 @@ static zest_status make_table(zest_ctx *ctx, const zest_options *options, theory
                                         .count = n,
                                         .dimension = dimension ? dimension : n,
                                         .rho = zest_options_number(options, ZEST_OPTION_RHO)};
-    status = compute(ctx, options, table, tilts, count);
+    progress->all = progress->landscapes * count * zest_options_whole(options, ZEST_OPTION_SAMPLES);
+    status = compute(ctx, options, table, tilts, count, progress);
     if (status)
         zest_error_set(error, status, "%s", *zest_ctx_error(ctx) ? zest_ctx_error(ctx) : "not enough memory");
     free(tilts);
@@ -392,8 +410,12 @@ static int theory(const zest_options *options, char **words, int word_count) {
     if (!status && count == 2 && counts[1] != counts[0])
         status = zest_error_set(&error, ZEST_ERROR_ARGUMENT, "option versus: %zu eigenvalues against %zu",
                                 counts[1], counts[0]);
+    sampling progress = {.landscapes = count};
+    zest_progress_begin(&progress.progress, "theory", "samples",
+                        (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     for (size_t s = 0; s < count && !status; s++)
-        status = make_table(ctx, options, &tables[s], counts[s], &error);
+        status = make_table(ctx, options, &tables[s], counts[s], &progress, &error);
+    zest_progress_end(&progress.progress);
     const char *path = zest_options_text(options, ZEST_OPTION_OUT);
     if (!status && *path) status = draw_tables(ctx, tables, count, path, &error);
     int code = status ? zest_output_fail(status, error.message) : print_all(options, tables, count);

@@ -6,6 +6,7 @@
 
 #include "cli/lm.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 
 typedef struct {
     zest_cli_lm *m;
@@ -138,8 +139,14 @@ static int run(const zest_options *options, char **words, int count) {
     job j = {.m = &m, .options = options, .lines = &lines, .results = json ? &results : NULL};
     zest_status (*work)(job *, size_t, zest_error *) =
         zest_options_whole(options, ZEST_OPTION_DECODE) ? decode : encode;
-    for (size_t i = 0; i < lines.count && !status && !ferror(stdout); i++, j.printed++)
+    zest_progress progress;
+    zest_progress_begin(&progress, "tokenize", "texts", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
+    for (size_t i = 0; i < lines.count && !status && !ferror(stdout); i++, j.printed++) {
+        zest_progress_clear(&progress);
         if (work(&j, i, &error)) zest_lines_refuse(&lines, i, error.message, j.results);
+        zest_progress_update(&progress, (double)i + 1, (double)lines.count, NULL);
+    }
+    zest_progress_end(&progress);
     int code = status         ? zest_output_fail(status, error.message)
                : lines.failed ? ZEST_EXIT_FAILURE
                               : ZEST_EXIT_OK;

@@ -27,3 +27,12 @@ run 0 theory --eigenvalues 2,1 --gradient 0.5,0.5 --rho 1 --tilts 0 --json
 out_has '"case": "boundary"'
 out_has '"omega_derivative": ['
 out_has '"sensitivity_derivative": ['
+
+# Samples can take long: on a terminal there is a bar over all rows of both landscapes.
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    shown() { script -qec "'$ZEST' theory --dim 2 --tilts 0,1 --samples 20000 ${1:-}" /dev/null </dev/null | tr '\r' '\n'; }
+    shown >"$work/out"
+    grep -q '^theory .*/80000 samples' "$work/out" || fail "no progress while samples are drawn"
+    shown --quiet | grep -q '/80000 samples' && fail "--quiet shows progress"
+fi
+:

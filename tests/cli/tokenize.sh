@@ -46,3 +46,10 @@ run 2 tokenize $model
 err_has "give --text TEXT"
 run 1 tokenize "$work/nothing" --text x
 run 2 tokenize
+
+# Many lines can take long: on a terminal there is a bar.
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    script -qec "'$ZEST' tokenize $model --count <'$work/lines'" /dev/null </dev/null | tr '\r' '\n' >"$work/out"
+    grep -q '^tokenize .*/2 texts' "$work/out" || fail "no progress while texts are encoded"
+fi
+:

@@ -252,7 +252,7 @@ static void finish_sensitivity(const tally *y, const zest_landscape *landscape, 
 }
 
 static zest_status draw_all(zest_ctx *ctx, const zest_landscape *landscape, double t, uint64_t seed,
-                            uint64_t samples, tally *y) {
+                            uint64_t samples, const zest_progress_callback *progress, tally *y) {
     for (uint64_t j = 0; j < samples; j++) {
         zest_direction direction;
         zest_status status =
@@ -261,12 +261,15 @@ static zest_status draw_all(zest_ctx *ctx, const zest_landscape *landscape, doub
         if (status) return status;
         y->x[j] = loss_of(landscape, y->u);
         add_sample(y, landscape->count, t, y->x[j]);
+        zest_progress_call(progress, j + 1, samples);
     }
     return ZEST_OK;
 }
 
-zest_status zest_theory_sampled(zest_ctx *ctx, const zest_landscape *landscape, double t, uint64_t seed,
-                                uint64_t samples, zest_sharpness *sharpness, double *sensitivity) {
+zest_status zest_theory_sampled_report(zest_ctx *ctx, const zest_landscape *landscape, double t,
+                                       uint64_t seed, uint64_t samples,
+                                       const zest_progress_callback *progress, zest_sharpness *sharpness,
+                                       double *sensitivity) {
     zest_status status = zest_theory_check_tilt(ctx, landscape, t);
     if (status) return status;
     if (samples < 2 || samples > (uint64_t)1 << 32)
@@ -282,7 +285,7 @@ zest_status zest_theory_sampled(zest_ctx *ctx, const zest_landscape *landscape, 
     } else {
         y.crossed = y.first + count;
         y.second = y.crossed + count;
-        status = draw_all(ctx, landscape, t, seed, samples, &y);
+        status = draw_all(ctx, landscape, t, seed, samples, progress, &y);
     }
     if (!status) {
         *sharpness = (zest_sharpness){0};
@@ -294,4 +297,9 @@ zest_status zest_theory_sampled(zest_ctx *ctx, const zest_landscape *landscape, 
     free(y.x);
     free(y.first);
     return status;
+}
+
+zest_status zest_theory_sampled(zest_ctx *ctx, const zest_landscape *landscape, double t, uint64_t seed,
+                                uint64_t samples, zest_sharpness *sharpness, double *sensitivity) {
+    return zest_theory_sampled_report(ctx, landscape, t, seed, samples, NULL, sharpness, sensitivity);
 }
