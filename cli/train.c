@@ -422,7 +422,7 @@ const zest_command zest_command_train = {
     .examples =
         "zest train --model FacebookAI/roberta-base --task SST-2 --data data --out run1\tthe paper's "
         "settings\n"
-        "zest train --model FacebookAI/roberta-base --task reviews.task --method zest-bc --t 5 --out "
+        "zest train --model FacebookAI/roberta-base --task reviews.task --shots 64 --out "
         "run2\tdata of your own\n"
         "zest train --model smollm2.gguf --task COPA --data data --weights bf16 --steps 2000 --out run3\ta "
         "causal model\n"

@@ -6,19 +6,23 @@
     python3 tools/get_data.py list                       where each comes from
     python3 tools/get_data.py --out data --from DIR RTE  from archives that were downloaded by hand into DIR
 
-Needs Python 3.7 and nothing else. Archives are kept in OUT/downloads, which may be deleted afterwards. Every file is
-checked: the SHA-256 of the archive as published, and the number of rows. A file is written whole or not at all.
+Needs Python 3.7 and nothing else. Archives are kept in OUT/downloads, which may be deleted afterwards. A file with
+another number of rows than the published one is refused; an archive with another SHA-256 than the one known here is
+named. A file is written whole or not at all.
 
 The licences are those of the datasets: see docs/train.md.
 """
 import argparse
 import csv
 import hashlib
+import http.client
+import http.server
 import io
 import json
 import os
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 import zipfile
@@ -261,20 +265,21 @@ def download(url, path):
     done = 0
     try:
         with urllib.request.urlopen(url, timeout=60) as answer, open(partial, "wb") as file:
-            promised = answer.headers.get("Content-Length")
+            promised = answer.headers.get("Content-Length") or ""
+            of = f" of {int(promised) / 2**20:.1f}" if promised.isdigit() else ""
             for block in iter(lambda: answer.read(1 << 20), b""):
                 done += len(block)
                 if done > DOWNLOAD_LIMIT:
                     raise Problem(f"{url}: is larger than {DOWNLOAD_LIMIT >> 20} MiB")
                 file.write(block)
                 if sys.stderr.isatty():
-                    print(f"\r  {done / 2**20:.1f} MiB", end="", file=sys.stderr, flush=True)
+                    print(f"\r  {done / 2**20:.1f}{of} MiB", end="", file=sys.stderr, flush=True)
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-        if promised is not None and promised.isdigit() and int(promised) != done:
+        if promised.isdigit() and int(promised) != done:
             raise Problem(f"{url}: {done} of {promised} bytes arrived")
         os.replace(partial, path)
-    except (urllib.error.URLError, OSError, ValueError) as why:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as why:
         raise Problem(f"{url}: {why}") from None
     finally:
         if os.path.exists(partial):
@@ -359,7 +364,51 @@ def make_zip(path, files):
             archive.writestr(name, text)
 
 
+class Publisher(http.server.BaseHTTPRequestHandler):
+    """/good has four bytes; /short promises them and sends two; everything else is not there."""
+
+    asked = []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        self.send_response(200 if self.path in ("/good", "/short") else 404)
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"data" if self.path == "/good" else b"da" if self.path == "/short" else b"none")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_downloads():
+    """A download is whole or not there, the next address is tried, and what is there already is not asked for again."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Publisher)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    os.environ["no_proxy"] = "127.0.0.1"
+    at = f"http://127.0.0.1:{server.server_address[1]}"
+    digest = hashlib.sha256(b"data").hexdigest()
+    with tempfile.TemporaryDirectory() as folder:
+        for urls, words in (([at + "/short"], "bytes arrived"), ([at + "/none"], "404"), ([at + "/none", at + "/short"], "404")):
+            try:
+                fetch("file", digest, urls, folder)
+                raise AssertionError(f"{urls} was downloaded")
+            except Problem as problem:
+                assert words in str(problem) and "--from" in str(problem), f"'{problem}' does not say '{words}'"
+            assert os.listdir(folder) == [], f"{urls} left {os.listdir(folder)}"
+        Publisher.asked.clear()
+        for text in (b"", b"spoilt"):
+            if text:
+                with open(os.path.join(folder, "file"), "wb") as file:
+                    file.write(text)
+            assert read(fetch("file", digest, [at + "/short", at + "/good"], folder)) == b"data"
+        fetch("file", digest, [at + "/short", at + "/good"], folder)
+        assert Publisher.asked == ["/short", "/good"] * 2, Publisher.asked
+    server.shutdown()
+
+
 def selftest():
+    test_downloads()
+
     def run(name, rows, expected):
         task = TASKS[name]
         small = Task(task.folder, task.sources, task.convert, task.count, rows)

@@ -12,6 +12,7 @@ out_has "test  accuracy"
 for file in options journal log.jsonl result.json best/model.safetensors best/config.json best/vocab.json last/model.safetensors; do
     [ -s "$work/a/$file" ] || fail "the run lacks $file"
 done
+grep '"kind":"step"' "$work/a/log.jsonl" | grep -v '"passes":4}' && fail "a step with k = 2 is 4 forward passes, by which tokens a second count"
 ls "$work/a" | grep -q '^events.out.tfevents' || fail "no TensorBoard events"
 run 0 eval "$work/a" --json
 out_is_json
