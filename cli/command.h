@@ -19,6 +19,7 @@ typedef struct zest_command {
     const char *defaults;     /* "name=value ..." that differ from the table's, or "" */
     const char *options;      /* lines "name<TAB>help" of options with a special meaning here; or NULL */
     unsigned users;           /* its ZEST_FOR_ bit */
+    int ranks;                /* divides its work over the processes that mpirun or srun started */
     unsigned lists;           /* commands whose options it also accepts, as texts that it parses itself */
     int (*run)(const zest_options *options, char **words, int count);
 } zest_command;

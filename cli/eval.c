@@ -75,5 +75,6 @@ const zest_command zest_command_eval = {
                "the model that has it",
     .defaults = ZEST_EVAL_DEFAULTS,
     .users = ZEST_FOR_EVAL,
+    .ranks = 1,
     .run = run,
 };

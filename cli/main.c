@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/target.h"
 
 static int unknown_command(const char *name) {
@@ -71,7 +72,7 @@ static int run(const zest_command *command, int argc, char **argv) {
     } else if (arguments.version) {
         code = version();
     } else {
-        code = run_found(command, &options, &arguments);
+        code = zest_cli_ranks_run(command, &options, &arguments, run_found);
     }
     zest_options_free(&options);
     return code;

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "tokenizer/unicode.h"
 
 /* ---- Escaping for a terminal ----
@@ -53,10 +54,10 @@ static void clean_text(const char *text, size_t size, zest_buffer *out) {
 
 /* ---- Messages ---- */
 
-static void print_message(const char *message) {
+static void print_message(const char *before, const char *message) {
     zest_buffer clean = {0};
     clean_text(message, strlen(message), &clean);
-    fprintf(stderr, "zest: %s\n",
+    fprintf(stderr, "zest: %s%s\n", before,
             clean.failed ? "(not enough memory for the message)"
             : clean.data ? clean.data
                          : "");
@@ -64,7 +65,8 @@ static void print_message(const char *message) {
 }
 
 int zest_output_fail(zest_status status, const char *message) {
-    print_message(message);
+    const char *before;
+    if (zest_cli_ranks_report(&before)) print_message(before, message);
     return status == ZEST_ERROR_ARGUMENT ? ZEST_EXIT_USAGE : ZEST_EXIT_FAILURE;
 }
 
@@ -79,11 +81,12 @@ int zest_output_failf(zest_status status, const char *format, ...) {
 
 void zest_output_note(const char *format, ...) {
     char message[1024];
+    if (zest_cli_ranks_is_silent()) return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    print_message(message);
+    print_message("", message);
 }
 
 void zest_output_notes(const char *lines) {
@@ -184,6 +187,7 @@ int zest_output_json(json_t *object) {
 zest_ctx *zest_output_context(void) {
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for a context");
+    if (ctx) zest_cli_ranks_join(ctx);
     return ctx;
 }
 

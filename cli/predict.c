@@ -11,6 +11,7 @@
 #include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 
 #define INPUT_LIMIT ((size_t)16 << 30)
 
@@ -206,7 +207,7 @@ static zest_status print(job *j) {
 
 static zest_status write_all(job *j) {
     const char *path = zest_options_text(j->options, ZEST_OPTION_OUT);
-    if (!*path) return ZEST_OK;
+    if (!*path || zest_cli_ranks_is_silent()) return ZEST_OK;
     return zest_file_write(path, j->out.data ? j->out.data : "", j->out.size, j->error);
 }
 
@@ -246,6 +247,7 @@ static zest_status read_standard_input(zest_buffer *out, zest_error *error) {
     char block[65536];
     size_t got;
     errno = 0;
+    if (zest_cli_ranks_is_silent()) return ZEST_OK; /* rank 0 reads it */
     if (isatty(STDIN_FILENO)) zest_output_note("reading rows from the terminal; Ctrl-D ends them");
     while ((got = fread(block, 1, sizeof block, stdin)) > 0) {
         zest_buffer_add(out, block, got);
@@ -268,7 +270,9 @@ static zest_status read_input(job *j, zest_lm_rows_format *format, zest_buffer *
         zest_buffer_text(bytes, zest_options_text(j->options, ZEST_OPTION_TEXT));
         return bytes->failed ? zest_error_memory(j->error, "the text", 0) : ZEST_OK;
     }
-    return file ? zest_file_read(input, INPUT_LIMIT, bytes, j->error) : read_standard_input(bytes, j->error);
+    if (file) return zest_file_read(input, INPUT_LIMIT, bytes, j->error);
+    zest_status status = read_standard_input(bytes, j->error);
+    return status ? status : zest_cli_ranks_share(bytes, j->error);
 }
 
 /* Without --split, --input and --text: what is piped into the command, or else the test examples. */
@@ -393,5 +397,6 @@ const zest_command zest_command_predict = {
                "json\tJSON lines, which is the default",
     .defaults = ZEST_EVAL_DEFAULTS,
     .users = ZEST_FOR_PREDICT,
+    .ranks = 1,
     .run = run,
 };

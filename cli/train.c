@@ -445,6 +445,7 @@ const zest_command zest_command_train = {
         "eval-every\tsteps between evaluations of the dev examples",
     .defaults = ZEST_TRAIN_DEFAULTS,
     .users = ZEST_FOR_TRAIN,
+    .ranks = 1,
     .run = run,
 };
 
@@ -490,5 +491,6 @@ const zest_command zest_command_pretrain = {
                "eval-every\tsteps between evaluations of the held-out documents",
     .defaults = ZEST_PRETRAIN_DEFAULTS,
     .users = ZEST_FOR_PRETRAIN,
+    .ranks = 1,
     .run = pretrain_run,
 };

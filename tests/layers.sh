@@ -1,6 +1,6 @@
 # The architecture: an include never goes up, the library neither prints nor exits, files stay readable.
 set -eu
-layers="base rng io kernels tokenizer chat optim model grad baselines task train lm lab" # from the lowest
+layers="base comm rng io kernels tokenizer chat optim model grad baselines task train lm lab" # from the lowest
 bad=0
 complain() { echo "$*" >&2; bad=1; }
 rank() { n=0; for l in $layers; do n=$((n + 1)); [ "$l" = "$1" ] && { echo $n; return; }; done; echo 0; }

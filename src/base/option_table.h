@@ -52,6 +52,8 @@ enum {
 #define ZEST_FOR_KEPT (ZEST_FOR_STEPS | ZEST_FOR_SWEEP)
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
+/* those that divide their work over ranks */
+#define ZEST_FOR_RANKED (ZEST_FOR_TRAINING | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
 /* those that know language models */
 #define ZEST_FOR_MODELS                                                                     \
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | \
@@ -398,6 +400,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
     ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS, NO_RUN,                                   \
     "step of the run: a number from 0 (the start), last, or best")                                                     \
+  X(RANK_TIMEOUT, "rank-timeout", 0, REAL, "600", AT_LEAST(0), "SECONDS", "Running",                                   \
+    ZEST_FOR_RANKED, RUN(ANY, RESUME | SESSION, NEVER),                                                                \
+    "with mpirun or srun: how long a rank waits for the others before the command ends and names those that did not "  \
+    "come; 0: for ever")                                                                                               \
   X(ALLOW_CHANGED, "allow-changed-files", 0, FLAG, "no", NONE, "", "Data",                                             \
     ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY, RUN(ANY, RESUME | SESSION, TUNED),                           \
     "use a run's data and model files even if they have changed since it began")                                       \

@@ -182,13 +182,16 @@ static void on_progress(uint64_t done, uint64_t total, void *user) {
 
 static zest_status answer(job *j, const zest_rows *rows, const zest_examples *examples, size_t first) {
     const zest_loaded *loaded = &j->p->target.loaded;
+    zest_comm *comm = j->p->ctx->comm;
     zest_progress_callback callback = {on_progress, j};
     answers a = {.rows = rows, .examples = examples, .first = first};
     zest_status status =
-        zest_metric_predict_with(loaded->runner, NULL, examples, loaded->tokenizer, PREDICT_TOKENS, &callback,
-                                 &a.predictions, &j->p->ctx->error);
+        zest_metric_predict_with(loaded->runner, NULL, examples, loaded->tokenizer, PREDICT_TOKENS, comm,
+                                 &callback, &a.predictions, &j->p->ctx->error);
     if (!status) status = report(j, &a);
     zest_predictions_free(&a.predictions);
+    if (!status) /* rank 0 knows whether somebody still reads the answers */
+        status = comm->table->broadcast(comm, &j->stopped, sizeof j->stopped, 0, &j->p->ctx->error);
     return status;
 }
 

@@ -210,7 +210,7 @@ static zest_status evaluate(const zest_target *target, zest_task_part part, call
                                 "task %s has no such examples; choose another --split", data->task.name);
     if (!status)
         status = zest_metric_predict_with(target->loaded.runner, NULL, examples, target->loaded.tokenizer,
-                                          EVAL_TOKENS, &progress, &predictions, error);
+                                          EVAL_TOKENS, c->ctx->comm, &progress, &predictions, error);
     if (!status) {
         zest_metric_sum(&data->task, examples, &predictions, &metrics);
         out->metrics = public_metrics(&metrics);

@@ -244,11 +244,13 @@ static zest_status download_results(const loss_ctx *ctx, size_t lane_count, zest
     return status;
 }
 
-static void compute_means(const loss_ctx *ctx, size_t lane_count, double *means) {
+void zest_loss_means(const zest_model_objective *objective, const double *losses, size_t lane_count,
+                     double *means) {
+    size_t examples = zest_loss_examples(objective);
     for (size_t l = 0; l < lane_count; l++) {
         double sum = 0;
-        for (size_t e = 0; e < ctx->examples; e++) sum += ctx->losses[l * ctx->examples + e];
-        means[l] = sum / zest_loss_mean_divisor(ctx->objective);
+        for (size_t e = 0; e < examples; e++) sum += losses[l * examples + e];
+        means[l] = sum / zest_loss_mean_divisor(objective);
     }
 }
 
@@ -283,7 +285,7 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
                                                lane_count * lane_result_bytes(&ctx) / sizeof(float), error);
     if (!status) status = zest_model_forward(runner, &request, error);
     if (!status && runner->device) status = download_results(&ctx, lane_count, error);
-    if (!status && means) compute_means(&ctx, lane_count, means);
+    if (!status && means) zest_loss_means(objective, losses, lane_count, means);
     free(ctx.item_scores);
     free(ctx.sums[0]);
     return status;

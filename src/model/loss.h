@@ -56,6 +56,9 @@ size_t zest_loss_choices(const zest_model_objective *objective, size_t example, 
 double zest_loss_of_example(const zest_model_objective *objective, const double *scores, size_t example);
 /* The sum of the losses is divided by this. */
 double zest_loss_mean_divisor(const zest_model_objective *objective);
+/* The means (lanes) of losses (lanes, examples), summed in the order of the examples. */
+void zest_loss_means(const zest_model_objective *objective, const double *losses, size_t lane_count,
+                     double *means);
 /* TOKENS and CHOICES: adds the logits of words first .. first+count-1, (rows, count), to the sums of the rows;
  * then the items' scores out of these sums. */
 void zest_loss_add_block(const zest_model_objective *objective, size_t first, size_t count,

@@ -12,6 +12,8 @@ zest_ctx *zest_ctx_new(void) {
     if (!ctx) return NULL;
     ctx->cpu = cpu;
     ctx->ops = zest_vector_ops_for(cpu);
+    zest_comm_alone(&ctx->alone);
+    ctx->comm = &ctx->alone;
     return ctx;
 }
 

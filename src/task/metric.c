@@ -95,11 +95,11 @@ static zest_status generate(zest_model_runner *runner, const zest_model_lane *la
     return status;
 }
 
-/* The number of examples from `first` on that fit into a batch, and the tokens of their prompts. */
-static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, size_t *tokens) {
+/* The number of examples from `first` on, before `end`, that fit into a batch, and the tokens of their prompts. */
+static size_t fit(const zest_examples *e, size_t first, size_t end, size_t batch_tokens, size_t *tokens) {
     size_t count = 0, sum = 0;
     *tokens = 0;
-    while (first + count < e->count) {
+    while (first + count < end) {
         sum += e->prompts[first + count].length + e->max_tokens;
         if (count && sum > batch_tokens) break;
         *tokens += e->prompts[first + count++].length;
@@ -107,10 +107,11 @@ static size_t fit(const zest_examples *e, size_t first, size_t batch_tokens, siz
     return count;
 }
 
-static int allocate_generation(const zest_examples *e, size_t batch_tokens, generation *r) {
+static int allocate_generation(const zest_examples *e, const zest_metric_range *range, size_t batch_tokens,
+                               generation *r) {
     size_t max_count = 0, max_tokens = 0, tokens;
-    for (size_t first = 0, count; first < e->count; first += count) {
-        count = fit(e, first, batch_tokens, &tokens);
+    for (size_t first = range->first, count; first < range->end; first += count) {
+        count = fit(e, first, range->end, batch_tokens, &tokens);
         if (count > max_count) max_count = count;
         if (tokens > max_tokens) max_tokens = tokens;
     }
@@ -122,21 +123,22 @@ static int allocate_generation(const zest_examples *e, size_t batch_tokens, gene
     return r->prompt_tokens && r->starts && r->tokens && r->counts && r->ids;
 }
 
-/* Generates the texts of all examples (TEXT) and compares them with the accepted ones. */
+/* Generates the texts of examples (TEXT) and compares them with the accepted ones. */
 static zest_status generate_texts(zest_model_runner *runner, const zest_model_lane *lane,
                                   const zest_examples *e, const zest_tokenizer *tokenizer,
-                                  size_t batch_tokens, const zest_progress_callback *progress,
-                                  zest_predictions *p, zest_error *error) {
+                                  const zest_metric_range *range, size_t batch_tokens,
+                                  const zest_progress_callback *progress, zest_predictions *p,
+                                  zest_error *error) {
     uint32_t stops[2];
     generation r = {0};
     zest_generate_options options = {.max_new_tokens = e->max_tokens, .stops = stops};
     zest_status status = find_stops(tokenizer, stops, &options.stop_count, error);
-    if (!status && !allocate_generation(e, batch_tokens, &r))
+    if (!status && !allocate_generation(e, range, batch_tokens, &r))
         status = zest_error_memory(error, "generated answers", batch_tokens * sizeof(uint32_t));
-    for (size_t first = 0, count, tokens; first < e->count && !status; first += count) {
-        count = fit(e, first, batch_tokens, &tokens);
+    for (size_t first = range->first, count, tokens; first < range->end && !status; first += count) {
+        count = fit(e, first, range->end, batch_tokens, &tokens);
         status = generate(runner, lane, e, tokenizer, &options, first, count, &r, p, error);
-        zest_progress_call(progress, first + count, e->count);
+        zest_progress_call(progress, first + count - range->first, range->end - range->first);
     }
     free_generation(&r);
     return status;
@@ -196,16 +198,17 @@ static void record_scores(const zest_examples *e, size_t i, zest_predictions *p)
     p->bad += bad || !isfinite(p->losses[i]);
 }
 
-static zest_status score_all(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
-                             size_t batch_tokens, uint32_t *which, const zest_progress_callback *progress,
-                             zest_predictions *p, zest_error *error) {
+/* Scores and losses of a range of examples. */
+static zest_status score(zest_model_runner *runner, const zest_model_lane *lane, const zest_examples *e,
+                         const zest_metric_range *range, size_t batch_tokens, uint32_t *which,
+                         const zest_progress_callback *progress, zest_predictions *p, zest_error *error) {
     static const zest_model_lane itself = {.direction = {.gain = 1}, .scale = 0};
     zest_batch batch = {0};
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < e->count; i++) which[i] = (uint32_t)i;
-    for (size_t first = 0, end; first < e->count && !status; first = end) {
+    for (size_t first = range->first, end; first < range->end && !status; first = end) {
         size_t tokens = zest_batch_tokens(e, which[first], ZEST_BATCH_SCORE);
-        for (end = first + 1; end < e->count; end++) {
+        for (end = first + 1; end < range->end; end++) {
             tokens += zest_batch_tokens(e, which[end], ZEST_BATCH_SCORE);
             if (tokens > batch_tokens) break;
         }
@@ -213,8 +216,7 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
         if (!status)
             status = zest_model_losses(runner, lane ? lane : &itself, 1, &batch.objective, p->losses + first,
                                        NULL, p->scores + p->starts[first], error);
-        for (size_t i = first; i < end && !status; i++) record_scores(e, i, p);
-        zest_progress_call(progress, end, e->count);
+        zest_progress_call(progress, end - range->first, range->end - range->first);
     }
     zest_batch_free(&batch);
     return status;
@@ -223,27 +225,33 @@ static zest_status score_all(zest_model_runner *runner, const zest_model_lane *l
 zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
                                 size_t batch_tokens, zest_predictions *predictions, zest_error *error) {
-    return zest_metric_predict_with(runner, lane, examples, tokenizer, batch_tokens, NULL, predictions,
+    return zest_metric_predict_with(runner, lane, examples, tokenizer, batch_tokens, NULL, NULL, predictions,
                                     error);
 }
 
 zest_status zest_metric_predict_with(zest_model_runner *runner, const zest_model_lane *lane,
                                      const zest_examples *examples, const zest_tokenizer *tokenizer,
-                                     size_t batch_tokens, const zest_progress_callback *progress,
-                                     zest_predictions *predictions, zest_error *error) {
+                                     size_t batch_tokens, zest_comm *comm,
+                                     const zest_progress_callback *progress, zest_predictions *predictions,
+                                     zest_error *error) {
     if (!batch_tokens) batch_tokens = 4096;
-    int text = tokenizer && examples->kind == ZEST_TASK_TEXT;
+    int text = tokenizer && examples->kind == ZEST_TASK_TEXT, divided = comm && comm->ranks > 1;
+    zest_metric_range range = {0, examples->count};
+    if (divided) range = zest_metric_share(examples, text, comm->rank, comm->ranks);
     zest_status status = allocate(examples, text, predictions, error);
     uint32_t *which = malloc((examples->count + 1) * sizeof *which);
     if (!status && !which) status = zest_error_memory(error, "predictions", examples->count * sizeof *which);
     /* for free text scoring is the fast part */
     if (!status)
-        status = score_all(runner, lane, examples, batch_tokens, which, text ? NULL : progress, predictions,
-                           error);
+        status = score(runner, lane, examples, &range, batch_tokens, which, text ? NULL : progress,
+                       predictions, error);
     if (!status && text)
-        status =
-            generate_texts(runner, lane, examples, tokenizer, batch_tokens, progress, predictions, error);
+        status = generate_texts(runner, lane, examples, tokenizer, &range, batch_tokens, progress,
+                                predictions, error);
     free(which);
+    if (divided) status = zest_comm_agree(comm, status, error);
+    if (!status && divided) status = zest_metric_gather(comm, examples, text, predictions, error);
+    for (size_t i = 0; i < examples->count && !status; i++) record_scores(examples, i, predictions);
     if (status) zest_predictions_free(predictions);
     return status;
 }

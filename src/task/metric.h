@@ -3,6 +3,7 @@
 #define ZEST_TASK_METRIC_H
 
 #include "base/progress.h"
+#include "comm/comm.h"
 #include "model/generate.h"
 #include "task/batch.h"
 
@@ -44,11 +45,13 @@ void zest_predictions_free(zest_predictions *p);
 zest_status zest_metric_predict(zest_model_runner *runner, const zest_model_lane *lane,
                                 const zest_examples *examples, const zest_tokenizer *tokenizer,
                                 size_t batch_tokens, zest_predictions *predictions, zest_error *error);
-/* The same with a progress callback (NULL: none): the number of finished examples. */
+/* The same with a progress callback (NULL: none): the number of finished examples. The ranks divide the examples (NULL: a
+ * single process), and all get all predictions; the progress is that of this rank's. */
 zest_status zest_metric_predict_with(zest_model_runner *runner, const zest_model_lane *lane,
                                      const zest_examples *examples, const zest_tokenizer *tokenizer,
-                                     size_t batch_tokens, const zest_progress_callback *progress,
-                                     zest_predictions *predictions, zest_error *error);
+                                     size_t batch_tokens, zest_comm *comm,
+                                     const zest_progress_callback *progress, zest_predictions *predictions,
+                                     zest_error *error);
 /* The metrics of predictions. */
 void zest_metric_sum(const zest_task *task, const zest_examples *examples, const zest_predictions *p,
                      zest_metrics *metrics);
@@ -76,6 +79,17 @@ void zest_metric_bootstrap_f1(const uint32_t *choice, const uint32_t *answers, s
                               double *high);
 
 /* ---- Internal to src/task ---- */
+
+/* A range of examples. */
+typedef struct {
+    size_t first, end;
+} zest_metric_range;
+
+/* metric_ranks.c: the examples that a rank answers, of about the same number of tokens. */
+zest_metric_range zest_metric_share(const zest_examples *examples, int text, int rank, int ranks);
+/* The predictions of all ranks, each of its share, into p of every rank. */
+zest_status zest_metric_gather(zest_comm *comm, const zest_examples *examples, int text, zest_predictions *p,
+                               zest_error *error);
 
 /* Applies Hugging Face's clean_up_tokenization and strips; in place. */
 void zest_metric_clean_up(zest_buffer *text);

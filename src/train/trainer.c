@@ -105,7 +105,18 @@ static zest_status make_folder(zest_trainer *t) {
     return status;
 }
 
-static zest_status start(zest_trainer *t) {
+zest_status zest_trainer_check_ranks(const zest_trainer *t) {
+    char methods[64];
+    if (t->comm->ranks == 1 || !zest_options_first_order(t->options)) return ZEST_OK;
+    return zest_error_set(
+        t->error, ZEST_ERROR_ARGUMENT,
+        "%d ranks: only the losses of %s are divided over ranks; start methods with gradients, and "
+        "pretraining, as one process",
+        t->comm->ranks, zest_option_name_methods(ZEST_METHODS_FORWARD, "and", methods, sizeof methods));
+}
+
+/* Model, examples and what steps need. */
+static zest_status load_start(zest_trainer *t) {
     zest_status status = ZEST_OK;
     if (*zest_options_text(t->options, ZEST_OPTION_CORPUS))
         status = zest_options_set_id(t->options, ZEST_OPTION_METHOD, "adamw", t->error);
@@ -117,12 +128,20 @@ static zest_status start(zest_trainer *t) {
     status =
         zest_options_check_method(t->options, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
     if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
+    if (!status) status = zest_trainer_check_ranks(t);
     if (!status) status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status) status = zest_load_resolve_defaults(t->options, t->loaded.model->config.causal, t->error);
     if (!status) status = zest_trainer_load(t);
-    if (!status) status = t->ops->prepare(t);
-    if (!status && t->has_output_dir) status = make_folder(t);
-    if (!status && !t->has_output_dir) zest_trainer_start_history(t);
+    return status ? status : t->ops->prepare(t);
+}
+
+static zest_status start(zest_trainer *t) {
+    zest_status status = zest_trainer_compare_start(t, load_start(t));
+    if (!status) {
+        if (t->has_output_dir) status = make_folder(t);
+        status = zest_comm_agree(t->comm, status, t->error);
+    }
+    if (!status && !t->is_kept) zest_trainer_start_history(t);
     if (!status && !t->dry_run) zest_trainer_report_start(t);
     return status || t->dry_run ? status : zest_trainer_log_start(t, 0);
 }
@@ -133,7 +152,12 @@ static int why_stop(const zest_trainer *t, zest_trained_reason *reason) {
     uint64_t patience = zest_options_whole(t->options, ZEST_OPTION_PATIENCE);
     double limit = zest_options_number(t->options, ZEST_OPTION_SECONDS);
     int guarded = zest_options_whole(t->options, ZEST_OPTION_ON_DIVERGENCE) == ZEST_CHOICE_STOP;
-    if (t->hooks->stop && *t->hooks->stop) return *reason = ZEST_TRAINED_INTERRUPTED, 1;
+    if (t->comm->ranks > 1) { /* what only one of them knows they have told each other */
+        if (zest_trainer_ranks_stop(t, reason)) return 1;
+        limit = 0;
+    } else if (t->hooks->stop && *t->hooks->stop) {
+        return *reason = ZEST_TRAINED_INTERRUPTED, 1;
+    }
     if (guarded && zest_divergence_found(&t->divergence)) return *reason = ZEST_TRAINED_DIVERGED, 1;
     if (t->step >= zest_options_whole(t->options, ZEST_OPTION_STEPS)) return *reason = ZEST_TRAINED_STEPS, 1;
     if (patience && t->has_dev && t->dev_step >= t->best_step + patience)
@@ -150,6 +174,7 @@ static zest_status loop(zest_trainer *t, zest_trained_reason *reason) {
         if (!status) zest_divergence_note(&t->divergence, stats.loss);
         if (!status) status = zest_trainer_log_step(t, &stats);
         if (!status && t->has_output_dir) status = t->ops->save(t, ZEST_SAVE_STEP);
+        if (!status) status = zest_trainer_compare_weights(t, 0);
         if (!status && zest_trainer_eval_due(t)) status = zest_trainer_evaluate_dev(t);
     }
     return status;
@@ -170,7 +195,7 @@ static zest_status evaluate_best(zest_trainer *t, zest_trainer_result *r) {
     int other = t->has_dev && t->best_step != t->step;
     zest_status status = ZEST_OK;
     update_device_peak(&t->loaded, r);
-    if (other && !t->has_output_dir) status = zest_trainer_restore_best(t);
+    if (other && !t->is_kept) status = zest_trainer_restore_best(t);
     t->ops->release(t);
     if (other && t->has_output_dir) {
         zest_load_free(&t->loaded);
@@ -179,6 +204,11 @@ static zest_status evaluate_best(zest_trainer *t, zest_trainer_result *r) {
                                   t->error);
         evaluated = &best;
     }
+    double timeout = t->comm->timeout;
+    t->comm->timeout = 0; /* rank 0 may have steps to replay */
+    status = zest_comm_agree(t->comm, status, t->error);
+    t->comm->timeout = timeout;
+    if (!status && other && t->is_kept) status = zest_trainer_send_weights(t, evaluated);
     if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_DEV, 1, &r->dev);
     if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_TEST, 1, &r->test);
     update_device_peak(evaluated, r);
@@ -229,7 +259,8 @@ static zest_status finish(zest_trainer *t, zest_trainer_result *r) {
     r->test_count = t->counts[ZEST_PART_TEST];
     r->cut = t->cut;
     strncpy(r->metric, zest_metric_name(t->metric), sizeof r->metric - 1);
-    zest_status status = t->has_output_dir ? t->ops->save(t, ZEST_SAVE_END) : ZEST_OK;
+    zest_status status = zest_trainer_compare_weights(t, 1);
+    if (!status && t->has_output_dir) status = t->ops->save(t, ZEST_SAVE_END);
     if (!status && r->reason != ZEST_TRAINED_INTERRUPTED) status = evaluate_best(t, r);
     update_device_peak(&t->loaded, r);
     r->seconds = zest_trainer_seconds(t);
@@ -245,6 +276,7 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     zest_status events = zest_tensorboard_close(t->events, closing ? NULL : &late);
     zest_journal_finish(&t->journal);
     if (t->ops) t->ops->release(t);
+    zest_trainer_ranks_free(t);
     if (t->source) t->source->free(t);
     zest_load_free(&t->loaded);
     zest_run_folder_free(&t->folder);
@@ -268,6 +300,8 @@ static zest_status run(zest_trainer *t, zest_status status, zest_trainer_result 
 static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                                 zest_error *error) {
     return (zest_trainer){.ctx = ctx,
+                          .comm = ctx->comm,
+                          .format = ZEST_FORMAT,
                           .options = options,
                           .hooks = hooks,
                           .error = error,
@@ -283,7 +317,8 @@ static zest_trainer new_trainer(zest_ctx *ctx, zest_options *options, const zest
 zest_status zest_trainer_run(zest_ctx *ctx, zest_options *options, const zest_trainer_hooks *hooks,
                              zest_trainer_result *result, zest_error *error) {
     zest_trainer t = new_trainer(ctx, options, hooks, error);
-    t.has_output_dir = *zest_options_text(options, ZEST_OPTION_OUT) != '\0';
+    t.is_kept = *zest_options_text(options, ZEST_OPTION_OUT) != '\0';
+    t.has_output_dir = t.is_kept && !t.comm->rank;
     return run(&t, start(&t), result);
 }
 
@@ -301,7 +336,8 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
                                 zest_error *error) {
     zest_options options;
     zest_trainer t = new_trainer(ctx, &options, hooks, error);
-    t.has_output_dir = 1;
+    t.is_kept = 1;
+    t.has_output_dir = !t.comm->rank;
     *result = (zest_trainer_result){0};
     zest_status status = zest_run_folder_of(folder, &t.folder, error);
     if (!status && !zest_run_folder_is_training(&t.folder))

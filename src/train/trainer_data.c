@@ -54,7 +54,7 @@ static zest_status evaluate_task(zest_trainer *t, const zest_loaded *loaded, zes
     if (!examples->count) return ZEST_OK;
     zest_status status =
         zest_metric_predict_with(loaded->runner, NULL, examples, generate ? loaded->tokenizer : NULL,
-                                 ZEST_TRAINER_EVAL_TOKENS, &progress, &predictions, t->error);
+                                 ZEST_TRAINER_EVAL_TOKENS, t->comm, &progress, &predictions, t->error);
     if (!status) zest_metric_sum(&t->data.task, examples, &predictions, metrics);
     zest_predictions_free(&predictions);
     return status;

@@ -61,7 +61,7 @@ zest_status zest_trainer_evaluate_dev(zest_trainer *t) {
     /* the weights first: an evaluation that is in the log has its weights on disk */
     if (t->has_output_dir)
         status = t->ops->save(t, best ? ZEST_SAVE_BEST : ZEST_SAVE_EVAL);
-    else if (best)
+    else if (best && !t->is_kept)
         status = zest_trainer_copy_best(t);
     return status ? status : zest_trainer_log_eval(t, &metrics, best);
 }

@@ -4,7 +4,7 @@
  *     trainer.c               a run from start to end        trainer_data.c     sources: a task's examples, plain text
  *     trainer_zeroth.c        steps by forward passes        trainer_eval.c     evaluations, the best weights
  *     trainer_first_order.c   steps by gradients             trainer_log.c      summary, log, progress
- *                                                            trainer_resume.c   resuming a run */
+ *     trainer_ranks.c         several processes              trainer_resume.c   resuming a run */
 #ifndef ZEST_TRAIN_TRAINER_INTERNAL_H
 #define ZEST_TRAIN_TRAINER_INTERNAL_H
 
@@ -21,6 +21,7 @@ enum { ZEST_TRAINER_EVAL_TOKENS = 16384 }; /* in a batch of an evaluation */
 
 typedef struct zest_trainer zest_trainer;
 typedef struct zest_trainer_gradients zest_trainer_gradients; /* trainer_first_order.c */
+typedef struct zest_trainer_ranks zest_trainer_ranks;         /* trainer_ranks.c */
 
 /* Statistics of a step. A number that the method does not have is NaN. */
 typedef struct {
@@ -71,8 +72,11 @@ struct zest_trainer {
     zest_error *error;
     const zest_trainer_ops *ops;
     const zest_trainer_source *source;
-    unsigned users;     /* whose options the run has: ZEST_FOR_TRAIN or ZEST_FOR_TRAINING */
-    int has_output_dir; /* --out was given */
+    unsigned users;  /* whose options the run has: ZEST_FOR_TRAIN or ZEST_FOR_TRAINING */
+    zest_comm *comm; /* the ranks of the run; while rank 0 reads its folder, a single process */
+    zest_comm alone;
+    int has_output_dir; /* --out was given, and this rank writes it: rank 0 */
+    int is_kept;        /* --out was given */
     int dry_run;
     zest_run_folder folder;
 
@@ -80,6 +84,7 @@ struct zest_trainer {
     zest_inputs inputs;          /* files that the run was made from */
     zest_journal_writer journal; /* of a first-order run only the header: its start, and its lock */
     zest_journal *record;        /* while a run is being resumed */
+    int format;                  /* of the journal */
     zest_log_writer *log;
     zest_tensorboard *events;
 
@@ -108,6 +113,7 @@ struct zest_trainer {
     size_t recent_count; /* steps of this session; the ring holds ZEST_TILT_ADVICE_STEPS */
     int advised;
     zest_trainer_gradients *gradients;
+    zest_trainer_ranks *ranks;    /* NULL before the first step that is divided */
     zest_checkpoint resumed_from; /* first-order: the checkpoint to read the optimizer's state from */
     uint64_t saved_step;          /* of the last checkpoint; UINT64_MAX: none */
 
@@ -141,6 +147,26 @@ double zest_trainer_seconds(const zest_trainer *t);
 void zest_trainer_select_ops(zest_trainer *t);
 zest_status zest_trainer_load(zest_trainer *t); /* the data, by the source; resolves --epochs */
 zest_status zest_trainer_open_logs(zest_trainer *t);
+/* Refuses several ranks for methods with gradients, which are not divided. */
+zest_status zest_trainer_check_ranks(const zest_trainer *t);
+
+/* ---- trainer_ranks.c ----
+ *
+ * With a single rank the functions that compare and send do nothing. */
+
+/* The losses of the lanes on the batch, (lanes, examples), or their scores, (lanes, values), of which every rank computes
+ * a share. */
+zest_status zest_trainer_gather_losses(zest_trainer *t, size_t lanes, int scored, double *out);
+/* Whether a rank was interrupted, or rank 0's time is over, before the latest step. */
+int zest_trainer_ranks_stop(const zest_trainer *t, zest_trained_reason *reason);
+/* Whether all ranks could start, with the same options, examples and weights. status: of this rank. */
+zest_status zest_trainer_compare_start(zest_trainer *t, zest_status status);
+/* Compares the weights every 100 steps; always: now. */
+zest_status zest_trainer_compare_weights(zest_trainer *t, int always);
+/* The trained weights of rank 0, to all; and with them where a run stands. */
+zest_status zest_trainer_send_weights(zest_trainer *t, const zest_loaded *loaded);
+zest_status zest_trainer_send_state(zest_trainer *t);
+void zest_trainer_ranks_free(zest_trainer *t);
 
 /* ---- trainer_resume.c ---- */
 

@@ -138,8 +138,11 @@ zest_status zest_trainer_time_steps(zest_trainer *t) {
     if (status) return status;
     zest_trainer_summary s = summarize(t);
     status = t->ops->step(t, &stats);
+    if (status) return status;
     /* the first step also allocates and warms up: time a second one where it costs little */
-    if (!status && stats.seconds < 5) status = t->ops->step(t, &stats);
+    int again = stats.seconds < 5;
+    status = t->comm->table->broadcast(t->comm, &again, sizeof again, 0, t->error);
+    if (!status && again) status = t->ops->step(t, &stats);
     if (status) return status;
     estimate_time(t, &stats, &s);
     s.peak_bytes = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;

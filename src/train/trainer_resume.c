@@ -76,7 +76,7 @@ static zest_status restore_divergence(zest_trainer *t, const zest_log *log) {
     return status;
 }
 
-/* Weights, examples and state as they were after the last recorded step. */
+/* Weights, examples and state as they were after the last recorded step, from the run's folder. */
 static zest_status restore_state(zest_trainer *t) {
     zest_log log = {0};
     zest_status status = zest_journal_continue(&t->journal, t->record, t->error); /* takes the lock */
@@ -88,10 +88,38 @@ static zest_status restore_state(zest_trainer *t) {
     if (!status) status = zest_trainer_open_logs(t);
     if (!status) status = zest_trainer_log_start(t, 1);
     if (!status) status = zest_trainer_restore_evals(t, &log);
-    if (!status) status = t->ops->prepare(t);
-    if (!status) zest_trainer_report_start(t);
     zest_log_free(&log);
     return status;
+}
+
+static zest_status open_record(zest_trainer *t) {
+    t->record = zest_journal_open(t->ctx, t->folder.journal);
+    if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
+    t->format = t->record->format;
+    return zest_run_check(&t->folder, t->record, t->error);
+}
+
+/* Of several ranks rank 0 alone reads the journal and the log, and repeats what they lack. The others load the model that
+ * the run started from and the examples; weights and state are sent to them. */
+static zest_status restore_ranks(zest_trainer *t) {
+    zest_comm *comm = t->comm;
+    double timeout = comm->timeout;
+    zest_status status;
+    if (!comm->rank) {
+        t->comm = &t->alone;
+        zest_comm_alone(t->comm);
+        status = open_record(t);
+        if (!status) status = restore_state(t);
+        t->comm = comm;
+    } else {
+        status = zest_load_start(&t->loaded, t->options, t->error);
+        if (!status) status = zest_trainer_load(t);
+    }
+    comm->timeout = 0; /* rank 0 may replay many steps */
+    status = zest_comm_agree(comm, status, t->error);
+    comm->timeout = timeout;
+    if (!status && comm->ranks > 1) status = zest_trainer_send_state(t);
+    return status ? status : zest_trainer_compare_start(t, t->ops->prepare(t));
 }
 
 zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {
@@ -100,13 +128,12 @@ zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {
     zest_trainer_select_ops(t);
     status = zest_options_check_method(given, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
     if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
+    if (!status) status = zest_trainer_check_ranks(t);
     if (!status) status = restore_inputs(t, given);
-    if (status) return status;
-    t->record = zest_journal_open(t->ctx, t->folder.journal);
-    if (!t->record) return zest_error_set(t->error, t->ctx->error.status, "%s", t->ctx->error.message);
-    status = zest_run_check(&t->folder, t->record, t->error);
-    if (!status) status = restore_state(t);
-    zest_journal_close(t->record);
+    status = zest_comm_agree(t->comm, status, t->error);
+    if (!status) status = restore_ranks(t);
+    if (!status) zest_trainer_report_start(t);
+    if (t->record) zest_journal_close(t->record);
     t->record = NULL;
     return status;
 }

@@ -21,7 +21,8 @@ static size_t pairs_of(const zest_trainer *t) {
 /* A step goes to the journal, or, without a folder, to memory. */
 static zest_status record_step(void *user, const zest_record *record, zest_error *error) {
     zest_trainer *t = user;
-    if (!t->has_output_dir) return zest_trainer_add_history(t, record);
+    if (!t->is_kept) return zest_trainer_add_history(t, record);
+    if (!t->has_output_dir) return ZEST_OK; /* rank 0 does */
     return zest_journal_append(&t->journal, record->step, record->lr, record->losses, record->count,
                                record->has_center, error);
 }
@@ -33,7 +34,7 @@ static zest_status open_tuner(zest_trainer *t) {
         t->error);
     if (!t->tuner) return t->error->status;
     zest_tuner_on_record(t->tuner, record_step, t);
-    return zest_tuner_configure(t->tuner, t->options, t->record ? t->record->format : ZEST_FORMAT, t->step);
+    return zest_tuner_configure(t->tuner, t->options, t->format, t->step);
 }
 
 static zest_status prepare(zest_trainer *t) {
@@ -112,9 +113,14 @@ static zest_status lanes_losses(zest_trainer *t, size_t lanes) {
     int scored = kind != ZEST_CHOICE_LOSS;
     zest_status status = reserve(&t->losses, &t->losses_capacity, lanes * examples, t->error);
     if (!status && scored) status = reserve(&t->scores, &t->scores_capacity, lanes * width, t->error);
-    if (!status)
+    if (status) return status;
+    if (t->comm->ranks > 1) {
+        status = zest_trainer_gather_losses(t, lanes, scored, scored ? t->scores : t->losses);
+        if (!status && !scored) zest_loss_means(objective, t->losses, lanes, t->means);
+    } else {
         status = zest_model_losses(t->loaded.runner, t->lanes, lanes, objective, t->losses, t->means,
                                    scored ? t->scores : NULL, t->error);
+    }
     zest_metric metric = kind == ZEST_CHOICE_F1 ? ZEST_METRIC_F1 : ZEST_METRIC_ACCURACY;
     for (size_t l = 0; l < lanes && scored && !status; l++)
         t->means[l] = zest_metric_error(&t->batch, metric, t->scores + l * width);
