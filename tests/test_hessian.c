@@ -199,7 +199,7 @@ static void test_step(void **state) {
     assert_true(errors[2] > 10 * errors[1]);
 }
 
-/* The ladder may begin far above all steps that make sense. */
+/* The first step may be far above all that make sense. */
 static void test_step_from_afar(void **state) {
     (void)state;
     bowl b;

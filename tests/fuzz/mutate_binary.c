@@ -244,43 +244,43 @@ static size_t place_gguf(gguf_parts *parts) {
 }
 
 /* Numbers at their edges, arrays of another length or kind, strings with other bytes. */
-static void change_value(fuzz_random *r, gguf_key *key, zest_buffer *room) {
+static void change_value(fuzz_random *r, gguf_key *key, zest_buffer *buffer) {
     int64_t number = fuzz_integer(r);
     uint32_t kind = (uint32_t)fuzz_below(r, 14);
     if (key->kind == ZEST_GGUF_ARRAY && key->size >= 12 && fuzz_below(r, 3)) {
-        zest_buffer_add(room, key->value, key->size);
-        if (room->failed) return;
+        zest_buffer_add(buffer, key->value, key->size);
+        if (buffer->failed) return;
         size_t how = fuzz_below(r, 3);
-        if (how == 0) memcpy(room->data, &kind, 4);
-        if (how == 1) memcpy(room->data + 4, &number, 8);
-        if (how == 2 && key->size > 12) memcpy(room->data + 12 + fuzz_below(r, key->size - 12), &number, 1);
+        if (how == 0) memcpy(buffer->data, &kind, 4);
+        if (how == 1) memcpy(buffer->data + 4, &number, 8);
+        if (how == 2 && key->size > 12) memcpy(buffer->data + 12 + fuzz_below(r, key->size - 12), &number, 1);
     } else if (fuzz_below(r, 3) == 0) { /* of another kind */
         key->kind = kind;
         uint64_t length = fuzz_below(r, 9);
-        if (kind == ZEST_GGUF_STRING) zest_buffer_add(room, &length, sizeof length);
-        if (kind == ZEST_GGUF_STRING) zest_buffer_add(room, "llama...", (size_t)length);
+        if (kind == ZEST_GGUF_STRING) zest_buffer_add(buffer, &length, sizeof length);
+        if (kind == ZEST_GGUF_STRING) zest_buffer_add(buffer, "llama...", (size_t)length);
         if (kind == ZEST_GGUF_ARRAY) { /* with one element */
             const uint32_t inner = ZEST_GGUF_I32;
             const uint64_t one = 1;
-            zest_buffer_add(room, &inner, sizeof inner);
-            zest_buffer_add(room, &one, sizeof one);
-            zest_buffer_add(room, &number, 4);
+            zest_buffer_add(buffer, &inner, sizeof inner);
+            zest_buffer_add(buffer, &one, sizeof one);
+            zest_buffer_add(buffer, &number, 4);
         }
-        if (kind < ZEST_GGUF_KINDS && kind_sizes[kind]) zest_buffer_add(room, &number, kind_sizes[kind]);
+        if (kind < ZEST_GGUF_KINDS && kind_sizes[kind]) zest_buffer_add(buffer, &number, kind_sizes[kind]);
     } else if (key->kind < ZEST_GGUF_KINDS && kind_sizes[key->kind]) {
-        zest_buffer_add(room, &number, kind_sizes[key->kind]);
+        zest_buffer_add(buffer, &number, kind_sizes[key->kind]);
     } else if (key->kind == ZEST_GGUF_STRING && key->size >= 8) {
         zest_buffer text = {0};
         fuzz_mutate_text(r, (const char *)key->value + 8, key->size - 8, &text);
         uint64_t length = text.size;
-        zest_buffer_add(room, &length, sizeof length);
-        zest_buffer_add(room, text.data ? text.data : "", text.size);
+        zest_buffer_add(buffer, &length, sizeof length);
+        zest_buffer_add(buffer, text.data ? text.data : "", text.size);
         zest_buffer_free(&text);
     } else {
-        fuzz_mutate_bytes(r, key->value, key->size, room);
+        fuzz_mutate_bytes(r, key->value, key->size, buffer);
     }
-    key->value = (const uint8_t *)(room->data ? room->data : "");
-    key->size = room->size;
+    key->value = (const uint8_t *)(buffer->data ? buffer->data : "");
+    key->size = buffer->size;
 }
 
 static void change_gguf_tensor(fuzz_random *r, gguf_parts *parts) {
@@ -380,8 +380,8 @@ int fuzz_mutate_journal(fuzz_random *r, const uint8_t *data, size_t size, zest_b
     if (size < ZEST_JOURNAL_PREFIX + ZEST_JOURNAL_CHECK ||
         memcmp(data, ZEST_JOURNAL_MAGIC, ZEST_JOURNAL_MAGIC_SIZE))
         return 0;
-    size_t length = zest_journal_get32(data + 12), room = size - ZEST_JOURNAL_PREFIX - ZEST_JOURNAL_CHECK;
-    if (length > room) return 0;
+    size_t length = zest_journal_get32(data + 12), buffer = size - ZEST_JOURNAL_PREFIX - ZEST_JOURNAL_CHECK;
+    if (length > buffer) return 0;
     const char *text = (const char *)data + ZEST_JOURNAL_PREFIX;
     zest_buffer header = {0}, made = {0};
     size_t in_header = fuzz_below(r, 2);
