@@ -62,6 +62,10 @@ void zest_chat_template_free(zest_chat_template *chat) {
     free(chat);
 }
 
+const char *zest_chat_template_eos(const zest_chat_template *chat) {
+    return json_string_value(json_object_get(chat->tokens, "eos_token"));
+}
+
 /* What transformers gives a template. Variables of the caller may replace all but the messages. */
 static json_t *variables(const zest_chat_template *chat, const zest_chat_input *input) {
     json_t *all = json_copy(chat->tokens);

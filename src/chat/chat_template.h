@@ -31,6 +31,9 @@ zest_chat_template *zest_chat_template_parse(const char *text, size_t size, cons
 
 void zest_chat_template_free(zest_chat_template *chat);
 
+/* The spelling of the end token; NULL: there is none. */
+const char *zest_chat_template_eos(const zest_chat_template *chat);
+
 /* What a template is rendered with. Start with {0}. */
 typedef struct {
     const json_t *messages; /* a list of {"role": "user", "content": "..."}; templates may read more keys */

@@ -36,7 +36,13 @@ static zest_status open_predictor(zest_lm_predictor *p, const char *path, const 
     zest_options_free(&options);
     if (status) return status;
     p->data.recorded = &p->target.inputs;
-    return zest_load_task(&p->data, &p->target.options, &p->target.loaded, error);
+    status = zest_load_task(&p->data, &p->target.options, &p->target.loaded, error);
+    if (!status && p->data.task.kind == ZEST_TASK_CHAT)
+        status = zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "%s: a chat has no label to predict; zest eval gives its loss, zest generate its answers",
+            p->data.task.name);
+    return status;
 }
 
 zest_lm_predictor *zest_lm_predictor_new(zest_ctx *ctx, const char *path, const zest_lm_options *options,

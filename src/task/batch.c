@@ -26,6 +26,7 @@ static size_t common(const uint32_t *a, const uint32_t *b, size_t most) {
 static group group_of(const zest_examples *e, uint32_t which, zest_batch_purpose purpose) {
     group g = {.tokens = e->tokens, .texts = e->texts + e->text_starts[which]};
     g.count = e->text_starts[which + 1] - e->text_starts[which];
+    if (e->learned) return g; /* every text is a sequence of its own */
     if (e->as_text && purpose == ZEST_BATCH_TRAIN) {
         g.texts += e->answers[which];
         g.count = 1;
@@ -141,9 +142,24 @@ static void add_options(packing *f, const group *g) {
     }
 }
 
+/* A conversation: all of its texts are one item, with the tokens that the assistant says as targets. */
+static void add_chat(packing *f, const zest_examples *e, const group *g) {
+    for (size_t t = 0; t < g->count; t++) {
+        const zest_example_text *text = &g->texts[t];
+        uint32_t first = add_sequence(f, g->tokens + text->first, input_length(text), ZEST_MODEL_NO_PREFIX);
+        for (uint32_t i = text->target; i < text->length; i++) {
+            if (!e->learned[text->first + i]) continue;
+            f->rows[f->row_count] = first + i - 1;
+            f->targets[f->row_count++] = g->tokens[text->first + i];
+        }
+    }
+    f->item_starts[++f->items] = f->row_count;
+}
+
 static zest_model_objective_kind kind_of(const zest_examples *e, zest_batch_purpose purpose) {
     if (e->masked) return ZEST_LOSS_LABEL_WORDS;
-    if (e->kind == ZEST_TASK_TEXT || (e->as_text && purpose == ZEST_BATCH_TRAIN)) return ZEST_LOSS_TOKENS;
+    if (e->kind == ZEST_TASK_TEXT || e->kind == ZEST_TASK_CHAT || (e->as_text && purpose == ZEST_BATCH_TRAIN))
+        return ZEST_LOSS_TOKENS;
     return ZEST_LOSS_CHOICES;
 }
 
@@ -163,6 +179,8 @@ zest_status zest_batch_make(zest_batch *b, const zest_examples *e, const uint32_
         group g = group_of(e, which[i], purpose);
         if (e->masked)
             add_masked(&f, &g);
+        else if (e->learned)
+            add_chat(&f, e, &g);
         else
             add_options(&f, &g);
         f.example_starts[i + 1] = f.items;

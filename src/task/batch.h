@@ -19,6 +19,7 @@ typedef enum {
  * classes, choices   multiple-choice loss                the same
  * as_text choices    token loss of the right option      multiple-choice loss
  * TEXT               token loss of the first answer      the same
+ * CHAT               token loss of the assistant's turns the same
  *
  * The buffer grows as needed and is reused. The objective points into it, so a batch must not be copied.
  * Start with {0}. */

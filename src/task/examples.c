@@ -15,6 +15,7 @@ typedef struct {
     const zest_model_config *model;
     int masked;
     zest_template *prompt, *form; /* option_form: NULL: options are used unchanged */
+    zest_chat_template *chat;     /* CHAT */
     const char *words[ZEST_TASK_MAX_CLASSES];
     zest_ids before;          /* causal: the start token */
     int32_t start, end, mask; /* masked; start and end -1: none */
@@ -29,6 +30,7 @@ typedef struct {
 /* One encoded row. */
 typedef struct {
     zest_ids tokens;
+    zest_buffer learned; /* CHAT: a byte for every token */
     zest_example_text *texts;
     size_t count;
     zest_example_text prompt; /* TEXT */
@@ -77,6 +79,10 @@ static zest_status choose_template(example_maker *maker, zest_error *error) {
             source_of(task), maker->masked ? "causal" : "masked",
             maker->masked ? " (OPT, GPT-2, Llama, Qwen2)" : " (RoBERTa, BERT)",
             maker->model->family ? maker->model->family : "this", maker->masked ? "masked" : "causal");
+    if (task->kind == ZEST_TASK_CHAT) {
+        maker->chat = zest_chat_template_new(maker->tokenizer, error);
+        return maker->chat ? ZEST_OK : error->status;
+    }
     zest_template_use use = maker->masked ? ZEST_TEMPLATE_MASKED : ZEST_TEMPLATE_CAUSAL;
     zest_status status = zest_template_parse(text, source_of(task), &maker->prompt, error);
     if (!status) status = zest_template_expect(maker->prompt, use, error);
@@ -221,6 +227,8 @@ static zest_status find_fields(example_maker *maker, zest_error *error) {
     const zest_task *task = maker->task;
     maker->label = -1;
     if (task->kind == ZEST_TASK_CLASSES) return ZEST_OK;
+    if (task->kind == ZEST_TASK_CHAT)
+        return find_field(maker, "conversation", "messages", &maker->label, error);
     zest_status status =
         find_field(maker, task->label ? task->label : "label", "label", &maker->label, error);
     if (status && maker->unlabelled) status = ZEST_OK;
@@ -346,6 +354,7 @@ static zest_status find_answer(const example_maker *maker, size_t index, encode_
     if (row >= maker->rows->count)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "the split has row index %zu, but there are %zu rows", row, maker->rows->count);
+    if (maker->task->kind == ZEST_TASK_CHAT) return ZEST_OK;
     if (maker->task->kind == ZEST_TASK_TEXT) return copy_gold(maker, row, encoded, error);
     if (maker->task->kind == ZEST_TASK_CHOICE) {
         zest_status status = collect_options(maker, row, s, error);
@@ -591,6 +600,25 @@ static zest_status encode_causal(const example_maker *maker, size_t row, encode_
     return status;
 }
 
+/* ---- Conversations ---- */
+
+static zest_status encode_chat(const example_maker *maker, size_t row, encoded_example *encoded,
+                               zest_error *error) {
+    size_t count;
+    const char *const *text = zest_rows_get(maker->rows, row, maker->label, &count);
+    zest_error inner = {0};
+    zest_encoded_chat chat = {0};
+    zest_status status = zest_examples_encode_chat(maker->chat, maker->tokenizer, count ? text[0] : "{}",
+                                                   maker->limit, &chat, &inner);
+    encoded->tokens = chat.tokens;
+    encoded->learned = chat.learned;
+    encoded->texts = chat.texts;
+    encoded->count = chat.count;
+    encoded->cut = chat.cut;
+    if (status == ZEST_ERROR_FORMAT) return row_error(maker, row, error, "%s", inner.message);
+    return status ? zest_error_set(error, status, "%s", inner.message) : ZEST_OK;
+}
+
 /* ---- Encoding of rows ---- */
 
 static zest_status make_one(const example_maker *maker, size_t index, encode_scratch *scratch,
@@ -598,6 +626,7 @@ static zest_status make_one(const example_maker *maker, size_t index, encode_scr
     zest_status status = find_answer(maker, index, scratch, encoded, error);
     if (status) return status;
     size_t row = maker->split->rows[index];
+    if (maker->chat) return encode_chat(maker, row, encoded, error);
     return maker->masked ? encode_masked(maker, row, scratch, encoded, error)
                          : encode_causal(maker, row, scratch, encoded, error);
 }
@@ -641,11 +670,13 @@ static zest_status allocate(const example_maker *maker, const encoded_example *e
     e->answers = malloc((count + 1) * sizeof *e->answers);
     e->row = malloc((count + 1) * sizeof *e->row);
     e->truncated = malloc(count + 1);
+    if (kind == ZEST_TASK_CHAT) e->learned = malloc(e->token_count + 1);
     if (kind == ZEST_TASK_TEXT) e->gold = calloc(count + 1, sizeof *e->gold);
     if (kind == ZEST_TASK_TEXT) e->prompts = calloc(count + 1, sizeof *e->prompts);
     if (kind == ZEST_TASK_CHOICE) e->right = calloc(count + 1, sizeof *e->right);
     if (!e->tokens || !e->texts || !e->text_starts || !e->answers || !e->row || !e->truncated ||
-        (kind == ZEST_TASK_TEXT && (!e->gold || !e->prompts)) || (kind == ZEST_TASK_CHOICE && !e->right))
+        (kind == ZEST_TASK_CHAT && !e->learned) || (kind == ZEST_TASK_TEXT && (!e->gold || !e->prompts)) ||
+        (kind == ZEST_TASK_CHOICE && !e->right))
         return zest_error_memory(error, "examples", e->token_count * sizeof *e->tokens);
     return ZEST_OK;
 }
@@ -668,6 +699,7 @@ static zest_status put_together(const example_maker *maker, encoded_example *enc
             status = check_token(maker, one->tokens.data[t], error);
             e->tokens[first + t] = (uint32_t)one->tokens.data[t];
         }
+        if (e->learned && one->tokens.count) memcpy(e->learned + first, one->learned.data, one->tokens.count);
         for (size_t t = 0; t < one->count; t++) {
             e->texts[text] = one->texts[t];
             e->texts[text++].first += first;
@@ -696,7 +728,7 @@ static zest_status prepare(example_maker *maker, const zest_examples_options *op
     choose_limit(maker);
     examples->kind = maker->task->kind;
     examples->masked = maker->masked;
-    examples->as_text = maker->task->kind == ZEST_TASK_TEXT ||
+    examples->as_text = maker->task->kind == ZEST_TASK_TEXT || maker->task->kind == ZEST_TASK_CHAT ||
                         (maker->task->kind == ZEST_TASK_CHOICE && maker->task->train_as_text);
     examples->max_tokens = maker->max_tokens;
     examples->count = maker->split->count;
@@ -724,6 +756,7 @@ zest_status zest_examples_make_with(const zest_task *task, const zest_rows *rows
     if (!status) status = put_together(&maker, encoded, examples, error);
     for (size_t i = 0; encoded && i < split->count; i++) {
         zest_ids_free(&encoded[i].tokens);
+        zest_buffer_free(&encoded[i].learned);
         free(encoded[i].texts);
         free(encoded[i].right);
         free(encoded[i].gold);
@@ -731,6 +764,7 @@ zest_status zest_examples_make_with(const zest_task *task, const zest_rows *rows
     free(encoded);
     zest_template_free(maker.prompt);
     zest_template_free(maker.form);
+    zest_chat_template_free(maker.chat);
     zest_ids_free(&maker.before);
     if (status) zest_examples_free(examples);
     return status;
@@ -748,6 +782,7 @@ void zest_examples_free(zest_examples *e) {
     free(e->gold);
     free(e->right);
     free(e->prompts);
+    free(e->learned);
     free(e->tokens);
     free(e->texts);
     free(e->text_starts);

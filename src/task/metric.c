@@ -160,6 +160,7 @@ void zest_predictions_free(zest_predictions *p) {
 
 static size_t scores_of(const zest_examples *e, size_t i) {
     if (e->masked) return e->word_count;
+    if (e->kind == ZEST_TASK_CHAT) return 1;
     return e->text_starts[i + 1] - e->text_starts[i];
 }
 
@@ -180,8 +181,13 @@ static zest_status allocate(const zest_examples *e, int text, zest_predictions *
     return ZEST_OK;
 }
 
-/* Number of tokens of the right answer. */
+/* Number of tokens of the right answer, or of all that the assistant says. */
 static size_t answer_tokens(const zest_examples *e, size_t i) {
+    size_t count = 0;
+    for (uint32_t t = e->text_starts[i]; e->learned && t < e->text_starts[i + 1]; t++)
+        for (uint32_t at = e->texts[t].target; at < e->texts[t].length; at++)
+            count += e->learned[e->texts[t].first + at];
+    if (e->learned) return count;
     const zest_example_text *text = &e->texts[e->text_starts[i] + e->answers[i]];
     return text->length - text->target;
 }
@@ -190,7 +196,8 @@ static void record_scores(const zest_examples *e, size_t i, zest_predictions *p)
     const double *scores = p->scores + p->starts[i];
     size_t count = p->starts[i + 1] - p->starts[i];
     int bad = 0;
-    p->choice[i] = e->kind == ZEST_TASK_TEXT ? 0 : zest_metric_choose(scores, count);
+    p->choice[i] =
+        e->kind == ZEST_TASK_TEXT || e->kind == ZEST_TASK_CHAT ? 0 : zest_metric_choose(scores, count);
     /* choices were scored by means; the training loss is a sum */
     if (e->as_text && e->kind == ZEST_TASK_CHOICE)
         p->losses[i] = -scores[e->answers[i]] * (double)answer_tokens(e, i);
@@ -306,7 +313,7 @@ void zest_metric_sum(const zest_task *task, const zest_examples *examples, const
     if (examples->kind == ZEST_TASK_TEXT) {
         if (p->f1) m.f1 = mean(p->f1, p->count);
         if (p->em) m.em = mean(p->em, p->count);
-    } else {
+    } else if (examples->kind != ZEST_TASK_CHAT) {
         size_t hits = 0;
         for (size_t i = 0; i < p->count; i++) hits += (size_t)is_right(examples, i, p->choice[i]);
         m.accuracy = p->count ? (double)hits / (double)p->count : NAN;

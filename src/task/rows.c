@@ -483,6 +483,7 @@ static zest_status read_format(zest_rows_builder *b) {
     case ZEST_ROWS_WSC: return zest_rows_wsc(b);
     case ZEST_ROWS_SQUAD: return zest_rows_squad(b);
     case ZEST_ROWS_DROP: return zest_rows_drop(b);
+    case ZEST_ROWS_CHAT: return zest_rows_chat(b);
     case ZEST_ROWS_BY_EXTENSION: break;
     }
     return zest_error_set(b->error, ZEST_ERROR_ARGUMENT, "%s: unknown format number %d", b->path, format);

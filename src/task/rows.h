@@ -21,6 +21,7 @@ typedef enum {
     ZEST_ROWS_WSC,     /* text span1_text span2_text label: spans corrected as in "wsc.fixed" */
     ZEST_ROWS_SQUAD,   /* title context question answers */
     ZEST_ROWS_DROP,    /* passage question answers */
+    ZEST_ROWS_CHAT,    /* conversation: {"messages": ..., "tools": ...} as JSON; see chat/conversation.h */
     ZEST_ROWS_BY_EXTENSION /* .tsv, .csv, .jsonl (.json, .ndjson) */
 } zest_rows_format;
 
@@ -129,5 +130,6 @@ zest_status zest_rows_multirc(zest_rows_builder *b);
 zest_status zest_rows_wsc(zest_rows_builder *b);
 zest_status zest_rows_squad(zest_rows_builder *b);
 zest_status zest_rows_drop(zest_rows_builder *b);
+zest_status zest_rows_chat(zest_rows_builder *b);
 
 #endif

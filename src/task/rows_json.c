@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "chat/conversation.h"
 #include "task/rows.h"
 #include "tokenizer/unicode.h"
 
@@ -699,4 +700,46 @@ zest_status zest_rows_wsc(zest_rows_builder *b) {
     static const char *const names[] = {"text", "span1_text", "span2_text", "label"};
     zest_rows_name(b, names, 4);
     return each_line(b, read_wsc_line);
+}
+
+/* ---- Conversations ---- */
+
+static zest_status add_conversation(zest_rows_builder *b, const json_t *row, size_t line) {
+    char problem[200];
+    json_t *messages = zest_conversation_read(row, problem), *tools = json_object_get(row, "tools");
+    if (!messages) return zest_rows_refuse(b, line, "%s", problem);
+    json_t *whole = json_pack("{s:o}", "messages", messages);
+    if (json_is_array(tools) && json_array_size(tools)) json_object_set(whole, "tools", tools);
+    char *text = whole ? zest_json_dump(whole, JSON_COMPACT) : NULL;
+    json_decref(whole);
+    if (!text) return zest_error_memory(b->error, b->path, 0);
+    zest_rows_begin(b, line);
+    zest_rows_add_field(b, zest_rows_store(b, text, strlen(text)));
+    free(text);
+    return ZEST_OK;
+}
+
+/* A list of conversations instead of lines. */
+static zest_status add_list(zest_rows_builder *b) {
+    json_error_t problem;
+    json_t *list =
+        zest_json_load(b->file.data + b->begin, b->file.size - b->begin, ZEST_JSON_BIG_AS_TEXT, &problem);
+    zest_status status = ZEST_OK;
+    if (!list)
+        return zest_rows_refuse(b, problem.line > 0 ? (size_t)problem.line : 1,
+                                "is not a valid list of JSON: %s", problem.text);
+    for (size_t i = 0; i < json_array_size(list) && !status; i++) {
+        status = add_conversation(b, json_array_get(list, i), i + 1);
+        if (!status) status = zest_rows_check(b);
+    }
+    json_decref(list);
+    return status;
+}
+
+zest_status zest_rows_chat(zest_rows_builder *b) {
+    static const char *const name = "conversation";
+    size_t at = b->begin;
+    zest_rows_name(b, &name, 1);
+    while (at < b->file.size && strchr(" \t\r\n", b->file.data[at])) at++;
+    return at < b->file.size && b->file.data[at] == '[' ? add_list(b) : each_line(b, add_conversation);
 }

@@ -8,7 +8,8 @@
 typedef enum {
     ZEST_TASK_CLASSES, /* one of a few labels, each with a label word */
     ZEST_TASK_CHOICE,  /* one of the options of the row */
-    ZEST_TASK_TEXT     /* free text */
+    ZEST_TASK_TEXT,    /* free text */
+    ZEST_TASK_CHAT     /* conversations in the model's own chat template: loss on what the assistant says */
 } zest_task_kind;
 
 typedef enum { ZEST_METRIC_ACCURACY, ZEST_METRIC_F1, ZEST_METRIC_EM, ZEST_METRIC_LOSS } zest_metric;

@@ -15,7 +15,8 @@
  *     header             yes (default) or no: whether the first line of a csv or tsv has the column names
  *     fields             name=column or name=path for every field: `text=0 label=-1`, `text=passage.text
  *                        label`; default: all fields, named as in the file
- *     kind               classes (default): one of a few labels; choice: one of the row's options; text: free
+ *     kind               classes (default): one of a few labels; choice: one of the row's options; text: free;
+ *                        chat: conversations (chat/conversation.h), without label and template
  *     label              field of the label; choice: the index of the right option from 0 or its text;
  *                        text: the accepted texts. Required
  *     words              classes: the label word of each label, in the order of the classes:
@@ -283,10 +284,28 @@ static zest_status set_templates(parser *p) {
 
 /* ---- The task ---- */
 
+/* Conversations bring their own prompts and answers, and the model its template. */
+static zest_status set_chat(parser *p) {
+    static const key others[] = {KEY_LABEL,  KEY_WORDS,    KEY_OPTIONS, KEY_FORM,   KEY_MASKED,
+                                 KEY_CAUSAL, KEY_TEMPLATE, KEY_FIELDS,  KEY_FORMAT, KEY_TOKENS};
+    zest_task *task = p->task;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (p->value[others[i]])
+            return refuse(p, p->line[others[i]],
+                          "%s: a task of kind = chat has none; it reads \"messages\" and takes the "
+                          "model's chat template",
+                          key_names[others[i]]);
+    task->kind = ZEST_TASK_CHAT;
+    task->causal = "{conversation}";
+    task->sources[0].layout.format = ZEST_ROWS_CHAT;
+    return ZEST_OK;
+}
+
 static zest_status set_kind(parser *p) {
     zest_task *task = p->task;
     int kind;
-    zest_status status = choose(p, KEY_KIND, "classes|choice|text", 0, &kind);
+    zest_status status = choose(p, KEY_KIND, "classes|choice|text|chat", 0, &kind);
+    if (!status && kind == ZEST_TASK_CHAT) return set_chat(p);
     if (!status) status = need(p, KEY_LABEL, "label = label");
     if (status) return status;
     task->kind = (zest_task_kind)kind;
@@ -321,6 +340,8 @@ static zest_status check_metric(const parser *p, key id, zest_metric metric) {
     const zest_task *task = p->task;
     if (task->kind == ZEST_TASK_TEXT && metric == ZEST_METRIC_ACCURACY)
         return refuse(p, p->line[id], "%s: free text has no accuracy; use f1, em or loss", key_names[id]);
+    if (task->kind == ZEST_TASK_CHAT && metric != ZEST_METRIC_LOSS)
+        return refuse(p, p->line[id], "%s: a chat has only its loss", key_names[id]);
     if (task->kind != ZEST_TASK_TEXT && metric == ZEST_METRIC_EM)
         return refuse(p, p->line[id], "%s: em is for kind = text; use accuracy", key_names[id]);
     if (metric == ZEST_METRIC_F1 &&
@@ -334,7 +355,10 @@ static zest_status set_metrics(parser *p) {
     static const char names[] = "accuracy|f1|em|loss";
     zest_task *task = p->task;
     int text = task->kind == ZEST_TASK_TEXT, metric, select;
-    zest_status status = choose(p, KEY_METRIC, names, text ? ZEST_METRIC_F1 : ZEST_METRIC_ACCURACY, &metric);
+    zest_metric usual = text                           ? ZEST_METRIC_F1
+                        : task->kind == ZEST_TASK_CHAT ? ZEST_METRIC_LOSS
+                                                       : ZEST_METRIC_ACCURACY;
+    zest_status status = choose(p, KEY_METRIC, names, usual, &metric);
     if (!status) status = choose(p, KEY_SELECT, names, text ? ZEST_METRIC_LOSS : metric, &select);
     if (!status) status = check_metric(p, KEY_METRIC, (zest_metric)metric);
     if (!status) status = check_metric(p, KEY_SELECT, (zest_metric)select);
@@ -361,7 +385,7 @@ static zest_status understand(parser *p) {
     p->task->about = p->value[KEY_ABOUT] ? p->value[KEY_ABOUT] : "";
     zest_status status = set_source(p);
     if (!status) status = set_kind(p);
-    if (!status) status = set_templates(p);
+    if (!status && p->task->kind != ZEST_TASK_CHAT) status = set_templates(p);
     if (!status) status = set_metrics(p);
     if (!status) status = set_numbers(p);
     return status;
