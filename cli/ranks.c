@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "comm/comm.h"
 #include "optim/context.h"
 
 static zest_comm *comm;   /* NULL: a process by itself */
@@ -20,6 +19,8 @@ static int has_failed;    /* with a message */
 static char own_name[32]; /* "rank 2: " */
 
 int zest_cli_ranks_is_silent(void) { return zest_comm_launched().rank > 0; }
+
+zest_comm *zest_cli_ranks_comm(void) { return comm; }
 
 void zest_cli_ranks_join(zest_ctx *ctx) {
     if (comm) ctx->comm = comm;

@@ -3,6 +3,7 @@
 #define ZEST_CLI_RANKS_H
 
 #include "cli/command.h"
+#include "comm/comm.h"
 
 /* Whether this process is one of several, and not the first. It prints nothing but its own failure. */
 int zest_cli_ranks_is_silent(void);
@@ -11,6 +12,8 @@ typedef int zest_cli_ranks_function(const zest_command *command, zest_options *o
                                     const zest_arguments *arguments);
 int zest_cli_ranks_run(const zest_command *command, zest_options *options, const zest_arguments *arguments,
                        zest_cli_ranks_function *run);
+/* The ranks; NULL: a process by itself. */
+zest_comm *zest_cli_ranks_comm(void);
 /* Lets a new context work with the other ranks. */
 void zest_cli_ranks_join(zest_ctx *ctx);
 /* A failure with this message: whether this rank is to print it, and with what before it ("rank 2: "). */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/target.h"
 #include "io/hub.h"
 #include "lab/sharpness/sharpness.h"
@@ -112,6 +113,7 @@ static zest_status measure(sharpness_state *l, const zest_target *target, const 
         .seed = l->plan->seed,
         .compute = ZEST_COMPUTE_F32, /* differences of gradients need full precision */
         .threads = l->plan->threads,
+        .comm = l->cost ? NULL : zest_cli_ranks_comm(), /* an estimate times a single process */
         .stop = zest_output_catch_interrupt(),
         .on_progress = report_progress,
         .user = l,
@@ -125,7 +127,8 @@ static zest_status measure(sharpness_state *l, const zest_target *target, const 
         options.gradients = needs_gradients;
         status = zest_eval_target_new(&options, &gradients, error);
     }
-    zest_sharpness_target both = {&target->loaded, losses, subset ? gradients : losses};
+    zest_sharpness_target both = {&target->loaded, losses, subset ? gradients : losses, options.comm};
+    status = options.comm ? zest_comm_agree(options.comm, status, error) : status;
     if (!status) status = measure_or_estimate(l, &both, found, error);
     zest_eval_target_free(losses);
     zest_eval_target_free(gradients);
@@ -206,7 +209,7 @@ static zest_status measure_path(sharpness_state *l, const char *path, sharpness_
         found->step = target.step;
         status = measure(l, &target, &data.parts[part], found, error);
     }
-    if (!status && target.is_run && !l->cost) {
+    if (!status && target.is_run && !l->cost && !zest_cli_ranks_is_silent()) {
         zest_run_folder folder;
         status = zest_run_folder_of(path, &folder, error);
         if (!status) status = write_json(found, folder.path, error);
@@ -426,7 +429,7 @@ static int report(const zest_options *options, sharpness_view *views, size_t cou
         if (!one || json_array_append_new(models, one)) status = zest_error_memory(&error, "results", 0);
         series[i] = (zest_sharpness_series){one, views[i].found.name, 0};
     }
-    if (!status && *out) status = draw(series, count, out, &error);
+    if (!status && *out && !zest_cli_ranks_is_silent()) status = draw(series, count, out, &error);
     free(series);
     if (status) {
         json_decref(models);
@@ -535,5 +538,6 @@ const zest_command zest_command_sharpness = {
                "t\ttilt of the tilted loss F_t",
     .defaults = "seed=42 step=best split=train samples=500 distribution=ball",
     .users = ZEST_FOR_SHARPNESS,
+    .ranks = 1,
     .run = run,
 };

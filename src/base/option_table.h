@@ -53,7 +53,7 @@ enum {
 /* those that know tasks */
 #define ZEST_FOR_TASKS (ZEST_FOR_TRAIN | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that divide their work over ranks */
-#define ZEST_FOR_RANKED (ZEST_FOR_TRAINING | ZEST_FOR_EVAL | ZEST_FOR_PREDICT)
+#define ZEST_FOR_RANKED (ZEST_FOR_TRAINING | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS)
 /* those that know language models */
 #define ZEST_FOR_MODELS                                                                     \
     (ZEST_FOR_GENERATE | ZEST_FOR_SCORE | ZEST_FOR_BENCH | ZEST_FOR_INFO | ZEST_FOR_TASKS | \

@@ -77,6 +77,13 @@ same "$work/answers" "$work/out"
 ranks 2 0 predict "$work/one" --input "$work/new.tsv" --out "$work/predicted"
 same "$work/answers" "$work/predicted"
 
+# Sharpness: losses are divided, gradients are rank 0's.
+run 0 sharpness "$work/one" --samples 6 --radii 1,2 --top 0 --forward-only --trace-samples 2 --slice 1 --points 3 --json
+metrics "$work/out" >"$work/sharp"
+ranks 3 0 sharpness "$work/one" --samples 6 --radii 1,2 --top 0 --forward-only --trace-samples 2 --slice 1 --points 3 --json
+metrics "$work/out" >"$work/sharp3"
+same "$work/sharp" "$work/sharp3"
+
 # What several processes cannot do.
 ranks 2 2 info "$work/one"
 err_has "works in one process"

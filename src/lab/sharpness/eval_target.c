@@ -27,7 +27,7 @@ struct zest_eval_target {
     zest_batch *batches;
     double *weights; /* weight of each batch in the mean over all examples */
     size_t batch_count;
-    double *losses; /* losses of a batch in each of `lanes` lanes, and their means */
+    double *losses; /* losses of a batch in each of `lanes` lanes, and the means of all batches */
     size_t max_tokens, lanes;
     float *point, *batch_grad; /* point of evaluation; gradient of one batch */
 #ifdef ZEST_GRAD
@@ -135,7 +135,7 @@ void zest_eval_target_begin(zest_eval_target *m, const char *what, double passes
 
 /* After `passes` passes over one batch. */
 static zest_status advance(zest_eval_target *m, size_t batch, double passes, zest_error *error) {
-    m->done += passes * m->weights[batch];
+    m->done += passes * m->weights[batch] * (m->o.comm ? m->o.comm->ranks : 1);
     if (m->o.on_progress) m->o.on_progress(m->o.user, m->what, m->done, m->all);
     if (m->o.stop && *m->o.stop)
         return zest_error_set(error, ZEST_ERROR_STATE, "interrupted; nothing was written");
@@ -144,24 +144,77 @@ static zest_status advance(zest_eval_target *m, size_t batch, double passes, zes
 
 /* ---- Losses ---- */
 
+/* Pairs of lanes first .. end-1 on batch b: the means of their losses. */
+static zest_status measure_pairs(zest_eval_target *m, const zest_model_lane *lanes, size_t count, size_t b,
+                                 size_t first, size_t end, double *means, zest_error *error) {
+    size_t lane = 2 * first, here = (2 * end < count ? 2 * end : count) - lane;
+    zest_status status = zest_model_losses(m->o.loaded->runner, lanes + lane, here, &m->batches[b].objective,
+                                           m->losses, means, NULL, error);
+    return status ? status : advance(m, b, (double)here, error);
+}
+
+/* Where a rank's share of the means begins. Units of work are pairs of lanes on a batch, batch by batch. */
+static size_t means_before(const zest_eval_target *m, size_t count, int rank) {
+    size_t pairs = (count + 1) / 2,
+           unit = (size_t)zest_comm_share(pairs * m->batch_count, rank, m->o.comm->ranks);
+    return unit / pairs * count + 2 * (unit % pairs);
+}
+
+static zest_status measure_share(zest_eval_target *m, const zest_model_lane *lanes, size_t count,
+                                 double *means, zest_error *error) {
+    size_t pairs = (count + 1) / 2, units = pairs * m->batch_count;
+    size_t at = (size_t)zest_comm_share(units, m->o.comm->rank, m->o.comm->ranks),
+           end = (size_t)zest_comm_share(units, m->o.comm->rank + 1, m->o.comm->ranks);
+    zest_status status = ZEST_OK;
+    while (at < end && !status) {
+        size_t b = at / pairs, first = at % pairs, last = end - b * pairs < pairs ? end - b * pairs : pairs;
+        status = measure_pairs(m, lanes, count, b, first, last, means, error);
+        means += (2 * last < count ? 2 * last : count) - 2 * first;
+        at = b * pairs + last;
+    }
+    return status;
+}
+
+/* The means of all lanes on all batches, (batches, lanes), of which every rank computes a share. */
+static zest_status gather_means(zest_eval_target *m, const zest_model_lane *lanes, size_t count,
+                                double *means, zest_error *error) {
+    zest_comm *comm = m->o.comm;
+    size_t all = m->batch_count * count, *sizes = malloc((size_t)comm->ranks * sizeof *sizes);
+    double *own = malloc((all + 1) * sizeof *own);
+    zest_status status = sizes && own ? ZEST_OK : zest_error_memory(error, "losses", all * sizeof *own);
+    for (int r = 0; r < comm->ranks && !status; r++)
+        sizes[r] = (means_before(m, count, r + 1) - means_before(m, count, r)) * sizeof *own;
+    if (!status) status = measure_share(m, lanes, count, own, error);
+    status = zest_comm_agree(comm, status, error);
+    if (!status) status = comm->table->allgather(comm, own, sizes, means, error);
+    free(sizes);
+    free(own);
+    return status;
+}
+
+static zest_status reserve_lanes(zest_eval_target *m, size_t count, zest_error *error) {
+    if (count <= m->lanes) return ZEST_OK;
+    size_t numbers = count * (m->max_tokens + m->batch_count);
+    double *more = realloc(m->losses, numbers * sizeof *more);
+    if (!more) return zest_error_memory(error, "losses", numbers * sizeof *more);
+    m->losses = more;
+    m->lanes = count;
+    return ZEST_OK;
+}
+
 zest_status zest_eval_target_losses(void *user, const zest_model_lane *lanes, size_t count, double *losses,
                                     zest_error *error) {
     zest_eval_target *m = user;
-    if (count > m->lanes) {
-        double *more = realloc(m->losses, count * (m->max_tokens + 1) * sizeof *more);
-        if (!more) return zest_error_memory(error, "losses", count * (m->max_tokens + 1) * sizeof *more);
-        m->losses = more;
-        m->lanes = count;
-    }
-    double *means = m->losses + count * m->max_tokens;
-    zest_status status = ZEST_OK;
+    zest_status status = reserve_lanes(m, count, error);
+    if (status) return status;
+    double *means = m->losses + count * m->max_tokens; /* (batches, lanes) */
+    int divided = m->o.comm && m->o.comm->ranks > 1;
+    if (divided) status = gather_means(m, lanes, count, means, error);
+    for (size_t b = 0; b < m->batch_count && !divided && !status; b++)
+        status = measure_pairs(m, lanes, count, b, 0, (count + 1) / 2, means + b * count, error);
     for (size_t i = 0; i < count; i++) losses[i] = 0;
-    for (size_t b = 0; b < m->batch_count && !status; b++) {
-        status = zest_model_losses(m->o.loaded->runner, lanes, count, &m->batches[b].objective, m->losses,
-                                   means, NULL, error);
-        for (size_t i = 0; i < count && !status; i++) losses[i] += m->weights[b] * means[i];
-        if (!status) status = advance(m, b, (double)count, error);
-    }
+    for (size_t b = 0; b < m->batch_count && !status; b++)
+        for (size_t i = 0; i < count; i++) losses[i] += m->weights[b] * means[b * count + i];
     return status;
 }
 

@@ -261,6 +261,15 @@ static zest_status resolve_defaults(work *w, const zest_sharpness_plan *plan, ze
     return status;
 }
 
+/* They may take hours. */
+static zest_status wait_for_gradients(zest_comm *comm, zest_status status, zest_error *error) {
+    double timeout = comm->timeout;
+    comm->timeout = 0;
+    status = zest_comm_agree(comm, status, error);
+    comm->timeout = timeout;
+    return status;
+}
+
 zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_sharpness_target *target,
                                    zest_sharpness_found *found, zest_error *error) {
     double began = zest_clock_now();
@@ -268,10 +277,12 @@ zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_s
         .measure = target->losses, .gradients = target->gradients, .loaded = target->loaded, .found = found};
     zest_status status = resolve_defaults(&w, plan, error);
     if (!status) status = measure_perturbed(&w, error);
-    if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples))
+    int reports = !target->comm || !target->comm->rank; /* gradients are rank 0's */
+    if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples) && reports)
         status = measure_hessian(&w, error);
     if (!status && found->plan.forward_only) status = measure_curvature(&w, error);
-    if (!status) status = cut(&w, error);
+    if (!status && (reports || found->plan.forward_only)) status = cut(&w, error);
+    if (target->comm) status = wait_for_gradients(target->comm, status, error);
     /* they are in the memory of the model's device, which the result may outlive */
     zest_hessian_free_vectors(&found->top);
     found->seconds = zest_clock_now() - began;

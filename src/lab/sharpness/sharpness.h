@@ -54,6 +54,7 @@ typedef struct {
 typedef struct {
     const zest_loaded *loaded;
     zest_eval_target *losses, *gradients;
+    zest_comm *comm; /* the ranks that divide the losses; gradients are rank 0's. NULL: a single process */
 } zest_sharpness_target;
 
 /* Measures the model. The result is in host memory only, so it may outlive the model and its device. Free

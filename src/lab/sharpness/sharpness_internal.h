@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "comm/comm.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
 #include "lab/stats/stats.h"
@@ -319,6 +320,7 @@ typedef struct {
     int gradients;        /* gradients will be needed */
     zest_compute compute; /* of gradients, independent of loaded->runner, which computes the losses */
     int threads;
+    zest_comm *comm;                        /* the ranks that divide the losses; NULL: a single process */
     volatile sig_atomic_t *stop;            /* set: the measurement ends with ZEST_ERROR_STATE; or NULL */
     zest_eval_target_progress *on_progress; /* or NULL */
     void *user;
