@@ -49,6 +49,14 @@ static const zest_environment_variable variables[] = {
      "If this or GOMP_SPINCOUNT is set, zest does not change how OpenMP threads wait; otherwise they spin "
      "only briefly.",
      "users"},
+    {"CUDA_VISIBLE_DEVICES", "LIST", "all",
+     "The GPUs that zest may use. A run uses the first; of several ranks on a machine each takes one "
+     "in turn.",
+     "users"},
+    {"OMPI_COMM_WORLD_RANK", "NUMBER", "unset",
+     "Set by mpirun: the process is one of several ranks. Also read: OMPI_COMM_WORLD_SIZE, PMI_RANK, "
+     "PMI_SIZE, PMIX_RANK, SLURM_STEP_NUM_TASKS.",
+     "users"},
     {"CUDA_MPS_PIPE_DIRECTORY", "FOLDER", "/tmp/nvidia-mps",
      "Where zest sweep looks for NVIDIA's MPS daemon.", "users"},
 };
