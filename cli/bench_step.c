@@ -122,8 +122,9 @@ zest_status zest_bench_take_step(zest_bench_job *b, uint64_t index, zest_bench_t
     if (status) return status;
     double began = zest_clock_now();
     zest_update update;
-    zest_step_tilt(&b->step, b->means, &report);
-    if (zest_step_update(&b->step, b->lr > 0 ? b->lr : 1e-9, &report, &update))
+    double lr = b->lr > 0 ? b->lr : 1e-9;
+    zest_step_tilt(&b->step, b->means, lr, &report);
+    if (zest_step_update(&b->step, lr, &report, &update))
         status = zest_model_apply_update(b->runner, &update, error);
     t->update = zest_clock_now() - began;
     t->total = t->forward + t->update;
@@ -209,7 +210,8 @@ zest_status zest_bench_prepare(zest_bench_job *b, const zest_options *options, c
         load.storage = run.compute == ZEST_COMPUTE_BF16  ? ZEST_MODEL_BF16
                        : run.compute == ZEST_COMPUTE_F16 ? ZEST_MODEL_F16
                                                          : ZEST_MODEL_F32;
-    zest_status status = zest_bench_shape(options, &config, error);
+    zest_status status = zest_options_check_t(options, error);
+    if (!status) status = zest_bench_shape(options, &config, error);
     if (!status)
         status =
             zest_model_random(config, zest_options_whole(options, ZEST_OPTION_SEED), &load, &b->model, error);

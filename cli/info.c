@@ -111,6 +111,7 @@ static json_t *advice_json(const zest_tilt_advice *a) {
                {"t_low", a->low},
                {"t_half", a->half},
                {"t_high", a->high},
+               {"t_finite", a->finite},
                {"better_rho", a->better_rho}};
     json_t *object = json_pack("{s:I}", "steps", (json_int_t)a->steps);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -361,7 +361,8 @@ static zest_status make_plan(const zest_options *o, zest_sharpness_plan *plan, d
         .span = zest_options_number(o, ZEST_OPTION_SPAN),
         .threads = (int)zest_options_whole(o, ZEST_OPTION_THREADS),
     };
-    zest_status status = zest_options_list(o, ZEST_OPTION_RADII, radii, &plan->radius_count, error);
+    zest_status status = zest_options_check_t(o, error);
+    if (!status) status = zest_options_list(o, ZEST_OPTION_RADII, radii, &plan->radius_count, error);
     plan->radii = *radii;
     return status;
 }

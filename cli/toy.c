@@ -7,8 +7,7 @@
 
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "lab/plot/plot.h"
-#include "lab/toys/toy.h"
+#include "cli/toy.h"
 
 enum { ZEST_TOY_MINIMA = 4 };
 
@@ -43,36 +42,26 @@ static const double *end_point(const toy_result *result, size_t run) {
 
 /* ---- Settings ---- */
 
-static zest_status read_pair(const zest_options *options, zest_option_id id, double pair[2],
-                             zest_error *error) {
+/* X,Y in the plane; X,Y,S in the valley. */
+static zest_status read_start(const zest_options *options, zest_toy_kind kind, double *start,
+                              zest_error *error) {
     double *values = NULL;
-    size_t count = 0;
-    zest_status status = zest_options_list(options, id, &values, &count, error);
-    if (!status && (count != 2 || !isfinite(values[0]) || !isfinite(values[1])))
+    size_t count = 0, wanted = kind == ZEST_TOY_VALLEY ? 3 : 2;
+    zest_status status = zest_options_list(options, ZEST_OPTION_START_AT, &values, &count, error);
+    if (!status && count != wanted)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                                "option %s: expected two numbers, separated by a comma",
-                                zest_option_row_at(id)->name);
-    if (!status) pair[0] = values[0], pair[1] = values[1];
+                                "option start-at: expected %s numbers, separated by commas",
+                                wanted == 3 ? "three" : "two");
+    for (size_t i = 0; i < wanted && !status; i++) start[i] = values[i];
     free(values);
     return status;
 }
 
-/* The preset, overridden by given options. */
-static zest_status read_settings(const zest_options *o, zest_toy_kind kind, toy_study *study,
+zest_status zest_toy_settings_of(const zest_options *o, zest_toy_kind kind, int clean, zest_toy_settings *s,
                                  zest_error *error) {
-    zest_toy_settings *s = &study->settings;
-    const char *preset = zest_options_text(o, ZEST_OPTION_PRESET);
-    study->clean = strcmp(preset, "clean") == 0;
-    if (!study->clean && strcmp(preset, "paper"))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "option preset: must be paper or clean for a toy, not '%s'", preset);
-    study->seed = zest_options_whole(o, ZEST_OPTION_SEED);
-    study->seeds = zest_options_whole(o, ZEST_OPTION_SEEDS);
-    study->route_floor = 0.5;
-    study->box =
-        kind == ZEST_TOY_LINEAR ? (zest_toy_box){-1.9, 0.5, -0.4, 2.0} : (zest_toy_box){-1.9, 1.7, -1.1, 1.4};
-    zest_toy_preset(kind, study->clean, s);
+    zest_toy_preset(kind, clean, s);
     if (zest_options_given(o, ZEST_OPTION_T)) s->t = zest_options_number(o, ZEST_OPTION_T);
+    s->auto_t = zest_options_whole(o, ZEST_OPTION_T) != 0;
     if (zest_options_given(o, ZEST_OPTION_RHO)) s->rho = zest_options_number(o, ZEST_OPTION_RHO);
     if (zest_options_given(o, ZEST_OPTION_LR)) s->lr = zest_options_number(o, ZEST_OPTION_LR);
     if (zest_options_given(o, ZEST_OPTION_GD_LR)) s->gd_lr = zest_options_number(o, ZEST_OPTION_GD_LR);
@@ -86,20 +75,46 @@ static zest_status read_settings(const zest_options *o, zest_toy_kind kind, toy_
         s->denominator = zest_options_text(o, ZEST_OPTION_DENOMINATOR);
     if (s->steps > 1000000)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option steps: at most 1000000 for a toy");
-    if (zest_options_given(o, ZEST_OPTION_START_AT)) {
-        zest_status status = read_pair(o, ZEST_OPTION_START_AT, s->start, error);
-        if (status) return status;
-    }
-    double mesh[2] = {s->mesh.width, s->mesh.height};
-    zest_status status =
-        zest_options_given(o, ZEST_OPTION_MESH) ? read_pair(o, ZEST_OPTION_MESH, mesh, error) : ZEST_OK;
-    s->mesh = (zest_toy_mesh){.width = mesh[0], .height = mesh[1]};
+    return zest_options_given(o, ZEST_OPTION_START_AT) ? read_start(o, kind, s->start, error) : ZEST_OK;
+}
+
+static zest_status read_mesh(const zest_options *o, zest_toy_mesh *mesh, zest_error *error) {
+    double *values = NULL;
+    size_t count = 0;
+    zest_status status = zest_options_list(o, ZEST_OPTION_MESH, &values, &count, error);
+    if (!status && count != 2)
+        status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                "option mesh: expected two numbers, separated by a comma");
+    if (!status) *mesh = (zest_toy_mesh){.width = values[0], .height = values[1]};
+    free(values);
+    return status;
+}
+
+/* The preset, overridden by given options. */
+static zest_status read_settings(const zest_options *o, zest_toy_kind kind, toy_study *study,
+                                 zest_error *error) {
+    zest_toy_settings *s = &study->settings;
+    const char *preset = zest_options_text(o, ZEST_OPTION_PRESET);
+    study->clean = strcmp(preset, "clean") == 0;
+    if (!study->clean && strcmp(preset, "paper"))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "option preset: must be paper or clean for a toy, not '%s'", preset);
+    if (zest_options_given(o, ZEST_OPTION_VALLEYS))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT, "option valleys: belongs to zest toy valley");
+    study->seed = zest_options_whole(o, ZEST_OPTION_SEED);
+    study->seeds = zest_options_whole(o, ZEST_OPTION_SEEDS);
+    study->route_floor = 0.5;
+    study->box =
+        kind == ZEST_TOY_LINEAR ? (zest_toy_box){-1.9, 0.5, -0.4, 2.0} : (zest_toy_box){-1.9, 1.7, -1.1, 1.4};
+    zest_status status = zest_options_check_t(o, error);
+    if (!status) status = zest_toy_settings_of(o, kind, study->clean, s, error);
+    if (!status && zest_options_given(o, ZEST_OPTION_MESH)) status = read_mesh(o, &s->mesh, error);
     if (!status && !zest_toy_mesh_is_convex(&s->mesh))
         status = zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
             "option mesh: %g,%g: both must be positive and the width below %.4g times the height, "
             "else the surface is not convex",
-            mesh[0], mesh[1], sqrt(5));
+            s->mesh.width, s->mesh.height, sqrt(5));
     return status;
 }
 
@@ -142,18 +157,18 @@ static zest_status run_all(toy_study *study, int quiet, zest_error *error) {
 
 /* ---- Results ---- */
 
-static zest_toy_basin basin_of(const toy_study *study, const double end[2]) {
-    if (!isfinite(end[0] + end[1])) return ZEST_TOY_LOST;
-    if (study->settings.kind == ZEST_TOY_STATIONARY) return zest_toy_stationary_basin(end);
-    return hypot(end[0], end[1]) < 100 ? ZEST_TOY_FLAT : ZEST_TOY_LOST; /* the one minimum, or far away */
-}
-
-static void mean_and_sd(const double *values, size_t count, double *mean, double *sd) {
+void zest_toy_mean_and_sd(const double *values, size_t count, double *mean, double *sd) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < count; i++) sum += values[i];
     *mean = count ? sum / (double)count : NAN;
     for (size_t i = 0; i < count; i++) squares += (values[i] - *mean) * (values[i] - *mean);
     *sd = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
+}
+
+static zest_toy_basin basin_of(const toy_study *study, const double end[2]) {
+    if (!isfinite(end[0] + end[1])) return ZEST_TOY_LOST;
+    if (study->settings.kind == ZEST_TOY_STATIONARY) return zest_toy_stationary_basin(end);
+    return hypot(end[0], end[1]) < 100 ? ZEST_TOY_FLAT : ZEST_TOY_LOST; /* the one minimum, or far away */
 }
 
 static void summarise_ends(toy_study *study, toy_result *r, double *capacity) {
@@ -171,8 +186,8 @@ static void summarise_ends(toy_study *study, toy_result *r, double *capacity) {
         capacity[count] = end[0];
         capacity[r->runs + count++] = end[1];
     }
-    mean_and_sd(capacity, count, &r->mean[0], &r->sd[0]);
-    mean_and_sd(capacity + r->runs, count, &r->mean[1], &r->sd[1]);
+    zest_toy_mean_and_sd(capacity, count, &r->mean[0], &r->sd[0]);
+    zest_toy_mean_and_sd(capacity + r->runs, count, &r->mean[1], &r->sd[1]);
     r->loss /= (double)count, r->flat /= (double)count, r->tilted /= (double)count;
 }
 
@@ -191,13 +206,13 @@ static void summarise_route(toy_study *study, toy_result *r, double *capacity) {
         capacity[run] = slope_of(study, r, run);
         capacity[r->runs + run] = (base - capacity[run]) / base;
     }
-    mean_and_sd(capacity, r->runs, &r->slope, &sd);
+    zest_toy_mean_and_sd(capacity, r->runs, &r->slope, &sd);
     r->slope_error = sd / sqrt((double)r->runs);
-    mean_and_sd(capacity + r->runs, r->runs, &r->gain, &sd);
+    zest_toy_mean_and_sd(capacity + r->runs, r->runs, &r->gain, &sd);
     r->gain_error = sd / sqrt((double)r->runs);
     for (size_t run = 0; run < r->runs; run++)
         capacity[run] = zest_toy_route_bend(r->paths + 2 * run * r->points, r->points);
-    mean_and_sd(capacity, r->runs, &r->bend, &sd);
+    zest_toy_mean_and_sd(capacity, r->runs, &r->bend, &sd);
     r->bend_error = sd / sqrt((double)r->runs);
 }
 
@@ -243,14 +258,12 @@ static zest_status summarise(toy_study *study, zest_error *error) {
 
 /* ---- Text ---- */
 
-/* "GD", "MeZO", "ZEST-N", "ZEST-BC" */
-static const char *title_of(zest_toy_method method) {
+const char *zest_toy_title(zest_toy_method method) {
     static const char *const titles[] = {"GD", "MeZO", "ZEST-N", "ZEST-BC"};
     return titles[method];
 }
 
-/* A number, or a dash for NaN. */
-static void print_number(const char *before, int width, int decimals, double number) {
+void zest_toy_print_number(const char *before, int width, int decimals, double number) {
     if (isnan(number))
         printf("%s%*s", before, width, "-");
     else if (fabs(number) < 0.5 * pow(10, -decimals)) /* no -0.000 */
@@ -273,9 +286,9 @@ static void print_head(const toy_study *study) {
         if (!study->minima_count[i]) printf(" no point in the range");
         for (size_t j = 0; j < study->minima_count[i]; j++) {
             const double *m = study->minima[i][j];
-            print_number(j ? ", (" : " (", 1, 3, m[0]);
-            print_number(", ", 1, 3, m[1]);
-            print_number("): ", 1, 4, m[2]);
+            zest_toy_print_number(j ? ", (" : " (", 1, 3, m[0]);
+            zest_toy_print_number(", ", 1, 3, m[1]);
+            zest_toy_print_number("): ", 1, 4, m[2]);
         }
         putchar('\n');
     }
@@ -283,12 +296,12 @@ static void print_head(const toy_study *study) {
 }
 
 static void print_route(const toy_result *r) {
-    print_number("  ", 7, 4, r->slope);
-    print_number(" +-", 7, 4, r->slope_error);
-    print_number(" ", 8, 2, 100 * r->gain);
-    print_number(" % +-", 5, 2, 100 * r->gain_error);
-    print_number("    ", 6, 3, r->bend);
-    print_number(" +-", 6, 3, r->bend_error);
+    zest_toy_print_number("  ", 7, 4, r->slope);
+    zest_toy_print_number(" +-", 7, 4, r->slope_error);
+    zest_toy_print_number(" ", 8, 2, 100 * r->gain);
+    zest_toy_print_number(" % +-", 5, 2, 100 * r->gain_error);
+    zest_toy_print_number("    ", 6, 3, r->bend);
+    zest_toy_print_number(" +-", 6, 3, r->bend_error);
     putchar('\n');
 }
 
@@ -300,11 +313,12 @@ static void print_table(const toy_study *study) {
     puts(linear ? "   path slope         flatter than MeZO   y left halfway" : "   sharp  flat  lost");
     for (int m = 0; m < ZEST_TOY_METHODS; m++) {
         const toy_result *r = &study->results[m];
-        printf("%-8s", title_of((zest_toy_method)m));
-        for (int i = 0; i < 2; i++) print_number(" ", 7, 3, r->mean[i]), print_number(" ", 6, 3, r->sd[i]);
-        print_number(" ", 8, 4, r->loss);
-        print_number(" ", 8, 4, r->flat);
-        print_number(" ", 8, 4, r->tilted);
+        printf("%-8s", zest_toy_title((zest_toy_method)m));
+        for (int i = 0; i < 2; i++)
+            zest_toy_print_number(" ", 7, 3, r->mean[i]), zest_toy_print_number(" ", 6, 3, r->sd[i]);
+        zest_toy_print_number(" ", 8, 4, r->loss);
+        zest_toy_print_number(" ", 8, 4, r->flat);
+        zest_toy_print_number(" ", 8, 4, r->tilted);
         if (linear)
             print_route(r);
         else
@@ -313,8 +327,8 @@ static void print_table(const toy_study *study) {
     }
     for (int m = 0; m < ZEST_TOY_METHODS && linear; m++)
         if (study->results[m].basins[ZEST_TOY_LOST])
-            printf("%s: %zu runs diverged and are excluded from the ends\n", title_of((zest_toy_method)m),
-                   study->results[m].basins[ZEST_TOY_LOST]);
+            printf("%s: %zu runs diverged and are excluded from the ends\n",
+                   zest_toy_title((zest_toy_method)m), study->results[m].basins[ZEST_TOY_LOST]);
     puts(linear ? "\npath slope: mean of |grad f| along the path until f < 0.5; y left halfway: y / y_0 "
                   "where x = x_0 / 2;"
                   "\n+- is the standard error over the seeds"
@@ -387,6 +401,10 @@ static const zest_plot_dash dashes[ZEST_TOY_METHODS] = {ZEST_PLOT_DASHED, ZEST_P
 static const zest_plot_mark marks[ZEST_TOY_METHODS] = {ZEST_PLOT_SQUARE, ZEST_PLOT_CIRCLE, ZEST_PLOT_DIAMOND,
                                                        ZEST_PLOT_TRIANGLE};
 
+zest_plot_style zest_toy_style(zest_toy_method method) {
+    return (zest_plot_style){.colour = colours[method], .dash = dashes[method], .mark = marks[method]};
+}
+
 static void draw_path(zest_plot_panel *panel, const toy_result *r, size_t run, zest_plot_style style,
                       const char *label) {
     double *x = malloc(2 * r->points * sizeof *x);
@@ -420,7 +438,7 @@ static void draw_paths(zest_plot_panel *panel, const toy_study *study) {
         draw_path(panel, r, 0, style, NULL);
         style.mark = marks[m], style.size = 10, style.width = 2;
         const double *end = end_point(r, 0);
-        zest_plot_line(panel, 1, end, end + 1, style, title_of((zest_toy_method)m));
+        zest_plot_line(panel, 1, end, end + 1, style, zest_toy_title((zest_toy_method)m));
     }
     const double *start = study->settings.start;
     zest_plot_style const ring = {.mark = ZEST_PLOT_RING, .size = 10, .dash = ZEST_PLOT_NO_LINE};
@@ -647,8 +665,10 @@ static int run_toy(const zest_options *options, char **words, int count) {
     toy_study study = {0};
     zest_error error = {0};
     int const linear = strcmp(words[0], "linear") == 0;
+    if (!strcmp(words[0], "valley")) return zest_toy_valley(options);
     if (!linear && strcmp(words[0], "stationary") != 0)
-        return zest_output_failf(ZEST_ERROR_ARGUMENT, "toy: '%s' is neither linear nor stationary", words[0]);
+        return zest_output_failf(ZEST_ERROR_ARGUMENT, "toy: '%s' is not linear, stationary or valley",
+                                 words[0]);
     const char *out = zest_options_text(options, ZEST_OPTION_OUT);
     zest_status status =
         read_settings(options, linear ? ZEST_TOY_LINEAR : ZEST_TOY_STATIONARY, &study, &error);
@@ -671,26 +691,35 @@ static int run_toy(const zest_options *options, char **words, int count) {
 
 const zest_command zest_command_toy = {
     .name = "toy",
-    .words = "linear|stationary",
+    .words = "linear|stationary|valley",
     .min_words = 1,
     .max_words = 1,
-    .summary = "run the paper's two examples in the plane",
+    .summary = "run small problems on which the tilt can be seen at work",
     .description =
         "Runs gradient descent, MeZO, ZEST-N and ZEST-BC on one of the paper's two landscapes in the plane, "
-        "over several seeds, and prints where they end. With --out it draws their paths (SVG).\n\n"
+        "or "
+        "on the valley, over several seeds, and prints where they end. With --out it draws their paths "
+        "(SVG).\n\n"
         "stationary: two minima with the same loss and the same mean eigenvalue; (1, 0) has the larger "
-        "largest one. linear: a convex surface of triangles; the question is how steep the path down is.\n\n"
+        "largest one. linear: a convex surface of triangles; the question is how steep the path down is. "
+        "valley: "
+        "f = 5 [(1 + tanh s) x^2 + (1 - tanh s) y^2] has the same Gaussian average for every s on the floor "
+        "x = "
+        "y = 0, so that MeZO is indifferent to s; ZEST goes to the flattest place. --valleys adds copies.\n\n"
         "Options that are not given come from the preset. paper: stationary starts at (0, 1), rho 0.8, 100 "
         "steps; linear starts at (-1.5, 1.8), rho 0.5, 40 steps; both k 500, t 1, lr 0.1, Gaussian. clean: "
         "stationary with rho 0.4 and 1000 steps; linear with sphere and ball, rho 2, lr 0.05 and 80 steps. "
-        "docs/toys.md describes the results.",
+        "The valley has one: start (0, 0, 1.5), rho 0.2, t 1, k 5, lr 0.02, 3000 steps, Gaussian; with more "
+        "valleys or another k, lr and steps are fitted. docs/toys.md describes the results.",
     .examples = "zest toy stationary\tthe settings of the paper\n"
                 "zest toy stationary --preset clean --out toy.svg\tsettings in which the claim holds, drawn\n"
-                "zest toy linear --seeds 50\tthe other landscape\n",
+                "zest toy linear --seeds 50\tthe other landscape\n"
+                "zest toy valley --seeds 6 --out valley.svg\ta problem that MeZO cannot solve\n",
     .options = "out\tfigure to write (SVG)\n"
                "preset\tvalues of options that are not given: paper (the paper's settings) or clean "
                "(settings in which its claim shows clearly)\n"
-               "seed\trandom seed of the first run",
+               "seed\trandom seed of the first run\n"
+               "start-at\tstarting point: X,Y; X,Y,S for the valley",
     .defaults = "rho=0.8 k=500 lr=0.1 steps=100",
     .users = ZEST_FOR_TOY,
     .run = run_toy,

@@ -46,9 +46,10 @@ extern "C" {
 
 #define ZEST_VERSION "0.2.0"
 /* Of noise, tilt, update and journal: raised whenever the same run would give other bits.
- * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (optim/tilt.c).
+ * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (optim/tilt.c).  3: with t=auto, step-length
+ * or max-step; journals of other runs are still written in format 2.
  * Journals from ZEST_FORMAT_OLDEST on are read, replayed and continued by the rules of their own format. */
-#define ZEST_FORMAT 2
+#define ZEST_FORMAT 3
 #define ZEST_FORMAT_OLDEST 1
 
 ZEST_API const char *zest_version(void); /* of the library that is linked, e.g. "0.1.0" */
@@ -133,12 +134,16 @@ typedef struct {
     double mean;   /* mean of the finite numerator losses: estimates E f(x + rho v) */
     double tilted; /* (1/t) log mean exp(t f): estimates F_t(x); the mean when t = 0 */
     double lowest, highest;
-    double spread;     /* standard deviation of those losses */
+    double spread; /* standard deviation of those losses */
+    double slope;  /* its two parts, of pairs with the losses b_i +- a_i: the root mean square of the a_i, */
+    double curvature;  /* and the standard deviation of the b_i */
     double effective;  /* effective sample size, 1 / sum b_i^2, from 1 (one pair decides) to k (all equal) */
     double saturation; /* sum |w_i| of the naive weights: 0 for equal losses, 1 when the step cannot grow
                           further */
     size_t dropped;    /* pairs with a loss that is not finite; they do not contribute */
     size_t flipped;    /* bias-corrected weights whose sign is opposite to the naive one */
+    double t;          /* the tilt of the step: t, or what t=auto chose */
+    double scale;      /* what step-length and max-step multiplied the coefficients with; 1 without them */
 } zest_tilt_report;
 
 /* losses: f(x+rho v_0), f(x-rho v_0), f(x+rho v_1), ... for the k pairs, then likewise for the ball pairs.

@@ -329,6 +329,7 @@ typedef struct {
     double loss, lr;
     double effective;         /* effective sample size of the tilt: of the k pairs */
     double spread;            /* standard deviation of the 2k losses */
+    double slope, curvature;  /* its two parts: see zest_tilt_report */
     double norm;              /* of the gradient, first-order methods */
     double tokens_per_second; /* of forward passes */
     double seconds;           /* since the start of the run */

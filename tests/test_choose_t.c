@@ -90,6 +90,30 @@ static void the_parts_are_those_of_the_tilt(void **state) {
     assert_true(ask(&s, 0).change == 0);
 }
 
+/* Where F_t ends: Gaussian b = (rho^2/2) sum lambda_i u_i^2, whose losses bound the largest eigenvalue. */
+static void the_limit_of_t_is_on_the_safe_side(void **state) {
+    (void)state;
+    static const double values[][3] = {{40, 0, 0}, {40, 20, -10}, {30, 30, 30}};
+    double const rho = 0.1;
+    uint64_t random = 7;
+    for (size_t c = 0; c < 3; c++) {
+        sample s;
+        double squares = 0;
+        for (size_t i = 0; i < 3; i++) squares += values[c][i] * values[c][i];
+        for (size_t i = 0; i < STEPS * K; i++) {
+            double b = 0;
+            for (size_t j = 0; j < 3; j++) {
+                double u = normal(&random);
+                b += 0.5 * rho * rho * values[c][j] * u * u;
+            }
+            s.losses[2 * i] = b + 0.3, s.losses[2 * i + 1] = b - 0.3;
+        }
+        zest_tilt_advice a = ask(&s, 1);
+        assert_close(a.finite * rho * rho * sqrt(squares), 1, 0.25); /* 200 pairs of chi-square losses */
+        assert_close(a.slope, 0.3, 1e-12);
+    }
+}
+
 /* Where curvature comes first, the advice says where it acts; where the slope does, it sends nobody to a large
  * t. The sizes are those of a RoBERTa at its start with rho = 0.002, and behind some training with 0.008. */
 static void t_is_advised_only_where_curvature_counts(void **state) {
@@ -169,6 +193,7 @@ static void it_is_said_in_a_sentence(void **state) {
                           .low = NAN,
                           .half = NAN,
                           .high = NAN,
+                          .finite = NAN,
                           .better_rho = NAN};
     assert_string_equal(said(&a),
                         "t = 5 changes the steps by less than 1 %: at this rho and t the run equals MeZO");
@@ -183,6 +208,12 @@ static void it_is_said_in_a_sentence(void **state) {
     assert_string_equal(
         said(&a), "t = 5 changes the steps by 23 % (22 % by weighing directions with their curvature, 3.4 % "
                   "by damping large slopes); curvature counts at t from about 7.4 to 38");
+    a.finite = 4.321;
+    assert_string_equal(
+        said(&a),
+        "t = 5 changes the steps by 23 % (22 % by weighing directions with their curvature, 3.4 % "
+        "by damping large slopes); curvature counts at t from about 7.4 to 38; with Gaussian directions "
+        "the tilted loss may be infinite at t above 4.3");
     a.t = 0;
     assert_string_equal(said(&a), "none (t = 0); curvature counts at t from about 7.4 to 38");
     assert_true(zest_choose_t_round(0.012345) == 0.012 && zest_choose_t_round(98765) == 99000);
@@ -192,6 +223,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_parts_are_those_of_the_tilt),
         cmocka_unit_test(t_is_advised_only_where_curvature_counts),
+        cmocka_unit_test(the_limit_of_t_is_on_the_safe_side),
         cmocka_unit_test(odd_losses_have_an_answer_too),
         cmocka_unit_test(it_is_said_in_a_sentence),
     };

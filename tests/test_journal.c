@@ -333,7 +333,7 @@ static void unknown_formats_are_refused(void **state) {
         assert_int_equal(pwrite(file, bytes, 4, 8), 4);
         close(file);
         assert_null(zest_journal_open(here->ctx, here->path));
-        assert_says(here->ctx, "this zest reads formats 1 to 2");
+        assert_says(here->ctx, "this zest reads formats 1 to 3");
     }
 }
 

@@ -107,7 +107,7 @@ static void test_info(void **state) {
     assert_int_equal(sizeof(zest_lm_tensor), 56);
     assert_int_equal(sizeof(zest_lm_metrics), 80);
     assert_int_equal(sizeof(zest_lm_train_summary), 192);
-    assert_int_equal(sizeof(zest_lm_train_progress), 184);
+    assert_int_equal(sizeof(zest_lm_train_progress), 200);
     assert_int_equal(sizeof(zest_lm_callbacks), 56);
     assert_int_equal(sizeof(zest_lm_train_result), 376);
     assert_int_equal(sizeof(zest_lm_evaluation), 376);

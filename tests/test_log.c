@@ -34,6 +34,10 @@ static zest_log_step a_step(uint64_t step) {
                            .lr = 1e-7,
                            .ess = step % 5 ? 9.75 : NAN,
                            .spread = 4.9406564584124654e-324,
+                           .slope = 0.1,
+                           .curvature = 1e-17,
+                           .t = step % 2 ? 1.0 / 7 : NAN,
+                           .scale = NAN,
                            .dropped = step % 2,
                            .seconds = 0.1 * (double)step,
                            .tokens = 1664,
@@ -106,6 +110,8 @@ static void all_comes_back(void **state) {
         assert_true(got->seconds == step.seconds && got->tokens == 1664 && got->passes == 10 &&
                     got->dropped == i % 2);
         assert_int_equal(isnan(got->ess), i % 5 == 0);
+        assert_true(got->slope == step.slope && got->curvature == step.curvature && isnan(got->scale));
+        assert_true(i % 2 ? got->t == step.t : isnan(got->t));
     }
     assert_true(log.evals[1].value == 0.1 + 0.2 && log.evals[1].best && isnan(log.evals[1].f1));
     assert_non_null(log.end);

@@ -357,7 +357,7 @@ static void take_steps(zest_model_runner *runner, const zest_model *model,
         for (size_t i = 0; i < 6; i++)
             lanes[i] = (zest_model_lane){step.directions[i / 2], i % 2 ? -0.01 : 0.01};
         if (!known) assert_done(zest_model_losses(runner, lanes, 6, objective, each, record[s], NULL, error));
-        zest_step_tilt(&step, record[s], &tilt);
+        zest_step_tilt(&step, record[s], 0.01, &tilt);
         assert_true(zest_step_update(&step, 0.01, &tilt, &update));
         assert_done(zest_model_apply_update(runner, &update, error));
     }

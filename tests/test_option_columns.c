@@ -86,6 +86,8 @@ static void methods_take_what_they_say(void **state) {
         zest_option_id id;
         const char *value;
     } all[] = {{ZEST_OPTION_T, "50"},
+               {ZEST_OPTION_STEP_LENGTH, "spread"},
+               {ZEST_OPTION_MAX_STEP, "1e-3"},
                {ZEST_OPTION_RHO, "0.05"},
                {ZEST_OPTION_K, "3"},
                {ZEST_OPTION_DISTRIBUTION, "rademacher"},

@@ -60,6 +60,10 @@ static char *make_run(const plan *p) {
                                     .lr = 1e-6,
                                     .ess = 9 - fall,
                                     .spread = 0.01 + 0.01 * fall,
+                                    .slope = 0.01 + 0.01 * fall,
+                                    .curvature = 0.002,
+                                    .t = NAN, /* no --t auto: no figure of it */
+                                    .scale = NAN,
                                     .dropped = i == 50,
                                     .seconds = 0.1 * x,
                                     .tokens = 1600};
@@ -193,7 +197,7 @@ static void shows_every_run(void **state) {
         if (!strstr(page, words)) fail_msg("no row for %s", usual[i].name);
         free(paths[i]);
     }
-    assert_int_equal(occurrences(page, "<figure "), 9);
+    assert_int_equal(occurrences(page, "<figure "), 11);
     assert_non_null(strstr(page, "4 runs on SST-2"));
     assert_non_null(strstr(page, ">running<") ? strstr(page, ">stopped<") : NULL);
     assert_non_null(strstr(page, "Mean over seeds"));
@@ -201,7 +205,8 @@ static void shows_every_run(void **state) {
     assert_non_null(strstr(page, "1\xe2\x80\xafh 1\xe2\x80\xafmin"));
     assert_non_null(strstr(page, "2.0\xe2\x80\xafGiB + GPU 5.0\xe2\x80\xafGiB"));
     assert_non_null(strstr(page, "1 pair with a loss"));
-    static const char *const names[] = {"loss", "dev", "dev-loss", "t-test", "t-dev", "ess", "spread"};
+    static const char *const names[] = {"loss", "dev",    "dev-loss", "t-test",   "t-dev",
+                                        "ess",  "spread", "slope",    "curvature"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char file[200];
         snprintf(file, sizeof file, "%s/%s.svg", figures, names[i]);

@@ -246,6 +246,27 @@ static void diagnostics_tell_the_extremes(void **state) {
     assert_close(r.spread, sqrt((74.75 * 74.75 + 2 * 25.25 * 25.25 + 24.25 * 24.25) / 3), 1e-12);
 }
 
+/* The losses of pair i are b_i + a_i and b_i - a_i: the report has both parts, without the pairs that are not finite. */
+static void the_spread_has_two_parts(void **state) {
+    (void)state;
+    static const double a[] = {0.5, -1.5, 2, 99}, b[] = {1000, 1003, 1005, 99};
+    double losses[8], got[4];
+    zest_tilt_report r;
+    zest_tilt_options o = options(ZEST_NAIVE, 2, 4);
+    for (int i = 0; i < 4; i++) losses[2 * i] = b[i] + a[i], losses[2 * i + 1] = i == 3 ? NAN : b[i] - a[i];
+    zest_tilt_compute(&o, losses, got, &r);
+    assert_close(r.slope, sqrt((0.25 + 2.25 + 4) / 3), 1e-14);
+    assert_close(r.curvature, sqrt(((8.0 * 8 + 1 + 7 * 7) / 9) / 2), 1e-11); /* around the mean 1002 2/3 */
+    assert_true(r.t == 2 && r.scale == 1 && r.dropped == 1);
+    zest_loss_parts parts = zest_tilt_split(losses, 4);
+    assert_true(parts.pairs == 3 && parts.slope == 6.5);
+    o.k = 1;
+    zest_tilt_compute(&o, losses, got, &r);
+    assert_true(r.slope == 0.5 && r.curvature == 0); /* one pair has nothing to differ from */
+    zest_tilt_compute(&o, losses + 6, got, &r);
+    assert_true(isnan(r.slope) && isnan(r.curvature));
+}
+
 /* The exact ball form: numerator from the pairs, denominator from the ball pairs; its own bias correction. */
 static void ball_denominator_is_theorem_3_1(void **state) {
     (void)state;
@@ -323,17 +344,12 @@ static void biases_fall_at_their_rates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential_matches_libm),
-        cmocka_unit_test(coefficients_are_the_paper_s),
-        cmocka_unit_test(zero_tilt_is_mezo_exactly),
-        cmocka_unit_test(tiny_tilts_join_mezo),
-        cmocka_unit_test(one_direction_is_tanh),
-        cmocka_unit_test(huge_exponents_do_not_overflow),
-        cmocka_unit_test(large_losses_keep_their_digits),
-        cmocka_unit_test(nonsense_is_refused_with_a_reason),
-        cmocka_unit_test(bad_pairs_are_dropped),
-        cmocka_unit_test(diagnostics_tell_the_extremes),
-        cmocka_unit_test(ball_denominator_is_theorem_3_1),
+        cmocka_unit_test(exponential_matches_libm),       cmocka_unit_test(coefficients_are_the_paper_s),
+        cmocka_unit_test(zero_tilt_is_mezo_exactly),      cmocka_unit_test(tiny_tilts_join_mezo),
+        cmocka_unit_test(one_direction_is_tanh),          cmocka_unit_test(huge_exponents_do_not_overflow),
+        cmocka_unit_test(large_losses_keep_their_digits), cmocka_unit_test(nonsense_is_refused_with_a_reason),
+        cmocka_unit_test(bad_pairs_are_dropped),          cmocka_unit_test(diagnostics_tell_the_extremes),
+        cmocka_unit_test(the_spread_has_two_parts),       cmocka_unit_test(ball_denominator_is_theorem_3_1),
         cmocka_unit_test(biases_fall_at_their_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,10 +117,14 @@ class TiltReport_(Structure):
         ("lowest", c_double),
         ("highest", c_double),
         ("spread", c_double),
+        ("slope", c_double),
+        ("curvature", c_double),
         ("effective", c_double),
         ("saturation", c_double),
         ("dropped", c_size_t),
         ("flipped", c_size_t),
+        ("t", c_double),
+        ("scale", c_double),
     ]
 
 
@@ -273,6 +277,8 @@ class TrainProgress_(Structure):
         ("lr", c_double),
         ("effective", c_double),
         ("spread", c_double),
+        ("slope", c_double),
+        ("curvature", c_double),
         ("norm", c_double),
         ("tokens_per_second", c_double),
         ("seconds", c_double),

@@ -75,6 +75,8 @@ class TrainProgress:
     lr: float
     effective: float  #: effective sample size of the tilt: of the k pairs
     spread: float  #: standard deviation of the 2k losses
+    slope: float  #: its part through the slope: see TiltReport
+    curvature: float  #: its part through curvature
     norm: float  #: of the gradient, first-order methods
     tokens_per_second: float
     seconds: float

@@ -65,10 +65,14 @@ class TiltReport:
     lowest: float
     highest: float
     spread: float  #: standard deviation of the losses
+    slope: float  #: of pairs with the losses b + a and b - a: root mean square of a
+    curvature: float  #: and the standard deviation of b
     effective: float  #: effective sample size, from 1 (one pair decides) to k (all count the same)
     saturation: float  #: from 0 to 1, where a step cannot grow further
     dropped: int  #: pairs with a loss that is not finite
     flipped: int  #: directions that the bias correction reversed
+    t: float  #: the tilt of the step: t, or what t="auto" chose
+    scale: float  #: what step_length and max_step multiplied the coefficients with; 1 without them
 
 
 @dataclass(frozen=True)

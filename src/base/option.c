@@ -15,6 +15,7 @@
 #define NONE -HUGE_VAL, HUGE_VAL, 0, ""
 #define POSITIVE 0, HUGE_VAL, 1, ""
 #define AT_LEAST(low) low, HUGE_VAL, 0, ""
+#define AT_LEAST_OR(low, words) low, HUGE_VAL, 0, words
 #define WITHIN(low, high) low, high, 0, ""
 #define CHOICES(words) 0, 0, 0, words
 #define RUN(methods, changes, sweep) methods, changes, ZEST_SWEEP_##sweep
@@ -84,7 +85,8 @@ const char *zest_option_range(const zest_option_row *row, char *out, size_t size
     } else if (isfinite(row->low) && isfinite(row->high)) {
         zest_number_format(out, size, "%g to %.10g", row->low, row->high);
     } else if (isfinite(row->low)) {
-        zest_number_format(out, size, "%s %g", row->open ? ">" : ">=", row->low);
+        zest_number_format(out, size, "%s %g%s%s", row->open ? ">" : ">=", row->low,
+                           *row->choices ? " or " : "", row->choices);
     }
     return out;
 }
@@ -122,6 +124,11 @@ static int parse_real(const char *text, double *number) {
     return !*end && !isnan(*number);
 }
 
+int zest_option_is_number(const char *text) {
+    double number;
+    return parse_real(text, &number);
+}
+
 static int parse_choice(const char *choices, const char *text, uint64_t *position) {
     size_t length = strlen(text);
     *position = 0;
@@ -147,7 +154,11 @@ static int parse(const zest_option_row *row, const char *text, value *out) {
     case ZEST_KIND_LIST: return 1; /* zest_options_list checks the numbers */
     case ZEST_KIND_FLAG: return parse_flag(text, &out->whole);
     case ZEST_KIND_CHOICE: return parse_choice(row->choices, text, &out->whole);
-    case ZEST_KIND_REAL: return parse_real(text, &out->number);
+    case ZEST_KIND_REAL:
+        if (parse_real(text, &out->number)) return 1;
+        out->number = 0;
+        if (!*row->choices || !parse_choice(row->choices, text, &out->whole)) return out->whole = 0;
+        return out->whole++, 1;
     case ZEST_KIND_COUNT:
     case ZEST_KIND_SEED:
         if (!parse_whole(text, &out->whole)) return 0;
@@ -212,7 +223,15 @@ zest_status zest_options_check_method(const zest_options *given, uint64_t method
                               row->methods & FORWARD ? "" : "methods that take gradients: ",
                               zest_option_name_methods(row->methods, "and", takers, sizeof takers));
     }
-    return ZEST_OK;
+    return method >= ZEST_CHOICE_SGD ? zest_options_check_t(given, error) : ZEST_OK;
+}
+
+zest_status zest_options_check_t(const zest_options *options, zest_error *error) {
+    if (!options->whole[ZEST_OPTION_T]) return ZEST_OK;
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "--t auto is for runs of zest-n and zest-bc, which choose t from the losses of their "
+        "steps; give a number here");
 }
 
 void zest_options_init(zest_options *options) {

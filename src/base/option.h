@@ -23,9 +23,9 @@ typedef struct {
     char letter; /* 0: none */
     zest_option_kind kind;
     const char *fallback;
-    double low, high; /* for numbers; both ends belong to the range unless open */
-    int open;         /* low itself is not allowed */
-    const char *choices;
+    double low, high;     /* for numbers; both ends belong to the range unless open */
+    int open;             /* low itself is not allowed */
+    const char *choices;  /* of a number: words that may stand for it */
     const char *argument; /* what help calls the value */
     const char *section;
     unsigned users;
@@ -45,6 +45,8 @@ zest_option_id zest_option_find(const char *name, unsigned users);
 zest_option_id zest_option_find_letter(char letter, unsigned users);
 /* "> 0", "1 to 1024", "zest-n, zest-bc or mezo"; "" when anything goes. Writes into out and returns it. */
 const char *zest_option_range(const zest_option_row *row, char *out, size_t size);
+/* Whether it is a number, and not a word that may stand for one. */
+int zest_option_is_number(const char *text);
 const char *zest_option_kind_name(zest_option_kind kind);
 
 /* The methods that need forward passes only, and those that take gradients, as bits of a row's `methods`. */
@@ -64,7 +66,8 @@ const char *zest_option_name_methods(unsigned methods, const char *word, char *o
 typedef struct {
     char *text[ZEST_OPTION_COUNT]; /* as given; NULL: the default */
     double number[ZEST_OPTION_COUNT];
-    uint64_t whole[ZEST_OPTION_COUNT]; /* counts and seeds; the position of a choice; 0 or 1 for a flag */
+    /* counts and seeds; the position of a choice; 0 or 1 for a flag; of a word instead of a number 1 and its position */
+    uint64_t whole[ZEST_OPTION_COUNT];
     unsigned char given[ZEST_OPTION_COUNT];
 } zest_options;
 
@@ -89,6 +92,11 @@ zest_status zest_options_set_default(zest_options *options, const char *text, ze
 /* "name=value\n" for every option of these users, in table order; set_all reads it back. */
 void zest_options_print(const zest_options *options, unsigned users, zest_buffer *out);
 
+/* t=auto of a method that has it: the tilt is chosen from the losses (optim/auto_t.h). */
+static inline int zest_options_auto_t(const zest_options *o) {
+    return o->whole[ZEST_OPTION_T] && o->whole[ZEST_OPTION_METHOD] < ZEST_CHOICE_MEZO;
+}
+
 static inline int zest_options_first_order(const zest_options *o) {
     return o->whole[ZEST_OPTION_METHOD] >= ZEST_CHOICE_SGD;
 }
@@ -96,6 +104,8 @@ static inline int zest_options_first_order(const zest_options *o) {
 /* Refuses options that were switched on for a method that does not take them. given: where to look; method: the
  * run's. Options that are on by default, such as rho, may be given to any method. */
 zest_status zest_options_check_method(const zest_options *given, uint64_t method, zest_error *error);
+/* Refuses t=auto where no run chooses it. */
+zest_status zest_options_check_t(const zest_options *options, zest_error *error);
 
 const char *zest_options_text(const zest_options *options, zest_option_id id);
 static inline double zest_options_number(const zest_options *o, zest_option_id id) { return o->number[id]; }

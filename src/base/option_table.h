@@ -2,8 +2,8 @@
  * page, the options file of a run and the journal's header. Add an option here and it exists everywhere.
  *
  * X(ID, name, letter, kind, default, range, argument, section, users, run, help)
- *   range    numbers: NONE, POSITIVE, AT_LEAST(low) or WITHIN(low, high); choices: CHOICES("a|b|c");
- *            text: NONE
+ *   range    numbers: NONE, POSITIVE, AT_LEAST(low), AT_LEAST_OR(low, "word") or WITHIN(low, high); choices:
+ *            CHOICES("a|b|c"); text: NONE
  *   users    who takes it: a sum of ZEST_FOR_*
  *   run      what it is in a run: RUN(methods, changes, sweep), or NO_RUN where it is no part of one
  *     methods  that take it, by the names of --method: ANY, FORWARD (those that need forward passes only),
@@ -106,10 +106,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     ZEST_FOR_RUNS, RUN(ANY, FIXED, ROW),                                                                               \
     "optimizer: zest-n and zest-bc (naive and bias-corrected estimate of the tilted gradient) and mezo (which is t ="  \
     " 0) need forward passes only; the others need gradients (zest train only)")                                       \
-  X(T, "t", 't', REAL, "1", AT_LEAST(0), "NUMBER", "Method",                                                           \
+  X(T, "t", 't', REAL, "1", AT_LEAST_OR(0, "auto"), "NUMBER", "Method",                                                \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_BENCH | ZEST_FOR_SHARPNESS, RUN(ZEST | TSAM, FIXED, TUNED),                \
     "tilt: 0 averages the losses of the perturbed points, larger values weight the highest ones; its effect depends "  \
-    "on the scale of the loss")                                                                                        \
+    "on the scale of the loss. auto: zest-n and zest-bc choose it in every step, from the losses of the last 64")      \
   X(RHO, "rho", 'r', REAL, "0.001", POSITIVE, "NUMBER", "Method",                                                      \
     ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH, RUN(FORWARD, FIXED, TUNED),                       \
     "scale of the perturbations")                                                                                      \
@@ -126,6 +126,12 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(LR, "lr", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Method",                                                        \
     ZEST_FOR_STEPS | ZEST_FOR_TOY | ZEST_FOR_BENCH, RUN(ANY, RUNNING, TUNED),                                          \
     "learning rate")                                                                                                   \
+  X(STEP_LENGTH, "step-length", 0, CHOICE, "estimate", CHOICES("estimate|mezo|spread"), "NAME", "Method",              \
+    ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),                                                                         \
+    "length of a step: that of the estimated gradient; rescaled to MeZO's on the same losses, so that a tilt turns "   \
+    "the step and does not shorten it; or times rho over the standard deviation of the losses, as in FZOO")            \
+  X(MAX_STEP, "max-step", 0, REAL, "0", AT_LEAST(0), "FACTOR", "Method", ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),    \
+    "longest step, in lengths of a perturbation, rho * sqrt(d): longer ones are scaled down to it; 0: no limit")       \
   X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method",                  \
     ZEST_FOR_STEPS, RUN(ANY, RUNNING, TUNED),                                                                          \
     "learning-rate schedule after the warm-up")                                                                        \
@@ -314,6 +320,8 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "learning rate of gradient descent")                                                                               \
   X(SEEDS, "seeds", 0, COUNT, "10", WITHIN(1, 10000), "COUNT", "Method", ZEST_FOR_TOY, NO_RUN,                         \
     "runs of each method, with seeds from --seed upwards")                                                             \
+  X(VALLEYS, "valleys", 0, COUNT, "1", WITHIN(1, 10000), "COUNT", "Method", ZEST_FOR_TOY, NO_RUN,                      \
+    "number of valleys, whose losses are added up")                                                                    \
   X(MESH, "mesh", 0, LIST, "0.3,0.25", NONE, "WIDTH,HEIGHT", "Method", ZEST_FOR_TOY, NO_RUN,                           \
     "size of the triangles of the linear toy")                                                                         \
   X(EXEC, "exec", 'x', TEXT, "", NONE, "PROGRAM", "Objective", ZEST_FOR_MINIMIZE, NO_RUN,                              \

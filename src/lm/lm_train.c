@@ -89,6 +89,8 @@ static void on_progress(const zest_trainer_progress *p, void *user) {
                                        .lr = p->lr,
                                        .effective = p->effective,
                                        .spread = p->spread,
+                                       .slope = p->slope,
+                                       .curvature = p->curvature,
                                        .norm = p->norm,
                                        .tokens_per_second = p->tokens_per_second,
                                        .seconds = p->seconds,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "optim/auto_t.h"
+
 /* ---- Losses in parts ---- */
 
 typedef enum { WHOLE, SLOPE, CURVATURE, PARTS } loss_part;
@@ -120,27 +122,23 @@ static double tilt_for(sample *s, double target, double scale) {
 
 /* Spread of the losses and of their parts, means over the steps that have a finite pair. */
 static void measure(sample *s, zest_tilt_advice *a) {
-    double spread = 0, slope = 0, curvature = 0;
+    double spread = 0, slope = 0, curvature = 0, squares = 0, differences = 0;
     for (size_t i = 0; i < s->steps; i++) {
         zest_tilt_report report;
         tilt_step(s, WHOLE, i, s->tilt.t, s->now, &report);
         if (!is_used(&report)) continue;
-        const double *ai = s->parts[SLOPE] + i * 2 * s->tilt.k, *bi = s->parts[CURVATURE] + i * 2 * s->tilt.k;
-        double n = 0, squares = 0, mean = 0, rest = 0;
-        for (size_t j = 0; j < s->tilt.k; j++)
-            if (isfinite(bi[2 * j])) n++, squares += ai[2 * j] * ai[2 * j], mean += bi[2 * j];
-        mean /= n;
-        for (size_t j = 0; j < s->tilt.k; j++)
-            if (isfinite(bi[2 * j])) rest += (bi[2 * j] - mean) * (bi[2 * j] - mean);
         spread += report.spread;
-        slope += sqrt(squares / n);
-        curvature += n > 1 ? sqrt(rest / (n - 1)) : 0;
+        slope += report.slope;
+        curvature += report.curvature;
+        squares += (double)(s->tilt.k - report.dropped - 1) * report.curvature * report.curvature;
+        differences += (double)(s->tilt.k - report.dropped - 1);
         a->steps++;
     }
     double n = (double)a->steps;
     a->spread = a->steps ? spread / n : NAN;
     a->slope = a->steps ? slope / n : NAN;
     a->curvature = a->steps ? curvature / n : NAN;
+    a->finite = squares > 0 ? 1 / sqrt(2 * squares / differences) : NAN;
 }
 
 static void advise(sample *s, zest_tilt_advice *a) {
@@ -166,8 +164,14 @@ zest_status zest_choose_t(const zest_tilt_options *tilt, const double *losses, s
                           zest_tilt_advice *advice, zest_error *error) {
     size_t k = tilt->k, count = 2 * k * (2 * steps + 1);
     double *memory = malloc(count * sizeof *memory);
-    *advice = (zest_tilt_advice){
-        .k = k, .t = tilt->t, .rho = tilt->rho, .low = NAN, .half = NAN, .high = NAN, .better_rho = NAN};
+    *advice = (zest_tilt_advice){.k = k,
+                                 .t = tilt->t,
+                                 .rho = tilt->rho,
+                                 .low = NAN,
+                                 .half = NAN,
+                                 .high = NAN,
+                                 .finite = NAN,
+                                 .better_rho = NAN};
     if (!memory) return zest_error_memory(error, "the choice of t", count * sizeof *memory);
     sample s = {.tilt = *tilt,
                 .steps = steps,
@@ -188,15 +192,21 @@ zest_status zest_choose_t_journal(zest_journal *journal, zest_tilt_advice *advic
     uint64_t all = zest_journal_steps(journal);
     size_t steps = all < ZEST_TILT_ADVICE_STEPS ? (size_t)all : ZEST_TILT_ADVICE_STEPS;
     double *losses = malloc((steps * stride + 1) * sizeof *losses);
+    zest_tilt_options tilt = journal->tilt;
+    zest_auto_t seen = {0};
     if (!losses) return zest_error_memory(error, "the choice of t", steps * stride * sizeof *losses);
     zest_status status = ZEST_OK;
     for (size_t i = 0; i < steps && !status; i++) {
         zest_record record;
         status = zest_journal_read(journal, all - steps + i + 1, &record);
-        if (!status) memcpy(losses + i * stride, record.losses, stride * sizeof *losses);
+        if (status) break;
+        memcpy(losses + i * stride, record.losses, stride * sizeof *losses);
+        zest_loss_parts parts = zest_tilt_split(record.losses, tilt.k);
+        zest_auto_t_add(&seen, &parts);
     }
+    if (zest_options_auto_t(&journal->options)) tilt.t = zest_auto_t_next(&seen);
     status = status ? zest_error_set(error, status, "%s: a record cannot be read", journal->path)
-                    : zest_choose_t(&journal->tilt, losses, steps, stride, advice, error);
+                    : zest_choose_t(&tilt, losses, steps, stride, advice, error);
     free(losses);
     return status;
 }
@@ -239,4 +249,7 @@ void zest_choose_t_text(const zest_tilt_advice *a, zest_buffer *out) {
                            "; losses differ by %.2g through the slope and by %.2g through curvature, so a "
                            "larger t would only damp the steps: curvature counts from a rho of about %g on",
                            a->slope, a->curvature, zest_choose_t_round(a->better_rho));
+    if (a->t > a->finite)
+        zest_buffer_format(out, "; with Gaussian directions the tilted loss may be infinite at t above %g",
+                           zest_choose_t_round(a->finite));
 }

@@ -10,7 +10,10 @@
  *               step with another length
  *
  * So t is worth something where curvature counts before the slope saturates. Where it does not, no t helps, but
- * a larger rho does: b_i/a_i grows like rho. */
+ * a larger rho does: b_i/a_i grows like rho.
+ *
+ * With Gaussian directions t has a limit, too: F_t is finite for t rho^2 lambda_max < 1 (Theorem 4.1), which holds for
+ * t < 1 / (sqrt(2) sd(b)), since the variance of b_i is (rho^4/2) sum lambda_i^2 on a quadratic loss. */
 #ifndef ZEST_OPTIM_CHOOSE_T_H
 #define ZEST_OPTIM_CHOOSE_T_H
 
@@ -19,7 +22,7 @@
 
 typedef struct {
     size_t steps, k;  /* steps that were looked at */
-    double t, rho;    /* of the run */
+    double t, rho;    /* of the run; with t=auto, of its latest step */
     double spread;    /* mean over steps of the standard deviation of the 2k losses of a step */
     double slope;     /* the same of a_i (about 0: the sign of a direction is arbitrary) */
     double curvature; /* the same of b_i */
@@ -31,6 +34,8 @@ typedef struct {
     /* t at which curvature alone leaves 0.9 k, k/2 and 2 effective pairs (of two pairs: 1.8, 1.5 and 1.1); NaN
      * with one pair, without any curvature, and where the slope comes first */
     double low, half, high;
+    /* 1 / (sqrt(2) sd(b)), with sd(b) pooled over the steps: F_t is finite below it. NaN without any curvature. */
+    double finite;
     /* Where the slope comes first: about the rho from which on curvature would; else NaN. */
     double better_rho;
 } zest_tilt_advice;

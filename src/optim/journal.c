@@ -20,15 +20,26 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
     uint64_t method = zest_options_whole(options, ZEST_OPTION_METHOD);
     zest_tilt_options tilt = {
         .estimator = method == ZEST_CHOICE_ZEST_BC ? ZEST_BIAS_CORRECTED : ZEST_NAIVE,
-        .t = method == ZEST_CHOICE_MEZO ? 0 : zest_options_number(options, ZEST_OPTION_T),
+        .t = method == ZEST_CHOICE_MEZO ? 0 : zest_options_number(options, ZEST_OPTION_T), /* 0: auto */
         .rho = zest_options_number(options, ZEST_OPTION_RHO),
         .k = (size_t)zest_options_whole(options, ZEST_OPTION_K),
         .format = format,
     };
     /* at t = 0 the denominator is 1 whatever the losses: its pairs need not be evaluated */
     int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == ZEST_CHOICE_BALL;
-    if (ball && tilt.t > 0) tilt.ball_pairs = tilt.k;
+    if (ball && (tilt.t > 0 || zest_options_auto_t(options))) tilt.ball_pairs = tilt.k;
     return tilt;
+}
+
+/* Options that format 3 has and format 2 has not. */
+static int is_newer(int id) { return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP; }
+
+int zest_journal_format(const zest_options *options) {
+    int newer = zest_options_auto_t(options);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        newer |= is_newer(id) && (zest_options_whole(options, (zest_option_id)id) ||
+                                  zest_options_number(options, (zest_option_id)id) != 0);
+    return newer ? 3 : 2;
 }
 
 /* ---- Reading ---- */
@@ -240,9 +251,13 @@ static void add_header(zest_buffer *out, const zest_options *options, const zest
     for (size_t i = 0; i < start->count; i++)
         zest_buffer_format(&text, "tensor=%s %llu %s\n", zest_dtype_name(start->tensors[i].dtype),
                            (unsigned long long)start->tensors[i].count, start->tensors[i].name);
-    zest_options_print(options, ZEST_FOR_TUNER, &text);
+    int format = zest_journal_format(options);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (zest_option_row_at((zest_option_id)id)->users & ZEST_FOR_TUNER && (format > 2 || !is_newer(id)))
+            zest_buffer_format(&text, "%s=%s\n", zest_option_row_at((zest_option_id)id)->name,
+                               zest_options_text(options, (zest_option_id)id));
     zest_buffer_add(out, ZEST_JOURNAL_MAGIC, ZEST_JOURNAL_MAGIC_SIZE);
-    add32(out, ZEST_FORMAT);
+    add32(out, (uint32_t)format);
     add32(out, (uint32_t)text.size);
     zest_buffer_add(out, text.data, text.size);
     if (!text.failed && !out->failed) add32(out, zest_journal_checksum(out->data, out->size, 0));
@@ -384,6 +399,18 @@ void zest_journal_finish(zest_journal_writer *writer) {
 }
 
 /* ---- Replay: from the starting point and the recorded losses to x at any step ---- */
+
+zest_status zest_journal_recall(zest_journal *journal, uint64_t at, zest_step *step, zest_error *error) {
+    uint64_t memory = zest_step_memory(step), first = at > memory ? at - memory : 0;
+    zest_status status = ZEST_OK;
+    zest_step_forget(step);
+    for (uint64_t s = memory ? first : at; s < at && !status; s++) {
+        zest_record record;
+        status = zest_journal_read(journal, s + 1, &record);
+        if (!status) zest_step_recall(step, &record);
+    }
+    return status ? zest_error_set(error, status, "%s", zest_ctx_error(journal->ctx)) : ZEST_OK;
+}
 
 zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage) {
     zest_error *error = zest_ctx_sink(journal->ctx);

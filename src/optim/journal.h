@@ -54,6 +54,12 @@ uint32_t zest_journal_checksum_at(const zest_journal *journal, uint64_t step);
 zest_status zest_journal_check_start(const zest_journal *journal, const zest_params *start,
                                      zest_error *error);
 
+/* The format in which a run with these options is written: the oldest that can say what they do. */
+int zest_journal_format(const zest_options *options);
+
+/* Tells a step what it has to know of the recorded steps up to `at` to go on from there (zest_step_memory). */
+zest_status zest_journal_recall(zest_journal *journal, uint64_t at, zest_step *step, zest_error *error);
+
 /* Takes the parameters from the run's starting point to the state after `step` steps, where they are. */
 zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage);
 

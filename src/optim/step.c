@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "optim/step.h"
+#include "optim/auto_t.h"
 #include "optim/lanes.h"
 #include "optim/journal.h"
 #include "rng/noise.h"
@@ -18,6 +19,9 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
         .ops = ops,
         .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS),
         .tilt = zest_journal_tilt(options, format),
+        .length = (zest_step_length)zest_options_whole(options, ZEST_OPTION_STEP_LENGTH),
+        .max_step = zest_options_number(options, ZEST_OPTION_MAX_STEP),
+        .auto_t = zest_options_auto_t(options),
         .distribution = (zest_distribution)zest_options_whole(options, ZEST_OPTION_DISTRIBUTION),
         .seed = zest_options_whole(options, ZEST_OPTION_SEED),
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
@@ -29,6 +33,9 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "denominator=ball is the form of Theorem 3.1 for directions on the sphere; set "
                               "distribution=sphere");
+    if (step->auto_t && step->tilt.k < 2)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "t=auto needs k >= 2: one direction has nothing to differ from");
     size_t pairs = step->tilt.k + step->tilt.ball_pairs;
     step->directions = calloc(pairs, sizeof *step->directions);
     step->coefficients = calloc(step->tilt.k, sizeof *step->coefficients);
@@ -59,8 +66,26 @@ zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t 
     return ZEST_OK;
 }
 
-void zest_step_tilt(zest_step *step, const double *losses, zest_tilt_report *report) {
+void zest_step_tilt(zest_step *step, const double *losses, double lr, zest_tilt_report *report) {
+    if (step->auto_t) {
+        step->tilt.t = zest_auto_t_next(&step->seen);
+        step->losses = zest_tilt_split(losses, step->tilt.k);
+    }
     zest_tilt_compute(&step->tilt, losses, step->coefficients, report);
+    if (zest_step_has_length(step)) zest_step_fit_length(step, losses, lr, report);
+}
+
+static void remember(zest_step *step) {
+    if (step->auto_t) zest_auto_t_add(&step->seen, &step->losses);
+}
+
+uint64_t zest_step_memory(const zest_step *step) { return step->auto_t ? ZEST_AUTO_T_STEPS : 0; }
+
+void zest_step_forget(zest_step *step) { step->seen.count = 0; }
+
+void zest_step_recall(zest_step *step, const zest_record *record) {
+    step->losses = zest_tilt_split(record->losses, step->tilt.k);
+    remember(step);
 }
 
 int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update) {
@@ -74,8 +99,8 @@ int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *r
     return report->dropped < step->tilt.k;
 }
 
-zest_status zest_step_apply(const zest_step *step, const zest_step_storage *storage, double lr,
-                            const zest_tilt_report *report, zest_error *error) {
+static zest_status move(const zest_step *step, const zest_step_storage *storage, double lr,
+                        const zest_tilt_report *report, zest_error *error) {
     zest_update update;
     if (!zest_step_update(step, lr, report, &update)) return ZEST_OK;
     if (storage->apply) return storage->apply(storage->user, &update, error);
@@ -83,12 +108,19 @@ zest_status zest_step_apply(const zest_step *step, const zest_step_storage *stor
     return ZEST_OK;
 }
 
+zest_status zest_step_apply(zest_step *step, const zest_step_storage *storage, double lr,
+                            const zest_tilt_report *report, zest_error *error) {
+    zest_status status = move(step, storage, lr, report, error);
+    if (!status) remember(step);
+    return status;
+}
+
 zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,
                              zest_tilt_report *report, zest_error *error) {
     zest_status status =
         zest_step_draw_directions(step, record->step - 1, storage->params->dimension, 0, error);
     if (status) return status;
-    zest_step_tilt(step, record->losses, report);
+    zest_step_tilt(step, record->losses, record->lr, report);
     return zest_step_apply(step, storage, record->lr, report, error);
 }
 

@@ -18,6 +18,15 @@ zest_status zest_tilt_check(const zest_tilt_options *options, zest_error *error)
 void zest_tilt_compute(const zest_tilt_options *options, const double *losses, double *coefficients,
                        zest_tilt_report *report);
 
+/* The two parts of the losses of k pairs, f+ = b_i + a_i and f- = b_i - a_i, as sums over the finite pairs. Over random
+ * directions the mean of a_i is 0, since the sign of a direction is arbitrary. */
+typedef struct {
+    double pairs;     /* finite ones */
+    double slope;     /* sum of a_i^2 */
+    double curvature; /* sum of (b_i - mean b)^2 */
+} zest_loss_parts;
+zest_loss_parts zest_tilt_split(const double *losses, size_t k);
+
 /* ---- The update: one pass over the parameters for all directions of a step ---- */
 
 typedef struct {
@@ -46,10 +55,28 @@ typedef struct {
     void *user;
 } zest_step_storage;
 
+enum { ZEST_AUTO_T_STEPS = 64, ZEST_AUTO_T_LEAST = 32 };
+/* What t=auto remembers (auto_t.h): the latest steps, in a ring. */
+typedef struct {
+    uint64_t count; /* steps that were added */
+    zest_loss_parts parts[ZEST_AUTO_T_STEPS];
+} zest_auto_t;
+
+typedef enum {
+    ZEST_LENGTH_ESTIMATE,
+    ZEST_LENGTH_MEZO,
+    ZEST_LENGTH_SPREAD
+} zest_step_length; /* as in the table */
+
 typedef struct {
     const zest_vector_ops *ops;
     int threads;
-    zest_tilt_options tilt;
+    zest_tilt_options tilt; /* with t=auto, t is that of the latest step */
+    zest_step_length length;
+    double max_step; /* in lengths of a perturbation; 0: no bound */
+    int auto_t;
+    zest_auto_t seen;       /* the steps before this one */
+    zest_loss_parts losses; /* of this step, which the next will have seen */
     zest_distribution distribution;
     uint64_t seed;
     double decay;
@@ -68,16 +95,29 @@ void zest_step_free(zest_step *step);
  * evaluation needs. */
 zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t dimension, int with_ball,
                                       zest_error *error);
-/* Computes the coefficients from the losses. */
-void zest_step_tilt(zest_step *step, const double *losses, zest_tilt_report *report);
+/* Computes the coefficients from the losses. lr: of the step, for max-step. */
+void zest_step_tilt(zest_step *step, const double *losses, double lr, zest_tilt_report *report);
 /* The update that the coefficients give. 0: none, since every pair was dropped. */
 int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update);
-/* Applies that update, if there is one, where the parameters are. */
-zest_status zest_step_apply(const zest_step *step, const zest_step_storage *storage, double lr,
+/* Applies that update, if there is one, where the parameters are, and remembers the step. */
+zest_status zest_step_apply(zest_step *step, const zest_step_storage *storage, double lr,
                             const zest_tilt_report *report, zest_error *error);
+/* The number of latest steps that the next one depends on, besides the parameters: 0 unless t=auto. */
+uint64_t zest_step_memory(const zest_step *step);
+/* Remembers a recorded step without taking it, and forgets all. A step that follows steps it has not taken itself must
+ * be told the latest zest_step_memory of them, in order (zest_journal_recall). */
+void zest_step_recall(zest_step *step, const zest_record *record);
+void zest_step_forget(zest_step *step);
 /* Takes a recorded step again. */
 zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,
                              zest_tilt_report *report, zest_error *error);
+
+/* Whether step-length or max-step is on. */
+static inline int zest_step_has_length(const zest_step *step) {
+    return step->length != ZEST_LENGTH_ESTIMATE || step->max_step > 0;
+}
+/* Scales the coefficients by the options step-length and max-step (step_length.c). */
+void zest_step_fit_length(zest_step *step, const double *losses, double lr, zest_tilt_report *report);
 
 /* ---- The learning rate ---- */
 

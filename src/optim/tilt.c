@@ -105,6 +105,27 @@ static void describe(const double *losses, size_t pairs, zest_tilt_report *r) {
     if (!n) r->mean = r->lowest = r->highest = r->spread = NAN;
 }
 
+zest_loss_parts zest_tilt_split(const double *losses, size_t k) {
+    zest_loss_parts parts = {0};
+    double mean = 0;
+    for (size_t i = 0; i < k; i++) {
+        if (!finite_pair(losses, i)) continue;
+        double a = 0.5 * losses[2 * i] - 0.5 * losses[2 * i + 1],
+               b = 0.5 * losses[2 * i] + 0.5 * losses[2 * i + 1];
+        double delta = b - mean;
+        parts.slope += a * a;
+        mean += delta / ++parts.pairs;
+        parts.curvature += delta * (b - mean);
+    }
+    return parts;
+}
+
+static void describe_parts(const double *losses, size_t k, zest_tilt_report *r) {
+    zest_loss_parts parts = zest_tilt_split(losses, k);
+    r->slope = parts.pairs > 0 ? sqrt(parts.slope / parts.pairs) : NAN;
+    r->curvature = parts.pairs > 1 ? sqrt(parts.curvature / (parts.pairs - 1)) : parts.pairs > 0 ? 0 : NAN;
+}
+
 static double tilted(const double *losses, size_t pairs, double t, double top) {
     double sum = 0;
     size_t n = 0;
@@ -155,12 +176,13 @@ void zest_tilt_compute(const zest_tilt_options *o, const double *losses, double 
                        zest_tilt_report *report) {
     zest_tilt_report unused, *r = report ? report : &unused;
     const double *ball = losses + 2 * o->k;
-    *r = (zest_tilt_report){0};
+    *r = (zest_tilt_report){.t = o->t, .scale = 1};
     for (size_t i = 0; i < o->k; i++) coefficients[i] = 0;
     double top = largest(ball, o->ball_pairs, largest(losses, o->k, -HUGE_VAL));
     sums above = sum_pairs(losses, o->k, o->t, top);
     sums below = o->ball_pairs ? sum_pairs(ball, o->ball_pairs, o->t, top) : above;
     describe(losses, o->k, r);
+    describe_parts(losses, o->k, r);
     r->dropped = o->k - above.kept;
     r->tilted = r->mean;
     r->effective = (double)above.kept;

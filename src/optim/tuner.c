@@ -284,7 +284,7 @@ zest_status zest_tuner_tell(zest_tuner *tuner, const double *losses, zest_step_r
     const double *center = tuner->lanes.has_center ? &losses[count - 1] : NULL;
     double lr = zest_step_lr(&tuner->options, tuner->state.steps);
     zest_tilt_report tilt;
-    zest_step_tilt(&tuner->step, losses, &tilt);
+    zest_step_tilt(&tuner->step, losses, lr, &tilt);
     /* first on record, then in x: whatever happens in between, the journal can make x again */
     zest_status status = record_step(tuner, lr, losses);
     if (!status) status = zest_step_apply(&tuner->step, &tuner->storage, lr, &tilt, zest_tuner_sink(tuner));

@@ -163,6 +163,10 @@ static int read_step(zest_log *log, const json_t *root) {
                        .lr = real_of(root, "lr"),
                        .ess = real_of(root, "ess"),
                        .spread = real_of(root, "spread"),
+                       .slope = real_of(root, "slope"),
+                       .curvature = real_of(root, "curvature"),
+                       .t = real_of(root, "t"),
+                       .scale = real_of(root, "scale"),
                        .norm = real_of(root, "norm"),
                        .seconds = real_of(root, "seconds")};
     if (!whole_of(root, "step", &s.step)) return log->bad++, 1;
@@ -410,6 +414,10 @@ static void add_step(zest_buffer *out, const zest_log_step *s) {
     add_real(out, "lr", s->lr);
     add_known(out, "ess", s->ess);
     add_known(out, "spread", s->spread);
+    add_known(out, "slope", s->slope);
+    add_known(out, "curvature", s->curvature);
+    add_known(out, "t", s->t);
+    add_known(out, "scale", s->scale);
     add_known(out, "norm", s->norm);
     add_whole(out, "dropped", s->dropped);
     add_real(out, "seconds", s->seconds);

@@ -2,13 +2,14 @@
  *
  *   {"kind":"start","time":..,"zest":"..","options":{..},"model":{..},"task":{..},"train":n,"dev":n,"test":n,
  *    "resumed_at":step}                                                     each session begins with one
- *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"norm":x,"dropped":n,"seconds":s,"tokens":n,
- *    "passes":n}
+ *   {"kind":"step","step":n,"loss":x,"lr":x,"ess":x,"spread":x,"slope":x,"curvature":x,"t":x,"scale":x,"norm":x,
+ *    "dropped":n,"seconds":s,"tokens":n,"passes":n}
  *   {"kind":"eval","step":n,"part":"dev","loss":x,..,"value":x,"low":x,"high":x,"n":n,"best":true,"seconds":s}
  *   {"kind":"end","reason":"..","step":n,"best_step":n,"dev":{..},"test":{..},"seconds":s,"peak_bytes":n,
  *    "device_peak_bytes":n}
  *
- * Zeroth-order steps have ess and spread, first-order ones norm; evaluations on plain text have perplexity.
+ * Zeroth-order steps have ess, spread and its parts, first-order ones norm; t is that of
+ * t=auto, scale of step-length and max-step; evaluations on plain text have perplexity.
  * Numbers have 17 digits, so they come back as they were; one that is not finite is null. The log is for
  * people and their tools: the journal, not the log, is what a run resumes from. */
 #ifndef ZEST_TRAIN_LOG_H
@@ -44,15 +45,17 @@ typedef struct {
 
 typedef struct {
     uint64_t step;
-    double loss;      /* mean of the 2k losses; first order: of the batch */
-    double lr;        /* of this step */
-    double ess;       /* effective sample size of the tilt weights: of the k pairs; NaN: none */
-    double spread;    /* standard deviation of the 2k losses; NaN: none */
-    double norm;      /* of the gradient; NaN: none */
-    uint64_t dropped; /* pairs left out because a loss was not finite */
-    double seconds;   /* since the start of the run, over all its sessions */
-    uint64_t tokens;  /* of the batch */
-    uint64_t passes;  /* of the batch through the model: 2k lanes, or gradients; 0: an older log */
+    double loss;             /* mean of the 2k losses; first order: of the batch */
+    double lr;               /* of this step */
+    double ess;              /* effective sample size of the tilt weights: of the k pairs; NaN: none */
+    double spread;           /* standard deviation of the 2k losses; NaN: none */
+    double slope, curvature; /* its parts (zest_tilt_report); NaN: none, or an older log */
+    double t, scale;         /* with t=auto; with step-length or max-step (zest_tilt_report); else NaN */
+    double norm;             /* of the gradient; NaN: none */
+    uint64_t dropped;        /* pairs left out because a loss was not finite */
+    double seconds;          /* since the start of the run, over all its sessions */
+    uint64_t tokens;         /* of the batch */
+    uint64_t passes;         /* of the batch through the model: 2k lanes, or gradients; 0: an older log */
 } zest_log_step;
 
 /* A metric that was not computed is NaN and left out of the line. */

@@ -80,6 +80,7 @@ static zest_status replay(const zest_rebuild_job *job, uint64_t at, uint64_t ste
     zest_status status =
         zest_step_init(&taken, job->journal->ctx->ops, &job->journal->options, job->journal->format, error);
     taken.threads = (int)zest_options_whole(job->options, ZEST_OPTION_THREADS);
+    if (!status) status = zest_journal_recall(job->journal, at, &taken, error);
     while (at < step && !status) {
         zest_record record;
         zest_tilt_report report;

@@ -32,7 +32,8 @@ const char *zest_trainer_reason(zest_trained_reason reason);
 /* Where a run stands: reported after every step (dev is the latest evaluation) and every evaluation. */
 typedef struct {
     uint64_t step, steps;
-    double loss, lr, effective, spread, norm, tokens_per_second, seconds; /* NaN: the method has none */
+    double loss, lr, effective, spread, slope, curvature, norm, tokens_per_second,
+        seconds; /* NaN: the method has none */
     zest_metrics dev;
     uint64_t dev_step;
     double dev_seconds;             /* of the latest evaluation; NaN: none yet in this session */

@@ -217,6 +217,7 @@ static zest_status replay(zest_trainer *t) {
     if (status) return status;
     zest_step_storage storage = zest_load_storage(&t->loaded);
     const double *next = (const double *)(const void *)t->history.steps.data;
+    zest_step_forget(taken); /* the run's last steps: it begins anew */
     for (record.step = 1; record.step <= t->best_step && !status; record.step++) {
         record.lr = next[0];
         record.losses = next + 1;

@@ -25,7 +25,7 @@ typedef struct zest_trainer_ranks zest_trainer_ranks;         /* trainer_ranks.c
 
 /* Statistics of a step. A number that the method does not have is NaN. */
 typedef struct {
-    double loss, lr, effective, spread, norm, seconds;
+    double loss, lr, effective, spread, slope, curvature, t, scale, norm, seconds;
     uint64_t dropped;
     size_t passes; /* through the model, for the speed */
 } zest_step_stats;

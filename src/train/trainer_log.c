@@ -221,6 +221,10 @@ static zest_status step_scalars(zest_trainer *t, const zest_step_stats *stats, d
                {"train/lr", stats->lr},
                {"train/effective_sample_size", stats->effective},
                {"train/loss_spread", stats->spread},
+               {"train/loss_slope", stats->slope},
+               {"train/loss_curvature", stats->curvature},
+               {"train/t", stats->t},
+               {"train/step_scale", stats->scale},
                {"train/gradient_norm", stats->norm},
                {"speed/tokens_per_second", speed}};
     zest_status status = ZEST_OK;
@@ -237,6 +241,8 @@ zest_status zest_trainer_log_step(zest_trainer *t, const zest_step_stats *stats)
     progress.lr = stats->lr;
     progress.effective = stats->effective;
     progress.spread = stats->spread;
+    progress.slope = stats->slope;
+    progress.curvature = stats->curvature;
     progress.norm = stats->norm;
     progress.tokens_per_second = (double)tokens * (double)stats->passes / stats->seconds;
     zest_status status = ZEST_OK;
@@ -246,6 +252,10 @@ zest_status zest_trainer_log_step(zest_trainer *t, const zest_step_stats *stats)
                               .lr = stats->lr,
                               .ess = stats->effective,
                               .spread = stats->spread,
+                              .slope = stats->slope,
+                              .curvature = stats->curvature,
+                              .t = stats->t,
+                              .scale = stats->scale,
                               .norm = stats->norm,
                               .dropped = stats->dropped,
                               .seconds = zest_trainer_seconds(t),

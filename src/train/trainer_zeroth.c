@@ -34,7 +34,14 @@ static zest_status open_tuner(zest_trainer *t) {
         t->error);
     if (!t->tuner) return t->error->status;
     zest_tuner_on_record(t->tuner, record_step, t);
-    return zest_tuner_configure(t->tuner, t->options, t->format, t->step);
+    zest_status status = zest_tuner_configure(t->tuner, t->options, t->format, t->step);
+    if (status || !t->step || !zest_step_memory(&t->tuner->step)) return status;
+    if (t->comm->ranks > 1) /* only rank 0 has the records */
+        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
+                              "a run with --t auto or --momentum cannot be resumed on %d ranks: its steps depend on "
+                              "recorded ones; resume it on one",
+                              t->comm->ranks);
+    return zest_journal_recall(t->record, t->step, &t->tuner->step, t->error);
 }
 
 static zest_status prepare(zest_trainer *t) {
@@ -151,6 +158,10 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
                                .lr = report.lr,
                                .effective = report.tilt.effective,
                                .spread = report.tilt.spread,
+                               .slope = report.tilt.slope,
+                               .curvature = report.tilt.curvature,
+                               .t = t->tuner->step.auto_t ? report.tilt.t : NAN,
+                               .scale = zest_step_has_length(&t->tuner->step) ? report.tilt.scale : NAN,
                                .norm = NAN,
                                .dropped = report.tilt.dropped,
                                .passes = count,

@@ -41,7 +41,7 @@ END
     is "SNLI SQuAD SST-2" zest train --task S
     is "jsonl tsv" zest predict run1 --format ""
     is "f32 f64 text" zest minimize --format ""
-    is "linear stationary" zest toy ""
+    is "linear stationary valley" zest toy ""
     is "bash zsh" zest completion ""
     is "best" zest eval run1 --step b
     is "--batch --beta1 --beta2" zest train --b

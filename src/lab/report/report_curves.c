@@ -18,6 +18,9 @@ typedef double (*read_step)(const zest_log_step *step);
 static double loss_of(const zest_log_step *s) { return s->loss; }
 static double ess_of(const zest_log_step *s) { return s->ess; }
 static double spread_of(const zest_log_step *s) { return s->spread; }
+static double slope_of(const zest_log_step *s) { return s->slope; }
+static double curvature_of(const zest_log_step *s) { return s->curvature; }
+static double t_of(const zest_log_step *s) { return s->t; }
 
 /* ---- From a million steps to a curve ---- */
 
@@ -173,8 +176,7 @@ static void add_advice(const zest_report *report, zest_buffer *out) {
     zest_ctx_free(ctx);
 }
 
-void zest_report_tilt(zest_report_page *page) {
-    size_t const before = page->body.size;
+static int ess_figure(zest_report_page *page) {
     double const max = most_samples(page->report);
     zest_report_figure ess = {.id = "ess",
                               .title = "Effective sample size",
@@ -183,25 +185,55 @@ void zest_report_tilt(zest_report_page *page) {
                               .from_zero = 1,
                               .guide = max,
                               .guide_text = "k"};
-    zest_report_figure spread = {.id = "spread",
-                                 .title = "Spread of the losses",
-                                 .description =
-                                     "Standard deviation of the losses of a step against the step.",
-                                 .y = "standard deviation",
-                                 .guide = NAN};
     zest_buffer_text(&ess.caption,
                      "How many of the <i>k</i> pairs of losses carry the weight of a step: all of them "
                      "at <i>t</i>\xe2\x80\xaf=\xe2\x80\xaf"
                      "0, only one when <i>t</i> is too large.");
     if (isfinite(max)) zest_buffer_format(&ess.caption, " Dashed: <i>k</i>\xe2\x80\xaf=\xe2\x80\xaf%g.", max);
     add_advice(page->report, &ess.caption);
-    zest_buffer_text(&spread.caption,
-                     "Standard deviation of the 2<i>k</i> losses of a step. The tilt depends on "
-                     "<i>t</i> times this.");
+    return step_figure(page, &ess, ess_of);
+}
+
+/* The spread of the losses and its two parts: logs of older versions have the spread alone. */
+static const struct {
+    const char *id, *title, *description, *caption;
+    read_step read;
+} spreads[] = {
+    {"spread", "Spread of the losses", "Standard deviation of the losses of a step against the step.",
+     "Standard deviation of the 2<i>k</i> losses of a step. The tilt depends on <i>t</i> times this, through "
+     "the "
+     "two parts below.",
+     spread_of},
+    {"slope", "Spread through the slope",
+     "Standard deviation of half the differences of the pairs of losses against the step.",
+     "Of half the difference of the two losses of a pair. It is about <i>\xcf\x81</i> times the length of "
+     "the "
+     "gradient. Where <i>t</i> times this is large, the tilt only shortens the steps.",
+     slope_of},
+    {"curvature", "Spread through curvature",
+     "Standard deviation of the means of the pairs of losses against the step.",
+     "Of the mean of the two losses of a pair. It grows like <i>\xcf\x81</i>\xc2\xb2 times the curvature. "
+     "Where "
+     "<i>t</i> times this is not small, the tilt prefers flat directions.",
+     curvature_of},
+    {"auto-t", "Tilt", "The tilt that --t auto chose, against the step.",
+     "The <i>t</i> of a step, which <code>--t auto</code> chose from the losses of the 64 steps before it.",
+     t_of},
+};
+
+void zest_report_tilt(zest_report_page *page) {
+    size_t const before = page->body.size;
     open_figures(page);
-    int any = step_figure(page, &ess, ess_of);
-    if (!page->status) any |= step_figure(page, &spread, spread_of);
-    zest_buffer_free(&spread.caption);
+    int any = ess_figure(page);
+    for (size_t i = 0; i < sizeof spreads / sizeof *spreads && !page->status; i++) {
+        zest_report_figure f = {.id = spreads[i].id,
+                                .title = spreads[i].title,
+                                .description = spreads[i].description,
+                                .y = spreads[i].read == t_of ? "t" : "standard deviation",
+                                .guide = NAN};
+        zest_buffer_text(&f.caption, spreads[i].caption);
+        any |= step_figure(page, &f, spreads[i].read);
+    }
     close_figures(page, before, any);
 }
 

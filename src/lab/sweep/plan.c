@@ -23,7 +23,9 @@ int zest_sweep_same_value(zest_option_id id, const char *a, const char *b) {
     if (!a || !b) return a == b;
     if (a == b || !strcmp(a, b)) return 1;
     switch (zest_option_row_at(id)->kind) {
-    case ZEST_KIND_REAL: return zest_number_parse(a, NULL) == zest_number_parse(b, NULL);
+    case ZEST_KIND_REAL: /* a word, such as auto, equals itself alone */
+        return zest_option_is_number(a) && zest_option_is_number(b) &&
+               zest_number_parse(a, NULL) == zest_number_parse(b, NULL);
     case ZEST_KIND_COUNT:
     case ZEST_KIND_SEED: return same_integer(a, b);
     case ZEST_KIND_FLAG: return !strchr("yt1", a[0]) == !strchr("yt1", b[0]);
@@ -54,7 +56,8 @@ double zest_sweep_tilt(const zest_sweep_run *run) {
     const char *t = run->value[ZEST_OPTION_T];
     if (zest_sweep_is_mezo(run)) return 0;
     if (!zest_sweep_matters(zest_sweep_method(run), ZEST_OPTION_T)) return NAN;
-    return zest_number_parse(t ? t : zest_option_row_at(ZEST_OPTION_T)->fallback, NULL);
+    if (!t) t = zest_option_row_at(ZEST_OPTION_T)->fallback;
+    return zest_option_is_number(t) ? zest_number_parse(t, NULL) : NAN;
 }
 
 static void make_canonical(zest_sweep_run *run) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "lab/toys/toy.h"
+#include "lab/toys/valley.h"
 
 double zest_toy_stationary(const double *x, size_t n, void *user) {
     (void)n, (void)user;
@@ -273,7 +274,14 @@ void zest_toy_preset(zest_toy_kind kind, int clean, zest_toy_settings *settings)
                                     .k = 500,
                                     .distribution = "gaussian",
                                     .denominator = "shared"};
-    if (kind == ZEST_TOY_STATIONARY) {
+    if (kind == ZEST_TOY_VALLEY) {
+        settings->valleys = 1;
+        settings->start[2] = 1.5;
+        settings->rho = 0.2;
+        settings->k = 5;
+        settings->lr = 0.02;
+        settings->steps = 3000;
+    } else if (kind == ZEST_TOY_STATIONARY) {
         settings->start[0] = 0, settings->start[1] = 1;
         settings->rho = clean ? 0.4 : 0.8; /* small enough that the smoothed losses keep both minima */
         settings->steps = clean ? 1000 : 100;
@@ -301,7 +309,9 @@ uint64_t zest_toy_steps(const zest_toy_settings *settings, zest_toy_method metho
 
 zest_objective_f64 zest_toy_objective(const zest_toy_settings *settings, void **user) {
     *user = (void *)&settings->mesh; /* read only */
-    return settings->kind == ZEST_TOY_LINEAR ? zest_toy_linear : zest_toy_stationary;
+    return settings->kind == ZEST_TOY_VALLEY   ? zest_valley
+           : settings->kind == ZEST_TOY_LINEAR ? zest_toy_linear
+                                               : zest_toy_stationary;
 }
 
 static void descend(const zest_toy_settings *settings, double *path) {
@@ -334,6 +344,7 @@ static zest_status prepare(zest_tuner *tuner, const zest_toy_settings *settings,
             zest_tuner_set(tuner, "denominator", method == ZEST_TOY_MEZO ? "shared" : settings->denominator);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !status; i++)
         status = zest_tuner_set_number(tuner, numbers[i].name, numbers[i].value);
+    if (!status && settings->auto_t && method != ZEST_TOY_MEZO) status = zest_tuner_set(tuner, "t", "auto");
     void *user;
     zest_objective_f64 f = zest_toy_objective(settings, &user);
     return status ? status : zest_tuner_objective_f64(tuner, f, user);
@@ -350,19 +361,30 @@ static zest_status tune(zest_tuner *tuner, const zest_toy_settings *settings, do
     return ZEST_OK;
 }
 
+zest_status zest_toy_tuner(const zest_toy_settings *settings, zest_toy_method method, uint64_t seed,
+                           double *x, size_t n, zest_ctx **ctx, zest_tuner **tuner, zest_error *error) {
+    *tuner = NULL;
+    *ctx = zest_ctx_new();
+    if (!*ctx)
+        return zest_error_set(error, ZEST_ERROR_MEMORY,
+                              "cannot create a context: out of memory, or ZEST_CPU is invalid");
+    *tuner = zest_tuner_new_f64(*ctx, x, n);
+    zest_status status = *tuner ? prepare(*tuner, settings, method, seed) : ZEST_ERROR_MEMORY;
+    return status ? zest_error_set(error, status, "%s", zest_ctx_error(*ctx)) : ZEST_OK;
+}
+
 zest_status zest_toy_run(const zest_toy_settings *settings, zest_toy_method method, uint64_t seed,
                          double *path, zest_error *error) {
     double x[2] = {settings->start[0], settings->start[1]};
     path[0] = x[0], path[1] = x[1];
     if (method == ZEST_TOY_GD) return descend(settings, path), ZEST_OK;
-    zest_ctx *ctx = zest_ctx_new();
-    if (!ctx)
-        return zest_error_set(error, ZEST_ERROR_MEMORY,
-                              "cannot create a context: out of memory, or ZEST_CPU is invalid");
-    zest_tuner *tuner = zest_tuner_new_f64(ctx, x, 2);
-    zest_status status = tuner ? prepare(tuner, settings, method, seed) : ZEST_ERROR_MEMORY;
-    if (!status) status = tune(tuner, settings, x, path);
-    if (status) zest_error_set(error, status, "%s", zest_ctx_error(ctx));
+    zest_ctx *ctx;
+    zest_tuner *tuner;
+    zest_status status = zest_toy_tuner(settings, method, seed, x, 2, &ctx, &tuner, error);
+    if (!status) {
+        status = tune(tuner, settings, x, path);
+        if (status) zest_error_set(error, status, "%s", zest_ctx_error(ctx));
+    }
     zest_tuner_free(tuner);
     zest_ctx_free(ctx);
     return status;

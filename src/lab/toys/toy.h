@@ -85,7 +85,7 @@ size_t zest_toy_minima(const zest_toy_disc *disc, zest_objective_f64 f, void *us
 
 /* ---- Runs ---- */
 
-typedef enum { ZEST_TOY_STATIONARY, ZEST_TOY_LINEAR } zest_toy_kind;
+typedef enum { ZEST_TOY_STATIONARY, ZEST_TOY_LINEAR, ZEST_TOY_VALLEY } zest_toy_kind;
 typedef enum {
     ZEST_TOY_GD,
     ZEST_TOY_MEZO,
@@ -97,21 +97,28 @@ typedef enum {
 typedef struct {
     zest_toy_kind kind;
     zest_toy_mesh mesh; /* of the linear toy */
-    double start[2];
+    size_t valleys;     /* of the valley (valley.h) */
+    double start[3];    /* two numbers in the plane; x, y and s of every valley */
     double t, rho, lr, gd_lr;
+    int auto_t; /* in place of t: chosen in every step */
     uint64_t k, steps, gd_steps;
     const char *distribution, *denominator; /* names as in the tuner */
 } zest_toy_settings;
 
 /* The settings of the paper, with our choice where it gives none (lr; start and mesh of the linear toy).
- * clean: settings that show the paper's claim clearly; docs/toys.md describes how they were found. */
+ * clean: settings that show the paper's claim clearly; docs/toys.md describes how they were found. The valley is not
+ * in the paper and has one preset. */
 void zest_toy_preset(zest_toy_kind kind, int clean, zest_toy_settings *settings);
 const char *zest_toy_method_name(zest_toy_method method); /* "gd", "mezo", "zest-n", "zest-bc" */
 uint64_t zest_toy_steps(const zest_toy_settings *settings, zest_toy_method method);
 zest_objective_f64 zest_toy_objective(const zest_toy_settings *settings, void **user);
 
-/* One run: path gets steps + 1 points, the start first. The zeroth-order methods use the tuner. Points
- * after f stopped being finite are NAN. */
+/* A tuner of a zeroth-order method over x (n numbers), which starts where x is. Both are the caller's to free, also
+ * after an error. */
+zest_status zest_toy_tuner(const zest_toy_settings *settings, zest_toy_method method, uint64_t seed,
+                           double *x, size_t n, zest_ctx **ctx, zest_tuner **tuner, zest_error *error);
+/* One run in the plane: path gets steps + 1 points, the start first. The zeroth-order methods use the tuner.
+ * Points after f stopped being finite are NAN. */
 zest_status zest_toy_run(const zest_toy_settings *settings, zest_toy_method method, uint64_t seed,
                          double *path, zest_error *error);
 
