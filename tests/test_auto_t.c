@@ -208,6 +208,14 @@ static void models_resume_and_replay(void **state) {
     same_file(temp_path("whole/best/model.safetensors"), temp_path("rest/best/model.safetensors"));
     assert_fine(training_run(options, NULL, NULL, &without, error));
     assert_true(without.dev.loss == whole.dev.loss && without.best_step == whole.best_step);
+    static const char *const tags[] = {"train/loss_slope", "train/loss_curvature", "train/t",
+                                       "train/step_scale"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        char command[500];
+        snprintf(command, sizeof command, "grep -q %s '%s'/events.out.tfevents.*", tags[i],
+                 temp_path("whole"));
+        training_shell(command);
+    }
     zest_log log;
     assert_fine(zest_log_read(temp_path("whole/log.jsonl"), &log, error));
     assert_true(log.steps[0].t == 0 && log.steps[39].t > 0 && log.steps[39].scale > 0);

@@ -39,6 +39,12 @@ static void what_is_the_same_is_made_once(void **state) {
     zest_sweep_plan plan = plan_of("method = mezo, zest-n, zest-bc\nt = 0, 1, 5, 1.0, 5e0");
     assert_names(&plan, names, 5);
     zest_sweep_plan_free(&plan);
+    /* a word that stands for a number is no number: auto is neither 0, which is MeZO, nor equal to another t */
+    static const char *const tilts[] = {"mezo", "zest-n-tauto", "zest-n-t1"};
+    plan = plan_of("method = zest-n\nt = 0, auto, 1, auto");
+    assert_names(&plan, tilts, 3);
+    assert_true(isnan(zest_sweep_tilt(&plan.runs[1])) && zest_sweep_tilt(&plan.runs[0]) == 0);
+    zest_sweep_plan_free(&plan);
     plan = plan_of("lr = 1e-5, 0.00001\nseed = 18446744073709551615, 18446744073709551614\nuntie-head=yes,1");
     assert_int_equal(plan.count, 2);
     zest_sweep_plan_free(&plan);
