@@ -46,8 +46,8 @@ extern "C" {
 
 #define ZEST_VERSION "0.2.0"
 /* Of noise, tilt, update and journal: raised whenever the same run would give other bits.
- * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (optim/tilt.c).  3: with t=auto, step-length
- * or max-step; journals of other runs are still written in format 2.
+ * 1: release 0.1.0.  2: the tilt keeps its digits when losses are large (optim/tilt.c).  3: with t=auto, step-length,
+ * max-step or momentum; journals of other runs are still written in format 2.
  * Journals from ZEST_FORMAT_OLDEST on are read, replayed and continued by the rules of their own format. */
 #define ZEST_FORMAT 3
 #define ZEST_FORMAT_OLDEST 1

@@ -6,6 +6,7 @@
 #include "optim/auto_t.h"
 #include "optim/journal.h"
 #include "tests/training.h"
+#include "train/checkpoint.h"
 #include "tests/tuner.h"
 
 enum { N = 40 };

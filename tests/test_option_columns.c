@@ -150,8 +150,8 @@ static void refusals_name_the_methods(void **state) {
         }
     char text[96];
     assert_string_equal(
-        zest_option_name_methods(row_of(ZEST_OPTION_MOMENTUM)->methods, "and", text, sizeof text),
-        "sgd, sam, esam and tsam");
+        zest_option_name_methods(row_of(ZEST_OPTION_RADIUS)->methods, "and", text, sizeof text),
+        "sam, esam and tsam");
     assert_string_equal(zest_option_name_methods(ZEST_METHODS_FORWARD, "or", text, sizeof text),
                         "zest-n, zest-bc or mezo");
     assert_string_equal(zest_option_name_methods(1u << ZEST_CHOICE_MEZO, "or", text, sizeof text), "mezo");

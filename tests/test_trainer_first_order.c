@@ -231,7 +231,7 @@ static void kept_steps_can_be_had_again(void **state) {
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     refuses(BASE "method=sgd objective=accuracy", "no gradient");
-    refuses(BASE "method=zest-n momentum=0.9", "belongs to methods that take gradients");
+    refuses(BASE "method=zest-n clip=1", "belongs to methods that take gradients");
     refuses(BASE "method=mezo recompute=yes", "belongs to methods that take gradients");
 }
 

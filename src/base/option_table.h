@@ -132,6 +132,12 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "the step and does not shorten it; or times rho over the standard deviation of the losses, as in FZOO")            \
   X(MAX_STEP, "max-step", 0, REAL, "0", AT_LEAST(0), "FACTOR", "Method", ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),    \
     "longest step, in lengths of a perturbation, rho * sqrt(d): longer ones are scaled down to it; 0: no limit")       \
+  X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Method",                                         \
+    ZEST_FOR_RUNS, RUN(FORWARD | SGD | SAM | ESAM | TSAM, FIXED, TUNED),                                               \
+    "momentum; without gradients it is summed from the seeds and coefficients of the last --momentum-steps steps")     \
+  X(MOMENTUM_STEPS, "momentum-steps", 0, COUNT, "10", WITHIN(1, 1000), "STEPS", "Method",                              \
+    ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),                                                                         \
+    "steps that the momentum of zest-n, zest-bc and mezo sums up; an update costs as many times k directions")         \
   X(SCHEDULE, "schedule", 0, CHOICE, "constant", CHOICES("constant|linear|cosine"), "NAME", "Method",                  \
     ZEST_FOR_STEPS, RUN(ANY, RUNNING, TUNED),                                                                          \
     "learning-rate schedule after the warm-up")                                                                        \
@@ -230,9 +236,6 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(UNTIE_HEAD, "untie-head", 0, FLAG, "no", NONE, "", "Method",                                                       \
     ZEST_FOR_TRAINING | ZEST_FOR_LM, RUN(ANY, FIXED, ROW),                                                             \
     "give an output head that is tied to the embeddings its own weights, as MeZO's code does")                         \
-  X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Gradients",                                      \
-    ZEST_FOR_TRAIN, RUN(SGD | SAM | ESAM | TSAM, FIXED, TUNED),                                                        \
-    "momentum of sgd, sam, esam and tsam")                                                                             \
   X(CLIP, "clip", 0, REAL, "0", AT_LEAST(0), "NORM", "Gradients", ZEST_FOR_TRAINING, RUN(GRADIENT, FIXED, TUNED),      \
     "clip gradients to this norm; 0: off")                                                                             \
   X(RADIUS, "radius", 0, REAL, "0.01", AT_LEAST(0), "NUMBER", "Gradients",                                             \

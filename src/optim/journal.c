@@ -32,14 +32,16 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
 }
 
 /* Options that format 3 has and format 2 has not. */
-static int is_newer(int id) { return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP; }
+static int is_newer(zest_option_id id) {
+    return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP || id == ZEST_OPTION_MOMENTUM ||
+           id == ZEST_OPTION_MOMENTUM_STEPS;
+}
 
 int zest_journal_format(const zest_options *options) {
-    int newer = zest_options_auto_t(options);
-    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        newer |= is_newer(id) && (zest_options_whole(options, (zest_option_id)id) ||
-                                  zest_options_number(options, (zest_option_id)id) != 0);
-    return newer ? 3 : 2;
+    int newer = zest_options_auto_t(options) || zest_options_whole(options, ZEST_OPTION_STEP_LENGTH) ||
+                zest_options_number(options, ZEST_OPTION_MAX_STEP) > 0 ||
+                zest_options_number(options, ZEST_OPTION_MOMENTUM) > 0;
+    return newer && !zest_options_first_order(options) ? 3 : 2;
 }
 
 /* ---- Reading ---- */
@@ -253,7 +255,8 @@ static void add_header(zest_buffer *out, const zest_options *options, const zest
                            (unsigned long long)start->tensors[i].count, start->tensors[i].name);
     int format = zest_journal_format(options);
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
-        if (zest_option_row_at((zest_option_id)id)->users & ZEST_FOR_TUNER && (format > 2 || !is_newer(id)))
+        if (zest_option_row_at((zest_option_id)id)->users & ZEST_FOR_TUNER &&
+            (format > 2 || !is_newer((zest_option_id)id)))
             zest_buffer_format(&text, "%s=%s\n", zest_option_row_at((zest_option_id)id)->name,
                                zest_options_text(options, (zest_option_id)id));
     zest_buffer_add(out, ZEST_JOURNAL_MAGIC, ZEST_JOURNAL_MAGIC_SIZE);
@@ -407,9 +410,10 @@ zest_status zest_journal_recall(zest_journal *journal, uint64_t at, zest_step *s
     for (uint64_t s = memory ? first : at; s < at && !status; s++) {
         zest_record record;
         status = zest_journal_read(journal, s + 1, &record);
-        if (!status) zest_step_recall(step, &record);
+        if (status) return zest_error_set(error, status, "%s", zest_ctx_error(journal->ctx));
+        status = zest_step_recall(step, &record, journal->dimension, error);
     }
-    return status ? zest_error_set(error, status, "%s", zest_ctx_error(journal->ctx)) : ZEST_OK;
+    return status;
 }
 
 zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest_step_storage *storage) {

@@ -39,16 +39,20 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
     size_t pairs = step->tilt.k + step->tilt.ball_pairs;
     step->directions = calloc(pairs, sizeof *step->directions);
     step->coefficients = calloc(step->tilt.k, sizeof *step->coefficients);
-    if (!step->directions || !step->coefficients) {
-        zest_step_free(step);
-        return zest_error_memory(error, "the directions of a step", pairs * sizeof *step->directions);
-    }
-    return ZEST_OK;
+    if (!step->directions || !step->coefficients)
+        status = zest_error_memory(error, "the directions of a step", pairs * sizeof *step->directions);
+    if (!status)
+        status = zest_momentum_init(&step->momentum, zest_options_number(options, ZEST_OPTION_MOMENTUM),
+                                    (size_t)zest_options_whole(options, ZEST_OPTION_MOMENTUM_STEPS),
+                                    step->tilt.k, error);
+    if (status) zest_step_free(step);
+    return status;
 }
 
 void zest_step_free(zest_step *step) {
     free(step->directions);
     free(step->coefficients);
+    zest_momentum_free(&step->momentum);
     step->directions = NULL;
     step->coefficients = NULL;
 }
@@ -73,19 +77,35 @@ void zest_step_tilt(zest_step *step, const double *losses, double lr, zest_tilt_
     }
     zest_tilt_compute(&step->tilt, losses, step->coefficients, report);
     if (zest_step_has_length(step)) zest_step_fit_length(step, losses, lr, report);
+    if (step->momentum.mu > 0) zest_momentum_add(&step->momentum, step->directions, step->coefficients);
 }
 
 static void remember(zest_step *step) {
     if (step->auto_t) zest_auto_t_add(&step->seen, &step->losses);
+    if (step->momentum.mu > 0) zest_momentum_keep(&step->momentum);
 }
 
-uint64_t zest_step_memory(const zest_step *step) { return step->auto_t ? ZEST_AUTO_T_STEPS : 0; }
+/* Of the first step that is summed, t has to be known. */
+uint64_t zest_step_memory(const zest_step *step) {
+    uint64_t summed = step->momentum.mu > 0 ? step->momentum.steps - 1 : 0;
+    return summed + (step->auto_t ? ZEST_AUTO_T_STEPS : 0);
+}
 
-void zest_step_forget(zest_step *step) { step->seen.count = 0; }
+void zest_step_forget(zest_step *step) {
+    step->seen.count = 0;
+    step->momentum.past = 0;
+}
 
-void zest_step_recall(zest_step *step, const zest_record *record) {
-    step->losses = zest_tilt_split(record->losses, step->tilt.k);
+zest_status zest_step_recall(zest_step *step, const zest_record *record, uint64_t dimension,
+                             zest_error *error) {
+    zest_tilt_report report;
+    zest_status status = step->momentum.mu > 0
+                             ? zest_step_draw_directions(step, record->step - 1, dimension, 0, error)
+                             : ZEST_OK;
+    if (status) return status;
+    zest_step_tilt(step, record->losses, record->lr, &report);
     remember(step);
+    return ZEST_OK;
 }
 
 int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update) {
@@ -96,6 +116,11 @@ int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *r
                             .decay = step->decay,
                             .rounding = step->rounding,
                             .nearest = step->nearest};
+    if (step->momentum.mu > 0) {
+        update->directions = step->momentum.directions;
+        update->g = step->momentum.g;
+        update->k = (step->momentum.past + 1) * step->tilt.k;
+    }
     return report->dropped < step->tilt.k;
 }
 

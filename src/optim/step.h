@@ -62,6 +62,19 @@ typedef struct {
     zest_loss_parts parts[ZEST_AUTO_T_STEPS];
 } zest_auto_t;
 
+/* The steps that momentum adds up (momentum.c): the one in hand, then those before it. */
+typedef struct {
+    double mu;                  /* 0: none */
+    size_t k, steps, past;      /* past: steps before the one in hand, at most steps - 1 */
+    zest_direction *directions; /* (steps, k) */
+    double *g;                  /* (steps, k) */
+} zest_momentum;
+zest_status zest_momentum_init(zest_momentum *m, double mu, size_t steps, size_t k, zest_error *error);
+void zest_momentum_free(zest_momentum *m);
+/* The step in hand, and: it was taken. */
+void zest_momentum_add(zest_momentum *m, const zest_direction *directions, const double *g);
+void zest_momentum_keep(zest_momentum *m);
+
 typedef enum {
     ZEST_LENGTH_ESTIMATE,
     ZEST_LENGTH_MEZO,
@@ -74,6 +87,7 @@ typedef struct {
     zest_tilt_options tilt; /* with t=auto, t is that of the latest step */
     zest_step_length length;
     double max_step; /* in lengths of a perturbation; 0: no bound */
+    zest_momentum momentum;
     int auto_t;
     zest_auto_t seen;       /* the steps before this one */
     zest_loss_parts losses; /* of this step, which the next will have seen */
@@ -102,11 +116,12 @@ int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *r
 /* Applies that update, if there is one, where the parameters are, and remembers the step. */
 zest_status zest_step_apply(zest_step *step, const zest_step_storage *storage, double lr,
                             const zest_tilt_report *report, zest_error *error);
-/* The number of latest steps that the next one depends on, besides the parameters: 0 unless t=auto. */
+/* The number of latest steps that the next one depends on, besides the parameters: 0 without t=auto and momentum. */
 uint64_t zest_step_memory(const zest_step *step);
 /* Remembers a recorded step without taking it, and forgets all. A step that follows steps it has not taken itself must
  * be told the latest zest_step_memory of them, in order (zest_journal_recall). */
-void zest_step_recall(zest_step *step, const zest_record *record);
+zest_status zest_step_recall(zest_step *step, const zest_record *record, uint64_t dimension,
+                             zest_error *error);
 void zest_step_forget(zest_step *step);
 /* Takes a recorded step again. */
 zest_status zest_step_replay(zest_step *step, const zest_record *record, const zest_step_storage *storage,

@@ -79,7 +79,7 @@ same "$work/full/last/state.safetensors" "$work/a/last/state.safetensors"
 # Mistakes are explained.
 run 2 train $small --method sam --objective f1
 err_has "have no gradient"
-run 2 train $small --momentum 0.9
+run 2 train $small --clip 1
 err_has "take gradients"
 run 2 train $small --sam-search random
 err_has "take gradients"
