@@ -6,7 +6,6 @@
 #include "optim/auto_t.h"
 #include "optim/journal.h"
 #include "tests/training.h"
-#include "train/checkpoint.h"
 #include "tests/tuner.h"
 
 enum { N = 40 };

@@ -5,7 +5,6 @@
 
 #include "optim/journal.h"
 #include "tests/training.h"
-#include "train/checkpoint.h"
 #include "tests/tuner.h"
 
 enum { D = 50, STEPS = 30, K = 3 };
