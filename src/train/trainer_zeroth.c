@@ -37,11 +37,12 @@ static zest_status open_tuner(zest_trainer *t) {
     zest_status status = zest_tuner_configure(t->tuner, t->options, t->format, t->step);
     if (status || !t->step || !zest_step_memory(&t->tuner->step)) return status;
     if (t->comm->ranks > 1) /* only rank 0 has the records */
-        return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
-                              "a run with --t auto or --momentum cannot be resumed on %d ranks: its steps depend on "
-                              "recorded ones; resume it on one",
-                              t->comm->ranks);
-    return zest_journal_recall(t->record, t->step, &t->tuner->step, t->error);
+        return zest_error_set(
+            t->error, ZEST_ERROR_ARGUMENT,
+            "a run with --t auto or --momentum cannot be resumed on %d ranks: its steps depend on "
+            "recorded ones; resume it on one",
+            t->comm->ranks);
+    return t->record ? zest_journal_recall(t->record, t->step, &t->tuner->step, t->error) : ZEST_OK;
 }
 
 static zest_status prepare(zest_trainer *t) {
