@@ -28,6 +28,9 @@ static zest_status load_object(zest_rows_builder *b, const char *text, size_t si
     }
     if (json_error_code(&problem) == json_error_out_of_memory)
         return zest_error_memory(b->error, b->path, size);
+    if (json_error_code(&problem) == json_error_null_character ||
+        json_error_code(&problem) == json_error_null_byte_in_key)
+        return zest_rows_refuse(b, where, "has a zero byte in a text, which no text may have; take it out");
     return zest_rows_refuse(
         b, where, "is not a valid JSON object: %s (at column %d)%s", problem.text, problem.column,
         line ? "; JSONL has one complete object on each line" : "; download the file again");

@@ -65,6 +65,12 @@ accuracy=$(sed 's/.*"accuracy": \([0-9.]*\).*/\1/' "$work/out")
 predict 0 /dev/null --split test --out "$work/answers.jsonl"
 [ ! -s "$work/out" ] && [ "$(wc -l <"$work/answers.jsonl")" -eq 20 ] || fail "--out"
 
+# On a terminal there is nothing to read: the test examples.
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    script -qec "'$ZEST' predict '$work/run' --quiet" /dev/null </dev/null | tr -d '\r' >"$work/terminal"
+    same "$work/terminal" "$work/answers.jsonl"
+fi
+
 # Rows with problems are named with their lines; the others have the answers that they have alone.
 i=0
 while [ $i -lt 700 ]; do echo "{\"sentence\": \"Number $i is fine.\"}"; i=$((i + 1)); done >"$work/good.jsonl"
@@ -88,6 +94,13 @@ printf 'sentence,note\nFine.,"two ""of\n"" lines"\nnot "quoted,well\nFine.,x\n"o
 predict 1 "$work/quotes.csv"
 err_has "line 6: "
 out_has '"note": "two \"of\n\" lines"'
+printf 'Fine.\nnot a \0 text\n' >"$work/zero"
+predict 1 "$work/zero"
+err_has "standard input, line 2: has a zero byte in a text"
+printf '{"sentence": "Fine.", "note": "\\u0000"}\n{"a\\u0000b": 1, "sentence": "Fine."}\n' >"$work/zero.jsonl"
+predict 1 "$work/zero.jsonl"
+err_has "standard input, line 1: has a zero byte in a text"
+err_has "standard input, line 2: has a zero byte in a text"
 yes '{"text": "no such column"}' | head -n 50 >"$work/none.jsonl"
 predict 1 "$work/none.jsonl"
 [ "$(wc -l <"$work/err")" -eq 22 ] || fail "every bad row is named, and there are many"
