@@ -96,7 +96,7 @@ TESTLIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 ifneq ($(found_nvcc),)
 nvcc_knows := $(shell $(NVCC) --list-gpu-code 2>/dev/null)
 gpus := $(sort $(shell timeout 10 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p'))
-CUDA_ARCH ?= $(or $(filter-out sm_5% sm_6% sm_7%,$(filter $(nvcc_knows),$(gpus))),$(filter $(nvcc_knows) compute_90,sm_80 sm_90 compute_90 sm_100 sm_120))
+CUDA_ARCH ?= $(or $(filter-out sm_5% sm_6% sm_7%,$(filter $(nvcc_knows),$(gpus))),$(filter $(nvcc_knows) $(patsubst sm_90,compute_90,$(filter sm_90,$(nvcc_knows))),sm_80 sm_90 compute_90 sm_100 sm_120))
 unknown := $(filter-out $(nvcc_knows) $(nvcc_knows:sm_%=compute_%),$(CUDA_ARCH)) $(filter sm_5% sm_6% sm_7% compute_5% compute_6% compute_7%,$(CUDA_ARCH))
 ifneq ($(strip $(unknown)),)
 $(error CUDA_ARCH=$(CUDA_ARCH): $(strip $(unknown)) will not do; nvcc $(found_nvcc) knows $(filter-out sm_5% sm_6% sm_7%,$(nvcc_knows)), and compute_ for each)
@@ -149,7 +149,7 @@ found:
 	echo "  pcre2     $(call have,libpcre2-8)"; \
 	echo "  openmp    yes"; \
 	echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"; \
-	echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(CUDA_ARCH),$(if $(filter off,$(CUDA)),off,not found))"; \
+	echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(strip $(CUDA_ARCH)),$(if $(filter off,$(CUDA)),off,not found))"; \
 	echo "  curl      $(if $(found_curl),$(found_curl),$(if $(filter off,$(CURL)),off,not found))"; \
 	echo "  mpi       $(if $(found_mpi),$(if $(findstring openmpi,$(MPI_CFLAGS)),Open MPI,$(if $(findstring mpich,$(MPI_CFLAGS)),MPICH,$(MPI_PACKAGE))) $(found_mpi): mpirun -n N zest train$(comma) loaded when it is used,$(if $(filter off,$(MPI)),off,not found))"
 
