@@ -114,6 +114,26 @@ static rule find_rule(const request *r) {
     return (rule){0};
 }
 
+/* ---- The log: a request's line is there before the client has the whole answer, and none when it left before ---- */
+
+static struct {
+    int host, noted;
+    const request *request;
+} current; /* of this process, which answers one request */
+
+static void note(int status, uint64_t sent) {
+    char line[4096];
+    const request *r = current.request;
+    if (current.noted) return;
+    current.noted = 1;
+    int size = snprintf(line, sizeof line, "%d %s %s range=%lld auth=%s status=%d sent=%" PRIu64 "\n",
+                        current.host, r->method, r->path, r->range, r->token, status, sent);
+    int file = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    if (file < 0) return; /* the test is over */
+    if (write(file, line, (size_t)size) < 0) die(log_path);
+    close(file);
+}
+
 /* ---- Answers ---- */
 
 static void send_all(int client, const char *bytes, size_t size, uint64_t *sent) {
@@ -128,6 +148,7 @@ static void send_all(int client, const char *bytes, size_t size, uint64_t *sent)
 /* Sends the headers; extra ends each of its lines with \r\n. */
 static void send_head(int client, int status, long long length, const char *extra) {
     char head[4096], known[64] = "";
+    if (!length) note(status, 0);
     if (length >= 0) snprintf(known, sizeof known, "Content-Length: %lld\r\n", length);
     int size =
         snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%s%sConnection: close\r\n\r\n", status, known, extra);
@@ -141,7 +162,8 @@ static void stay_silent(int client) {
     }
 }
 
-static void send_body(int client, int file, const rule *a, long long first, long long limit, uint64_t *sent) {
+static void send_body(int client, int file, const rule *a, int status, long long first, long long limit,
+                      uint64_t *sent) {
     static char block[BLOCK];
     int delay = !strcmp(a->action, "slow") ? atoi(a->argument) : 0;
     for (long long at = first; at < limit;) {
@@ -149,8 +171,14 @@ static void send_body(int client, int file, const rule *a, long long first, long
         ssize_t got = pread(file, block, want, at);
         if (got <= 0) return;
         if (at == 0 && !strcmp(a->action, "corrupt")) block[0] ^= 1;
-        send_all(client, block, (size_t)got, sent);
+        uint64_t whole = *sent + (uint64_t)got;
         at += got;
+        if (at >= limit) note(status, whole);
+        send_all(client, block, (size_t)got, sent);
+        if (*sent != whole) { /* the client has gone: a line now would surprise the next test */
+            current.noted = 1;
+            return;
+        }
         struct timespec pause = {.tv_nsec = delay * 1000000L};
         if (delay) nanosleep(&pause, NULL);
     }
@@ -192,7 +220,7 @@ static int send_file(int client, const request *r, const rule *a, uint64_t *sent
     if (status == 206)
         snprintf(extra, sizeof extra, "Content-Range: bytes %lld-%lld/%lld\r\n", first, size - 1, size);
     send_head(client, status, promised, extra);
-    send_body(client, file, a, first, end < size ? end : size, sent);
+    send_body(client, file, a, status, first, end < size ? end : size, sent);
     if (!strcmp(a->action, "long")) send_all(client, "extra", 5, sent);
     if (!strcmp(a->action, "stall")) stay_silent(client);
     return status;
@@ -227,16 +255,6 @@ static int answer(int client, const request *r, const rule *a, uint64_t *sent) {
     return send_file(client, r, a, sent);
 }
 
-static void note(int host, const request *r, int status, uint64_t sent) {
-    char line[4096];
-    int size = snprintf(line, sizeof line, "%d %s %s range=%lld auth=%s status=%d sent=%" PRIu64 "\n", host,
-                        r->method, r->path, r->range, r->token, status, sent);
-    int file = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0666);
-    if (file < 0) return; /* the test is over */
-    if (write(file, line, (size_t)size) < 0) die(log_path);
-    close(file);
-}
-
 /* ---- The server ---- */
 
 static int listen_on(const char *address, int *port) {
@@ -262,8 +280,9 @@ static void serve(int host, int client) {
     if (fork()) return; /* the answer may take long */
     patience.tv_sec = 0;
     setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    current.host = host, current.request = &r;
     int status = answer(client, &r, &a, &sent);
-    note(host, &r, status, sent);
+    note(status, sent);
     _exit(0);
 }
 
