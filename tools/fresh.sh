@@ -3,7 +3,7 @@
 # folder, of this machine's release and from its package sources. `make deps demo` and `make deps check` each get a
 # clean system of their own, a copy of the working tree as git sees it, and both must succeed at the first call.
 #
-#   sudo tools/fresh.sh [TREE]        TREE: another working tree than this one
+#   sudo sh tools/fresh.sh [TREE]        TREE: another working tree than this one
 #
 # Exit status: 0 both work, 1 one fails, 77 it cannot be tried here (the message says why).
 set -eu

@@ -5,7 +5,7 @@
 #   the wheel is installed by pip beside Debian's python3-numpy, and used.
 # Used means: training on examples/roberta-tiny gives the weights that the build here gives, bit for bit.
 #
-#   sudo tools/package_test.sh [deb|portable|wheel ...]      SUITE=trixie: another release, for portable and wheel
+#   sudo sh tools/package_test.sh [deb|portable|wheel ...]      SUITE=trixie: another release, for portable and wheel
 #
 # Exit status: 0 all work, 1 one fails, 77 it cannot be tried here (the message says why).
 set -eu
