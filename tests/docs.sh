@@ -5,7 +5,7 @@ set -eu
 export LC_ALL=C.UTF-8
 pages=$(ls README.md CONTRIBUTING.md docs/*.md docs/notes/*.md bench/*.md examples/*/*.md python/*.md)
 # Words of an example on the page itself, of other programs, or of data: nothing here has to know them.
-foreign='example\.c loss\.py --name --no-name --learning_rate --query-gpu huggingface_hub table\.md phi_2 CUDA_VISIBLE_DEVICES --bind-to --oversubscribe --kill-on-bad-exit --host --mpi=pmix'
+foreign='example\.c loss\.py --name --no-name --learning_rate --query-gpu huggingface_hub table\.md phi_2 CUDA_VISIBLE_DEVICES --bind-to --oversubscribe --kill-on-bad-exit --host --mpi=pmix --timeout'
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 130' INT TERM

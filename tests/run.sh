@@ -85,7 +85,10 @@ add_check() {
     for test in tests/*.sh; do
         case "$test" in */run.sh | */forward_only.sh | */install.sh) ;; *) add script "$test" "sh $test" ;; esac
     done
-    if command -v python3 >/dev/null 2>&1; then add script tools/get_data.py "python3 tools/get_data.py --selftest"; fi
+    if command -v python3 >/dev/null 2>&1; then
+        add script tools/get_data.py "python3 tools/get_data.py --selftest"
+        add script tools/scaling_model.py "python3 tools/scaling_model.py --selftest"
+    fi
 }
 add_asan() { add_tests "$ASAN" "$ASAN/zest" "asan " "SANITIZED=1"; }
 
