@@ -39,7 +39,11 @@ static void models_are_checked(void **state) {
     static const char *const cases[][2] = {
         {"null", "model: must be an object"},
         {"[]", "model: must be an object"},
-        {"{\"type\":\"Unigram\",\"vocab\":[]}", "\"Unigram\" is not supported"},
+        {"{\"type\":\"Foo\",\"vocab\":[]}", "\"Foo\" is not supported"},
+        {"{\"type\":\"Unigram\",\"vocab\":[]}", "\"unk_id\""},
+        {"{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":1}", "an index of it"},
+        {"{\"type\":\"Unigram\",\"vocab\":[[\"a\",0],7],\"unk_id\":0}", "token 1 must be"},
+        {"{\"type\":\"Unigram\",\"vocab\":[[\"a\",0],[\"a\",1]],\"unk_id\":0}", "\"a\""},
         {"{\"vocab\":{}}", "without a type"},
         {"{\"type\":\"BPE\",\"merges\":[]}", "vocabulary: must be an object"},
         {"{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}", "vocabulary is empty"},
@@ -73,6 +77,10 @@ static void components_are_checked(void **state) {
     (void)state;
     static const char *const cases[][2] = {
         {"\"normalizer\":{\"type\":\"NFKC\"}", "normalizer \"NFKC\" is not supported"},
+        {"\"normalizer\":{\"type\":\"Precompiled\"}", "precompiled_charsmap"},
+        {"\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}", "map is damaged"},
+        {"\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////wAAAAA=\"}",
+         "map is damaged"},
         {"\"normalizer\":{}", "with a \"type\""},
         {"\"normalizer\":7", "with a \"type\""},
         {"\"normalizer\":{\"type\":\"Sequence\"}", "needs the list \"normalizers\""},
@@ -209,7 +217,7 @@ static int put_value(json_t *json, size_t *left, json_t *value) {
 static void values_of_another_kind(void **state) {
     (void)state;
     static const char *const files[] = {DATA "/bert.json", DATA "/bert-cased.json", DATA "/llama3.json",
-                                        DATA "/metaspace.json"};
+                                        DATA "/metaspace.json", DATA "/unigram.json"};
     static const char *const values[] = {"null",
                                          "true",
                                          "-1",
@@ -225,7 +233,7 @@ static void values_of_another_kind(void **state) {
                                          "[[\"a\",\"b\"]]",
                                          "{\"type\":\"Sequence\"}",
                                          "\"\\u2581\""};
-    for (size_t f = 0; f < 4; f++)
+    for (size_t f = 0; f < 5; f++)
         for (size_t place = 0; place < 2000; place++) {
             json_t *json = json_load_file(files[f], 0, NULL);
             assert_non_null(json);
@@ -247,9 +255,9 @@ static void values_of_another_kind(void **state) {
 static void damaged_files(void **state) {
     (void)state;
     static const char *const files[] = {DATA "/gpt2.json", DATA "/llama.json", DATA "/metaspace.json",
-                                        DATA "/qwen2.json"};
+                                        DATA "/qwen2.json", DATA "/unigram.json"};
     uint64_t draws = 0;
-    for (size_t f = 0; f < 4; f++) {
+    for (size_t f = 0; f < 5; f++) {
         zest_buffer file = {0};
         assert_int_equal(zest_file_read(files[f], 1 << 20, &file, &error), ZEST_OK);
         for (int round = 0; round < 800 / TEST_SLOW; round++) {

@@ -6,6 +6,8 @@
   make_tokenizer_goldens.py large FOLDER COUNT PATH...   COUNT answers for each tokenizer: a folder of vocab.json and
                                                      merges.txt, or of vocab.txt; a tokenizer.json; or a .gguf (needs
                                                      PyPI gguf)
+  make_tokenizer_goldens.py unigram FOLDER COUNT     COUNT answers for each Unigram tokenizer (needs PyPI sentencepiece and
+                                                     protobuf); with a COUNT of 0, the small one of tests/data/tokenizers
   make_tokenizer_goldens.py wordpiece FOLDER COUNT PATH...   COUNT answers for WordPiece with each setting of BERT's
                                                      normalizer, every character of Unicode among them, and for the
                                                      tokenizers at PATH, as above
@@ -342,6 +344,45 @@ def variants():
     yield "no-decoder", tok
 
 
+def unigram(rules=None, split=True, **spec):
+    """XLM-R's kind, trained by PyPI's sentencepiece: its scores, and its map of characters (rules: a small one)."""
+    import io
+    import tempfile
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2 as proto
+    model = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as tsv:
+        for source, target in rules or []:
+            tsv.write("\t".join(" ".join(f"{ord(c):X}" for c in text) for text in (source, target)) + "\n")
+        tsv.flush()
+        how = {"normalization_rule_tsv": tsv.name} if rules else {"normalization_rule_name": "nmt_nfkc"}
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.strip().split("\n") * 4), model_writer=model, vocab_size=420,
+                                                 model_type="unigram", hard_vocab_limit=False, character_coverage=0.98, minloglevel=2, **how)
+    made = proto.ModelProto.FromString(model.getvalue())
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + [(p.piece, p.score) for p in made.pieces[3:]] + [("<mask>", 0.0)]
+    if spec.get("byte_fallback"):
+        pieces += [(f"<0x{b:02X}>", 0.0) for b in range(256)]
+    tok = Tokenizer(models.Unigram(pieces, 3, spec.get("byte_fallback", False)))
+    tok.normalizer = normalizers.Sequence([normalizers.Precompiled(made.normalizer_spec.precompiled_charsmap), normalizers.Replace(Regex(" {2,}"), " ")])
+    marks = pre_tokenizers.Metaspace(split=split)
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marks]) if split else marks
+    tok.decoder = decoders.Metaspace()
+    tok.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True)])
+    tok.post_processor = processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return tok
+
+
+RULES = [("\uff21", "A"), ("\ufb01", "fi"), ("e\u0301", "é"), ("\u0301", ""), ("\u3000", " "), ("\t", " "), ("\n", " "), ("\r", " "), ("½", "1/2"), ("①", "1"), ("\u200b", "")]
+
+
+def unigrams(folder, count, small):
+    yield "unigram", unigram(RULES)
+    if not small:
+        yield "unigram-nfkc", unigram()
+        yield "unigram-whole", unigram(split=False)
+        yield "unigram-bytes", unigram(byte_fallback=True)
+
+
 # ---- Existing tokenizers ------------------------------------------------------------------------------------------
 
 
@@ -458,7 +499,7 @@ def existing(folder, count, paths):
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece", "unigram"):
         sys.exit(__doc__)
     folder = sys.argv[2]
     os.makedirs(folder, exist_ok=True)
@@ -475,6 +516,10 @@ def main():
                 write_words(folder, "bert-words", tok, name)
         return
     count = int(sys.argv[3])
+    if sys.argv[1] == "unigram":
+        for name, tok in unigrams(folder, count, not count):
+            write(folder, name, tok, list(answers(tok, count or 150, name, old=True, short=not count, draw=None if count else bert_sample)))
+        return
     if sys.argv[1] == "wordpiece":
         wordpiece_answers(folder, count)
         existing(folder, count, sys.argv[4:])

@@ -184,7 +184,8 @@ static zest_status build_wordpiece(zest_tokenizer *tokenizer, const json_t *mode
 /* The type of the model; files of old versions have none, so it is inferred from the members. "": unknown. */
 static const char *type_of(const json_t *model) {
     const char *type = json_string_value(json_object_get(model, "type"));
-    if (!type) type = json_object_get(model, "merges") ? "BPE" : "";
+    if (!type)
+        type = json_object_get(model, "merges") ? "BPE" : json_object_get(model, "unk_id") ? "Unigram" : "";
     if (!*type && json_object_get(model, "max_input_chars_per_word")) type = "WordPiece";
     return type;
 }
@@ -195,9 +196,10 @@ static zest_status check_model(const zest_tokenizer *tokenizer, const json_t *mo
     if (!json_is_object(model))
         return zest_tokenizer_load_error(tokenizer, "model", "must be an object", error);
     if (strcmp(type, "BPE") != 0)
-        return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "%s: the model \"%.60s\" is not supported; zest supports BPE and WordPiece",
-                              tokenizer->name, *type ? type : "without a type");
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: the model \"%.60s\" is not supported; zest supports BPE, WordPiece and Unigram",
+            tokenizer->name, *type ? type : "without a type");
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const json_t *affix = zest_tokenizer_load_member(model, affixes[i]);
@@ -215,6 +217,7 @@ static zest_status check_model(const zest_tokenizer *tokenizer, const json_t *mo
 static zest_status build_model(zest_tokenizer *tokenizer, const json_t *model, zest_error *error) {
     zest_bpe *bpe = &tokenizer->bpe;
     if (!strcmp(type_of(model), "WordPiece")) return build_wordpiece(tokenizer, model, error);
+    if (!strcmp(type_of(model), "Unigram")) return zest_tokenizer_load_unigram(tokenizer, model, error);
     zest_status status = check_model(tokenizer, model, error);
     if (!status)
         status = zest_tokenizer_load_flag(tokenizer, model, "model", "byte_fallback", 0, &bpe->byte_fallback,
@@ -328,11 +331,18 @@ static zest_status load_normalizer(zest_tokenizer *tokenizer, const json_t *comp
         kind = ZEST_NORMALIZER_COMPOSE;
     else if (!strcmp(type, "Lowercase"))
         kind = ZEST_NORMALIZER_LOWERCASE;
+    else if (!strcmp(type, "Precompiled"))
+        kind = ZEST_NORMALIZER_PRECOMPILED;
     else
         return unsupported(tokenizer, "normalizer", type,
-                           "Sequence, Prepend, Replace, NFC, Lowercase and BertNormalizer", err);
+                           "Sequence, Prepend, Replace, NFC, Lowercase, Precompiled and BertNormalizer", err);
     zest_normalizer_step *step = zest_tokenizer_normalize_step(tokenizer, kind, err);
     if (!step) return err->status;
+    if (kind == ZEST_NORMALIZER_PRECOMPILED) {
+        const json_t *map = json_object_get(component, "precompiled_charsmap");
+        return zest_charsmap_load(json_string_value(map), json_string_length(map), tokenizer->name, step,
+                                  err);
+    }
     if (kind != ZEST_NORMALIZER_PREPEND && kind != ZEST_NORMALIZER_REPLACE) return ZEST_OK;
     const char *key = kind == ZEST_NORMALIZER_PREPEND ? "prepend" : "content";
     zest_status status =
@@ -466,10 +476,12 @@ static zest_status load_pre_tokenizer(zest_tokenizer *tokenizer, const json_t *c
     if (!strcmp(type, "Split")) return build_split(tokenizer, component, err);
     if (!strcmp(type, "Digits")) return build_digits(tokenizer, component, err);
     if (!strcmp(type, "Metaspace")) return build_metaspace(tokenizer, component, err);
+    if (!strcmp(type, "WhitespaceSplit")) return zest_tokenizer_load_space_split(tokenizer, err);
     if (!strcmp(type, "BertPreTokenizer"))
         return zest_tokenizer_split_step(tokenizer, ZEST_PRE_TOKENIZER_BERT, err) ? ZEST_OK : err->status;
     return unsupported(tokenizer, "pre_tokenizer", type,
-                       "Sequence, ByteLevel, Split, Digits, Metaspace and BertPreTokenizer", err);
+                       "Sequence, ByteLevel, Split, Digits, Metaspace, WhitespaceSplit and BertPreTokenizer",
+                       err);
 }
 
 /* ---- Decoders ---- */

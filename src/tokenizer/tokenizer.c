@@ -44,6 +44,8 @@ static zest_status encode_pre_token(void *user, const char *piece, size_t size) 
     size_t at = out->count;
     if (w->tokenizer->wordpiece.prefix)
         zest_wordpiece_encode(&w->tokenizer->wordpiece, piece, size, out);
+    else if (w->tokenizer->unigram.score)
+        zest_unigram_encode(&w->tokenizer->unigram, &w->tokenizer->bpe, &w->bpe, piece, size, out);
     else
         zest_bpe_encode(&w->tokenizer->bpe, &w->bpe, piece, size, out);
     if (out->failed) return zest_error_memory(w->error, "the tokens of a text", size * sizeof *out->data);
@@ -250,6 +252,7 @@ void zest_tokenizer_free(zest_tokenizer *tokenizer) {
     zest_pre_tokenizer_free(&tokenizer->split);
     zest_bpe_free(&tokenizer->bpe);
     zest_wordpiece_free(&tokenizer->wordpiece);
+    zest_unigram_free(&tokenizer->unigram);
     zest_decoder_free(&tokenizer->decode);
     zest_ids_free(&tokenizer->before);
     zest_ids_free(&tokenizer->after);
@@ -475,6 +478,8 @@ zest_status zest_tokenizer_finish(zest_tokenizer *tokenizer, zest_error *error) 
     if (status) return status;
     if (tokenizer->wordpiece.prefix)
         return zest_wordpiece_finish(&tokenizer->wordpiece, &tokenizer->bpe.vocab, tokenizer->name, error);
+    if (tokenizer->unigram.score)
+        return zest_unigram_finish(&tokenizer->unigram, &tokenizer->bpe.vocab, tokenizer->name, error);
     zest_bpe_optimize(&tokenizer->bpe);
     return ZEST_OK;
 }

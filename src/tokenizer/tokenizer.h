@@ -1,9 +1,9 @@
 /* Tokenizers: text to token ids and back, with the same result as Hugging Face `tokenizers`.
  *
- *     text -> added tokens split off -> normalizer -> pre-tokenizer -> BPE or WordPiece -> ids
+ *     text -> added tokens split off -> normalizer -> pre-tokenizer -> BPE, WordPiece or Unigram -> ids
  *
  * Supported: byte-level BPE (GPT-2, RoBERTa, OPT, Qwen2, Llama 3, SmolLM), Llama-style BPE with byte
- * fallback, and WordPiece (BERT), read from a Hugging Face folder, from a tokenizer.json, or (BPE) from
+ * fallback, WordPiece (BERT) and Unigram (XLM-R), read from a Hugging Face folder, from a tokenizer.json, or (BPE) from
  * the arrays in a GGUF file. Unsupported features are an error that names them, never approximated.
  * Truncation and padding settings in a tokenizer.json are ignored: the caller does both.
  *

@@ -131,6 +131,33 @@ void zest_wordpiece_free(zest_wordpiece *wordpiece);
 /* Appends the tokens of a word (valid UTF-8, not empty). Out of memory: out->failed. */
 void zest_wordpiece_encode(const zest_wordpiece *wordpiece, const char *word, size_t size, zest_ids *out);
 
+/* ---- Unigram ----
+ *
+ * SentencePiece's default model: every token has a score, and the best path through the text wins. */
+
+/* bytes; limits the time of a search. The longest of published models have some dozens. */
+enum { ZEST_UNIGRAM_MAX_TOKEN = 1024 };
+
+typedef struct zest_unigram_node zest_unigram_node;
+
+typedef struct {
+    double *score; /* by id, count of them; NULL: the model is another */
+    size_t count;
+    double lowest;
+    int32_t unknown;
+    int byte_fallback;
+    zest_unigram_node *node; /* the trie of the tokens; set by finish */
+    size_t nodes;
+} zest_unigram;
+
+zest_status zest_unigram_finish(zest_unigram *unigram, const zest_vocab *vocab, const char *source,
+                                zest_error *error);
+void zest_unigram_free(zest_unigram *unigram);
+/* Appends the tokens of a text (valid UTF-8). bpe has the vocabulary and the tokens of single bytes. Out of memory:
+ * out->failed. */
+void zest_unigram_encode(const zest_unigram *unigram, const zest_bpe *bpe, zest_bpe_scratch *scratch,
+                         const char *text, size_t size, zest_ids *out);
+
 /* ---- Normalizers: change the text before it is split ---- */
 
 typedef enum {
@@ -142,6 +169,7 @@ typedef enum {
     ZEST_NORMALIZER_IDEOGRAPHS,    /* spaces around every CJK character */
     ZEST_NORMALIZER_STRIP_ACCENTS, /* normal form D without nonspacing marks */
     ZEST_NORMALIZER_LOWERCASE,
+    ZEST_NORMALIZER_PRECOMPILED, /* SentencePiece's: content is its map, regex finds grapheme clusters */
 } zest_normalizer_kind;
 
 typedef struct {
@@ -169,6 +197,13 @@ typedef struct {
 zest_status zest_normalizer_run(const zest_normalizer *normalize, zest_normalizer_scratch *scratch,
                                 const char *text, size_t size, const char **out, size_t *out_size,
                                 zest_error *error);
+
+/* SentencePiece's compiled map of characters (charsmap.c), from its text in base 64. */
+zest_status zest_charsmap_load(const char *text, size_t size, const char *source, zest_normalizer_step *step,
+                               zest_error *error);
+zest_status zest_charsmap_run(const zest_normalizer_step *step, zest_regex_iterator *iterator,
+                              const char *text, size_t size, size_t limit, zest_buffer *out,
+                              zest_error *error);
 
 /* Limit of growth. Published normalizers and decoders make a text at most a few times longer; a chain of
  * replacements in a hostile file could make it 4^16 times longer. */
@@ -341,6 +376,7 @@ struct zest_tokenizer {
     zest_pre_tokenizer split;
     zest_bpe bpe;             /* also has the vocabulary of a WordPiece model */
     zest_wordpiece wordpiece; /* used instead of BPE if it has a prefix */
+    zest_unigram unigram;     /* used instead of BPE if it has scores */
     zest_decoder decode;
     zest_ids before, after; /* special tokens around the text */
     unsigned char *flags;   /* by id, `vocab.size` of them, set by finish: ZEST_TOKENIZER_* */
@@ -410,6 +446,11 @@ zest_status zest_tokenizer_load_vocab(zest_tokenizer *tokenizer, const json_t *v
 /* Adds an added token {"content": ..., "special": ..., ...}. */
 zest_status zest_tokenizer_load_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id,
                                       zest_error *error);
+
+/* Unigram: [[token, score], ...] and "unk_id" (load_unigram.c). */
+zest_status zest_tokenizer_load_unigram(zest_tokenizer *tokenizer, const json_t *model, zest_error *error);
+/* WhitespaceSplit: words without the white space between them. */
+zest_status zest_tokenizer_load_space_split(zest_tokenizer *tokenizer, zest_error *error);
 
 /* ---- The chat template (load_chat.c) ---- */
 
