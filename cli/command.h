@@ -27,7 +27,8 @@ typedef struct zest_command {
 extern const zest_command zest_command_minimize, zest_command_toy, zest_command_theory, zest_command_bench,
     zest_command_replay, zest_command_info, zest_command_generate, zest_command_score, zest_command_train,
     zest_command_eval, zest_command_predict, zest_command_report, zest_command_sweep, zest_command_pretrain,
-    zest_command_sharpness, zest_command_pull, zest_command_tokenize, zest_command_completion;
+    zest_command_sharpness, zest_command_pull, zest_command_tokenize, zest_command_completion,
+    zest_command_export;
 
 /* All options that it accepts. */
 static inline unsigned zest_command_users(const zest_command *command) {

@@ -9,6 +9,7 @@ static const struct {
     const char *name, *title;
 } sections[] = {{"Objective", "Objective"},
                 {"Model", "Model"},
+                {"Sampling", "Choosing the next token"},
                 {"Data", "Data"},
                 {"Running", "Input, output and running"},
                 {"Method", "Method"},

@@ -24,6 +24,22 @@ static zest_status add(zest_lines *lines, const char *text, size_t number, zest_
     return ZEST_OK;
 }
 
+static zest_status check_input(zest_error *error) {
+    return ferror(stdin) || !feof(stdin)
+               ? zest_error_set_errno(error, ZEST_ERROR_FILE, "standard input cannot be read")
+               : ZEST_OK;
+}
+
+/* Appends a line unless it is empty. */
+static zest_status add_line(zest_lines *lines, char *line, ssize_t size, size_t number, zest_error *error) {
+    if (size && line[size - 1] == '\n') line[--size] = '\0';
+    if (size && line[size - 1] == '\r') line[--size] = '\0';
+    zest_status status = size ? add(lines, line, number, error) : ZEST_OK;
+    if (!status && strlen(line) < (size_t)size)
+        zest_output_note("standard input, line %zu: has a zero byte, and is cut there", number);
+    return status;
+}
+
 static zest_status read_standard_input(zest_lines *lines, zest_error *error) {
     char *line = NULL;
     size_t capacity = 0;
@@ -31,15 +47,23 @@ static zest_status read_standard_input(zest_lines *lines, zest_error *error) {
     zest_status status = ZEST_OK;
     if (isatty(STDIN_FILENO)) zest_output_note("reading lines from the terminal; Ctrl-D ends them");
     errno = 0;
-    for (size_t number = 1; !status && (size = getline(&line, &capacity, stdin)) >= 0; number++) {
-        if (size && line[size - 1] == '\n') line[--size] = '\0';
-        if (size && line[size - 1] == '\r') line[--size] = '\0';
-        if (size) status = add(lines, line, number, error);
-        if (!status && strlen(line) < (size_t)size)
-            zest_output_note("standard input, line %zu: has a zero byte, and is cut there", number);
-    }
-    if (!status && size < 0 && (ferror(stdin) || !feof(stdin)))
-        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "standard input cannot be read");
+    for (size_t number = 1; !status && (size = getline(&line, &capacity, stdin)) >= 0; number++)
+        status = add_line(lines, line, size, number, error);
+    if (!status && size < 0) status = check_input(error);
+    free(line);
+    return status;
+}
+
+zest_status zest_lines_next(zest_lines *lines, int *found, zest_error *error) {
+    char *line = NULL;
+    size_t capacity = 0, count = lines->count;
+    ssize_t size = 0;
+    zest_status status = ZEST_OK;
+    errno = 0;
+    while (!status && lines->count == count && (size = getline(&line, &capacity, stdin)) >= 0)
+        status = add_line(lines, line, size, count + 1, error);
+    if (!status && size < 0) status = check_input(error);
+    *found = lines->count > count;
     free(line);
     return status;
 }
@@ -81,14 +105,21 @@ zest_status zest_cli_lm_error(const zest_cli_lm *m, zest_status status, zest_err
 
 /* ---- Loading ---- */
 
-/* Those of the given options that a model takes, as lines. */
-static zest_status add_options(const zest_options *options, zest_buffer *text, zest_error *error) {
+/* Those of the given options that `users` take, as lines. */
+static zest_status add_options(const zest_options *options, unsigned users, zest_buffer *text,
+                               zest_error *error) {
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-        if (row->users & ZEST_FOR_LM && zest_options_given(options, (zest_option_id)id))
+        if (row->users & users && zest_options_given(options, (zest_option_id)id))
             zest_buffer_format(text, "%s=%s\n", row->name, zest_options_text(options, (zest_option_id)id));
     }
     return text->failed ? zest_error_memory(error, "the options", text->size) : ZEST_OK;
+}
+
+/* What loading gave, or the context's message. */
+static zest_status opened(zest_cli_lm *m, zest_error *error) {
+    if (!m->lm) return zest_cli_lm_error(m, zest_ctx_status(m->ctx), error);
+    return zest_lm_get_info(m->lm, &m->info);
 }
 
 zest_status zest_cli_lm_open(zest_cli_lm *m, const char *path, int tokenizer_only,
@@ -96,14 +127,32 @@ zest_status zest_cli_lm_open(zest_cli_lm *m, const char *path, int tokenizer_onl
     zest_buffer text = {0};
     *m = (zest_cli_lm){.ctx = zest_ctx_new()};
     if (!m->ctx) return zest_error_memory(error, "a context", 0);
-    zest_status status = add_options(options, &text, error);
+    zest_status status = add_options(options, ZEST_FOR_LM, &text, error);
     if (!status) {
         m->lm = tokenizer_only ? zest_lm_load_tokenizer(m->ctx, path) : zest_lm_load(m->ctx, path, text.data);
-        if (!m->lm) status = zest_cli_lm_error(m, zest_ctx_status(m->ctx), error);
+        status = opened(m, error);
     }
-    if (!status) status = zest_lm_get_info(m->lm, &m->info);
     zest_buffer_free(&text);
     return status;
+}
+
+zest_status zest_cli_lm_open_run(zest_cli_lm *m, const char *path, const char *step,
+                                 const zest_options *options, zest_lm_progress progress, void *user,
+                                 zest_error *error) {
+    zest_buffer text = {0};
+    *m = (zest_cli_lm){.ctx = zest_ctx_new()};
+    if (!m->ctx) return zest_error_memory(error, "a context", 0);
+    zest_status status = add_options(options, ZEST_FOR_LM, &text, error);
+    if (!status) {
+        m->lm = zest_lm_open_run(m->ctx, path, step, text.data, progress, user);
+        status = opened(m, error);
+    }
+    zest_buffer_free(&text);
+    return status;
+}
+
+zest_status zest_cli_lm_sampling(const zest_options *options, zest_buffer *text, zest_error *error) {
+    return add_options(options, ZEST_FOR_SAMPLING, text, error);
 }
 
 void zest_cli_lm_close(zest_cli_lm *m) {
@@ -119,7 +168,9 @@ int zest_cli_lm_run(const zest_options *options, const char *path, zest_option_i
     zest_cli_lm m = {0};
     int json = (int)zest_options_whole(options, ZEST_OPTION_JSON);
     json_t *results = json ? json_array() : NULL;
-    zest_status status = zest_lines_read(&lines, options, given, &error);
+    int turns = zest_options_whole(options, ZEST_OPTION_CHAT) && !zest_options_given(options, given) &&
+                isatty(STDIN_FILENO); /* each is read when the reply before it is there */
+    zest_status status = turns ? ZEST_OK : zest_lines_read(&lines, options, given, &error);
     if (!status) status = zest_cli_lm_open(&m, path, 0, options, &error);
     if (!status) status = work(&m, options, &lines, json ? &results : NULL, &error);
     int code = lines.failed ? ZEST_EXIT_FAILURE : ZEST_EXIT_OK, printed = ZEST_EXIT_OK;

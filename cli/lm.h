@@ -26,6 +26,9 @@ zest_status zest_lines_read(zest_lines *lines, const zest_options *options, zest
                             zest_error *error);
 void zest_lines_free(zest_lines *lines);
 
+/* Appends the next line of standard input that is not empty; *found = 0 at its end. */
+zest_status zest_lines_next(zest_lines *lines, int *found, zest_error *error);
+
 /* Says what is wrong with text i on stderr, and in *results when that is not NULL; counts it. */
 void zest_lines_refuse(zest_lines *lines, size_t i, const char *message, json_t **results);
 
@@ -41,7 +44,14 @@ typedef struct {
  * whatever this says. */
 zest_status zest_cli_lm_open(zest_cli_lm *m, const char *path, int tokenizer_only,
                              const zest_options *options, zest_error *error);
+/* The same for a run at a step. progress (or NULL) is told of steps that are replayed. */
+zest_status zest_cli_lm_open_run(zest_cli_lm *m, const char *path, const char *step,
+                                 const zest_options *options, zest_lm_progress progress, void *user,
+                                 zest_error *error);
 void zest_cli_lm_close(zest_cli_lm *m);
+
+/* Appends those of the given options that say how tokens are chosen, as zest_lm_generate_options wants them. */
+zest_status zest_cli_lm_sampling(const zest_options *options, zest_buffer *text, zest_error *error);
 
 /* A command that does `work` on texts with a model: reads the texts (option `given`, or standard input), opens
  * the model, and prints what work put into *results when --json asked for it (else results is NULL, and work

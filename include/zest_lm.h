@@ -87,6 +87,12 @@ ZEST_API void zest_lm_free(zest_lm *lm);
  * if it is not there; each file is replaced only when it is whole. */
 ZEST_API zest_status zest_lm_save(zest_lm *lm, const char *folder);
 
+/* Writes a GGUF file, for llama.cpp: weights, tokenizer and chat template of a llama, mistral, qwen2, qwen3, phi3 or
+ * gpt2 model. type, of the matrices: "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q5_1", "q5_0", "q4_k", "q4_1", "q4_0", "q3_k", "q2_k", or
+ * "stored" (16-bit weights as they are, all others f32); NULL: "stored". The file is read back and compared before it
+ * replaces an older one. */
+ZEST_API zest_status zest_lm_save_gguf(zest_lm *lm, const char *path, const char *type);
+
 /* The i-th option that zest_lm_load takes, 0 <= i; returns 0 past the last. */
 ZEST_API int zest_lm_option(size_t i, zest_option *option);
 
@@ -154,6 +160,12 @@ typedef enum {
 /* The token with this role; -1: the tokenizer has none. */
 ZEST_API int32_t zest_lm_special_token(const zest_lm *lm, zest_lm_role role);
 
+/* The text that a model was trained to read for a conversation, ready for the assistant's next turn, by the model's own
+ * chat template. messages: a JSON list, [{"role": "user", "content": "Hello"}]. Encode the text with flags 0: a template
+ * writes its own special tokens. *size does not count the NUL that ends the text, capacity does. */
+ZEST_API zest_status zest_lm_chat_prompt(zest_lm *lm, const char *messages, char *text, size_t capacity,
+                                         size_t *size);
+
 /* ---- Batches ------------------------------------------------------------------------------------------ */
 
 /* Examples of one kind, in the order in which they were added. Tokens are copied and checked when they are
@@ -213,18 +225,45 @@ ZEST_API zest_status zest_lm_score(zest_lm *lm, const int32_t *ids, size_t count
 
 /* Set to {0} first, so that fields of later versions keep their defaults. */
 typedef struct {
+    size_t window;                /* tokens that the model sees at once; 0: max_positions, at most 2048 */
+    size_t stride;                /* tokens from one window to the next, at most a window; 0: half a window */
+    zest_lm_progress on_progress; /* tokens of the text. May be NULL */
+    void *user;
+} zest_lm_perplexity_options;
+
+typedef struct {
+    double perplexity;      /* exp(-log_probability / tokens) */
+    double log_probability; /* of all predicted tokens together */
+    size_t tokens, windows; /* predicted; looked at */
+} zest_lm_perplexity_result;
+
+/* The perplexity of a long text under a causal model, with a sliding window as transformers' documentation defines it:
+ * windows begin at tokens 0, stride, 2 stride, ...; each token is predicted in the first window that has it, from the
+ * tokens of that window before it. The first token of a window is not predicted unless an earlier window has it, so
+ * neither is that of the text. options may be NULL. */
+ZEST_API zest_status zest_lm_perplexity(zest_lm *lm, const int32_t *ids, size_t count,
+                                        const zest_lm_perplexity_options *options,
+                                        zest_lm_perplexity_result *result);
+
+/* Set to {0} first, so that fields of later versions keep their defaults. */
+typedef struct {
     size_t max_tokens; /* new tokens at most; 0: 64. A text that fills max_positions ends earlier */
     const int32_t *stops;
     size_t stop_count; /* a text ends behind the first of these tokens, which is kept */
-    int ignore_eos;    /* else the end-of-text token is such a token, too */
+    int ignore_eos;    /* else the model's end tokens are such tokens, too: of a text, or of a turn */
     /* Told every new token, of prompt 0, 1, ...; non-zero ends the generation of all. May be NULL. */
     int (*on_token)(size_t prompt, int32_t token, void *user);
     zest_lm_progress on_progress; /* tokens of the longest text so far, of max_tokens. May be NULL */
     void *user;
 } zest_lm_generate_options;
 
-/* Greedy continuation of a prompt by a causal model: at every step the token with the largest logit, of equal
- * ones the smallest. options may be NULL. ids has room for capacity >= 1 tokens, which limits max_tokens. */
+/* How the model chooses the next token from now on: "temperature=0.8 top-k=40 top-p=0.95 min-p=0.05 seed=7
+ * repetition-penalty=1.1", each as `zest generate` takes it; what is not named has its default. NULL, or a temperature
+ * of 0, as after loading: the token with the largest logit, of equal ones the smallest. A draw is a function of the seed,
+ * the number of the prompt and the token's position: the same with any number of threads. */
+ZEST_API zest_status zest_lm_set_sampling(zest_lm *lm, const char *options);
+
+/* Continuation of a prompt by a causal model. options may be NULL. ids has room for capacity >= 1 tokens, which limits max_tokens. */
 ZEST_API zest_status zest_lm_generate(zest_lm *lm, const int32_t *prompt, size_t prompt_count,
                                       const zest_lm_generate_options *options, int32_t *ids, size_t capacity,
                                       size_t *count);

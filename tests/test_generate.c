@@ -34,7 +34,7 @@ static void test_golden_text(void **state) {
         uint32_t tokens[10];
         size_t count;
         zest_generate_options options = {.max_new_tokens = 10};
-        assert_done(zest_generate_greedy(runner, NULL, &prompt, &options, tokens, &count, error));
+        assert_done(zest_generate(runner, NULL, &prompt, &options, tokens, &count, error));
         assert_int_equal(count, 10);
         assert_memory_equal(tokens, golden.generated, sizeof tokens);
         zest_model_runner_free(runner);
@@ -57,8 +57,8 @@ static void test_batch(void **state) {
             uint32_t tokens[3 * MOST], slow[MOST];
             size_t counts[3];
             zest_generate_options options = {.max_new_tokens = MOST};
-            assert_done(zest_generate_greedy(runner, perturbed ? &lane : NULL, &golden.batch, &options,
-                                             tokens, counts, error));
+            assert_done(zest_generate(runner, perturbed ? &lane : NULL, &golden.batch, &options, tokens,
+                                      counts, error));
             for (size_t s = 0; s < 3; s++) {
                 uint32_t first = golden.batch.starts[s];
                 size_t count = slowly(runner, model, perturbed ? &lane : NULL, golden.batch.tokens + first,
@@ -81,12 +81,12 @@ static void test_stops(void **state) {
     uint32_t whole[3 * 64], cut[3 * 64];
     size_t counts[3], cut_counts[3];
     zest_generate_options options = {.max_new_tokens = 64};
-    assert_done(zest_generate_greedy(runner, NULL, &golden.batch, &options, whole, counts, error));
+    assert_done(zest_generate(runner, NULL, &golden.batch, &options, whole, counts, error));
     for (size_t s = 0; s < 3; s++) /* as far as the positions reach */
         assert_int_equal(counts[s], 32 - (golden.batch.starts[s + 1] - golden.batch.starts[s]));
     options.stops = &whole[3];
     options.stop_count = 1;
-    assert_done(zest_generate_greedy(runner, NULL, &golden.batch, &options, cut, cut_counts, error));
+    assert_done(zest_generate(runner, NULL, &golden.batch, &options, cut, cut_counts, error));
     for (size_t s = 0; s < 3; s++) {
         size_t expected = 0;
         while (expected < counts[s] && whole[s * 64 + expected++] != whole[3]) {
@@ -95,7 +95,7 @@ static void test_stops(void **state) {
         assert_memory_equal(cut + s * 64, whole + s * 64, expected * sizeof *cut);
     }
     options.max_new_tokens = 0;
-    assert_done(zest_generate_greedy(runner, NULL, &golden.batch, &options, cut, cut_counts, error));
+    assert_done(zest_generate(runner, NULL, &golden.batch, &options, cut, cut_counts, error));
     for (size_t s = 0; s < 3; s++) assert_int_equal(cut_counts[s], 0);
     zest_model_runner_free(runner);
     zest_model_free(model);
@@ -116,14 +116,10 @@ static void test_refused(void **state) {
                      empty = {tokens, (uint32_t[]){0, 0}, 1, NULL, NULL};
     zest_model_batch wrong = {tokens, (uint32_t[]){0, 2}, 1, NULL, NULL},
                      large = {tokens, (uint32_t[]){0, 33}, 1, NULL, NULL};
-    assert_int_equal(zest_generate_greedy(masked, NULL, &one, &options, out, counts, &error),
-                     ZEST_ERROR_ARGUMENT);
-    assert_int_equal(zest_generate_greedy(runner, NULL, &empty, &options, out, counts, &error),
-                     ZEST_ERROR_ARGUMENT);
-    assert_int_equal(zest_generate_greedy(runner, NULL, &wrong, &options, out, counts, &error),
-                     ZEST_ERROR_ARGUMENT);
-    assert_int_equal(zest_generate_greedy(runner, NULL, &large, &options, out, counts, &error),
-                     ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_generate(masked, NULL, &one, &options, out, counts, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_generate(runner, NULL, &empty, &options, out, counts, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_generate(runner, NULL, &wrong, &options, out, counts, &error), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_generate(runner, NULL, &large, &options, out, counts, &error), ZEST_ERROR_ARGUMENT);
     zest_model_runner_free(masked);
     zest_model_runner_free(runner);
     zest_model_free(bert);

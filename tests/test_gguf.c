@@ -60,7 +60,7 @@ static void test_golden_tensors(void **state) {
         quantised += t->type != ZEST_GGUF_TYPE_F32;
     }
     assert_int_equal(at, golden.size);
-    assert_int_equal(quantised, 11);
+    assert_int_equal(quantised, 13);
     assert_null(zest_gguf_at(file, zest_gguf_count(file)));
     assert_null(zest_gguf_find_tensor(file, "none"));
     zest_buffer_free(&golden);

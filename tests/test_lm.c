@@ -352,6 +352,110 @@ static void test_generate(void **state) {
     zest_lm_free(lm);
 }
 
+/* A draw depends on the seed, the prompt's number and the position alone. */
+static void test_sampling(void **state) {
+    (void)state;
+    int32_t text[64], prompts[2 * MOST], first[2 * MOST], other[2 * MOST], greedy[2 * MOST];
+    size_t counts[2];
+    zest_lm_generate_options options = {.max_tokens = 12, .ignore_eos = 1};
+    for (int threads = 1; threads <= 3; threads++) {
+        char how[32];
+        snprintf(how, sizeof how, "threads=%d", threads);
+        zest_lm *lm = load(causal, how);
+        size_t count = encode(lm, "Once upon a time", 0, text), starts[3] = {0, count, 2 * count};
+        memcpy(prompts, text, count * sizeof *text);
+        memcpy(prompts + count, text, count * sizeof *text);
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 2, &options, greedy, counts));
+        assert_memory_equal(greedy, greedy + 12, 12 * sizeof *greedy);
+        assert_ok(ctx, zest_lm_set_sampling(lm, "temperature=1.5 seed=5"));
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 2, &options, other, counts));
+        if (threads == 1) memcpy(first, other, sizeof first);
+        assert_memory_equal(other, first, 24 * sizeof *first);
+        assert_memory_not_equal(other, other + 12, 12 * sizeof *other); /* the same prompt, other numbers */
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 1, &options, other, counts));
+        assert_memory_equal(other, first, 12 * sizeof *first);
+        assert_ok(ctx, zest_lm_set_sampling(lm, "temperature=1.5 seed=6"));
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 1, &options, other, counts));
+        assert_memory_not_equal(other, first, 12 * sizeof *first);
+        /* one candidate, and back to the largest logit */
+        assert_ok(ctx, zest_lm_set_sampling(lm, "temperature=1.5 top-k=1"));
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 2, &options, other, counts));
+        assert_memory_equal(other, greedy, 24 * sizeof *greedy);
+        assert_ok(ctx, zest_lm_set_sampling(lm, "repetition-penalty=100"));
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 1, &options, other, counts));
+        for (int i = 0; i < 12; i++)
+            for (int k = 0; k < i; k++) assert_true(other[i] != other[k]);
+        assert_ok(ctx, zest_lm_set_sampling(lm, NULL));
+        assert_ok(ctx, zest_lm_generate_batch(lm, prompts, starts, 1, &options, other, counts));
+        assert_memory_equal(other, greedy, 12 * sizeof *greedy);
+        REFUSED(zest_lm_set_sampling(lm, "temperature=-1"), "temperature");
+        REFUSED(zest_lm_set_sampling(lm, "top-p=1.5"), "top-p");
+        REFUSED(zest_lm_set_sampling(lm, "max-tokens=3"), "max-tokens");
+        zest_lm_free(lm);
+    }
+}
+
+/* Windows by the definition: of each the log-probabilities that zest_lm_score gives, where no earlier one has the token. */
+static void test_perplexity(void **state) {
+    (void)state;
+    static const size_t cases[][2] = {{48, 48}, {48, 24}, {20, 7}, {20, 20}, {2, 1}, {0, 0}};
+    zest_lm *lm = load(causal, NULL), *masked = load(MASKED, NULL);
+    int32_t ids[300];
+    size_t count = 131;
+    for (size_t i = 0; i < count; i++) ids[i] = (int32_t)(i * i * 37 % 4000);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t window = cases[c][0] ? cases[c][0] : 48, stride = cases[c][1] ? cases[c][1] : 24, done = 0,
+               tokens = 0;
+        double sum = 0, each[48];
+        zest_lm_perplexity_options options = {.window = cases[c][0], .stride = cases[c][1]};
+        zest_lm_perplexity_result result;
+        for (size_t begin = 0; done < count; begin += stride) {
+            size_t end = begin + window < count ? begin + window : count;
+            assert_ok(ctx, zest_lm_score(lm, ids + begin, end - begin, each));
+            for (size_t i = begin + 1; i < end; i++)
+                if (i >= done) sum += each[i - begin], tokens++;
+            done = end;
+        }
+        assert_ok(ctx, zest_lm_perplexity(lm, ids, count, &options, &result));
+        assert_int_equal(result.tokens, tokens);
+        assert_close(result.log_probability, sum, 1e-9 * fabs(sum));
+        assert_close(result.perplexity, exp(-sum / (double)tokens), 1e-9 * result.perplexity);
+    }
+    zest_lm_perplexity_result result;
+    zest_lm_perplexity_options gaps = {.window = 8, .stride = 9}, wide = {.window = 49};
+    REFUSED(zest_lm_perplexity(lm, ids, count, &gaps, &result), "left out");
+    REFUSED(zest_lm_perplexity(lm, ids, count, &wide, &result), "2 to 48 tokens");
+    REFUSED(zest_lm_perplexity(lm, ids, 1, NULL, &result), "too short");
+    REFUSED(zest_lm_perplexity(masked, ids, count, NULL, &result), "causal");
+    ids[100] = 4096;
+    REFUSED(zest_lm_perplexity(lm, ids, count, NULL, &result), "4096");
+    zest_lm_free(lm);
+    zest_lm_free(masked);
+}
+
+/* The same logits and tokens from the file as from the folder. */
+static void test_save_gguf(void **state) {
+    (void)state;
+    zest_lm *lm = load(causal, NULL), *masked = load(MASKED, NULL);
+    static float a[4096], b[4096];
+    int32_t text[64], back[64];
+    size_t count = encode(lm, "It's 12 o'clock, naïve  café\n\n.", ZEST_LM_ADD_SPECIAL, text),
+           row = count - 1;
+    assert_ok(ctx, zest_lm_save_gguf(lm, temp_path("m.gguf"), "f32"));
+    zest_lm *again = load(temp_path("m.gguf"), NULL);
+    assert_int_equal(encode(again, "It's 12 o'clock, naïve  café\n\n.", ZEST_LM_ADD_SPECIAL, back), count);
+    assert_memory_equal(text, back, count * sizeof *text);
+    assert_ok(ctx, zest_lm_logits(lm, text, count, &row, 1, a));
+    assert_ok(ctx, zest_lm_logits(again, text, count, &row, 1, b));
+    assert_memory_equal(a, b, sizeof a);
+    REFUSED(zest_lm_save_gguf(lm, temp_path("x"), "q9_z"), "'q9_z' is no type");
+    REFUSED(zest_lm_save_gguf(lm, "", NULL), "no file was named");
+    REFUSED(zest_lm_save_gguf(masked, temp_path("x"), NULL), "cannot be a GGUF file");
+    zest_lm_free(again);
+    zest_lm_free(lm);
+    zest_lm_free(masked);
+}
+
 /* ---- Saving ---- */
 
 static void test_save(void **state) {
@@ -512,7 +616,8 @@ int main(void) {
         cmocka_unit_test(test_generate),         IN_TEMP_FOLDER(test_save),
         cmocka_unit_test(test_refused_models),   IN_TEMP_FOLDER(test_refused_calls),
         cmocka_unit_test(test_refused_examples), cmocka_unit_test(test_refused_lanes),
-        cmocka_unit_test(test_refused_null),
+        cmocka_unit_test(test_refused_null),     cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_perplexity),       IN_TEMP_FOLDER(test_save_gguf),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -395,7 +395,7 @@ static void texts(void **state) {
         zest_buffer text = {0};
         zest_model_batch batch = {.tokens = s.e.tokens + prompt->first, .starts = starts, .sequences = 1};
         zest_generate_options options = {.max_new_tokens = 9, .stops = stops, .stop_count = 2};
-        assert_done(zest_generate_greedy(s.runner, NULL, &batch, &options, tokens, &count, error));
+        assert_done(zest_generate(s.runner, NULL, &batch, &options, tokens, &count, error));
         for (size_t t = 0; t < count; t++) ids[t] = (int32_t)tokens[t];
         assert_done(zest_tokenizer_decode(s.tokenizer, ids, count, 1, &text, error));
         zest_metric_clean_up(&text);

@@ -316,8 +316,8 @@ static void generation(void **state) {
             uint32_t expected[3 * MOST] = {0}, got[3 * MOST] = {0};
             size_t counts[3], got_counts[3];
             const zest_model_lane *which = perturbed ? &lane : NULL;
-            assert_done(zest_generate_greedy(plain, which, &golden.batch, &options, expected, counts, error));
-            assert_done(zest_generate_greedy(runner, which, &golden.batch, &options, got, got_counts, error));
+            assert_done(zest_generate(plain, which, &golden.batch, &options, expected, counts, error));
+            assert_done(zest_generate(runner, which, &golden.batch, &options, got, got_counts, error));
             assert_memory_equal(counts, got_counts, sizeof counts);
             assert_memory_equal(expected, got, sizeof expected);
         }

@@ -8,6 +8,8 @@ the floats that the format's reference implementation (the Python package gguf) 
 goldens.gguf   blocks of random bytes, with sane scales (some zero, some subnormal), and rotary matrices
 goldens.f32    the tensors as floats, one after the other, in the order of the file
 rotary.f32     attn_q, attn_k and the bias of attn_q as they were before the converter's permutation
+blocks.gguf    floats (also with rows of zeros, of one value, and of tiny and large values), and the same as blocks of
+               the types that the package can quantise
 Neither building nor testing zest needs this script.
 """
 import os
@@ -20,7 +22,8 @@ Q = gguf.GGMLQuantizationType
 ROWS, COLUMNS = 3, 512
 # Where the f16 scales lie in a block.
 SCALES = {Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q8_0: [0],
-          Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208]}
+          Q.Q2_K: [80, 82], Q.Q3_K: [108], Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208]}
+QUANTISED = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0]
 
 
 def scales(rng, count):
@@ -66,6 +69,29 @@ def add_values(writer):
     writer.add_array("test.nested", [[1, 2], [3], [4, 5, 6]])
 
 
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_blocks(folder, rng):
+    writer = gguf.GGUFWriter(os.path.join(folder, "blocks.gguf"), "llama")
+    floats = rng.normal(0, 0.05, (8, 256)).astype(np.float32)
+    floats[1] = 0
+    floats[2] = 0.37
+    floats[3] *= 1e-6
+    floats[4] *= 1e4
+    floats[5] = np.round(floats[5] * 40) / 8  # ties
+    floats[6, ::3] = 0
+    floats[7, 17] = -3
+    writer.add_tensor("f32", floats)
+    for kind in QUANTISED:
+        writer.add_tensor(kind.name.lower(), gguf.quantize(floats, kind), raw_dtype=kind)
+    finish(writer)
+
+
 def main(folder):
     rng = np.random.default_rng(20260101)
     os.makedirs(folder, exist_ok=True)
@@ -93,10 +119,8 @@ def main(folder):
                                  ("blk.0.attn_q.bias", bias, 4)]:
         writer.add_tensor(name, permute(weights, heads))
         floats.append(permute(weights, heads))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
+    make_blocks(folder, rng)
     flat = np.concatenate([f.astype(np.float32).ravel() for f in floats])
     assert np.isfinite(flat).all()
     flat.tofile(os.path.join(folder, "goldens.f32"))

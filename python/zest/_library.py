@@ -214,6 +214,14 @@ class GenerateOptions(Structure):
     ]
 
 
+class PerplexityOptions(Structure):
+    _fields_ = [("window", c_size_t), ("stride", c_size_t), ("on_progress", Progress), ("user", c_void_p)]
+
+
+class PerplexityResult(Structure):
+    _fields_ = [("perplexity", c_double), ("log_probability", c_double), ("tokens", c_size_t), ("windows", c_size_t)]
+
+
 class Tensor_(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -397,6 +405,8 @@ STRUCTS: dict[str, type[Structure]] = {
     "zest_record": Record_,
     "zest_lm_info": LMInfo_,
     "zest_lm_generate_options": GenerateOptions,
+    "zest_lm_perplexity_options": PerplexityOptions,
+    "zest_lm_perplexity_result": PerplexityResult,
     "zest_lm_tensor": Tensor_,
     "zest_lm_metrics": Metrics_,
     "zest_lm_train_summary": TrainSummary_,
@@ -487,6 +497,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "zest_lm_load_tokenizer": (c_void_p, [c_void_p, c_char_p]),
     "zest_lm_free": (None, [c_void_p]),
     "zest_lm_save": (c_int, [c_void_p, c_char_p]),
+    "zest_lm_chat_prompt": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "zest_lm_save_gguf": (c_int, [c_void_p, c_char_p, c_char_p]),
+    "zest_lm_set_sampling": (c_int, [c_void_p, c_char_p]),
+    "zest_lm_perplexity": (
+        c_int,
+        [c_void_p, c_void_p, c_size_t, POINTER(PerplexityOptions), POINTER(PerplexityResult)],
+    ),
     "zest_lm_option": (c_int, [c_size_t, POINTER(Option_)]),
     "zest_lm_get_info": (c_int, [c_void_p, POINTER(LMInfo_)]),
     "zest_lm_fingerprint": (c_int, [c_void_p, POINTER(c_uint64)]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -179,6 +180,10 @@ class LM:
     def save(self, folder: StrPath) -> None:
         """Writes a Hugging Face folder: config.json, model.safetensors and the tokenizer's files."""
         self._check(lib.zest_lm_save(self._alive(), c.to_path(folder)))
+
+    def save_gguf(self, path: StrPath, type: str = "stored") -> None:
+        """Writes a GGUF file for llama.cpp. type: of the matrices, as `zest export` takes it: "f32", "q8_0", "q4_k"."""
+        self._check(lib.zest_lm_save_gguf(self._alive(), c.to_path(path), to_bytes(type)))
 
     @property
     def fingerprint(self) -> int:
@@ -385,6 +390,29 @@ class LM:
         perplexity = math.exp(min(-total / len(predicted), 709.0)) if predicted else math.nan
         return Score(total, len(predicted), perplexity, ids, each)
 
+    def chat_prompt(self, messages: Sequence[dict[str, Any]]) -> str:
+        """The text of a conversation by the model's chat template, ready for the assistant's next turn.
+
+        messages: [{"role": "user", "content": "Hello"}]. Encode it with add_special_tokens=False.
+        """
+        data, size = json.dumps(list(messages)).encode(), ctypes.c_size_t()
+        self._check(lib.zest_lm_chat_prompt(self._alive(), data, None, 0, ctypes.byref(size)))
+        text = ctypes.create_string_buffer(size.value + 1)
+        self._check(lib.zest_lm_chat_prompt(self._alive(), data, text, size.value + 1, ctypes.byref(size)))
+        return text.raw[: size.value].decode()
+
+    def perplexity(self, text: TextOrIds, window: int = 0, stride: int = 0) -> float:
+        """The perplexity of a long text under a causal model, with a sliding window of tokens, as transformers'
+        documentation defines it. window 0: as many as the model reads, at most 2048; stride 0: half a window."""
+        ids, result = self._ids(text), c.PerplexityResult()
+        options = c.PerplexityOptions(window=window, stride=stride)
+        self._check(
+            lib.zest_lm_perplexity(
+                self._alive(), ids.ctypes.data, ids.size, ctypes.byref(options), ctypes.byref(result)
+            )
+        )
+        return float(result.perplexity)
+
     def generate(
         self,
         prompt: Union[TextOrIds, list[str]],
@@ -392,15 +420,18 @@ class LM:
         stops: Sequence[int] = (),
         ignore_eos: bool = False,
         on_token: Optional[Callable[[int, int], Any]] = None,
+        **sampling: Any,
     ) -> Any:
-        """The greedy continuation of a prompt, or a list of those of a list of prompts.
+        """The continuation of a prompt, or a list of those of a list of prompts.
 
         stops         tokens behind which a text ends, beside the end-of-text token (which ignore_eos turns off)
         on_token      on_token(prompt, token) is told every new token; something true ends the generation of all
+        sampling      temperature, top_k, top_p, min_p, repetition_penalty, seed, as `zest generate` takes them;
+                      without them, or with a temperature of 0, the most probable token
         """
         several = isinstance(prompt, list) and all(isinstance(text, (str, bytes)) for text in prompt)
         prompts = [self._ids(text) for text in prompt] if several else [self._ids(prompt)]  # type: ignore
-        new = self.generate_ids(prompts, max_tokens, stops, ignore_eos, on_token)
+        new = self.generate_ids(prompts, max_tokens, stops, ignore_eos, on_token, **sampling)
         texts = [
             self.decode(np.concatenate([ids, more]), skip_special_tokens=True, first=ids.size)
             for ids, more in zip(prompts, new)
@@ -414,9 +445,11 @@ class LM:
         stops: Sequence[int] = (),
         ignore_eos: bool = False,
         on_token: Optional[Callable[[int, int], Any]] = None,
+        **sampling: Any,
     ) -> list[np.ndarray]:
         """The new tokens of every prompt."""
         each, handle = [self._ids(prompt) for prompt in prompts], self._alive()
+        self._check(lib.zest_lm_set_sampling(handle, option_lines(sampling)))
         if max_tokens < 1:
             raise c.ArgumentError("max_tokens must be at least 1")
         if not each:

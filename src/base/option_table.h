@@ -38,8 +38,10 @@ enum {
     ZEST_FOR_SHARPNESS = 32768,
     ZEST_FOR_PULL = 65536,
     ZEST_FOR_TOKENIZE = 1 << 20,
-    ZEST_FOR_LM = 1 << 21,    /* zest_lm_load of zest_lm.h; no command */
-    ZEST_FOR_SHELL = 1 << 30, /* every command, but no part of a run: never kept in its options */
+    ZEST_FOR_LM = 1 << 21, /* zest_lm_load of zest_lm.h; no command */
+    ZEST_FOR_EXPORT = 1 << 22,
+    ZEST_FOR_SAMPLING = 1 << 23, /* zest_lm_generate of zest_lm.h; no command */
+    ZEST_FOR_SHELL = 1 << 30,    /* every command, but no part of a run: never kept in its options */
 };
 
 /* those that minimise a function of a vector, and all that take steps */
@@ -60,7 +62,7 @@ enum {
      ZEST_FOR_PRETRAIN | ZEST_FOR_LM)
 #define ZEST_FOR_ALL_COMMANDS                                                                 \
     (ZEST_FOR_MINIMIZE | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_REPLAY | ZEST_FOR_MODELS | \
-     ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL | ZEST_FOR_TOKENIZE)
+     ZEST_FOR_REPORT | ZEST_FOR_SWEEP | ZEST_FOR_PULL | ZEST_FOR_TOKENIZE | ZEST_FOR_EXPORT)
 
 /* When an option of a run may change: see RUN above. */
 enum { ZEST_CHANGES_RUNNING = 1, ZEST_CHANGES_ON_RESUME = 2, ZEST_CHANGES_BY_SESSION = 4 };
@@ -152,8 +154,8 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     ZEST_FOR_STEPS, RUN(ANY, FIXED, ROW),                                                                              \
     "rounding of 16-bit weights after an update; with nearest, most small updates are lost")                           \
   X(SEED, "seed", 's', SEED, "1", NONE, "NUMBER", "Method",                                                            \
-    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN, RUN(ANY,     \
-    FIXED, TABLE),                                                                                                     \
+    ZEST_FOR_RUNS | ZEST_FOR_TOY | ZEST_FOR_THEORY | ZEST_FOR_BENCH | ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN |             \
+    ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, RUN(ANY, FIXED, TABLE),                                                     \
     "random seed; of a training run also the seed of its train/dev split")                                             \
   X(STEPS, "steps", 'n', COUNT, "1000", AT_LEAST(0), "COUNT", "Stopping",                                              \
     ZEST_FOR_STEPS | ZEST_FOR_TOY | ZEST_FOR_BENCH, RUN(ANY, RUNNING | RESUME, TUNED),                                 \
@@ -190,7 +192,7 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     ZEST_FOR_TRAIN, RUN(ANY, FIXED, ROW),                                                                              \
     "what training minimises: the loss, or 1 - accuracy or 1 - F1 of the batch, which have no gradient")               \
   X(MODEL, "model", 0, TEXT, "", NONE, "PATH", "Model",                                                                \
-    ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN | ZEST_FOR_LM, RUN(ANY, RESUME, DATA),                        \
+    ZEST_FOR_TASKS | ZEST_FOR_REPLAY | ZEST_FOR_PRETRAIN | ZEST_FOR_LM | ZEST_FOR_EXPORT, RUN(ANY, RESUME, DATA),      \
     "model to start from: a Hugging Face folder, a GGUF file, or ORG/NAME after `zest pull ORG/NAME`; of a run: "      \
     "where its model is now, if it was moved")                                                                         \
   X(REVISION, "revision", 0, TEXT, "main", NONE, "NAME", "Model", ZEST_FOR_PULL, NO_RUN,                               \
@@ -269,6 +271,12 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "training text: plain UTF-8, documents separated by blank lines")                                                  \
   X(LENGTH, "length", 0, COUNT, "128", WITHIN(8, 1048576), "TOKENS", "Data", ZEST_FOR_PRETRAIN, NO_RUN,                \
     "tokens per sequence, special tokens included")                                                                    \
+  X(PLAIN_TEXT, "text", 0, TEXT, "", NONE, "FILE", "Data", ZEST_FOR_EVAL, NO_RUN,                                      \
+    "measure the perplexity of this text file, plain UTF-8, instead of a task")                                        \
+  X(WINDOW, "window", 0, COUNT, "0", WITHIN(0, 1048576), "TOKENS", "Data", ZEST_FOR_EVAL, NO_RUN,                      \
+    "with --text: tokens that the model sees at once; 0: as many as it reads, at most 2048")                           \
+  X(STRIDE, "stride", 0, COUNT, "0", WITHIN(0, 1048576), "TOKENS", "Data", ZEST_FOR_EVAL, NO_RUN,                      \
+    "with --text: tokens from one window to the next; 0: half a window")                                               \
   X(MASK, "mask", 0, REAL, "0.15", WITHIN(0.01, 0.9), "FRACTION", "Data", ZEST_FOR_PRETRAIN, NO_RUN,                   \
     "masked models: fraction of tokens to predict; of these 80 % are masked, 10 % replaced by random tokens, 10 % "    \
     "kept")                                                                                                            \
@@ -286,8 +294,25 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "the reverse: texts are token ids separated by blanks")                                                            \
   X(SPECIAL, "special", 0, FLAG, "yes", NONE, "", "Model", ZEST_FOR_TOKENIZE, NO_RUN,                                  \
     "add the model's special tokens around each text (with --decode: show them); --no-special: leave them out")        \
+  X(CHAT, "chat", 0, FLAG, "no", NONE, "", "Model", ZEST_FOR_GENERATE, NO_RUN,                                         \
+    "converse in the text of the model's chat template: --prompt or each line of standard input is a turn")            \
+  X(SYSTEM, "system", 0, TEXT, "", NONE, "TEXT", "Model", ZEST_FOR_GENERATE, NO_RUN,                                   \
+    "with --chat: the system message that the conversation begins with")                                               \
   X(MAX_TOKENS, "max-tokens", 0, COUNT, "64", WITHIN(1, 1048576), "COUNT", "Model", ZEST_FOR_GENERATE, NO_RUN,         \
     "maximum number of new tokens")                                                                                    \
+  X(TEMPERATURE, "temperature", 0, REAL, "0", WITHIN(0, 1000), "NUMBER", "Sampling",                                   \
+    ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, NO_RUN,                                                                     \
+    "divide logits by this and draw the next token at random; 0: take the most probable token")                        \
+  X(TOP_K, "top-k", 0, COUNT, "0", WITHIN(0, 4294967295), "COUNT", "Sampling",                                         \
+    ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, NO_RUN,                                                                     \
+    "draw from the k most probable tokens only; 0: from all")                                                          \
+  X(TOP_P, "top-p", 0, REAL, "1", WITHIN(0, 1), "FRACTION", "Sampling", ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, NO_RUN, \
+    "draw from the fewest most probable tokens that have at least this probability together")                          \
+  X(MIN_P, "min-p", 0, REAL, "0", WITHIN(0, 1), "FRACTION", "Sampling", ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, NO_RUN, \
+    "draw from tokens with at least this times the probability of the most probable one")                              \
+  X(REPETITION_PENALTY, "repetition-penalty", 0, REAL, "1", WITHIN(0.01, 100), "NUMBER", "Sampling",                   \
+    ZEST_FOR_GENERATE | ZEST_FOR_SAMPLING, NO_RUN,                                                                     \
+    "divide logits of tokens that the text already has by this (multiply negative ones)")                              \
   X(COMPUTE, "compute", 0, CHOICE, "f32", CHOICES("f32|bf16|f16"), "NAME", "Model",                                    \
     ZEST_FOR_MODELS, RUN(ANY, FIXED, ROW),                                                                             \
     "arithmetic of matrix products: fp32, or bf16 or fp16 operands with fp32 accumulation; f16 needs a GPU")           \
@@ -310,7 +335,7 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "pairs of perturbed models (lanes) that are evaluated at once; more need more memory. 0: all k on a CPU, where "   \
     "results do not depend on it; on a GPU the fewest that keep it busy, and the last digits of losses may change")    \
   X(THREADS, "threads", 'j', COUNT, "0", WITHIN(0, 1024), "COUNT", "Running",                                          \
-    ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP, RUN(ANY, RUNNING | RESUME, NEVER),                               \
+    ZEST_FOR_RUNS | ZEST_FOR_MODELS | ZEST_FOR_SWEEP | ZEST_FOR_EXPORT, RUN(ANY, RUNNING | RESUME, NEVER),             \
     "CPU threads; 0: all cores. Results do not depend on it")                                                          \
   X(PRESET, "preset", 0, TEXT, "paper", NONE, "NAME", "Method", ZEST_FOR_TOY | ZEST_FOR_SWEEP, NO_RUN,                 \
     "values of options that are not given. toy: paper (the paper's settings) or clean (settings in which its claim "   \
@@ -409,12 +434,18 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(FIGURES, "figures", 0, TEXT, "", NONE, "DIR", "Running", ZEST_FOR_REPORT, NO_RUN,                                  \
     "also write each figure as an SVG file into this folder")                                                          \
   X(STEP, "step", 0, TEXT, "last", NONE, "STEP", "Running",                                                            \
-    ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS, NO_RUN,                                   \
+    ZEST_FOR_REPLAY | ZEST_FOR_EVAL | ZEST_FOR_PREDICT | ZEST_FOR_SHARPNESS | ZEST_FOR_EXPORT, NO_RUN,                 \
     "step of the run: a number from 0 (the start), last, or best")                                                     \
   X(RANK_TIMEOUT, "rank-timeout", 0, REAL, "600", AT_LEAST(0), "SECONDS", "Running",                                   \
     ZEST_FOR_RANKED, RUN(ANY, RESUME | SESSION, NEVER),                                                                \
     "with mpirun or srun: how long a rank waits for the others before the command ends and names those that did not "  \
     "come; 0: for ever")                                                                                               \
+  X(GGUF, "gguf", 0, TEXT, "", NONE, "FILE", "Running", ZEST_FOR_EXPORT, NO_RUN,                                       \
+    "GGUF file to write, for llama.cpp and programs built on it")                                                      \
+  X(GGUF_TYPE, "type", 0, CHOICE, "stored",                                                                            \
+    CHOICES("stored|f32|f16|bf16|q8_0|q6_k|q5_k|q5_1|q5_0|q4_k|q4_1|q4_0|q3_k|q2_k"), "NAME", "Running",               \
+    ZEST_FOR_EXPORT, NO_RUN,                                                                                           \
+    "type of the matrices; vectors stay f32. stored: 16-bit weights as they are, all others f32")                      \
   X(ALLOW_CHANGED, "allow-changed-files", 0, FLAG, "no", NONE, "", "Data",                                             \
     ZEST_FOR_TASKS | ZEST_FOR_PRETRAIN | ZEST_FOR_REPLAY, RUN(ANY, RESUME | SESSION, TUNED),                           \
     "use a run's data and model files even if they have changed since it began")                                       \

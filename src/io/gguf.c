@@ -399,9 +399,9 @@ static zest_status read_layout(cursor_state *cursor, zest_gguf_tensor *tensor) {
     if (!zest_gguf_block_size(type, &elements, &bytes))
         return zest_error_set(
             cursor->error, ZEST_ERROR_FORMAT,
-            "%s: tensor '%.200s' is of type %u, which zest does not read; it reads F32, F16, BF16, "
-            "F64, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K",
-            cursor->path, tensor->name, type);
+            "%s: tensor '%.200s' is of type %u (%s), which zest does not read; it reads F32, F16, BF16, "
+            "F64, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K",
+            cursor->path, tensor->name, type, zest_gguf_type_name((zest_gguf_type)type));
     tensor->type = (zest_gguf_type)type;
     if (tensor->columns % elements)
         return zest_error_set(

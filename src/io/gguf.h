@@ -53,6 +53,11 @@ typedef enum { /* numbered as in the file */
 
 typedef struct zest_gguf_value zest_gguf_value;
 
+typedef struct {
+    const char *data; /* need not be NUL-terminated */
+    size_t size;
+} zest_gguf_text;
+
 size_t zest_gguf_key_count(const zest_gguf *file);
 const char *zest_gguf_key_at(const zest_gguf *file, size_t i); /* in the file's order; NULL: past end */
 const zest_gguf_value *zest_gguf_find(const zest_gguf *file, const char *key); /* NULL: none */
@@ -93,6 +98,8 @@ typedef enum { /* numbered as in the file; the types whose sizes zest knows */
                ZEST_GGUF_TYPE_Q5_0 = 6,
                ZEST_GGUF_TYPE_Q5_1 = 7,
                ZEST_GGUF_TYPE_Q8_0 = 8,
+               ZEST_GGUF_TYPE_Q2_K = 10,
+               ZEST_GGUF_TYPE_Q3_K = 11,
                ZEST_GGUF_TYPE_Q4_K = 12,
                ZEST_GGUF_TYPE_Q5_K = 13,
                ZEST_GGUF_TYPE_Q6_K = 14,
@@ -104,7 +111,8 @@ typedef enum { /* numbered as in the file; the types whose sizes zest knows */
                ZEST_GGUF_TYPE_BF16 = 30
 } zest_gguf_type;
 
-const char *zest_gguf_type_name(zest_gguf_type type); /* "Q4_K"; "?" for one that zest does not know */
+/* "Q4_K"; those that zest does not read have names, too: "IQ4_XS"; "?" for an unknown number */
+const char *zest_gguf_type_name(zest_gguf_type type);
 
 typedef struct {
     const char *name;
@@ -131,9 +139,7 @@ zest_status zest_gguf_read(const zest_gguf_tensor *tensor, size_t first_row, siz
 zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, size_t first_row, size_t rows,
                                   float *out, zest_error *error);
 
-/* ---- Shared by gguf.c and gguf_dequantize.c ---- */
-
-/* Elements and bytes of a block; 0: an unknown type. */
+/* Elements and bytes of a block; 0: a type that zest does not read. */
 int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes);
 
 #endif

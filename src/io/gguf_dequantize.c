@@ -59,6 +59,41 @@ static void read_q8_0(const uint8_t *block, float *out) {
 
 /* ---- Blocks of 256: eight groups of 32, or sixteen of 16, with small scales under a common one ---- */
 
+/* Of Q2_K and Q3_K: the two bits of element i of group g, one of sixteen. Each half of the block has 32 bytes; eight
+ * groups share them, two to each pair of bits. */
+static int two_bits(const uint8_t *bytes, int g, int i) {
+    return bytes[g / 8 * 32 + g % 2 * 16 + i] >> (g % 8 / 2 * 2) & 3;
+}
+
+/* 16 bytes of scale (low nibble) and minimum, 64 of two-bit numbers, the common scale and minimum. */
+static void read_q2_k(const uint8_t *block, float *out) {
+    float all = half_at(block + 80), block_min = half_at(block + 82);
+    for (int g = 0; g < 16; g++) {
+        float scale = all * (float)(block[g] & 15), min = block_min * (float)(block[g] >> 4);
+        for (int i = 0; i < 16; i++) out[g * 16 + i] = scale * (float)two_bits(block + 16, g, i) - min;
+    }
+}
+
+/* Six-bit scale of group g, packed into 12 bytes: the low nibbles of groups 0-7 and the high ones of groups 8-15 in
+ * the first 8, the top two bits of groups g, g + 4, g + 8 and g + 12 in byte g of the last 4. */
+static int signed_group_scale(const uint8_t *packed, int g) {
+    int low = packed[g % 8] >> (g / 8 * 4) & 15, top = packed[8 + g % 4] >> (g / 4 * 2) & 3;
+    return (low | top << 4) - 32;
+}
+
+/* 32 bytes of third bits (bit n of byte i: element i of the n-th 32), 64 of two-bit numbers, 12 of scales, the common
+ * scale. A third bit that is not set means minus 4. */
+static void read_q3_k(const uint8_t *block, float *out) {
+    float all = half_at(block + 108);
+    for (int g = 0; g < 16; g++) {
+        float scale = all * (float)signed_group_scale(block + 96, g);
+        for (int i = 0; i < 16; i++) {
+            int third = block[g % 2 * 16 + i] >> (g / 2) & 1;
+            out[g * 16 + i] = scale * (float)(two_bits(block + 32, g, i) - (third ? 0 : 4));
+        }
+    }
+}
+
 /* Six-bit scale and minimum of group g, packed into 12 bytes: groups 0-3 in bytes g and g + 4; of
  * groups 4-7 the low four bits in byte g + 4, the top two in the tops of bytes g - 4 and g. */
 static void group_scale(const uint8_t *packed, int g, int *scale, int *min) {
@@ -129,6 +164,8 @@ static const type_row types[] = {
     [ZEST_GGUF_TYPE_Q5_0] = {"Q5_0", 32, 22, read_q5_0, -1},
     [ZEST_GGUF_TYPE_Q5_1] = {"Q5_1", 32, 24, read_q5_1, -1},
     [ZEST_GGUF_TYPE_Q8_0] = {"Q8_0", 32, 34, read_q8_0, -1},
+    [ZEST_GGUF_TYPE_Q2_K] = {"Q2_K", 256, 84, read_q2_k, -1},
+    [ZEST_GGUF_TYPE_Q3_K] = {"Q3_K", 256, 110, read_q3_k, -1},
     [ZEST_GGUF_TYPE_Q4_K] = {"Q4_K", 256, 144, read_q4_k, -1},
     [ZEST_GGUF_TYPE_Q5_K] = {"Q5_K", 256, 176, read_q5_k, -1},
     [ZEST_GGUF_TYPE_Q6_K] = {"Q6_K", 256, 210, read_q6_k, -1},
@@ -138,9 +175,17 @@ static const type_row *row_of(uint32_t type) {
     return type < sizeof types / sizeof types[0] && types[type].name ? &types[type] : NULL;
 }
 
+/* Types of llama.cpp that zest does not read, for messages. */
+static const char *const unread[] = {
+    [9] = "Q8_1",   [15] = "Q8_K",   [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
+    [19] = "IQ1_S", [20] = "IQ4_NL", [21] = "IQ3_S",   [22] = "IQ2_S",  [23] = "IQ4_XS",
+    [29] = "IQ1_M", [34] = "TQ1_0",  [35] = "TQ2_0",   [39] = "MXFP4",
+};
+
 const char *zest_gguf_type_name(zest_gguf_type type) {
     const type_row *row = row_of((uint32_t)type);
-    return row ? row->name : "?";
+    if (row) return row->name;
+    return (uint32_t)type < sizeof unread / sizeof *unread && unread[type] ? unread[type] : "?";
 }
 
 int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes) {

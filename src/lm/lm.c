@@ -5,6 +5,7 @@
 #include "io/hub.h"
 #include "lm/lm.h"
 #include "lm/target.h"
+#include "model/gguf_export.h"
 
 /* ---- Checks ---- */
 
@@ -177,6 +178,20 @@ zest_status zest_lm_save(zest_lm *lm, const char *folder) {
                               "no folder was named to save the model in");
     status = zest_model_download(lm->loaded.runner, zest_lm_sink(lm));
     return status ? status : zest_load_save(&lm->loaded, folder, zest_lm_sink(lm));
+}
+
+zest_status zest_lm_save_gguf(zest_lm *lm, const char *path, const char *type) {
+    int found;
+    zest_status status = zest_lm_check(lm);
+    if (status) return status;
+    if (!path || !*path)
+        return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
+                              "no file was named to write the model to");
+    if (!zest_model_find_gguf_type(type ? type : "stored", &found))
+        return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
+                              "'%.40s' is no type of GGUF files that zest writes", type);
+    status = zest_model_download(lm->loaded.runner, zest_lm_sink(lm));
+    return status ? status : zest_load_save_gguf(&lm->loaded, path, found, zest_lm_sink(lm));
 }
 
 int zest_lm_option(size_t i, zest_option *option) {

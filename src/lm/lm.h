@@ -1,13 +1,15 @@
 /* What the files of include/zest_lm.h share:
  *
  *     lm.c         loading, runs, saving        lm_batch.c     examples of the caller's, packed
- *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores, generation
+ *     lm_text.c    tokens                       lm_forward.c   losses, logits, scores
+ *     lm_generate.c generation                  lm_perplexity.c long texts
  *     lm_train.c   training and evaluation      lm_options.c   options of these
  *     lm_predict.c answers to rows              records.c      these rows, read
  *     lm_weights.c tuner, replay, tensors       target.c       a run at a step, or a model */
 #ifndef ZEST_LM_LM_H
 #define ZEST_LM_LM_H
 
+#include "model/sampler.h"
 #include "optim/context.h"
 #include "task/batch.h"
 #include "train/load.h"
@@ -20,6 +22,8 @@ struct zest_lm {
     uint64_t step;          /* of a run */
     zest_model_lane *lanes; /* of the latest call, kept from step to step */
     size_t lane_capacity;
+    int samples; /* zest_lm_set_sampling has said how tokens are chosen */
+    zest_sampling sampling;
 };
 
 struct zest_lm_options {
@@ -67,6 +71,12 @@ zest_status zest_lm_need(zest_ctx *ctx, const void *argument, const char *name);
 zest_status zest_lm_check(const zest_lm *lm);
 /* The same, and tokens that are none of the model's: ids, at most max_positions of them. what: for messages. */
 zest_status zest_lm_check_ids(const zest_lm *lm, const int32_t *ids, size_t count, const char *what);
+
+/* Copies `needed` elements of a size into an array of the caller's, which may be NULL. unit: for the message. */
+zest_status zest_lm_give(const zest_lm *lm, const void *from, size_t needed, size_t size, void *out,
+                         size_t capacity, const char *unit);
+/* Appends the tokens that end a text or a turn of a conversation. */
+zest_status zest_lm_list_ends(const zest_lm *lm, zest_ids *ids);
 
 /* Appends an example that is predicted token by token: a sequence, and targets[i] at its token positions[i].
  * merged: the targets are one item, else each is one. */

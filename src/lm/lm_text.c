@@ -3,9 +3,8 @@
 
 #include "lm/lm.h"
 
-/* Tells the caller how many elements there are, and copies them if there is an array that holds them. */
-static zest_status give(const zest_lm *lm, const void *from, size_t needed, size_t size, void *out,
-                        size_t capacity, const char *unit) {
+zest_status zest_lm_give(const zest_lm *lm, const void *from, size_t needed, size_t size, void *out,
+                         size_t capacity, const char *unit) {
     if (!out) return ZEST_OK;
     if (needed > capacity)
         return zest_error_set(zest_lm_sink(lm), ZEST_ERROR_ARGUMENT,
@@ -26,7 +25,7 @@ zest_status zest_lm_encode(zest_lm *lm, const char *text, size_t size, unsigned 
     zest_status status = zest_tokenizer_encode(lm->loaded.tokenizer, text, size, how, &all, zest_lm_sink(lm));
     if (!status) {
         *count = all.count;
-        status = give(lm, all.data, all.count, sizeof *ids, ids, capacity, "tokens");
+        status = zest_lm_give(lm, all.data, all.count, sizeof *ids, ids, capacity, "tokens");
     }
     zest_ids_free(&all);
     return status;
@@ -60,7 +59,8 @@ zest_status zest_lm_decode(zest_lm *lm, const int32_t *ids, size_t first, size_t
     if (!status && all.failed) status = zest_error_memory(error, "a text", all.size);
     if (!status) {
         *size = all.size;
-        status = give(lm, all.data ? all.data : "", all.size + 1, 1, text, capacity, "bytes with the NUL");
+        status =
+            zest_lm_give(lm, all.data ? all.data : "", all.size + 1, 1, text, capacity, "bytes with the NUL");
     }
     zest_buffer_free(&all);
     return status;
@@ -86,7 +86,7 @@ zest_status zest_lm_token_bytes(zest_lm *lm, int32_t id, char *bytes, size_t cap
     if (!status && all.failed) status = zest_error_memory(zest_lm_sink(lm), "a token", all.size);
     if (!status) {
         *size = all.size;
-        status = give(lm, all.data, all.size, 1, bytes, capacity, "bytes");
+        status = zest_lm_give(lm, all.data, all.size, 1, bytes, capacity, "bytes");
     }
     zest_buffer_free(&all);
     return status;

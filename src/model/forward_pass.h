@@ -386,6 +386,9 @@ typedef zest_status (*zest_on_logits)(void *user, int lane, size_t first, size_t
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *group,
                                    const void *const h[2], zest_on_logits on_logits, void *user,
                                    zest_error *error);
+/* All logits of a group of one lane, on the host: (rows, vocab_size). */
+zest_status zest_model_copy_logits(zest_model_runner *runner, const zest_group_output *group, float *out,
+                                   zest_error *error);
 
 /* ---- device_memory.c ---- */
 

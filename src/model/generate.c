@@ -1,4 +1,4 @@
-/* Greedy generation: one pass over the prompts, then one a token, with a KV cache. */
+/* Generation: one pass over the prompts, then one a token, with a KV cache. */
 #include "model/generate.h"
 
 #include <math.h>
@@ -10,6 +10,9 @@ typedef struct {
     zest_model_runner *runner;
     const zest_model_lane *lane;
     const zest_generate_options *options;
+    const zest_model_batch *prompts;
+    zest_sampler *sampler; /* NULL: the largest logit is taken */
+    float *logits;         /* (rows, vocab_size), for the sampler */
     zest_model_cache cache;
     size_t active; /* sequences that have not ended */
     size_t *limits, *counts;
@@ -40,9 +43,9 @@ static zest_status choose_tokens(void *user, int lane, size_t first, size_t coun
     return ZEST_OK;
 }
 
-static zest_status on_group(zest_model_runner *runner, const zest_group_output *group, void *user,
-                            zest_error *error) {
-    generate_ctx *ctx = user;
+/* Greedy choices need no more of the logits than the largest. */
+static zest_status choose_largest(generate_ctx *ctx, const zest_group_output *group, zest_error *error) {
+    zest_model_runner *runner = ctx->runner;
     const void *h[2];
     size_t bytes = group->rows * sizeof *ctx->choices;
     ctx->row_count = group->rows;
@@ -55,6 +58,30 @@ static zest_status on_group(zest_model_runner *runner, const zest_group_output *
     if (!status && runner->device &&
         runner->operations->device->download(runner->device, ctx->choices, runner->results.data, bytes))
         status = zest_model_device_error(runner, error);
+    return status;
+}
+
+/* The stream of a draw is the prompt's number, its position that of the token in the text. */
+static void sample(generate_ctx *ctx, size_t row) {
+    const zest_sampling *sampling = ctx->options->sampling;
+    uint32_t slot = ctx->slots[row], first = ctx->prompts->starts[slot];
+    zest_sampler_text text = {.prompt = ctx->prompts->tokens + first,
+                              .prompt_count = ctx->prompts->starts[slot + 1] - first,
+                              .new_tokens = ctx->out + slot * ctx->options->max_new_tokens,
+                              .new_count = ctx->counts[slot]};
+    double uniform =
+        zest_sampling_uniform(sampling->seed, slot, (uint32_t)(text.prompt_count + text.new_count));
+    size_t vocab_size = ctx->runner->model->config.vocab_size;
+    ctx->choices[row].token =
+        zest_sampler_pick(ctx->sampler, sampling, ctx->logits + row * vocab_size, &text, uniform);
+}
+
+static zest_status on_group(zest_model_runner *runner, const zest_group_output *group, void *user,
+                            zest_error *error) {
+    generate_ctx *ctx = user;
+    if (!ctx->sampler) return choose_largest(ctx, group, error);
+    zest_status status = zest_model_copy_logits(runner, group, ctx->logits, error);
+    for (size_t r = 0; r < group->rows && !status; r++) sample(ctx, r);
     return status;
 }
 
@@ -93,6 +120,15 @@ static zest_status step(generate_ctx *ctx, const zest_model_batch *batch) {
     return ZEST_OK;
 }
 
+static zest_status alloc_sampler(generate_ctx *ctx, size_t rows) {
+    size_t vocab_size = ctx->runner->model->config.vocab_size, bytes = vocab_size * sizeof *ctx->logits;
+    if (!zest_sampling_needs_logits(ctx->options->sampling)) return ZEST_OK;
+    ctx->sampler = zest_sampler_new(vocab_size, ctx->error);
+    if (!ctx->sampler) return ctx->error->status;
+    ctx->logits = calloc(rows, bytes);
+    return ctx->logits ? ZEST_OK : zest_error_memory(ctx->error, "logits", rows * bytes);
+}
+
 static zest_status alloc(generate_ctx *ctx, const zest_model_batch *prompts) {
     const zest_model_config *config = &ctx->runner->model->config;
     size_t n = prompts->sequences;
@@ -118,6 +154,8 @@ static zest_status alloc(generate_ctx *ctx, const zest_model_batch *prompts) {
         ctx->cache.rows += length + ctx->limits[s];
         ctx->counts[s] = 0;
     }
+    zest_status status = alloc_sampler(ctx, n);
+    if (status) return status;
     size_t bytes = config->layers * ctx->cache.rows * 2 * config->kv_heads * config->head_dim *
                    zest_model_element_size(ctx->runner);
     ctx->cache.data = zest_model_alloc(ctx->runner, bytes);
@@ -145,9 +183,9 @@ static zest_status start(generate_ctx *ctx, const zest_model_batch *prompts) {
     return status;
 }
 
-zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,
-                                 const zest_model_batch *prompts, const zest_generate_options *options,
-                                 uint32_t *tokens, size_t *counts, zest_error *error) {
+zest_status zest_generate(zest_model_runner *runner, const zest_model_lane *lane,
+                          const zest_model_batch *prompts, const zest_generate_options *options,
+                          uint32_t *tokens, size_t *counts, zest_error *error) {
     static const zest_model_lane unperturbed = {{0, 0, 0, ZEST_GAUSSIAN}, 0};
     if (!runner->model->config.causal || prompts->prefix_of || !prompts->sequences || prompts->starts[0])
         return zest_error_set(
@@ -156,6 +194,7 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
     generate_ctx ctx = {.runner = runner,
                         .lane = lane ? lane : &unperturbed,
                         .options = options,
+                        .prompts = prompts,
                         .counts = counts,
                         .out = tokens,
                         .error = error};
@@ -173,6 +212,8 @@ zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lan
     free(ctx.rows);
     free(ctx.starts);
     free(ctx.choices);
+    free(ctx.logits);
+    zest_sampler_free(ctx.sampler);
     free(ctx.cache.slot_start);
     free(ctx.cache.lengths);
     zest_model_dealloc(runner, ctx.cache.data);

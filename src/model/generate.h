@@ -1,24 +1,26 @@
-/* Greedy generation with a KV cache. Gives the tokens that a full forward pass over the text so far would give
- * at every step. */
+/* Generation with a KV cache. Gives the tokens that a full forward pass over the text so far would give at every
+ * step. */
 #ifndef ZEST_MODEL_GENERATE_H
 #define ZEST_MODEL_GENERATE_H
 
 #include "base/progress.h"
 #include "model/forward_pass.h"
+#include "model/sampler.h"
 
 typedef struct {
     size_t max_new_tokens; /* per text; one of config.max_positions tokens ends earlier */
     const uint32_t *stops; /* a text ends after the first of these, which is part of it */
     size_t stop_count;
+    const zest_sampling
+        *sampling; /* NULL: of every row the largest logit, of equal ones the smallest token */
     const zest_progress_callback *progress; /* gets the number of new tokens so far; or NULL */
     const int *stop; /* generation ends when this is not 0: progress may set it; or NULL */
 } zest_generate_options;
 
-/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences,
- * options->max_new_tokens), of which row s has counts[s]. lane NULL: the model itself. Of equal logits the
- * smallest token wins. */
-zest_status zest_generate_greedy(zest_model_runner *runner, const zest_model_lane *lane,
-                                 const zest_model_batch *prompts, const zest_generate_options *options,
-                                 uint32_t *tokens, size_t *counts, zest_error *error);
+/* Continues every sequence of the batch (which has no shared prefixes). tokens: (sequences, options->max_new_tokens), of
+ * which row s has counts[s]. lane NULL: the model itself. */
+zest_status zest_generate(zest_model_runner *runner, const zest_model_lane *lane,
+                          const zest_model_batch *prompts, const zest_generate_options *options,
+                          uint32_t *tokens, size_t *counts, zest_error *error);
 
 #endif

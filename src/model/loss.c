@@ -475,6 +475,12 @@ static zest_status copy_group_logits(zest_model_runner *runner, const zest_group
     return status ? status : zest_model_head_blocks(runner, group, h, copy_block, user, error);
 }
 
+zest_status zest_model_copy_logits(zest_model_runner *runner, const zest_group_output *group, float *out,
+                                   zest_error *error) {
+    copy_ctx copy = {runner, out, group->rows, runner->model->config.vocab_size};
+    return copy_group_logits(runner, group, &copy, error);
+}
+
 static zest_status copy_group_hidden(zest_model_runner *runner, const zest_group_output *group, void *user,
                                      zest_error *error) {
     const copy_ctx *copy = user;

@@ -1,7 +1,6 @@
 /* The files of a model: where tensors come from (a folder of safetensors, a GGUF file, or random weights), and
  * saving. */
 #include <errno.h>
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,171 +19,6 @@
 #include "rng/noise.h"
 
 enum { CONFIG_LIMIT = 16 << 20, CHUNK = 1 << 18 };
-
-/* ---- GGUF as Hugging Face would write it: metadata as config.json, tensors by their names there ---- */
-
-typedef struct {
-    zest_model_source *source;
-    char architecture[16];
-    zest_error *error;
-    zest_status status;
-} gguf_ctx;
-
-static const zest_gguf_value *find(const gguf_ctx *r, const char *key) {
-    char full_key[96];
-    snprintf(full_key, sizeof full_key, "%s.%s", r->architecture, key);
-    return zest_gguf_find(r->source->gguf, full_key);
-}
-
-/* required: an absent key is an error; else it is left out of the configuration, which then has its own
- * default. */
-static uint64_t put_whole(gguf_ctx *r, const char *key, const char *name, int required) {
-    uint64_t value = 0;
-    const zest_gguf_value *stored = find(r, key); /* a list would be one number a layer */
-    int found = stored && !zest_gguf_value_is_array(stored) && zest_gguf_value_u64(stored, 0, &value) &&
-                value <= INT64_MAX;
-    if (!found && (required || stored) && !r->status)
-        r->status =
-            zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: key '%s.%s' is missing or no whole number",
-                           r->source->path, r->architecture, key);
-    if (found) json_object_set_new(r->source->config_json, name, json_integer((json_int_t)value));
-    return value;
-}
-
-/* An absent key is left out. JSON has no NaN and no infinity: without the check such a value would be left out,
- * too. */
-static void put_number(gguf_ctx *r, const char *key, const char *name) {
-    const zest_gguf_value *stored = find(r, key);
-    double value;
-    if (!stored) return;
-    if (!zest_gguf_value_is_array(stored) && zest_gguf_value_f64(stored, 0, &value) && isfinite(value))
-        json_object_set_new(r->source->config_json, name, json_real(value));
-    else if (!r->status)
-        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: key '%s.%s' must be a finite number",
-                                   r->source->path, r->architecture, key);
-}
-
-/* Scales that zest does not have: each must be absent, 0 (which means absent) or 1. */
-static void refuse_scales(gguf_ctx *r) {
-    static const char *const keys[] = {"rope.scaling.factor", "rope.scaling.attn_factor", "rope.scale_linear",
-                                       "logit_scale",         "residual_scale",           "embedding_scale"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && !r->status; i++) {
-        const zest_gguf_value *stored = find(r, keys[i]);
-        double value = 0;
-        if (!stored || (zest_gguf_value_f64(stored, 0, &value) && (value == 0 || value == 1))) continue;
-        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                                   "%s: key '%s.%s' is not 1, which zest does not support", r->source->path,
-                                   r->architecture, keys[i]);
-    }
-}
-
-static void put_token(gguf_ctx *r, const char *key, const char *name) {
-    uint64_t id;
-    if (zest_gguf_value_u64(zest_gguf_find(r->source->gguf, key), 0, &id) && id <= INT32_MAX)
-        json_object_set_new(r->source->config_json, name, json_integer((json_int_t)id));
-}
-
-static zest_status refuse(gguf_ctx *r, const char *what) {
-    if (!r->status)
-        r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: %s, which zest does not support",
-                                   r->source->path, what);
-    return r->status;
-}
-
-static zest_status read_architecture(gguf_ctx *r) {
-    const char *bytes;
-    size_t size;
-    r->status = zest_gguf_get_string(r->source->gguf, "general.architecture", &bytes, &size, r->error);
-    if (r->status) return r->status;
-    int known = (size == 5 && !memcmp(bytes, "llama", 5)) || (size == 5 && !memcmp(bytes, "qwen2", 5));
-    if (!known)
-        return r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT,
-                                          "%s: zest reads the GGUF architectures llama and qwen2, not '%.*s'",
-                                          r->source->path, size < 64 ? (int)size : 64, bytes);
-    memcpy(r->architecture, bytes, size);
-    r->source->interleaved = !strcmp(r->architecture, "llama");
-    json_object_set_new(r->source->config_json, "architectures",
-                        json_pack("[s]", r->source->interleaved ? "LlamaForCausalLM" : "Qwen2ForCausalLM"));
-    json_object_set_new(r->source->config_json, "model_type", json_string(r->architecture));
-    return ZEST_OK;
-}
-
-static void refuse_options(gguf_ctx *r, size_t head_size) {
-    const char *text;
-    size_t size;
-    if (zest_gguf_value_string(find(r, "rope.scaling.type"), 0, &text, &size) &&
-        !(size == 4 && !memcmp(text, "none", 4)))
-        refuse(r, "key 'rope.scaling.type' is set");
-    refuse_scales(r);
-    if (find(r, "attention.scale")) refuse(r, "key 'attention.scale' is set");
-    if (find(r, "attention.sliding_window")) refuse(r, "key 'attention.sliding_window' is set");
-    if (zest_gguf_find_tensor(r->source->gguf, "rope_freqs.weight"))
-        refuse(r, "tensor 'rope_freqs.weight' is there");
-    if (zest_gguf_find_tensor(r->source->gguf, "blk.0.ffn_gate_inp.weight"))
-        refuse(r, "the model is a mixture of experts");
-    uint64_t rotated;
-    if (zest_gguf_value_u64(find(r, "rope.dimension_count"), 0, &rotated) && rotated != head_size)
-        refuse(r, "key 'rope.dimension_count' is not the size of a head");
-}
-
-static zest_status gguf_configure(zest_model_source *source, zest_error *error) {
-    gguf_ctx r = {.source = source, .error = error};
-    source->config_json = json_object();
-    if (!source->config_json) return zest_error_memory(error, source->path, 0);
-    if (read_architecture(&r)) return r.status;
-    uint64_t width = put_whole(&r, "embedding_length", "hidden_size", 1);
-    uint64_t heads = put_whole(&r, "attention.head_count", "num_attention_heads", 1);
-    uint64_t kv_heads = put_whole(&r, "attention.head_count_kv", "num_key_value_heads", 0);
-    uint64_t head_size = put_whole(&r, "attention.key_length", "head_dim", 0);
-    put_whole(&r, "block_count", "num_hidden_layers", 1);
-    put_whole(&r, "feed_forward_length", "intermediate_size", 1);
-    put_whole(&r, "context_length", "max_position_embeddings", 0);
-    put_number(&r, "attention.layer_norm_rms_epsilon", "rms_norm_eps");
-    put_number(&r, "rope.freq_base", "rope_theta");
-    put_token(&r, "tokenizer.ggml.bos_token_id", "bos_token_id");
-    put_token(&r, "tokenizer.ggml.eos_token_id", "eos_token_id");
-    if (r.status) return r.status;
-    if (!heads || width > (uint64_t)1 << 28 || heads > width)
-        return refuse(&r, "the number of heads is out of range");
-    refuse_options(&r, (size_t)(head_size ? head_size : width / heads));
-    const zest_gguf_tensor *tokens = zest_gguf_find_tensor(source->gguf, "token_embd.weight");
-    if (!tokens && !r.status)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tensor 'token_embd.weight' is missing",
-                              source->path);
-    if (tokens)
-        json_object_set_new(source->config_json, "vocab_size", json_integer((json_int_t)tokens->rows));
-    json_object_set_new(source->config_json, "hidden_act", json_string("silu"));
-    json_object_set_new(source->config_json, "tie_word_embeddings",
-                        json_boolean(!zest_gguf_find_tensor(source->gguf, "output.weight")));
-    source->heads = (size_t)heads;
-    source->kv_heads = (size_t)(kv_heads ? kv_heads : heads);
-    return r.status;
-}
-
-static int gguf_name_of(const char *name, char *out, size_t size) {
-    static const char *const names[][2] = {
-        {"input_layernorm.", "attn_norm."},    {"self_attn.q_proj.", "attn_q."},
-        {"self_attn.k_proj.", "attn_k."},      {"self_attn.v_proj.", "attn_v."},
-        {"self_attn.o_proj.", "attn_output."}, {"post_attention_layernorm.", "ffn_norm."},
-        {"mlp.gate_proj.", "ffn_gate."},       {"mlp.up_proj.", "ffn_up."},
-        {"mlp.down_proj.", "ffn_down."},       {"model.embed_tokens.", "token_embd."},
-        {"model.norm.", "output_norm."},       {"lm_head.", "output."},
-    };
-    unsigned layer = 0;
-    int end = 0;
-    int inside = sscanf(name, "model.layers.%u.%n", &layer, &end) == 1 && end > 0;
-    const char *stem = inside ? name + end : name;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t length = strlen(names[i][0]);
-        if (strncmp(stem, names[i][0], length) != 0) continue;
-        if (inside)
-            snprintf(out, size, "blk.%u.%s%s", layer, names[i][1], stem + length);
-        else
-            snprintf(out, size, "%s%s", names[i][1], stem + length);
-        return 1;
-    }
-    return 0;
-}
 
 /* ---- Sources ---- */
 
@@ -206,7 +40,7 @@ static zest_status open_gguf(const char *path, zest_model_source *source, zest_e
     source->config_path = strdup(path);
     if (!source->config_path) return zest_error_memory(error, path, strlen(path));
     zest_status status = zest_gguf_open(path, &source->gguf, error);
-    if (!status) status = gguf_configure(source, error);
+    if (!status) status = zest_gguf_configure(source, error);
     if (status) return status;
     source->config_text = zest_json_dump(source->config_json, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     return source->config_text ? ZEST_OK : zest_error_memory(error, path, 0);
@@ -239,15 +73,16 @@ static int find_safetensors(const zest_model_source *source, const char *name, z
 
 static int find_gguf(const zest_model_source *source, const char *name, zest_model_found *found) {
     char gguf_name[128];
-    if (!gguf_name_of(name, gguf_name, sizeof gguf_name)) return 0;
+    if (!zest_gguf_name_of(name, gguf_name, sizeof gguf_name)) return 0;
     const zest_gguf_tensor *tensor = zest_gguf_find_tensor(source->gguf, gguf_name);
     if (!tensor) return 0;
     *found = (zest_model_found){.gguf = tensor, .rank = tensor->rank, .dtype = ZEST_DTYPE_F32};
-    for (size_t i = 0; i < tensor->rank && i < 2; i++) found->shape[i] = tensor->shape[i];
+    found->transposed = tensor->rank == 2 && zest_gguf_is_transposed(name);
+    for (size_t i = 0; i < tensor->rank && i < 2; i++)
+        found->shape[found->transposed ? 1 - i : i] = tensor->shape[i];
     if (tensor->type == ZEST_GGUF_TYPE_F16) found->dtype = ZEST_DTYPE_F16;
     if (tensor->type == ZEST_GGUF_TYPE_BF16) found->dtype = ZEST_DTYPE_BF16;
-    if (source->interleaved && strstr(name, ".q_proj.")) found->rotary_heads = source->heads;
-    if (source->interleaved && strstr(name, ".k_proj.")) found->rotary_heads = source->kv_heads;
+    found->rotary_heads = zest_gguf_rotary_heads(source->architecture, name, source->heads, source->kv_heads);
     return 1;
 }
 
@@ -282,6 +117,18 @@ static zest_status copy_safetensors(const zest_safetensors_tensor *from, zest_dt
     return status;
 }
 
+/* Rows of the file are columns of the matrix. */
+static zest_status scatter_columns(const zest_gguf_tensor *from, zest_dtype dtype, size_t row, size_t rows,
+                                   const float *floats, void *out) {
+    size_t size = zest_dtype_size(dtype);
+    zest_status status = ZEST_OK;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < from->columns && !status; i++)
+            status = zest_dtype_from_float(dtype, floats + r * from->columns + i, 1,
+                                           (char *)out + (i * from->rows + row + r) * size);
+    return status;
+}
+
 static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, size_t row, size_t rows,
                              float *floats, void *out, zest_error *error) {
     const zest_gguf_tensor *from = found->gguf;
@@ -293,6 +140,7 @@ static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, si
     if (status) return status;
     /* Rotary rows are read out of order, but never from outside the head; dropped pages just come back. */
     if (from->rank == 2) drop_pages((const char *)from->data + row * from->row_size, rows * from->row_size);
+    if (found->transposed) return scatter_columns(from, dtype, row, rows, floats, out);
     return zest_dtype_from_float(dtype, floats, rows * columns,
                                  (char *)out + row * columns * zest_dtype_size(dtype));
 }

@@ -41,6 +41,34 @@ zest_status zest_family_of(const json_t *json, const char *path, const zest_fami
 zest_status zest_family_describe(const json_t *json, const char *path, zest_model_config *out,
                                  const zest_family_names **names, zest_error *error);
 
+/* ---- GGUF architectures (gguf_config.c) ---- */
+
+/* A key of the metadata, without the architecture, and its name in config.json. */
+typedef struct {
+    const char *gguf, *config;
+    enum { ZEST_GGUF_KEY_SIZE, ZEST_GGUF_KEY_OPTIONAL, ZEST_GGUF_KEY_NUMBER } kind; /* OPTIONAL: a size */
+} zest_gguf_key;
+
+typedef struct {
+    const char *name;        /* general.architecture */
+    const char *families[2]; /* that it covers; read files become the first */
+    const char *class_name, *activation_key, *activation;
+    const zest_gguf_key *keys; /* the last is NULL */
+    int interleaved;           /* rows of q and k are in the order of the rotary pairs (2i, 2i + 1) */
+} zest_gguf_architecture;
+
+/* NULL: GGUF has no architecture for this family. */
+const zest_gguf_architecture *zest_gguf_architecture_of(const char *family);
+/* The name in a GGUF file of a tensor as Hugging Face calls it; 0: there is none. */
+int zest_gguf_name_of(const char *name, char *out, size_t size);
+/* Does Hugging Face store this matrix inputs × outputs, as GPT-2 does in its layers? GGUF never does. */
+int zest_gguf_is_transposed(const char *name);
+/* The heads by which the rows of a tensor are reordered; 0: they are not. */
+size_t zest_gguf_rotary_heads(const zest_gguf_architecture *architecture, const char *name, size_t heads,
+                              size_t kv_heads);
+
+enum { ZEST_GGUF_FREQUENCIES = 512 }; /* of a head, at most, in the tensor rope_freqs */
+
 /* ---- Sources ---- */
 
 typedef struct {
@@ -50,7 +78,7 @@ typedef struct {
     char *config_text;   /* the same as text; of a folder: the file's own bytes */
     zest_safetensors *folder;
     zest_gguf *gguf;
-    int interleaved; /* GGUF: rows of q and k are in the order of the rotary pairs (2i, 2i + 1) */
+    const zest_gguf_architecture *architecture; /* GGUF */
     size_t heads, kv_heads;
     int random; /* every tensor exists, of any shape */
     uint64_t seed;
@@ -61,9 +89,13 @@ typedef struct {
     const zest_safetensors_tensor *safetensors;
     const zest_gguf_tensor *gguf;
     size_t rotary_heads; /* rows have to be permuted to Hugging Face's order; 0: they have it */
+    int transposed;      /* GGUF has outputs × inputs, Hugging Face the reverse */
     size_t rank, shape[2];
     zest_dtype dtype; /* to store it as, by default */
 } zest_model_found;
+
+/* The metadata of an opened GGUF file as config_json. */
+zest_status zest_gguf_configure(zest_model_source *source, zest_error *error);
 
 /* Zero the source first; close it whatever open says. */
 zest_status zest_model_source_open(const char *path, zest_model_source *source, zest_error *error);

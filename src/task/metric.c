@@ -86,7 +86,7 @@ static zest_status generate(zest_model_runner *runner, const zest_model_lane *la
         r->starts[i + 1] = r->starts[i] + prompt->length;
     }
     zest_model_batch batch = {.tokens = r->prompt_tokens, .starts = r->starts, .sequences = count};
-    zest_status status = zest_generate_greedy(runner, lane, &batch, options, r->tokens, r->counts, error);
+    zest_status status = zest_generate(runner, lane, &batch, options, r->tokens, r->counts, error);
     for (size_t i = 0; i < count && !status; i++) {
         for (size_t t = 0; t < r->counts[i]; t++)
             r->ids[t] = (int32_t)r->tokens[i * options->max_new_tokens + t];

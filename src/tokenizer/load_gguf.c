@@ -262,16 +262,39 @@ static zest_status build_llama(zest_tokenizer *tokenizer, const zest_tokenizer_a
     return status ? status : zest_tokenizer_llama_steps(tokenizer, a->add_space_prefix != 0, error);
 }
 
+static const struct {
+    const char *name;
+    zest_pre_tokenizer_kind kind;
+    int digits, apart, compose, ignore_merges;
+} known[] = {{"gpt-2", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
+             {"default", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
+             {"smollm", ZEST_PRE_TOKENIZER_GPT2, 0, 1, 0, 0},
+             {"qwen2", ZEST_PRE_TOKENIZER_CL100K, 1, 0, 1, 0},
+             {"llama-bpe", ZEST_PRE_TOKENIZER_CL100K, 3, 0, 0, 1}};
+
+static int is_composed(const zest_normalizer *normalize) {
+    return normalize->count == 1 && normalize->step[0].kind == ZEST_NORMALIZER_COMPOSE;
+}
+
+/* Numbers split off digit by digit, in front of the other step. */
+static int digits_apart(const zest_pre_tokenizer *split) {
+    return split->count == 2 && split->step[0].kind == ZEST_PRE_TOKENIZER_DIGITS &&
+           split->step[0].behaviour == ZEST_PRE_TOKENIZER_ISOLATED;
+}
+
+const char *zest_tokenizer_name_pre(const zest_tokenizer *t) {
+    int apart = digits_apart(&t->split), composed = is_composed(&t->normalize);
+    if (t->split.count != (apart ? 2u : 1u) || (t->normalize.count && !composed)) return NULL;
+    const zest_pre_tokenizer_step *step = &t->split.step[t->split.count - 1];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (step->kind == known[i].kind && apart == known[i].apart &&
+            (step->kind != ZEST_PRE_TOKENIZER_CL100K || step->count == known[i].digits) &&
+            composed == known[i].compose && t->bpe.ignore_merges == known[i].ignore_merges)
+            return known[i].name;
+    return NULL;
+}
+
 static zest_status build_gpt2(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *a, zest_error *error) {
-    static const struct {
-        const char *name;
-        zest_pre_tokenizer_kind kind;
-        int digits, apart, compose, ignore_merges;
-    } known[] = {{"gpt-2", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
-                 {"default", ZEST_PRE_TOKENIZER_GPT2, 0, 0, 0, 0},
-                 {"smollm", ZEST_PRE_TOKENIZER_GPT2, 0, 1, 0, 0},
-                 {"qwen2", ZEST_PRE_TOKENIZER_CL100K, 1, 0, 1, 0},
-                 {"llama-bpe", ZEST_PRE_TOKENIZER_CL100K, 3, 0, 0, 1}};
     const char *pre = a->pre ? a->pre : "default";
     size_t i = 0, count = sizeof known / sizeof *known;
     while (i < count && strcmp(pre, known[i].name)) i++;

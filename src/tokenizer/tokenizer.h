@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/gguf.h"
+#include "io/gguf_write.h"
 #include "tokenizer/vocab.h"
 
 typedef struct zest_tokenizer zest_tokenizer;
@@ -30,10 +31,7 @@ zest_tokenizer *zest_tokenizer_open(const char *path, zest_error *error);
 zest_tokenizer *zest_tokenizer_from_json(const char *bytes, size_t size, const char *name, zest_error *error);
 
 /* The values of a GGUF file under tokenizer.ggml.*. No pointer is kept after the call. */
-typedef struct {
-    const char *data; /* need not be NUL-terminated */
-    size_t size;
-} zest_tokenizer_text;
+typedef zest_gguf_text zest_tokenizer_text;
 
 typedef struct {
     const char *model; /* .model: "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE) */
@@ -117,5 +115,13 @@ int zest_tokenizer_can_save(const zest_tokenizer *tokenizer);
 
 /* Writes tokenizer.json and tokenizer_config.json (special tokens by their role) into the folder. */
 zest_status zest_tokenizer_save(const zest_tokenizer *tokenizer, const char *folder, zest_error *error);
+
+/* ---- Writing the keys tokenizer.ggml.* of a GGUF file ---- */
+
+/* Byte-level BPE with one of the pre-tokenizers that have a name there, and Llama-style BPE with byte fallback; others
+ * are refused, and so is one whose tokens would differ. vocab_size: rows of the model's embeddings; ids without a token
+ * become unused ones. */
+zest_status zest_tokenizer_put_gguf(const zest_tokenizer *tokenizer, size_t vocab_size,
+                                    zest_gguf_metadata *metadata, zest_error *error);
 
 #endif

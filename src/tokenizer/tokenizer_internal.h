@@ -420,6 +420,9 @@ zest_status zest_tokenizer_llama_steps(zest_tokenizer *tokenizer, int prefix, ze
 /* Builds the tables; nothing may be added afterwards. */
 zest_status zest_tokenizer_finish(zest_tokenizer *tokenizer, zest_error *error);
 
+/* What GGUF files call the way in which a byte-level tokenizer splits texts (load_gguf.c); NULL: it has no name there. */
+const char *zest_tokenizer_name_pre(const zest_tokenizer *tokenizer);
+
 /* A tokenizer from vocab.json and merges.txt, or from vocab.txt. */
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error);
 

@@ -8,6 +8,7 @@
 #include "train/load.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "model/gguf_export.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -141,6 +142,18 @@ zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_e
     zest_status status = zest_model_save(loaded->model, folder, error);
     int written = loaded->model->folder || !loaded->tokenizer || !zest_tokenizer_can_save(loaded->tokenizer);
     return status || written ? status : zest_tokenizer_save(loaded->tokenizer, folder, error);
+}
+
+zest_status zest_load_save_gguf(const zest_loaded *loaded, const char *path, int type, zest_error *error) {
+    zest_gguf_metadata metadata = {0};
+    zest_status status = zest_model_put_gguf(loaded->model, type, &metadata, error);
+    if (!status)
+        status =
+            zest_tokenizer_put_gguf(loaded->tokenizer, loaded->model->config.vocab_size, &metadata, error);
+    if (!status)
+        status = zest_model_write_gguf(loaded->model, type, &metadata, path, loaded->runner->threads, error);
+    zest_gguf_metadata_free(&metadata);
+    return status;
 }
 
 /* ---- Options that depend on the model ---- */

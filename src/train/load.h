@@ -36,6 +36,9 @@ zest_step_storage zest_load_storage(const zest_loaded *loaded);
  * file, a tokenizer.json where it is of a kind that can be written. */
 zest_status zest_load_save(const zest_loaded *loaded, const char *folder, zest_error *error);
 
+/* Writes the model and its tokenizer as a GGUF file. type: see zest_model_find_gguf_type. */
+zest_status zest_load_save_gguf(const zest_loaded *loaded, const char *path, int type, zest_error *error);
+
 /* What the options say about a model's memory and its passes. */
 zest_model_options zest_load_model_options(const zest_options *options);
 zest_model_runner_options zest_load_runner_options(const zest_options *options);
