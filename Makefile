@@ -136,7 +136,7 @@ CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cud
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all found deps demo test check test-gpu asan fuzz bench install uninstall package wheel clean format format-check help lib
+.PHONY: all found deps demo test check test-gpu asan fuzz faults bench install uninstall package wheel clean format format-check help lib
 
 all: found zest lib
 lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
@@ -276,6 +276,14 @@ FUZZ_SECONDS ?= 30
 fuzz:
 	@sh tests/fuzz/run.sh $(FUZZ_SECONDS)
 
+# The whole crash harness; takes an hour on an idle core. tests/cli/faults.sh has the short form.
+faults: all $(PROGRAM_BIN)
+	@sh tests/faults/run.sh full
+	@sh tests/faults/allocations.sh
+	@sh tests/faults/kills.sh 1000
+	@sh tests/faults/soak.sh
+	@BUILD=$(BUILD) sh tests/faults/long.sh
+
 bench: all $(BENCH_BIN)
 	@sh bench/run.sh
 
@@ -328,6 +336,7 @@ help:
 	@echo "make test-gpu      the tests that use a GPU; they fail without one"
 	@echo "make asan          the tests of check under ASan and UBSan"
 	@echo "make fuzz          libFuzzer on what reads files, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
+	@echo "make faults        every file operation and every allocation of small runs fails once; kills; long runs"
 	@echo "make bench         benchmarks"
 	@echo "make format        clang-format on all files           make format-check   only look"
 	@echo "make docs/zest.1   the manual page"

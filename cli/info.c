@@ -221,9 +221,11 @@ static int print_text(zest_journal *journal, const course *c, const zest_log *lo
 
 /* A run that was killed early has no log yet, and a damaged one keeps its journal: both are shown without
  * what the log says. */
-static zest_status read_log(const zest_run_folder *folder, zest_log *log, zest_error *error) {
+static zest_status read_log(const zest_run_folder *folder, int first_order, zest_log *log,
+                            zest_error *error) {
     if (!zest_run_folder_is_training(folder) || access(folder->log, F_OK)) return ZEST_OK;
-    zest_status status = zest_log_read(folder->log, log, error);
+    zest_status status = /* other steps are in the journal */
+        zest_log_read_parts(folder->log, first_order ? ZEST_LOG_ALL : ZEST_LOG_WITHOUT_STEPS, log, error);
     if (status != ZEST_ERROR_FORMAT) return status;
     zest_output_note("%s; what it holds is left out", error->message);
     return ZEST_OK;
@@ -233,9 +235,10 @@ static int show_run(const zest_options *options, const zest_run_folder *folder, 
     zest_error error = {0};
     zest_log log = {0};
     zest_tilt_advice advice = {0};
-    zest_status status = read_log(folder, &log, &error);
+    int first_order = zest_options_first_order(&journal->options);
+    zest_status status = read_log(folder, first_order, &log, &error);
     if (!status) status = zest_choose_t_journal(journal, &advice, &error);
-    course c = zest_options_first_order(&journal->options) ? follow_log(&log) : follow(journal);
+    course c = first_order ? follow_log(&log) : follow(journal);
     int code = status                                          ? zest_output_fail(status, error.message)
                : zest_options_whole(options, ZEST_OPTION_JSON) ? print_json(journal, &c, &log, &advice)
                                                                : print_text(journal, &c, &log, &advice);

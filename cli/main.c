@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/target.h"
+#include "train/run_folder.h"
 
 static int unknown_command(const char *name) {
     const char *meant = zest_command_suggest(name);
@@ -42,11 +43,18 @@ static int version(void) {
     return ZEST_EXIT_OK;
 }
 
+/* Commands that read runs do not write over them. */
+static zest_status check_target(const zest_command *command, const zest_options *options, zest_error *error) {
+    if (!(command->users & (ZEST_FOR_PREDICT | ZEST_FOR_REPLAY | ZEST_FOR_REPORT))) return ZEST_OK;
+    return zest_run_folder_refuse_target(zest_options_text(options, ZEST_OPTION_OUT), error);
+}
+
 /* Runs the command after replacing names of pulled models by paths. */
 static int run_found(const zest_command *command, zest_options *options, const zest_arguments *arguments) {
     zest_error error = {0};
     char **words = NULL;
-    zest_status status = zest_cli_model_find(command, options, arguments, &words, &error);
+    zest_status status = check_target(command, options, &error);
+    if (!status) status = zest_cli_model_find(command, options, arguments, &words, &error);
     int code =
         status ? zest_output_fail(status, error.message) : command->run(options, words, arguments->count);
     for (int i = 0; i < arguments->count && words; i++) free(words[i]);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "optim/exec.h"
+#include "optim/tuner.h"
 
 /* ---- Run folder: start, options, journal, x ---- */
 
@@ -36,6 +36,18 @@ static void free_paths(paths *p) {
     free(p->options);
     free(p->journal);
     free(p->x);
+}
+
+/* Free *options whatever this returns. */
+static zest_status read_options(const paths *p, zest_options *options, zest_error *error) {
+    zest_buffer text = {0};
+    zest_options_init(options);
+    zest_status status = zest_file_read(p->options, 1 << 20, &text, error);
+    if (!status)
+        status =
+            zest_options_set_all(options, ZEST_FOR_MINIMIZE, text.data ? text.data : "", p->options, error);
+    zest_buffer_free(&text);
+    return status;
 }
 
 /* ---- Starting point ---- */
@@ -121,23 +133,50 @@ static zest_status set_options(zest_tuner *tuner, const zest_options *options, i
 }
 
 /* A new run folder: everything is on disk before the first evaluation. The journal comes last: with it the
- * run has started and can be resumed; without it, it can be started again. */
+ * run has started and can be resumed; without it, it can be started again. Its lock comes first, so that of two
+ * processes one gives up. */
 static zest_status save_run(zest_tuner *tuner, const paths *p, const zest_options *options, const double *x,
                             size_t n, zest_ctx *ctx, zest_error *error) {
     zest_buffer text = {0};
     zest_options_print(options, ZEST_FOR_MINIMIZE, &text);
     zest_status status = text.failed ? zest_error_memory(error, "options", text.size) : ZEST_OK;
-    if (!status && !access(p->journal, F_OK))
-        status =
-            zest_error_set(error, ZEST_ERROR_FILE,
-                           "%s: a journal exists already; resume it, or choose another folder", p->journal);
     if (!status) status = zest_file_make_folder(p->folder, error);
+    if (!status && zest_tuner_reserve_journal(tuner, p->journal))
+        status = zest_error_set(error, zest_ctx_status(ctx), "%s", zest_ctx_error(ctx));
+    if (!status) zest_file_remove_temporaries(p->folder);
     if (!status) status = zest_file_write_numbers(p->start, x, n, error);
     if (!status) status = zest_file_write(p->options, text.data, text.size, error);
     zest_buffer_free(&text);
-    if (status) return status;
-    status = zest_tuner_start_journal(tuner, p->journal);
-    return status ? zest_error_set(error, status, "%s", zest_ctx_error(ctx)) : ZEST_OK;
+    if (!status && zest_tuner_commit_journal(tuner))
+        status = zest_error_set(error, zest_ctx_status(ctx), "%s", zest_ctx_error(ctx));
+    return status;
+}
+
+/* The journal's header has the options that the run began with, which no resume changes: a file of other options was
+ * edited, or belongs to another run. */
+static zest_status check_options(const paths *p, const zest_options *recorded, zest_error *error) {
+    zest_options options;
+    zest_status status = read_options(p, &options, error);
+    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++) {
+        const zest_option_row *row = zest_option_row_at((zest_option_id)id);
+        const char *here = zest_options_text(&options, (zest_option_id)id),
+                   *there = zest_options_text(recorded, (zest_option_id)id);
+        if (!(row->users & ZEST_FOR_TUNER) || !(row->users & ZEST_FOR_MINIMIZE) || !strcmp(here, there))
+            continue;
+        status = zest_error_set(error, ZEST_ERROR_FORMAT,
+                                "%s: has %s=%.100s, but %s has %s=%.100s: the file was edited, or belongs to "
+                                "another run; put it back as it was",
+                                p->options, row->name, here, p->journal, row->name, there);
+    }
+    zest_options_free(&options);
+    return status;
+}
+
+static zest_status resume_run(zest_tuner *tuner, const paths *p, zest_ctx *ctx, zest_error *error) {
+    if (zest_tuner_resume_journal(tuner, p->journal))
+        return zest_error_set(error, zest_ctx_status(ctx), "%s", zest_ctx_error(ctx));
+    zest_file_remove_temporaries(p->folder);
+    return check_options(p, &tuner->options, error);
 }
 
 static json_t *result_json(const zest_result *r, const double *x, size_t n) {
@@ -173,17 +212,12 @@ static int report(const zest_options *options, const zest_result *r, const doubl
 /* The options of a run folder, overridden by those of the command line. */
 static zest_status stored_options(const paths *p, const zest_options *given, zest_options *out,
                                   zest_error *error) {
-    zest_buffer text = {0};
-    zest_options_init(out);
-    zest_status status = zest_file_read(p->options, 1 << 20, &text, error);
-    if (!status)
-        status = zest_options_set_all(out, ZEST_FOR_MINIMIZE, text.data ? text.data : "", p->options, error);
+    zest_status status = read_options(p, out, error);
     memset(out->given, 0, sizeof out->given); /* nothing is given on this command line yet */
     for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
         if (zest_options_given(given, (zest_option_id)id))
             status = zest_options_set_id(out, (zest_option_id)id,
                                          zest_options_text(given, (zest_option_id)id), error);
-    zest_buffer_free(&text);
     return status;
 }
 
@@ -202,7 +236,7 @@ static int optimise(const zest_options *options, int resumed, paths *p, double *
     watch w = {.steps = (double)zest_options_whole(options, ZEST_OPTION_STEPS)};
     zest_result result = {0};
     zest_exec *exec = NULL;
-    zest_status status = resumed ? zest_tuner_resume_journal(tuner, p->journal) : ZEST_OK;
+    zest_status status = resumed ? resume_run(tuner, p, ctx, &error) : ZEST_OK;
     if (!status) status = set_options(tuner, options, resumed);
     if (!status && !resumed && p->folder) status = save_run(tuner, p, options, x, n, ctx, &error);
     if (!status) {

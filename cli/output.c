@@ -149,18 +149,9 @@ int zest_output_finish(int code) {
 
 /* ---- JSON ---- */
 
-static void give_up(json_t **to) {
-    json_decref(*to);
-    *to = NULL;
-}
+void zest_output_set(json_t **to, const char *key, json_t *value) { zest_json_set(to, key, value); }
 
-void zest_output_set(json_t **to, const char *key, json_t *value) {
-    if (json_object_set_new(*to, key, value)) give_up(to);
-}
-
-void zest_output_append(json_t **to, json_t *value) {
-    if (json_array_append_new(*to, value)) give_up(to);
-}
+void zest_output_append(json_t **to, json_t *value) { zest_json_append(to, value); }
 
 json_t *zest_output_real(double number) { return isfinite(number) ? json_real(number) : json_null(); }
 

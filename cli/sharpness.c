@@ -143,35 +143,39 @@ static int same_text(const json_t *a, const json_t *b, const char *name) {
 
 /* Copies results of an earlier measurement of the same weights and split that were not measured this time:
  * losses today, eigenvalues tomorrow. */
-static void merge_old(json_t *object, const char *path) {
+static zest_status merge_old(json_t **to, const char *path, zest_error *error) {
     static const char *const sections[] = {"neighbourhood", "hessian", "trace", "slice"};
     json_t *old = NULL;
-    if (!access(path, F_OK)) zest_json_read(path, MAX_FILE_SIZE, &old, NULL);
-    if (json_is_object(old) && same_text(old, object, "step") && same_text(old, object, "split") &&
-        same_text(old, object, "task") && same_text(old, object, "dimension")) {
+    if (access(path, F_OK)) return ZEST_OK;
+    zest_status status = zest_json_read(path, MAX_FILE_SIZE, &old, error);
+    if (status) return status == ZEST_ERROR_FORMAT ? ZEST_OK : status; /* a damaged file is replaced */
+    if (same_text(old, *to, "step") && same_text(old, *to, "split") && same_text(old, *to, "task") &&
+        same_text(old, *to, "dimension")) {
+        int merged = !json_object_get(*to, "neighbourhood") && json_object_get(old, "neighbourhood");
         for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-            if (!json_object_get(object, sections[i]) && json_object_get(old, sections[i]))
-                json_object_set(object, sections[i], json_object_get(old, sections[i]));
-        if (json_object_get(old, "neighbourhood") == json_object_get(object, "neighbourhood") &&
-            json_object_get(old, "neighbourhood")) { /* with the settings that belong to it */
+            if (!json_object_get(*to, sections[i]) && json_object_get(old, sections[i]))
+                zest_json_set(to, sections[i], json_incref(json_object_get(old, sections[i])));
+        if (merged) { /* with the settings that belong to it */
             static const char *const facts[] = {"samples", "examples", "distribution", "sample_seed",
                                                 "loss",    "t",        "antithetic"};
             for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
                 if (json_object_get(old, facts[i]))
-                    json_object_set(object, facts[i], json_object_get(old, facts[i]));
+                    zest_json_set(to, facts[i], json_incref(json_object_get(old, facts[i])));
         }
     }
     json_decref(old);
+    return ZEST_OK;
 }
 
 /* Writes RUN/sharpness.json, which `zest report` reads. */
 static zest_status write_json(const zest_sharpness_found *found, const char *folder, zest_error *error) {
     json_t *object = zest_sharpness_json(found, NULL);
     char *path = zest_file_join(folder, "sharpness.json");
-    if (object && path) merge_old(object, path);
+    zest_status status = object && path ? merge_old(&object, path, error) : ZEST_OK;
     char *text = object ? zest_json_dump(object, JSON_REAL_PRECISION(17) | JSON_INDENT(1)) : NULL;
-    zest_status status = text && path ? zest_file_write(path, text, strlen(text), error)
-                                      : zest_error_memory(error, "sharpness.json", 0);
+    if (!status)
+        status = text && path ? zest_file_write(path, text, strlen(text), error)
+                              : zest_error_memory(error, "sharpness.json", 0);
     json_decref(object);
     free(text);
     free(path);

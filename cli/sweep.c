@@ -206,12 +206,13 @@ static void train_command(const pool *p, const zest_sweep_run *run, const char *
     add_word(c, "--%s=%s", "out", folder);
 }
 
-/* A run that was killed before its options were on disk has a journal without a step, which blocks a new
- * one. */
+/* A run of zest 0.1 that was killed before its options were on disk has a journal without a step, which blocks a new
+ * one. Later versions write the journal last. */
 static void clear_start(const char *folder) {
-    char *journal = zest_file_join(folder, "journal");
-    if (journal) unlink(journal);
+    char *journal = zest_file_join(folder, "journal"), *options = zest_file_join(folder, "options");
+    if (journal && options && access(options, F_OK) && errno == ENOENT) unlink(journal);
     free(journal);
+    free(options);
 }
 
 static zest_status start_run(pool *p, slot *s, size_t index) {
@@ -451,6 +452,7 @@ static zest_status make_part(sweep *s, const char *name) {
     zest_status status =
         path ? zest_file_refuse_link(path, &s->error) : zest_error_memory(&s->error, s->folder, 0);
     if (!status) status = zest_file_make_folder(path, &s->error);
+    if (!status) zest_file_remove_temporaries(path);
     free(path);
     return status;
 }
@@ -478,14 +480,15 @@ static zest_status make_folder(sweep *s) {
     char *path = zest_file_join(s->folder, "grid");
     zest_status status = path ? ZEST_OK : zest_error_memory(&s->error, s->folder, 0);
     int resumed = *zest_options_text(s->options, ZEST_OPTION_RESUME) != '\0';
+    if (!status) status = zest_file_make_folder(s->folder, &s->error);
+    if (!status) status = lock_folder(s);
     if (!status && !resumed && access(path, F_OK) == 0)
         status = zest_error_set(
             &s->error, ZEST_ERROR_FILE,
             "%s: contains a sweep already; continue with zest sweep --resume %s, or choose another --out",
             s->folder, s->folder);
     free(path);
-    if (!status) status = zest_file_make_folder(s->folder, &s->error);
-    if (!status) status = lock_folder(s);
+    if (!status) zest_file_remove_temporaries(s->folder);
     for (size_t i = 0; i < 3 && !status; i++) status = make_part(s, parts[i]);
     zest_sweep_grid_print(&s->grid, &text);
     if (!status) status = zest_sweep_results_read(&s->plan, s->folder, &s->error);
@@ -521,7 +524,11 @@ static zest_status read_answers(sweep *s, sweep_jobs *jobs, const zest_sweep_sum
 static zest_status print_results(sweep *s, const zest_sweep_summary *summary, const zest_buffer *json) {
     zest_buffer text = {0};
     zest_sweep_plain(summary, &text);
-    if (text.failed) return zest_error_memory(&s->error, "the tables", text.size);
+    if (text.failed) {
+        zest_status status = zest_error_memory(&s->error, "the tables", text.size);
+        zest_buffer_free(&text);
+        return status;
+    }
     if (zest_options_whole(s->options, ZEST_OPTION_JSON))
         zest_output_print("%s\n", json->data);
     else

@@ -149,6 +149,8 @@ test)
     add_check
     add_levels
     for test in tests/forward_only.sh tests/install.sh; do add script "$test" "sh $test"; done
+    add script "tests/faults/run.sh short 4" "sh tests/faults/run.sh short 4"
+    add script "tests/faults/allocations.sh 211" "sh tests/faults/allocations.sh 211"
     add_asan
     run_on_cpu
     if [ -x "$BUILD/tests/cuda/noise" ]; then

@@ -116,7 +116,8 @@ static void a_run_changes_the_device(void **state) {
         zest_loaded loaded;
         zest_options options;
         zest_options_init(&options);
-        assert_true(zest_checkpoint_load(temp_path("moved/last"), &options, &loaded, &checkpoint));
+        assert_fine(zest_checkpoint_load(temp_path("moved/last"), &options, &loaded, &checkpoint, error));
+        assert_non_null(checkpoint.path);
         assert_int_equal(checkpoint.step, 8);
         zest_load_free(&loaded);
         zest_checkpoint_free(&checkpoint);

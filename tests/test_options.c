@@ -171,6 +171,49 @@ static void nothing_is_changed_through_links(void **state) {
     test_remove(folder);
 }
 
+static int exists(const char *folder, const char *name) {
+    char path[160];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return lstat(path, &info) == 0;
+}
+
+/* What killed processes left is removed; what a living one has locked, and what only looks like it, stays. */
+static void abandoned_temporaries_are_removed(void **state) {
+    (void)state;
+    static const char *const left[] = {"model.safetensors.12.tmp", "a.b.999999.tmp"}, *const kept[] = {
+                                                                                          "notes.tmp",
+                                                                                          "12.tmp", ".12.tmp",
+                                                                                          "x.12a.tmp",
+                                                                                          "x.12.tmp.gz"};
+    char folder[64], path[160], *locked;
+    int descriptor;
+    zest_error error;
+    test_folder(folder);
+    for (size_t i = 0; i < 7; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i < 2 ? left[i] : kept[i - 2]);
+        assert_int_equal(zest_file_write(path, "x", 1, &error), 0);
+    }
+    snprintf(path, sizeof path, "%s/folder.1.tmp", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/link.1.tmp", folder);
+    assert_int_equal(symlink("notes.tmp", path), 0);
+    snprintf(path, sizeof path, "%s/file", folder);
+    assert_int_equal(zest_file_open_temporary(path, &locked, &descriptor, &error), 0);
+
+    zest_file_remove_temporaries(folder);
+    for (size_t i = 0; i < 2; i++) assert_false(exists(folder, left[i]));
+    for (size_t i = 0; i < 5; i++) assert_true(exists(folder, kept[i]));
+    assert_true(exists(folder, "folder.1.tmp") && exists(folder, "link.1.tmp"));
+    assert_true(exists(folder, strrchr(locked, '/') + 1));
+    assert_int_equal(close(descriptor), 0); /* its owner has ended */
+    zest_file_remove_temporaries(folder);
+    assert_false(exists(folder, strrchr(locked, '/') + 1));
+    zest_file_remove_temporaries("/no/such/folder");
+    free(locked);
+    test_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_sound),
@@ -180,6 +223,7 @@ int main(void) {
         cmocka_unit_test(the_library_lists_its_options),
         cmocka_unit_test(files_are_written_whole_or_not_at_all),
         cmocka_unit_test(nothing_is_changed_through_links),
+        cmocka_unit_test(abandoned_temporaries_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

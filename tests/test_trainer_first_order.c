@@ -120,6 +120,7 @@ static void a_kill_in_a_checkpoint_costs_time_alone(void **state) {
         training_copy(temp_path("late"), temp_path(name));
         damage(kind, temp_path(name), temp_path("early/last"));
         assert_fine(training_resume(temp_path(name), "", &result, error));
+        same_file(temp_path("whole/last/vocab.json"), training_path(temp_path(name), "last/vocab.json"));
         if (kind < 6)
             same_first_order_run(temp_path("whole"), temp_path(name));
         else
@@ -148,6 +149,30 @@ static void a_checkpoint_of_a_huge_step_costs_no_time(void **state) {
     zest_status status = training_resume(temp_path("huge"), "", &result, &why);
     alarm(0);
     assert_true(status ? why.message[0] != 0 : result.step == (uint64_t)1 << 62);
+}
+
+/* A checkpoint that cannot be read now is no reason to begin again, nor is a log. */
+static void what_cannot_be_read_is_not_given_up(void **state) {
+    (void)state;
+    zest_trainer_result result;
+    zest_error failure = {0};
+    training_events early = {.stop_at = 5};
+    static const char *const files[] = {"last/zest.json", "log.jsonl"};
+    assert_fine(training_run(ADAMW, temp_path("whole"), NULL, &result, error));
+    assert_fine(training_run(ADAMW, temp_path("run"), &early, &result, error));
+    for (size_t i = 0; i < sizeof files / sizeof *files;
+         i++) { /* a folder instead fails whoever reads it, root too */
+        char kept[600];
+        snprintf(kept, sizeof kept, "%s/kept", temp_path("run"));
+        assert_int_equal(rename(training_path(temp_path("run"), files[i]), kept), 0);
+        assert_int_equal(mkdir(training_path(temp_path("run"), files[i]), 0777), 0);
+        assert_int_equal(training_resume(temp_path("run"), "", &result, &failure), ZEST_ERROR_FILE);
+        assert_non_null(strstr(failure.message, files[i]));
+        assert_int_equal(rmdir(training_path(temp_path("run"), files[i])), 0);
+        assert_int_equal(rename(kept, training_path(temp_path("run"), files[i])), 0);
+    }
+    assert_fine(training_resume(temp_path("run"), "", &result, error));
+    same_first_order_run(temp_path("whole"), temp_path("run"));
 }
 
 static void threads_and_recomputing_change_nothing(void **state) {
@@ -253,6 +278,7 @@ int main(void) {
         IN_TEMP_FOLDER(a_killed_run_goes_on_from_the_last_checkpoint),
         IN_TEMP_FOLDER(a_kill_in_a_checkpoint_costs_time_alone),
         IN_TEMP_FOLDER(a_checkpoint_of_a_huge_step_costs_no_time),
+        IN_TEMP_FOLDER(what_cannot_be_read_is_not_given_up),
         IN_TEMP_FOLDER(threads_and_recomputing_change_nothing),
         IN_TEMP_FOLDER(further_than_planned),
         IN_TEMP_FOLDER(epochs_are_the_default),

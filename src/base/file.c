@@ -78,7 +78,7 @@ static char *temporary_name(const char *path) {
     return name;
 }
 
-/* The lock says that the file has a living owner: zest_file_remove_temporaries spares it. Fails when the file was
+/* The lock says that the file has a living owner: zest_file_remove_temporaries spares it. Returns 0 when the file was
  * taken for debris before it was locked. A file system without locks is fine: nothing is removed there. */
 static int lock_temporary(int descriptor) {
     struct stat info;
@@ -104,6 +104,37 @@ zest_status zest_file_open_temporary(const char *path, char **name, int *descrip
     *name = NULL;
     *descriptor = -1;
     return status;
+}
+
+/* Whether the name is one that temporary_name makes: NAME.DIGITS.tmp */
+static int is_temporary(const char *name) {
+    static const char ending[] = ".tmp";
+    size_t size = strlen(name), digits = 0;
+    if (size < sizeof ending || strcmp(name + size - (sizeof ending - 1), ending)) return 0;
+    size -= sizeof ending - 1;
+    while (digits < size && isdigit((unsigned char)name[size - 1 - digits])) digits++;
+    return digits && size - digits > 1 && name[size - digits - 1] == '.';
+}
+
+/* A file that nobody has locked. */
+static int is_abandoned(int folder, const char *name) {
+    struct stat info;
+    int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return 0;
+    int abandoned =
+        !fstat(descriptor, &info) && S_ISREG(info.st_mode) && !flock(descriptor, LOCK_EX | LOCK_NB);
+    close(descriptor);
+    return abandoned;
+}
+
+void zest_file_remove_temporaries(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
+    if (!folder && descriptor >= 0) close(descriptor);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (is_temporary(entry->d_name) && is_abandoned(descriptor, entry->d_name))
+            unlinkat(descriptor, entry->d_name, 0);
+    if (folder) closedir(folder);
 }
 
 zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {

@@ -18,6 +18,10 @@ zest_status zest_file_write(const char *path, const void *bytes, size_t size, ze
  * and locked while *descriptor is open. Then: fsync, close, rename to path. A link with that name is not followed. */
 zest_status zest_file_open_temporary(const char *path, char **name, int *descriptor, zest_error *error);
 
+/* Removes what killed processes left in the folder: temporary files of the functions above, by their names, unless a
+ * living process has them locked. Failures are ignored: such a file only takes space. */
+void zest_file_remove_temporaries(const char *folder);
+
 /* Repeats write() until everything is written. path is for the message. */
 zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
                                 zest_error *error);

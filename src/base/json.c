@@ -113,6 +113,19 @@ zest_status zest_json_read(const char *path, size_t limit, json_t **json, zest_e
     return status;
 }
 
+static void give_up(json_t **to) {
+    json_decref(*to);
+    *to = NULL;
+}
+
+void zest_json_set(json_t **to, const char *key, json_t *value) {
+    if (json_object_set_new(*to, key, value)) give_up(to);
+}
+
+void zest_json_append(json_t **to, json_t *value) {
+    if (json_array_append_new(*to, value)) give_up(to);
+}
+
 static int add_text(const char *text, size_t size, void *out) {
     zest_buffer_add(out, text, size);
     return ((zest_buffer *)out)->failed ? -1 : 0;

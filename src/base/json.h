@@ -26,6 +26,11 @@ zest_status zest_json_parse(const char *bytes, size_t size, const char *name, js
 /* The same for a file of at most limit bytes. */
 zest_status zest_json_read(const char *path, size_t limit, json_t **json, zest_error *error);
 
+/* Set a member, append an element. The value is taken over. When memory is short, *to is freed and becomes NULL, and
+ * stays so: what is made of it then fails, and nothing incomplete is written. */
+void zest_json_set(json_t **to, const char *key, json_t *value);
+void zest_json_append(json_t **to, json_t *value);
+
 /* Appends the text, with jansson's flags. Unlike json_dumps it detects every failed allocation: out->failed. */
 void zest_json_print(const json_t *json, size_t flags, zest_buffer *out);
 /* The same as a string to be freed; NULL: out of memory. */

@@ -339,6 +339,7 @@ zest_status zest_safetensors_write_folder(const char *folder, const zest_safeten
                               SHARD_LIMIT);
     pending *files = calloc(total, sizeof *files);
     if (!files) return zest_error_memory(error, folder, total * sizeof *files);
+    zest_file_remove_temporaries(folder); /* of a model's size each */
     status = prepare_folder(files, shards, folder, tensors, count, shard_size, error);
     for (size_t i = 0; i < total && !status; i++) status = commit(&files[i], error);
     for (size_t i = 0; i < total; i++) discard(&files[i]);

@@ -305,15 +305,27 @@ zest_status zest_journal_reserve(zest_journal_writer *writer, const char *path, 
     char *fresh = fresh_name(path);
     zest_status status = writer->path && fresh ? open_locked(writer, fresh, O_CREAT, error)
                                                : zest_error_memory(error, path, strlen(path));
-    if (!status && access(path, F_OK) == 0) {
+    int exists = !status && !access(path, F_OK), missing = !exists && errno == ENOENT;
+    if (exists) {
         status = zest_error_set(error, ZEST_ERROR_FILE,
                                 "%s: there is a journal already; resume it, or choose another folder", path);
         if (has_name(writer->descriptor, fresh)) unlink(fresh);
+    } else if (!status && !missing) {
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be looked for", path);
     } else if (!status && !has_name(writer->descriptor, fresh)) {
         status = zest_error_set(error, ZEST_ERROR_FILE, "%s: another process is starting this run", path);
     }
     free(fresh);
     return status;
+}
+
+/* Gives the file its name. A journal that is there is never replaced, where the file system can tell. */
+static int rename_new(const char *from, const char *to) {
+#ifdef RENAME_NOREPLACE
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;
+#endif
+    return rename(from, to);
 }
 
 zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options *options,
@@ -327,7 +339,7 @@ zest_status zest_journal_commit(zest_journal_writer *writer, const zest_options 
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", writer->path);
     if (!status)
         status = zest_file_write_all(writer->descriptor, bytes.data, bytes.size, writer->path, error);
-    if (!status && (fsync(writer->descriptor) || rename(fresh, writer->path)))
+    if (!status && (fsync(writer->descriptor) || rename_new(fresh, writer->path)))
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", writer->path);
     if (!status) {
         zest_file_sync_folder_of(writer->path);

@@ -363,14 +363,25 @@ static zest_status no_journal_yet(const zest_tuner *tuner) {
                           "a journal starts before the first step, and a tuner keeps one journal");
 }
 
-zest_status zest_tuner_start_journal(zest_tuner *tuner, const char *path) {
+zest_status zest_tuner_reserve_journal(zest_tuner *tuner, const char *path) {
     zest_status status = no_journal_yet(tuner);
     if (!status) status = prepare(tuner); /* options that do not fit are refused before a file is made */
-    if (!status)
-        status = zest_journal_create(&tuner->journal, path, &tuner->options, tuner->storage.params,
-                                     zest_tuner_sink(tuner));
+    if (status) return status;
+    status = zest_journal_reserve(&tuner->journal, path, zest_tuner_sink(tuner));
     if (status) zest_journal_finish(&tuner->journal);
     return status;
+}
+
+zest_status zest_tuner_commit_journal(zest_tuner *tuner) {
+    zest_status status =
+        zest_journal_commit(&tuner->journal, &tuner->options, tuner->storage.params, zest_tuner_sink(tuner));
+    if (status) zest_journal_finish(&tuner->journal);
+    return status;
+}
+
+zest_status zest_tuner_start_journal(zest_tuner *tuner, const char *path) {
+    zest_status status = zest_tuner_reserve_journal(tuner, path);
+    return status ? status : zest_tuner_commit_journal(tuner);
 }
 
 /* Replays every recorded step on x and on the state of the stop criteria. */

@@ -57,4 +57,8 @@ zest_status zest_tuner_configure(zest_tuner *tuner, const zest_options *options,
 /* Every step goes to `record` before it is applied. */
 void zest_tuner_on_record(zest_tuner *tuner, zest_tuner_record record, void *user);
 
+/* zest_tuner_start_journal in two steps: see zest_journal_reserve. */
+zest_status zest_tuner_reserve_journal(zest_tuner *tuner, const char *path);
+zest_status zest_tuner_commit_journal(zest_tuner *tuner);
+
 #endif

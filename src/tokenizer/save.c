@@ -30,10 +30,10 @@ static json_t *added_tokens(const zest_tokenizer *t) {
     json_t *list = json_array();
     for (size_t i = 0; i < t->early.count; i++) {
         const zest_added_token *token = &t->early.token[i];
-        json_array_append_new(list, json_pack("{s:i, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (int)token->id,
-                                              "content", token->content, token->size, "single_word",
-                                              token->single_word, "lstrip", token->lstrip, "rstrip",
-                                              token->rstrip, "normalized", 0, "special", token->special));
+        zest_json_append(&list, json_pack("{s:i, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (int)token->id,
+                                          "content", token->content, token->size, "single_word",
+                                          token->single_word, "lstrip", token->lstrip, "rstrip",
+                                          token->rstrip, "normalized", 0, "special", token->special));
     }
     return list;
 }
@@ -52,23 +52,23 @@ static json_t *pre_tokenizer(const zest_tokenizer *t) {
         const char *pattern = step->count == 1 ? ZEST_PRE_TOKENIZER_CL100K_PATTERN("")
                                                : ZEST_PRE_TOKENIZER_CL100K_PATTERN("{1,3}");
         if (step->kind == ZEST_PRE_TOKENIZER_DIGITS)
-            json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits",
-                                                  step->behaviour != ZEST_PRE_TOKENIZER_CONTIGUOUS));
+            zest_json_append(&list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits",
+                                              step->behaviour != ZEST_PRE_TOKENIZER_CONTIGUOUS));
         else if (step->kind == ZEST_PRE_TOKENIZER_CL100K)
-            json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern",
-                                                  "Regex", pattern, "behavior", "Isolated", "invert", 0));
+            zest_json_append(&list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                                              pattern, "behavior", "Isolated", "invert", 0));
         else
             cuts = 1;
     }
-    json_array_append_new(list, byte_level(cuts));
+    zest_json_append(&list, byte_level(cuts));
     return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
 }
 
-static void add_ids(const zest_tokenizer *t, const zest_ids *ids, json_t *pieces, json_t *special) {
+static void add_ids(const zest_tokenizer *t, const zest_ids *ids, json_t **pieces, json_t **special) {
     for (size_t i = 0; i < ids->count; i++) {
         const char *token = spelling(t, ids->data[i]);
-        json_array_append_new(pieces, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token, "type_id", 0));
-        json_object_set_new(
+        zest_json_append(pieces, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", token, "type_id", 0));
+        zest_json_set(
             special, token,
             json_pack("{s:s, s:[i], s:[s]}", "id", token, "ids", (int)ids->data[i], "tokens", token));
     }
@@ -78,11 +78,11 @@ static void add_ids(const zest_tokenizer *t, const zest_ids *ids, json_t *pieces
 static json_t *post_processor(const zest_tokenizer *t) {
     if (!t->before.count && !t->after.count) return json_null();
     json_t *single = json_array(), *pair = json_array(), *special = json_object();
-    add_ids(t, &t->before, single, special);
-    json_array_append_new(single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
-    add_ids(t, &t->after, single, special);
-    json_array_append_new(pair, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
-    json_array_append_new(pair, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 0));
+    add_ids(t, &t->before, &single, &special);
+    zest_json_append(&single, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
+    add_ids(t, &t->after, &single, &special);
+    zest_json_append(&pair, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
+    zest_json_append(&pair, json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 0));
     return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair,
                      "special_tokens", special);
 }
@@ -102,8 +102,8 @@ static json_t *merges(const zest_tokenizer *t) {
         if (t->bpe.pairs[i].key != UINT64_MAX) pairs[count++] = t->bpe.pairs[i];
     if (list) qsort(pairs, count, sizeof *pairs, by_rank);
     for (size_t i = 0; list && i < count; i++)
-        json_array_append_new(list, json_pack("[s, s]", spelling(t, (int32_t)(pairs[i].key >> 32)),
-                                              spelling(t, (int32_t)(pairs[i].key & 0xffffffff))));
+        zest_json_append(&list, json_pack("[s, s]", spelling(t, (int32_t)(pairs[i].key >> 32)),
+                                          spelling(t, (int32_t)(pairs[i].key & 0xffffffff))));
     free(pairs);
     return list;
 }
@@ -113,7 +113,7 @@ static json_t *vocabulary(const zest_tokenizer *t) {
     const zest_vocab *vocab = &t->bpe.vocab;
     for (size_t id = 0; id < vocab->size; id++)
         if (zest_vocab_is_model_token(vocab, (int32_t)id))
-            json_object_set_new(object, spelling(t, (int32_t)id), json_integer((json_int_t)id));
+            zest_json_set(&object, spelling(t, (int32_t)id), json_integer((json_int_t)id));
     return object;
 }
 
@@ -149,7 +149,7 @@ static json_t *config(const zest_tokenizer *t) {
                                "add_prefix_space", 0, "clean_up_tokenization_spaces", 0);
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         int32_t id = zest_tokenizer_special(t, roles[i].role);
-        if (id >= 0) json_object_set_new(object, roles[i].key, json_string(spelling(t, id)));
+        if (id >= 0) zest_json_set(&object, roles[i].key, json_string(spelling(t, id)));
     }
     if (t->chat) json_object_set_new(object, "chat_template", json_stringn(t->chat, t->chat_size));
     return object;

@@ -5,25 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "train/checkpoint.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "io/safetensors.h"
-
-int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint) {
-    char *path = zest_file_join(folder, "zest.json");
-    json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
-    const char *print = json_string_value(json_object_get(note, "fingerprint"));
-    json_t *number = json_object_get(note, "step");
-    int good = print && json_is_integer(number) && json_integer_value(number) >= 0;
-    if (good) {
-        *step = (uint64_t)json_integer_value(number);
-        *fingerprint = strtoull(print, NULL, 16);
-    }
-    json_decref(note);
-    free(path);
-    return good;
-}
 
 /* ---- Checkpoints with state ---- */
 
@@ -50,27 +38,44 @@ typedef struct {
     int has_state, has_journal;
 } checkpoint_note;
 
+enum { NOTE_LIMIT = 1 << 16 };
+
 static int read_print(const json_t *note, const char *name, uint64_t *print) {
     const char *text = json_string_value(json_object_get(note, name));
     if (text) *print = strtoull(text, NULL, 16);
     return text != NULL;
 }
 
-static int read_note(const char *folder, checkpoint_note *out) {
+/* *found: there is one, and it is whole. One that is not there or damaged is no error. */
+static zest_status read_note(const char *folder, checkpoint_note *out, int *found, zest_error *error) {
     char *path = folder ? zest_file_join(folder, "zest.json") : NULL;
-    json_t *note = path ? json_load_file(path, 0, NULL) : NULL;
-    const json_t *step = json_object_get(note, "step");
+    json_t *note = NULL;
     *out = (checkpoint_note){0};
-    int good = json_is_integer(step) && json_integer_value(step) >= 0 &&
-               read_print(note, "fingerprint", &out->weights);
-    if (good) {
+    *found = 0;
+    if (!path) return zest_error_memory(error, "zest.json", 0);
+    int missing = access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR);
+    zest_status status = missing ? ZEST_OK : zest_json_read(path, NOTE_LIMIT, &note, error);
+    const json_t *step = json_object_get(note, "step");
+    if (json_is_integer(step) && json_integer_value(step) >= 0 &&
+        read_print(note, "fingerprint", &out->weights)) {
+        *found = 1;
         out->step = (uint64_t)json_integer_value(step);
         out->has_state = read_print(note, "state", &out->state);
         out->has_journal = read_print(note, "journal", &out->journal);
     }
     json_decref(note);
     free(path);
-    return good;
+    return status == ZEST_ERROR_FORMAT ? ZEST_OK : status;
+}
+
+int zest_checkpoint_read(const char *folder, uint64_t *step, uint64_t *fingerprint) {
+    checkpoint_note note;
+    zest_error ignored = {0};
+    int found;
+    if (read_note(folder, &note, &found, &ignored) || !found) return 0;
+    *step = note.step;
+    *fingerprint = note.weights;
+    return 1;
 }
 
 static zest_status write_note(const char *folder, const zest_model *model, const zest_params *state,
@@ -91,9 +96,10 @@ int zest_checkpoint_is_foreign(const char *name, const zest_journal *journal, in
     for (int i = 0; i < VERSIONS; i++) {
         char *path = with_ending(name, i);
         checkpoint_note note;
-        int known = read_note(path, &note) && note.has_journal;
+        zest_error ignored = {0};
+        int found, unread = read_note(path, &note, &found, &ignored) != ZEST_OK;
         free(path);
-        if (!known) continue;
+        if (unread || !found || !note.has_journal) continue;
         if (recorded && note.step > zest_journal_steps(journal)) continue; /* it is not used, then */
         if (note.journal != zest_journal_checksum_at(journal, recorded ? note.step : 0)) return 1;
     }
@@ -155,43 +161,54 @@ zest_status zest_checkpoint_write_state(const char *name, const zest_loaded *loa
 /* ---- Reading ---- */
 
 /* The state's arrays in a file, as parameters; the file stays open. */
-static int open_state(const char *folder, zest_safetensors **file, zest_tensor tensors[MAX_ARRAYS],
-                      zest_params *state) {
-    zest_error ignored = {0};
+static zest_status open_state(const char *folder, zest_safetensors **file, zest_tensor tensors[MAX_ARRAYS],
+                              zest_params *state, zest_error *error) {
     char *path = zest_file_join(folder, state_file);
     *file = NULL;
-    int good =
-        path && !zest_safetensors_open(path, file, &ignored) && zest_safetensors_count(*file) <= MAX_ARRAYS;
     *state = (zest_params){tensors, 0, 0};
-    for (size_t i = 0; good && i < zest_safetensors_count(*file); i++) {
+    zest_status status =
+        path ? zest_safetensors_open(path, file, error) : zest_error_memory(error, folder, strlen(folder));
+    if (!status && zest_safetensors_count(*file) > MAX_ARRAYS)
+        status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: has more than %d arrays", path, MAX_ARRAYS);
+    for (size_t i = 0; !status && i < zest_safetensors_count(*file); i++) {
         const zest_safetensors_tensor *t = zest_safetensors_at(*file, i);
         tensors[i] = (zest_tensor){t->name, t->dtype, state->dimension, t->count, (void *)(uintptr_t)t->data};
         state->dimension += t->count;
         state->count++;
     }
     free(path);
-    return good;
+    return status;
 }
 
-static int is_state_complete(const char *folder, const checkpoint_note *note) {
+static zest_status damaged(const char *path, const char *what, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: is damaged: its %s have not the fingerprint that its zest.json has", path,
+                          what);
+}
+
+static zest_status check_state(const char *folder, const checkpoint_note *note, zest_error *error) {
     zest_safetensors *file;
     zest_tensor tensors[MAX_ARRAYS];
     zest_params state;
-    if (!note->has_state) return 1;
-    int good = open_state(folder, &file, tensors, &state) && zest_params_fingerprint(&state) == note->state;
+    if (!note->has_state) return ZEST_OK;
+    zest_status status = open_state(folder, &file, tensors, &state, error);
+    if (!status && zest_params_fingerprint(&state) != note->state)
+        status = damaged(folder, "optimizer's arrays", error);
     zest_safetensors_close(file);
-    return good;
+    return status;
 }
 
 /* NAME, NAME.new and NAME.old: those with a zest.json, *count of them, newest first. */
-static void find_versions(const char *name, char *paths[VERSIONS], checkpoint_note notes[VERSIONS],
-                          int *count) {
+static zest_status find_versions(const char *name, char *paths[VERSIONS], checkpoint_note notes[VERSIONS],
+                                 int *count, zest_error *error) {
+    zest_status status = ZEST_OK;
     *count = 0;
-    for (int i = 0; i < VERSIONS; i++) {
+    for (int i = 0; i < VERSIONS && !status; i++) {
         char *path = with_ending(name, i);
         checkpoint_note note;
-        int at = *count;
-        if (!read_note(path, &note)) {
+        int at = *count, found = 0;
+        status = read_note(path, &note, &found, error);
+        if (!found) {
             free(path);
             continue;
         }
@@ -203,40 +220,58 @@ static void find_versions(const char *name, char *paths[VERSIONS], checkpoint_no
         paths[at] = path;
         ++*count;
     }
+    return status;
 }
 
-int zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
-                         zest_checkpoint *checkpoint) {
+static zest_status load_version(const char *path, const checkpoint_note *note, const zest_options *options,
+                                zest_loaded *loaded, zest_error *error) {
+    zest_status status = check_state(path, note, error);
+    if (!status) status = zest_load_checkpoint(loaded, path, options, error);
+    if (!status && zest_params_fingerprint(&loaded->model->params) != note->weights)
+        status = damaged(path, "weights", error);
+    if (status) zest_load_free(loaded);
+    return status;
+}
+
+/* Damaged, or being removed when a kill came, which an older version is: not a matter of trying again. */
+static int is_lost(zest_status status, const char *path) {
+    struct stat info;
+    char *weights = zest_file_join(path, "model.safetensors");
+    int missing = weights && stat(weights, &info) && errno == ENOENT;
+    free(weights);
+    return status == ZEST_ERROR_FORMAT || missing;
+}
+
+zest_status zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
+                                 zest_checkpoint *checkpoint, zest_error *error) {
     char *paths[VERSIONS];
     checkpoint_note notes[VERSIONS];
-    int count, found = 0;
+    int count;
     *checkpoint = (zest_checkpoint){0};
     *loaded = (zest_loaded){0};
-    find_versions(name, paths, notes, &count);
-    for (int i = 0; i < count && !found; i++) {
-        zest_error ignored = {0};
-        found = is_state_complete(paths[i], &notes[i]) &&
-                !zest_load_checkpoint(loaded, paths[i], options, &ignored) &&
-                zest_params_fingerprint(&loaded->model->params) == notes[i].weights;
-        if (found) {
-            *checkpoint = (zest_checkpoint){paths[i], notes[i].step};
-            paths[i] = NULL;
-        } else {
-            zest_load_free(loaded);
+    zest_status status = find_versions(name, paths, notes, &count, error);
+    for (int i = 0; i < count && !status && !checkpoint->path; i++) {
+        status = load_version(paths[i], &notes[i], options, loaded, error);
+        if (status) {
+            if (is_lost(status, paths[i])) status = ZEST_OK;
+            continue;
         }
+        *checkpoint = (zest_checkpoint){paths[i], notes[i].step};
+        paths[i] = NULL;
     }
     for (int i = 0; i < count; i++) free(paths[i]);
-    return found;
+    return status;
 }
 
 int zest_checkpoint_step(const char *name, uint64_t *step) {
     char *paths[VERSIONS];
     checkpoint_note notes[VERSIONS];
+    zest_error ignored = {0};
     int count;
-    find_versions(name, paths, notes, &count);
+    zest_status status = find_versions(name, paths, notes, &count, &ignored);
     for (int i = 0; i < count; i++) free(paths[i]);
-    if (count) *step = notes[0].step;
-    return count > 0;
+    if (!status && count) *step = notes[0].step;
+    return !status && count > 0;
 }
 
 zest_status zest_checkpoint_read_state(const zest_checkpoint *checkpoint, const zest_params *state,
@@ -245,16 +280,18 @@ zest_status zest_checkpoint_read_state(const zest_checkpoint *checkpoint, const 
     zest_tensor tensors[MAX_ARRAYS];
     zest_params stored;
     if (!state->count) return ZEST_OK;
-    int good = open_state(checkpoint->path, &file, tensors, &stored) && stored.count == state->count;
-    for (size_t i = 0; i < state->count && good; i++) {
+    zest_status status = open_state(checkpoint->path, &file, tensors, &stored, error);
+    int good = stored.count == state->count;
+    for (size_t i = 0; i < state->count && good && !status; i++) {
         const zest_tensor *from = &stored.tensors[i], *to = &state->tensors[i];
         good = !strcmp(from->name, to->name) && from->dtype == to->dtype && from->count == to->count;
         if (good) memcpy(to->data, from->data, (size_t)to->count * zest_dtype_size(to->dtype));
     }
     zest_safetensors_close(file);
-    return good ? ZEST_OK
-                : zest_error_set(error, ZEST_ERROR_FORMAT, "%s/%s: does not hold the state of this method",
-                                 checkpoint->path, state_file);
+    return good || status
+               ? status
+               : zest_error_set(error, ZEST_ERROR_FORMAT, "%s/%s: does not hold the state of this method",
+                                checkpoint->path, state_file);
 }
 
 zest_status zest_checkpoint_recover(const char *name, zest_checkpoint *checkpoint, zest_error *error) {

@@ -35,10 +35,11 @@ typedef struct {
 
 void zest_checkpoint_free(zest_checkpoint *checkpoint);
 
-/* Loads the newest of the three whose weights and state match their fingerprints. 0: there is none.
+/* Loads the newest of the three whose weights and state match their fingerprints. checkpoint->path is NULL when there
+ * is none. One that cannot be read now (short memory, a failing disk) is an error, not a reason to do without it.
  * options: of the run. Free both whatever this returns. */
-int zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
-                         zest_checkpoint *checkpoint);
+zest_status zest_checkpoint_load(const char *name, const zest_options *options, zest_loaded *loaded,
+                                 zest_checkpoint *checkpoint, zest_error *error);
 /* Reads the state into its arrays. */
 zest_status zest_checkpoint_read_state(const zest_checkpoint *checkpoint, const zest_params *state,
                                        zest_error *error);

@@ -1,5 +1,6 @@
 /* Files that a run was made from: recorded in RUN/inputs.json when it starts, checked when it is read or resumed. */
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "io/hub.h"
 #include "task/task.h"
 #include "tokenizer/unicode.h"
@@ -174,13 +176,14 @@ static json_t *path_json(const char *path) {
     return text;
 }
 
+/* NULL: out of memory, here and below. */
 static json_t *list_json(const zest_input_list *list) {
     json_t *array = json_array();
     for (size_t i = 0; i < list->count; i++) {
         const zest_input_file *f = &list->files[i];
-        json_array_append_new(array, json_pack("{s:s, s:o, s:I, s:o}", "name", f->name, "file",
-                                               path_json(f->path), "bytes", (json_int_t)f->print.bytes,
-                                               "xxh3", hash_json(f->print.hash)));
+        zest_json_append(&array,
+                         json_pack("{s:s, s:o, s:I, s:o}", "name", f->name, "file", path_json(f->path),
+                                   "bytes", (json_int_t)f->print.bytes, "xxh3", hash_json(f->print.hash)));
     }
     return array;
 }
@@ -189,31 +192,26 @@ static json_t *list_json(const zest_input_list *list) {
 static json_t *options_json(const zest_options *options, unsigned users) {
     json_t *object = json_object();
     for (int id = 0; id < ZEST_OPTION_COUNT && object; id++) {
-        json_t *text = zest_run_check_is_fixed(id, users)
-                           ? json_string(zest_options_text(options, (zest_option_id)id))
-                           : NULL; /* also one that is not UTF-8 */
-        if (text) json_object_set_new(object, zest_option_row_at((zest_option_id)id)->name, text);
+        const char *text = zest_options_text(options, (zest_option_id)id);
+        if (!zest_run_check_is_fixed(id, users) || zest_unicode_valid(text, strlen(text)) < strlen(text))
+            continue;
+        zest_json_set(&object, zest_option_row_at((zest_option_id)id)->name, json_string(text));
     }
     return object;
 }
 
 static zest_status write_json(const zest_inputs *in, const char *path, const char *task_text, json_t *options,
                               uint64_t start, zest_error *error) {
-    json_t *object = json_pack("{s:s, s:{s:s}, s:o, s:o}", "zest", ZEST_VERSION, "task", "name",
-                               in->task_name ? in->task_name : "", "data", list_json(&in->data), "model",
-                               list_json(&in->model));
-    if (object && in->task_file)
-        json_object_set_new(json_object_get(object, "task"), "file", path_json(in->task_file));
-    if (object && task_text)
-        json_object_set_new(json_object_get(object, "task"), "xxh3",
-                            hash_json(zest_fingerprint_of(task_text, strlen(task_text)).hash));
-    if (object) {
-        json_object_set_new(object, "start", hash_json(start));
-        json_object_set(object, "options", options);
-    }
-    json_decref(options);
-    if (object && in->has_frozen) json_object_set_new(object, "frozen", hash_json(in->frozen));
-    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    json_t *task = json_pack("{s:s}", "name", in->task_name ? in->task_name : "");
+    if (in->task_file) zest_json_set(&task, "file", path_json(in->task_file));
+    if (task_text)
+        zest_json_set(&task, "xxh3", hash_json(zest_fingerprint_of(task_text, strlen(task_text)).hash));
+    json_t *object = json_pack("{s:s, s:o, s:o, s:o}", "zest", ZEST_VERSION, "task", task, "data",
+                               list_json(&in->data), "model", list_json(&in->model));
+    zest_json_set(&object, "start", hash_json(start));
+    zest_json_set(&object, "options", options);
+    if (in->has_frozen) zest_json_set(&object, "frozen", hash_json(in->frozen));
+    char *text = object ? zest_json_dump(object, JSON_INDENT(2)) : NULL;
     json_decref(object);
     if (!text) return zest_error_memory(error, path, 0);
     zest_status status = zest_file_write(path, text, strlen(text), error);
@@ -285,7 +283,7 @@ static zest_status read_task(zest_inputs *in, const json_t *task, const zest_run
 zest_status zest_inputs_read(zest_inputs *in, const zest_run_folder *folder, zest_error *error) {
     zest_buffer text = {0};
     *in = (zest_inputs){0};
-    if (access(folder->inputs, F_OK)) return ZEST_OK;
+    if (access(folder->inputs, F_OK) && errno == ENOENT) return ZEST_OK;
     zest_status status = zest_file_read(folder->inputs, INPUTS_LIMIT, &text, error);
     json_t *object = !status && text.data ? json_loadb(text.data, text.size, 0, NULL) : NULL;
     if (!status && !json_is_object(object)) status = damaged(folder->inputs, "no JSON object", error);

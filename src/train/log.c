@@ -24,18 +24,27 @@ zest_log_eval zest_log_eval_none(void) {
 
 /* ---- Reading: lines ---- */
 
-/* line is NULL for one that is too long to be ours; whole: a line break ends it. Non-zero ends the reading. */
-typedef int (*line_callback)(const char *line, size_t size, int whole, void *user);
+typedef struct {
+    const char *text; /* NULL: too long to be ours */
+    size_t size;
+    int whole;    /* a line break ends it */
+    uint64_t end; /* where the next one starts in the file */
+} log_line;
+
+/* Non-zero ends the reading. */
+typedef int (*line_callback)(const log_line *line, void *user);
 
 typedef struct {
     zest_buffer text;
     int too_long;
+    uint64_t end;
     line_callback callback;
     void *user;
 } line_reader;
 
 static int finish_line(line_reader *r, int whole) {
-    int const stop = r->callback(r->too_long ? NULL : r->text.data, r->text.size, whole, r->user);
+    log_line const line = {r->too_long ? NULL : r->text.data, r->text.size, whole, r->end};
+    int const stop = r->callback(&line, r->user);
     r->text.size = 0;
     r->too_long = 0;
     return stop;
@@ -49,6 +58,7 @@ static int read_block(line_reader *r, const char *block, size_t size) {
             r->too_long = 1;
         else
             zest_buffer_add(&r->text, block, length);
+        r->end += length + (end != NULL);
         if (end && (r->text.size || r->too_long) && finish_line(r, 1)) return 1;
         if (r->text.failed) return 1;
         block += length + (end != NULL);
@@ -100,13 +110,26 @@ static int whole_of(const json_t *object, const char *name, uint64_t *out) {
 }
 
 /* NULL: the line is no record, or *short_of_memory. */
-static json_t *parse(const char *line, size_t size, int *short_of_memory) {
+static json_t *parse(const log_line *line, int *short_of_memory) {
     json_error_t problem;
-    json_t *root = line ? zest_json_load(line, size, ZEST_JSON_BIG_AS_REAL, &problem) : NULL;
-    *short_of_memory = line && !root && json_error_code(&problem) == json_error_out_of_memory;
+    json_t *root =
+        line->text ? zest_json_load(line->text, line->size, ZEST_JSON_BIG_AS_REAL, &problem) : NULL;
+    *short_of_memory = line->text && !root && json_error_code(&problem) == json_error_out_of_memory;
     if (root && json_is_object(root) && text_of(root, "kind")) return root;
     json_decref(root);
     return NULL;
+}
+
+/* Whether this is a whole line of a step as add_step writes it, without reading all of it: most lines are. */
+static int is_step(const log_line *line, uint64_t *step) {
+    static const char start[] = "{\"kind\":\"step\",\"step\":";
+    enum { DIGITS = 18 };
+    size_t at = sizeof start - 1, digits = 0;
+    if (!line->text || !line->whole || line->size <= at || memcmp(line->text, start, at)) return 0;
+    for (*step = 0; at < line->size && line->text[at] >= '0' && line->text[at] <= '9'; at++, digits++)
+        *step = 10 * *step + (uint64_t)(line->text[at] - '0');
+    return digits && digits <= DIGITS && at < line->size && line->text[at] == ',' &&
+           line->text[line->size - 1] == '}';
 }
 
 /* Grows an array, whose capacity is the next power of two, by one element; NULL when memory is short. */
@@ -225,13 +248,13 @@ static int read_end(zest_log *log, json_t *root) {
     return 1;
 }
 
-static int read_line(const char *line, size_t size, int whole, void *user) {
+static int read_line(const log_line *line, void *user) {
     zest_log *log = user;
     int done = 1, short_of_memory;
-    json_t *root = parse(line, size, &short_of_memory);
+    json_t *root = parse(line, &short_of_memory);
     if (short_of_memory) return 1;
     if (!root) {
-        if (whole)
+        if (line->whole)
             log->bad++;
         else
             log->torn = 1;
@@ -252,16 +275,25 @@ static int read_line(const char *line, size_t size, int whole, void *user) {
     return !done;
 }
 
-zest_status zest_log_read(const char *path, zest_log *log, zest_error *error) {
+static int read_other_line(const log_line *line, void *user) {
+    uint64_t step;
+    return is_step(line, &step) ? 0 : read_line(line, user);
+}
+
+zest_status zest_log_read_parts(const char *path, zest_log_parts parts, zest_log *log, zest_error *error) {
     *log = (zest_log){.owned = json_array()};
     if (!log->owned) return zest_error_memory(error, path, sizeof *log);
-    zest_status status = each_line(path, read_line, log, error);
+    zest_status status = each_line(path, parts == ZEST_LOG_ALL ? read_line : read_other_line, log, error);
     if (!status && !log->start_count)
         status = zest_error_set(error, ZEST_ERROR_FORMAT,
                                 "%s: not a log of zest train: no line says how a run started%s", path,
                                 log->torn ? " (the only start of a line is torn)" : "");
     if (status) zest_log_free(log);
     return status;
+}
+
+zest_status zest_log_read(const char *path, zest_log *log, zest_error *error) {
+    return zest_log_read_parts(path, ZEST_LOG_ALL, log, error);
 }
 
 void zest_log_free(zest_log *log) {
@@ -287,27 +319,79 @@ const char *zest_log_find_option(const zest_log *log, const char *name) {
 typedef struct {
     uint64_t step;
     double seconds;
-    zest_buffer kept;
+    zest_buffer last;  /* the last line of a step that is kept: the clock is read from it at the end */
+    uint64_t good;     /* bytes before the first line that is not kept as it is */
+    zest_buffer after; /* the lines behind those that are kept */
     int dropped;
 } continuation;
 
-static int keep_line(const char *line, size_t size, int whole, void *user) {
+static int keep(continuation *c, const log_line *line) {
+    if (!c->dropped && line->whole) return c->good = line->end, 0;
+    c->dropped = 1;
+    zest_buffer_add(&c->after, line->text, line->size);
+    zest_buffer_text(&c->after, "\n");
+    return c->after.failed;
+}
+
+static int keep_line(const log_line *line, void *user) {
     continuation *c = user;
     int short_of_memory;
-    json_t *root = parse(line, size, &short_of_memory);
     uint64_t step;
+    if (is_step(line, &step)) {
+        if (step > c->step) return c->dropped = 1, 0;
+        c->last.size = 0;
+        zest_buffer_add(&c->last, line->text, line->size);
+        return c->last.failed || keep(c, line);
+    }
+    json_t *root = parse(line, &short_of_memory);
     if (short_of_memory) return 1;
     int const beyond = root && ((whole_of(root, "step", &step) && step > c->step) ||
                                 (whole_of(root, "resumed_at", &step) && step > c->step));
-    if (root && !beyond) {
-        double const seconds = real_of(root, "seconds");
-        if (isfinite(seconds)) c->seconds = seconds;
-        zest_buffer_add(&c->kept, line, size);
-        zest_buffer_text(&c->kept, "\n");
+    double const seconds = real_of(root, "seconds");
+    if (!root || beyond) {
+        json_decref(root);
+        return c->dropped = 1, 0;
     }
-    if (!root || beyond || !whole) c->dropped = 1;
+    if (isfinite(seconds)) c->seconds = seconds, c->last.size = 0;
     json_decref(root);
-    return c->kept.failed;
+    return keep(c, line);
+}
+
+/* The clock of the last step, if no other line came after it. */
+static zest_status read_clock(continuation *c, const char *path, zest_error *error) {
+    int short_of_memory;
+    if (!c->last.size) return ZEST_OK;
+    json_t *root = parse(&(log_line){c->last.data, c->last.size, 1, 0}, &short_of_memory);
+    double const seconds = real_of(root, "seconds");
+    if (isfinite(seconds)) c->seconds = seconds;
+    json_decref(root);
+    return short_of_memory ? zest_error_memory(error, path, c->last.size) : ZEST_OK;
+}
+
+static zest_status cut(const char *path, uint64_t size, zest_error *error) {
+    zest_status status = zest_file_refuse_link(path, error);
+    if (status) return status;
+    int const descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0 || ftruncate(descriptor, (off_t)size))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be cut", path);
+    if (descriptor >= 0) close(descriptor);
+    return status;
+}
+
+/* Lines in the middle go: the file is written anew. */
+static zest_status rewrite(const char *path, const continuation *c, zest_error *error) {
+    zest_buffer text = {0};
+    zest_status status = zest_file_read(path, SIZE_MAX, &text, error);
+    if (!status && text.size < c->good)
+        status = zest_error_set(error, ZEST_ERROR_FILE, "%s: it changed while it was being read", path);
+    if (!status) {
+        text.size = (size_t)c->good;
+        zest_buffer_add(&text, c->after.data, c->after.size);
+        status = text.failed ? zest_error_memory(error, path, text.size)
+                             : zest_file_write(path, text.data, text.size, error);
+    }
+    zest_buffer_free(&text);
+    return status;
 }
 
 zest_status zest_log_continue(const char *path, uint64_t step, double *seconds, zest_error *error) {
@@ -315,9 +399,11 @@ zest_status zest_log_continue(const char *path, uint64_t step, double *seconds, 
     if (seconds) *seconds = 0;
     if (access(path, F_OK) && errno == ENOENT) return ZEST_OK;
     zest_status status = each_line(path, keep_line, &c, error);
-    if (!status && c.dropped) status = zest_file_write(path, c.kept.data, c.kept.size, error);
+    if (!status) status = read_clock(&c, path, error);
+    if (!status && c.dropped) status = c.after.size ? rewrite(path, &c, error) : cut(path, c.good, error);
     if (!status && seconds) *seconds = c.seconds;
-    zest_buffer_free(&c.kept);
+    zest_buffer_free(&c.last);
+    zest_buffer_free(&c.after);
     return status;
 }
 

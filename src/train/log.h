@@ -86,8 +86,8 @@ zest_log_eval zest_log_eval_none(void);
 typedef struct zest_log_writer zest_log_writer;
 
 /* Before a run is resumed: drops what the log says about steps beyond `step`, and a torn last line. The file
- * is replaced as a whole or not at all; one that is not there is fine. *seconds (or NULL) is where the run's
- * clock stood. */
+ * is cut, replaced as a whole, or left alone; one that is not there is fine. *seconds (or NULL) is where the
+ * run's clock stood. */
 zest_status zest_log_continue(const char *path, uint64_t step, double *seconds, zest_error *error);
 /* Appends to the file, which is made when it is not there. */
 zest_status zest_log_open(const char *path, zest_log_writer **writer, zest_error *error);
@@ -117,8 +117,11 @@ typedef struct {
 } zest_log;
 
 /* Reads what can be read: torn and strange lines are counted, not refused. A file without a start line is no
- * log. */
+ * log: ZEST_ERROR_FORMAT. */
 zest_status zest_log_read(const char *path, zest_log *log, zest_error *error);
+/* A run has far more steps than other lines: without them a log of millions is read in seconds. */
+typedef enum { ZEST_LOG_ALL, ZEST_LOG_WITHOUT_STEPS } zest_log_parts;
+zest_status zest_log_read_parts(const char *path, zest_log_parts parts, zest_log *log, zest_error *error);
 void zest_log_free(zest_log *log); /* accepts one that is {0} */
 /* The value of an option in the last session, or NULL. */
 const char *zest_log_find_option(const zest_log *log, const char *name);

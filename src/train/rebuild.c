@@ -166,9 +166,11 @@ zest_status zest_rebuild_checkpoint(const zest_run_folder *folder, const zest_op
         if (by_number ? !zest_checkpoint_step(names[i], &at) || at != number
                       : strcmp(text, i ? "best" : "last"))
             continue;
-        int found = zest_checkpoint_load(names[i], options, loaded, &checkpoint);
+        zest_status status = zest_checkpoint_load(names[i], options, loaded, &checkpoint, error);
+        int found = checkpoint.path != NULL;
         *step = checkpoint.step;
         zest_checkpoint_free(&checkpoint);
+        if (status) return status;
         if (found && loaded->model->params.dimension == journal->dimension && (!by_number || *step == number))
             return check_tokenizer(folder, options, loaded, error);
         zest_load_free(loaded);

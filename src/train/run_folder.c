@@ -66,6 +66,38 @@ zest_status zest_run_folder_check_links(const zest_run_folder *folder, zest_erro
     return status;
 }
 
+static int has_journal(const char *folder) {
+    char *journal = zest_file_join(folder, "journal");
+    int found = journal && access(journal, F_OK) == 0;
+    free(journal);
+    return found;
+}
+
+zest_status zest_run_folder_refuse_target(const char *path, zest_error *error) {
+    static const char *const names[] = {"best",     "best.new", "best.old",  "last",       "last.new",
+                                        "last.old", "journal",  "options",   "task",       "inputs.json",
+                                        "start",    "x",        "log.jsonl", "result.json"};
+    char *whole = realpath(path, NULL); /* of a file that is not there: NULL */
+    int taken = whole && has_journal(whole);
+    char *slash = whole ? strrchr(whole, '/') : NULL;
+    if (slash && !taken) {
+        *slash = '\0';
+        for (size_t i = 0; i < sizeof names / sizeof *names && !taken; i++)
+            taken = !strcmp(slash + 1, names[i]) && has_journal(*whole ? whole : "/");
+    }
+    free(whole);
+    if (!taken) return ZEST_OK;
+    return zest_error_set(
+        error, ZEST_ERROR_ARGUMENT,
+        "--out %s: belongs to a run, which would not be the same any more; choose another name", path);
+}
+
+void zest_run_folder_remove_temporaries(const zest_run_folder *folder) {
+    zest_file_remove_temporaries(folder->path);
+    zest_file_remove_temporaries(folder->best);
+    zest_file_remove_temporaries(folder->last);
+}
+
 zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
                                          zest_error *error) {
     zest_buffer text = {0};

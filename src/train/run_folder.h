@@ -24,6 +24,14 @@ int zest_run_folder_is_training(const zest_run_folder *folder); /* a run of `zes
  * the log. The other files are replaced as a whole, which leaves alone what a link points to. */
 zest_status zest_run_folder_check_links(const zest_run_folder *folder, zest_error *error);
 
+/* Refuses a path, to be written by another command, that is a file, a checkpoint or the folder of a run. One that does
+ * not exist is fine. */
+zest_status zest_run_folder_refuse_target(const char *path, zest_error *error);
+
+/* Removes temporary files that killed processes left in the folder and in its checkpoints. For who holds the run's
+ * lock. */
+void zest_run_folder_remove_temporaries(const zest_run_folder *folder);
+
 /* The options that a run was started with, as far as these users know them. */
 zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
                                          zest_error *error);

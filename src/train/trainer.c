@@ -98,6 +98,7 @@ static zest_status make_folder(zest_trainer *t) {
     if (!status) status = zest_file_make_folder(t->folder.path, t->error);
     if (!status) status = zest_run_folder_check_links(&t->folder, t->error);
     if (!status) status = zest_journal_reserve(&t->journal, t->folder.journal, t->error);
+    if (!status) zest_run_folder_remove_temporaries(&t->folder);
     if (!status) status = record_inputs(t);
     if (!status) status = zest_run_folder_write_options(&t->folder, t->users, t->options, t->error);
     if (!status) status = zest_journal_commit(&t->journal, t->options, &t->loaded.model->params, t->error);
@@ -216,7 +217,7 @@ static zest_status evaluate_best(zest_trainer *t, zest_trainer_result *r) {
     return status;
 }
 
-/* null: there were no examples. */
+/* null: there were no examples. NULL: out of memory. */
 static json_t *metrics_json(const zest_metrics *m) {
     if (!m->n) return json_null();
     json_t *out = json_object();
@@ -226,8 +227,8 @@ static json_t *metrics_json(const zest_metrics *m) {
     } all[] = {{"loss", m->loss},   {"accuracy", m->accuracy}, {"f1", m->f1},    {"em", m->em},
                {"value", m->value}, {"low", m->low},           {"high", m->high}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (isfinite(all[i].value)) json_object_set_new(out, all[i].name, json_real(all[i].value));
-    json_object_set_new(out, "n", json_integer((json_int_t)m->n));
+        if (isfinite(all[i].value)) zest_json_set(&out, all[i].name, json_real(all[i].value));
+    zest_json_set(&out, "n", json_integer((json_int_t)m->n));
     return out;
 }
 
@@ -237,8 +238,8 @@ static zest_status write_result(const zest_trainer *t, const zest_trainer_result
                   "step", (json_int_t)r->step, "best_step", (json_int_t)r->best_step, "metric", r->metric,
                   "dev", metrics_json(&r->dev), "test", metrics_json(&r->test), "seconds", r->seconds,
                   "peak_bytes", (json_int_t)r->peak_bytes);
-    if (object && r->device_peak_bytes)
-        json_object_set_new(object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
+    if (r->device_peak_bytes)
+        zest_json_set(&object, "device_peak_bytes", json_integer((json_int_t)r->device_peak_bytes));
     char *text = object ? zest_json_dump(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(object);
     if (!text) return zest_error_memory(t->error, t->folder.result, 0);

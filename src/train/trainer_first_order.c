@@ -164,9 +164,16 @@ static zest_status load_step(zest_trainer *t, uint64_t step) {
     return zest_rebuild_checkpoint(&t->folder, t->options, t->record, text, &at, &t->loaded, t->error);
 }
 
-/* From the last checkpoint; where none is complete, from the start. */
+/* From the last checkpoint; where there is none yet, from the start. */
 static zest_status restore(zest_trainer *t) {
-    if (!zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->resumed_from)) {
+    zest_status status =
+        zest_checkpoint_load(t->folder.last, t->options, &t->loaded, &t->resumed_from, t->error);
+    if (status) return status;
+    if (!t->resumed_from.path) {
+        uint64_t lost;
+        if (zest_checkpoint_step(t->folder.last, &lost) && t->hooks->on_note)
+            t->hooks->on_note("the checkpoint of this run is damaged: it begins again from its start",
+                              t->hooks->user);
         t->step = 0;
         return load_step(t, 0);
     }
@@ -174,7 +181,14 @@ static zest_status restore(zest_trainer *t) {
     if (t->loaded.model->params.dimension != t->record->dimension)
         return zest_error_set(t->error, ZEST_ERROR_FORMAT, "%s: holds another model than the run's",
                               t->resumed_from.path);
-    return zest_checkpoint_recover(t->folder.last, &t->resumed_from, t->error);
+    status = zest_checkpoint_recover(t->folder.last, &t->resumed_from, t->error);
+    /* the folder may have another name now, from which the next checkpoint gets its tokenizer */
+    char *home = status || !t->loaded.model->folder ? NULL : strdup(t->resumed_from.path);
+    if (status || !t->loaded.model->folder) return status;
+    if (!home) return zest_error_memory(t->error, t->folder.last, strlen(t->folder.last));
+    free(t->loaded.model->folder);
+    t->loaded.model->folder = home;
+    return ZEST_OK;
 }
 
 /* ---- Memory ---- */

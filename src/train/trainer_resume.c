@@ -1,5 +1,6 @@
 /* Resuming a run: its options merged with those given now, its inputs checked, and its weights, evaluations and
  * divergence check brought to the last recorded step. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,11 +44,13 @@ static zest_status restore_inputs(zest_trainer *t, const zest_options *given) {
     return ZEST_OK;
 }
 
+/* What the log says about the run so far: evaluations and, of a first-order run, steps. */
 static zest_status read_log(zest_trainer *t, zest_log *log) {
+    zest_log_parts parts = zest_options_first_order(t->options) ? ZEST_LOG_ALL : ZEST_LOG_WITHOUT_STEPS;
     zest_status status = zest_log_continue(t->folder.log, t->step, &t->earlier, t->error);
-    if (!status && access(t->folder.log, F_OK) == 0 && zest_log_read(t->folder.log, log, NULL))
-        *log = (zest_log){0}; /* not even its first line is left */
-    return status;
+    if (status || (access(t->folder.log, F_OK) && errno == ENOENT)) return status;
+    status = zest_log_read_parts(t->folder.log, parts, log, t->error);
+    return status == ZEST_ERROR_FORMAT ? ZEST_OK : status; /* not even its first line is left */
 }
 
 /* The state of the divergence check, from the losses so far: the journal's, or of a first-order run the log's, which
@@ -80,6 +83,7 @@ static zest_status restore_divergence(zest_trainer *t, const zest_log *log) {
 static zest_status restore_state(zest_trainer *t) {
     zest_log log = {0};
     zest_status status = zest_journal_continue(&t->journal, t->record, t->error); /* takes the lock */
+    if (!status) zest_run_folder_remove_temporaries(&t->folder);
     if (!status) status = t->ops->restore(t);
     if (!status) status = zest_trainer_load(t);
     if (!status) status = zest_run_folder_write_options(&t->folder, t->users, t->options, t->error);

@@ -80,3 +80,17 @@ ln -s "$work/outside/file" "$work/sweep/logs/$one.txt"
 run 1 sweep --resume "$work/sweep" --keep none
 err_has "logs/$one.txt: is a symbolic link"
 untouched "a sweep's log"
+
+# What a command writes is not written over the files of a run.
+rm -rf "$work/run"
+cp -r "$work/adamw" "$work/run"
+for name in "" /last /best; do
+    run 2 replay "$work/adamw" --step last --out "$work/adamw$name"
+    err_has "belongs to a run"
+done
+run 2 predict "$work/adamw" --split test --out "$work/adamw/options"
+run 2 report "$work/adamw" --out "$work/adamw/journal"
+err_has "adamw/journal: belongs to a run"
+diff -r "$work/adamw" "$work/run" >/dev/null || fail "a refused command changed the run"
+run 0 predict "$work/adamw" --split test --out "$work/adamw/answers.jsonl"
+run 0 replay "$work/adamw" --step last --out "$work/adamw/model"

@@ -13,7 +13,7 @@ try() {
     samples=$1
     shift
     LD_PRELOAD="$work/fail.so" FAIL_COUNT="$work/count" "$ZEST" "$@" >"$work/whole" 2>"$work/err" </dev/null || fail "zest $*"
-    count=$(cat "$work/count")
+    read -r count live <"$work/count"
     stride=$((count / samples + 1)) at=1
     while [ "$at" -le "$count" ]; do
         LD_PRELOAD="$work/fail.so" FAIL_AT=$at "$ZEST" "$@" >"$work/out" 2>"$work/err" </dev/null

@@ -63,9 +63,19 @@ err_has "--exec PROGRAM"
 run 2 minimize --exec "$objective"
 err_has "--dim"
 run 1 minimize --exec "$objective" --dim 3 --out "$work/a"
-err_has "a journal exists already"
+err_has "there is a journal already"
 run 1 minimize --resume "$work/a" --rho 7
 err_has "cannot change"
+cp -r "$work/a" "$work/edited"
+sed -i 's/^seed=.*/seed=77/' "$work/edited/options"
+run 1 minimize --resume "$work/edited" --steps 301
+err_has "edited/options: has seed=77"
+# the lock comes before the first file: a process that does not get it changes nothing
+mkdir "$work/locked"
+flock "$work/locked/journal.new" "$ZEST" minimize --exec "$objective text 3" --dim 3 --steps 3 --out "$work/locked" \
+    >"$work/out" 2>"$work/err" && fail "two processes start one run"
+err_has "another process is running this run"
+[ "$(ls "$work/locked")" = journal.new ] || fail "the second process wrote $(ls "$work/locked")"
 run 1 minimize --resume "$work/nowhere"
 run 2 replay "$work/a" --step 301
 err_has "from 0 to 300"

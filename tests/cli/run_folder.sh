@@ -116,9 +116,14 @@ run 1 replay "$work/frozen" --step 1 --allow-changed-files
 err_has "tensors that the run does not train"
 cp $model/model.safetensors "$work/model"
 
+# What a killed process left is removed by the next one that goes on, unless its owner still has it locked.
+for file in options last/model.safetensors best/config.json; do echo x >"$work/b/$file.123.tmp"; done
+run 0 train --resume "$work/b" --steps 15
+[ -z "$(find "$work/b" -name '*.tmp')" ] || fail "left behind: $(find "$work/b" -name '*.tmp')"
+
 # Options that were edited do not fit the journal.
 sed -i 's/^seed=.*/seed=22/' "$work/b/options"
-run 1 train --resume "$work/b" --steps 15
+run 1 train --resume "$work/b" --steps 16
 err_has "seed=22"
 err_has "seed=21"
 

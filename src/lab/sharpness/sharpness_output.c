@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "lab/sharpness/sharpness.h"
 #include "lab/stats/stats.h"
 
@@ -18,7 +19,7 @@ static json_t *estimate(zest_estimate e) {
 
 static json_t *reals(const double *values, size_t count) {
     json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(array, real(values[i]));
+    for (size_t i = 0; i < count; i++) zest_json_append(&array, real(values[i]));
     return array;
 }
 
@@ -35,8 +36,8 @@ static json_t *nearby(const zest_sharpness_found *f, const zest_sharpness_found 
                       "effective", real(p->effective), "not_finite", (json_int_t)p->bad);
         zest_estimate apart =
             first && first != f ? zest_sharpness_difference(f, first, r) : (zest_estimate){NAN, NAN, NAN};
-        if (isfinite(apart.value)) json_object_set_new(point, "above_first", estimate(apart));
-        json_array_append_new(array, point);
+        if (isfinite(apart.value)) zest_json_set(&point, "above_first", estimate(apart));
+        zest_json_append(&array, point);
     }
     return array;
 }
@@ -45,9 +46,8 @@ static json_t *hessian(const zest_sharpness_found *f) {
     const zest_hessian_top *top = &f->top;
     json_t *array = json_array();
     for (size_t k = 0; k < top->count; k++)
-        json_array_append_new(array,
-                              json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
-                                        real(top->residuals[k]), "half_step", real(top->rechecked[k])));
+        zest_json_append(&array, json_pack("{s:o, s:o, s:o}", "value", real(top->values[k]), "residual",
+                                           real(top->residuals[k]), "half_step", real(top->rechecked[k])));
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b, s:o}", "examples",
                      (json_int_t)f->gradient_examples, "top", array, "lowest", real(top->lowest),
                      "lowest_bound", real(top->lowest_bound), "step", real(top->step), "disagreement",
@@ -82,10 +82,10 @@ json_t *zest_sharpness_json(const zest_sharpness_found *f, const zest_sharpness_
         real(p->t), "loss", real(f->loss), "neighbourhood", nearby(f, first), "seconds", real(f->seconds));
     if (!object) return NULL;
     if (!f->plan.radius_count) json_object_del(object, "neighbourhood");
-    if (f->is_run) json_object_set_new(object, "step", json_integer((json_int_t)f->step));
-    if (f->top.count) json_object_set_new(object, "hessian", hessian(f));
-    if (f->trace.probes) json_object_set_new(object, "trace", trace(f));
-    if (f->slice.values) json_object_set_new(object, "slice", slice(f));
+    if (f->is_run) zest_json_set(&object, "step", json_integer((json_int_t)f->step));
+    if (f->top.count) zest_json_set(&object, "hessian", hessian(f));
+    if (f->trace.probes) zest_json_set(&object, "trace", trace(f));
+    if (f->slice.values) zest_json_set(&object, "slice", slice(f));
     return object;
 }
 

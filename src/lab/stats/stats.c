@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "lab/stats/stats.h"
 
@@ -361,7 +362,7 @@ json_t *zest_conclusion_json(const zest_conclusion *all, size_t count) {
             zest_conclusion_lead(all, count, &text);
         else
             zest_conclusion_sentence(&all[i - 1], &text);
-        json_array_append_new(sentences, json_string(text.data ? text.data : ""));
+        zest_json_append(&sentences, text.failed ? NULL : json_string(text.data ? text.data : ""));
         zest_buffer_free(&text);
     }
     return sentences;

@@ -103,17 +103,17 @@ static json_t *run_json(const zest_sweep_run *run) {
     json_t *options = json_object();
     for (int id = 0; id < ZEST_OPTION_COUNT; id++)
         if (run->value[id])
-            json_object_set_new(options, zest_option_row_at((zest_option_id)id)->name,
-                                json_string(run->value[id]));
+            zest_json_set(&options, zest_option_row_at((zest_option_id)id)->name,
+                          json_string(run->value[id]));
     json_t *object =
         json_pack("{s:s, s:s, s:o}", "name", run->name, "state", states[run->state], "options", options);
     if (!object) return NULL;
-    if (run->message) json_object_set_new(object, "message", json_string(run->message));
+    if (run->message) zest_json_set(&object, "message", json_string(run->message));
     if (run->state == ZEST_SWEEP_FINISHED) {
-        json_object_set_new(object, "metric", json_string(run->metric));
-        json_object_set_new(object, "best_step", json_integer((json_int_t)run->best_step));
-        json_object_set_new(object, "dev", figures(&run->dev));
-        json_object_set_new(object, "test", figures(&run->test));
+        zest_json_set(&object, "metric", json_string(run->metric));
+        zest_json_set(&object, "best_step", json_integer((json_int_t)run->best_step));
+        zest_json_set(&object, "dev", figures(&run->dev));
+        zest_json_set(&object, "test", figures(&run->test));
     }
     return object;
 }
@@ -123,6 +123,7 @@ static json_t *cell_json(const zest_sweep_summary *s, size_t task, size_t noise,
     zest_sweep_row_name(s, row, &name);
     json_t *object = json_pack("{s:s, s:s, s:s}", "task", task_of(s, task), "label_noise", noise_of(s, noise),
                                "method", name.data ? name.data : "");
+    if (name.failed) json_decref(object), object = NULL;
     zest_buffer_free(&name);
     return object;
 }
@@ -132,46 +133,45 @@ static json_t *chosen_json(const zest_sweep_summary *s, const size_t *chosen) {
     json_t *names = json_array();
     for (size_t i = 0; i < s->seed_count; i++)
         if (chosen[i] != ZEST_SWEEP_NONE)
-            json_array_append_new(names, json_string(s->plan->runs[chosen[i]].name));
+            zest_json_append(&names, json_string(s->plan->runs[chosen[i]].name));
     return names;
 }
 
 static json_t *entry_json(const zest_sweep_summary *s, const zest_sweep_entry *e) {
     json_t *object = cell_json(s, e->task, e->noise, e->row);
-    json_object_set_new(object, "complete", json_boolean(e->complete));
-    json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
-    json_object_set_new(object, "dev", sample(&e->dev));
-    json_object_set_new(object, "test", sample(&e->test));
-    json_object_set_new(object, "difference",
-                        e->base == ZEST_SWEEP_NONE ? json_null() : sample(&e->difference));
-    json_object_set_new(object, "mcnemar_p", real(e->p));
-    json_object_set_new(object, "verdict", json_string(zest_sweep_verdict(s, e)));
+    zest_json_set(&object, "complete", json_boolean(e->complete));
+    zest_json_set(&object, "chosen", chosen_json(s, e->chosen));
+    zest_json_set(&object, "dev", sample(&e->dev));
+    zest_json_set(&object, "test", sample(&e->test));
+    zest_json_set(&object, "difference", e->base == ZEST_SWEEP_NONE ? json_null() : sample(&e->difference));
+    zest_json_set(&object, "mcnemar_p", real(e->p));
+    zest_json_set(&object, "verdict", json_string(zest_sweep_verdict(s, e)));
     return object;
 }
 
-/* The sentence at the top of the tables, and one for each comparison. */
+/* The sentence at the top of the tables, and one for each comparison. NULL: out of memory. */
 static json_t *conclusion_json(const zest_sweep_summary *s) {
     size_t count;
     zest_conclusion *all = zest_sweep_conclude_all(s, &count);
     json_t *sentences = all ? zest_conclusion_json(all, count) : NULL;
     free(all);
-    return sentences ? sentences : json_null();
+    return sentences;
 }
 
 zest_status zest_sweep_json(const zest_sweep_summary *s, zest_buffer *out, zest_error *error) {
     json_t *runs = json_array(), *entries = json_array(), *tilts = json_array();
-    for (size_t i = 0; i < s->plan->count; i++) json_array_append_new(runs, run_json(&s->plan->runs[i]));
-    for (size_t i = 0; i < s->entry_count; i++) json_array_append_new(entries, entry_json(s, &s->entries[i]));
+    for (size_t i = 0; i < s->plan->count; i++) zest_json_append(&runs, run_json(&s->plan->runs[i]));
+    for (size_t i = 0; i < s->entry_count; i++) zest_json_append(&entries, entry_json(s, &s->entries[i]));
     for (size_t i = 0; i < s->tilt_count; i++) {
         const zest_sweep_tilt_entry *e = &s->tilts[i];
         json_t *object = cell_json(s, e->task, e->noise, e->row);
-        json_object_set_new(object, "t", real(e->t));
-        json_object_set_new(object, "chosen", chosen_json(s, e->chosen));
-        json_object_set_new(object, "dev", sample(&e->dev));
-        json_object_set_new(object, "dev_loss", sample(&e->loss));
-        json_object_set_new(object, "test", sample(&e->test));
-        json_object_set_new(object, "difference", sample(&e->difference));
-        json_array_append_new(tilts, object);
+        zest_json_set(&object, "t", real(e->t));
+        zest_json_set(&object, "chosen", chosen_json(s, e->chosen));
+        zest_json_set(&object, "dev", sample(&e->dev));
+        zest_json_set(&object, "dev_loss", sample(&e->loss));
+        zest_json_set(&object, "test", sample(&e->test));
+        zest_json_set(&object, "difference", sample(&e->difference));
+        zest_json_append(&tilts, object);
     }
     json_t *all = json_pack("{s:I, s:I, s:s?, s:o, s:o, s:o, s:o}", "finished", (json_int_t)s->finished,
                             "failed", (json_int_t)s->failed, "base", s->base, "conclusion",

@@ -103,7 +103,7 @@ static zest_status inspect_folder(zest_sweep_run *run, const zest_run_folder *fo
     /* a result counts even if the journal was left over */
     int finished = !access(folder->result, F_OK) && !access(folder->options, F_OK);
     run->state = ZEST_SWEEP_PLANNED;
-    /* killed before its options were written: no step was taken yet */
+    /* killed before its journal had its name: no step was taken yet */
     if (!finished && !zest_run_folder_is_training(folder)) return ZEST_OK;
     zest_status status = check_options(run, folder, error);
     if (status) return status;
