@@ -176,7 +176,7 @@ static void test_jsonl_refusals(void **state) {
     refuses("{\"a\": 1}\n{\"a\": 1\n", JSONL("a"), "f, line 2: is not a valid JSON object: '}' expected");
     refuses("{\"a\": 1} {\"a\": 1}\n", JSONL("a"), "line 1: is not a valid JSON object");
     refuses("{\"a\": 1, \"a\": 2}\n", JSONL("a"), "duplicate");
-    refuses("{\"a\": \"\\u0000\"}\n", JSONL("a"), "\\u0000");
+    refuses("{\"a\": \"\\u0000\"}\n", JSONL("a"), "zero byte");
     refuses("{\"a\": 1}\n{\"b\": 1}\n", JSONL("a"), "line 2: has no text \"a\"");
     refuses("{\"a\": 1}\n{\"b\": 1}\n", JSONL(NULL), "which the first row has");
     refuses("{\"a\": {\"b\": {}}}\n", JSONL("a.b"), "has no text \"a.b\"");

@@ -44,6 +44,10 @@ int zest_journal_format(const zest_options *options) {
     return newer && !zest_options_first_order(options) ? 3 : 2;
 }
 
+int zest_journal_states(const zest_journal *journal, zest_option_id id) {
+    return (zest_option_row_at(id)->users & ZEST_FOR_TUNER) && (journal->format > 2 || !is_newer(id));
+}
+
 /* ---- Reading ---- */
 
 static zest_error *sink(const zest_journal *journal) { return zest_ctx_sink(journal->ctx); }

@@ -46,6 +46,9 @@ struct zest_journal {
  * ZEST_FORMAT for a new run. */
 zest_tilt_options zest_journal_tilt(const zest_options *options, int format);
 
+/* Whether the header has a line for this option. Without one, a run of a zeroth-order method has the default. */
+int zest_journal_states(const zest_journal *journal, zest_option_id id);
+
 /* The checksum of the record of a step, which depends on the header and on all records before it; 0: of the header.
  * A checkpoint keeps it, so that it can be told from one of another run. */
 uint32_t zest_journal_checksum_at(const zest_journal *journal, uint64_t step);

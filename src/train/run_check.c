@@ -73,8 +73,11 @@ static zest_status foreign_option(const run_files *run, const char *path, const 
 static zest_status check_option(const run_files *run, zest_option_id id) {
     const zest_run_folder *folder = run->folder;
     const zest_option_row *row = zest_option_row_at(id);
+    /* steps of first-order methods do not depend on the header, which leaves newer options out */
+    int compared = (row->users & ZEST_FOR_TUNER) && (zest_journal_states(run->journal, id) ||
+                                                     !zest_options_first_order(&run->journal->options));
     const char *name = row->name, *options = zest_options_text(&run->options, id),
-               *journal = row->users & ZEST_FOR_TUNER ? zest_options_text(&run->journal->options, id) : NULL,
+               *journal = compared ? zest_options_text(&run->journal->options, id) : NULL,
                *inputs = option_in(run->inputs, name), *log = option_in(run->log, name);
     if (journal && strcmp(options, journal)) {
         if (inputs && !strcmp(options, inputs)) /* two against one */
