@@ -76,21 +76,15 @@ const zest_command zest_command_export = {
     .max_words = 1,
     .summary = "write a run or a model as a GGUF file, for llama.cpp",
     .description =
-        "Writes weights, tokenizer and chat template as one file that llama.cpp, and what is "
-        "built on it, loads. "
+        "Writes weights, tokenizer and chat template as one file for llama.cpp and what is built on it. "
         "Families: Llama, Mistral, Qwen2, Qwen3, Phi-3, GPT-2. Of a run, the weights of --step.\n\n"
-        "Vectors stay f32. With types of fewer than six bits the output matrix (or the "
-        "embeddings, where they are the "
-        "output matrix, too) is q6_k. Rows that are no multiple of a type's block, 256 for the k "
-        "types and 32 for the "
-        "others, take q4_0, q5_0, q5_1 or q8_0 instead of q2_k and q3_k, q4_k, q5_k or q6_k, and "
-        "f16 instead of the "
-        "others.\n\n"
-        "Before the file replaces an older one it is read back: keys, names and shapes must be "
-        "those that were meant, "
-        "f32 weights the same bits, others within what their type can hold. A tokenizer whose "
-        "tokens would differ is "
-        "refused.",
+        "Vectors stay f32. With types of fewer than six bits the output matrix (or the embeddings, where "
+        "they are the output matrix, too) is q6_k. Rows that are no multiple of a type's block, 256 for the "
+        "k types and 32 for the others, take q4_0, q5_0, q5_1 or q8_0 instead of q2_k and q3_k, q4_k, q5_k "
+        "or q6_k, and f16 instead of the others.\n\n"
+        "Before the file replaces an older one it is read back: keys, names and shapes must be those that "
+        "were meant, f32 weights the same bits, others within what their type can hold. A tokenizer whose "
+        "tokens would differ is refused.",
     .examples = "zest export run1 --gguf model.gguf --type q8_0\tthe best weights of a run, 8.5 bits each\n"
                 "zest export HuggingFaceTB/SmolLM2-135M --gguf smollm2.gguf --type f32\ta model as it is",
     .options = "model\tof a run: where its model is now, if it was moved",

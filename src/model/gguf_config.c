@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "model/model_files.h"
 
@@ -144,7 +145,7 @@ static uint64_t put_whole(gguf_ctx *r, const zest_gguf_key *key) {
         r->status =
             zest_error_set(r->error, ZEST_ERROR_FORMAT, "%s: key '%s.%s' is missing or no whole number",
                            r->source->path, r->architecture->name, key->gguf);
-    if (found) json_object_set_new(r->source->config_json, key->config, json_integer((json_int_t)value));
+    if (found) zest_json_set(&r->source->config_json, key->config, json_integer((json_int_t)value));
     return value;
 }
 
@@ -169,7 +170,7 @@ static void put_keys(gguf_ctx *r) {
             continue;
         }
         double value = read_number(r, key->gguf);
-        if (!isnan(value)) json_object_set_new(r->source->config_json, key->config, json_real(value));
+        if (!isnan(value)) zest_json_set(&r->source->config_json, key->config, json_real(value));
     }
 }
 
@@ -195,7 +196,7 @@ static void refuse_scales(gguf_ctx *r) {
 static void put_token(gguf_ctx *r, const char *key, const char *name) {
     uint64_t id;
     if (zest_gguf_value_u64(zest_gguf_find(r->source->gguf, key), 0, &id) && id <= INT32_MAX)
-        json_object_set_new(r->source->config_json, name, json_integer((json_int_t)id));
+        zest_json_set(&r->source->config_json, name, json_integer((json_int_t)id));
 }
 
 /* ---- Rotary positions ---- */
@@ -222,8 +223,8 @@ static void put_scaling(gguf_ctx *r) {
     if (isnan(factor) || factor == 0 || factor == 1) return;
     json_t *scaling = json_pack("{s:s, s:f}", "rope_type", yarn ? "yarn" : "linear", "factor", factor);
     if (yarn && !isnan(trained))
-        json_object_set_new(scaling, "original_max_position_embeddings", json_real(trained));
-    json_object_set_new(r->source->config_json, "rope_scaling", scaling);
+        zest_json_set(&scaling, "original_max_position_embeddings", json_real(trained));
+    zest_json_set(&r->source->config_json, "rope_scaling", scaling);
 }
 
 static int is_llama3(const zest_rope *rope, const float *factors, size_t count) {
@@ -249,11 +250,10 @@ static zest_status recognise_llama3(gguf_ctx *r, const float *factors, size_t co
     for (double positions = 8; positions <= 1 << 20; positions *= 2) {
         rope.trained_positions = positions;
         if (!is_llama3(&rope, factors, count)) continue;
-        json_object_set_new(r->source->config_json, "rope_scaling",
-                            json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
-                                      rope.factor, "low_freq_factor", rope.low_factor, "high_freq_factor",
-                                      rope.high_factor, "original_max_position_embeddings",
-                                      (json_int_t)positions));
+        zest_json_set(&r->source->config_json, "rope_scaling",
+                      json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", rope.factor,
+                                "low_freq_factor", rope.low_factor, "high_freq_factor", rope.high_factor,
+                                "original_max_position_embeddings", (json_int_t)positions));
         return ZEST_OK;
     }
     return refuse(r, "tensor 'rope_freqs.weight' is not Llama 3's scaling");
@@ -285,7 +285,6 @@ static void read_rope(gguf_ctx *r, size_t head_size) {
 static zest_status read_architecture(gguf_ctx *r) {
     const char *bytes;
     size_t size;
-    json_t *config = r->source->config_json;
     r->status = zest_gguf_get_string(r->source->gguf, "general.architecture", &bytes, &size, r->error);
     if (r->status) return r->status;
     for (size_t i = 0; i < ARCHITECTURES && !r->architecture; i++)
@@ -298,9 +297,9 @@ static zest_status read_architecture(gguf_ctx *r) {
                    r->source->path, size < 64 ? (int)size : 64, bytes);
     const zest_gguf_architecture *a = r->architecture;
     r->source->architecture = a;
-    json_object_set_new(config, "architectures", json_pack("[s]", a->class_name));
-    json_object_set_new(config, "model_type", json_string(a->families[0]));
-    json_object_set_new(config, a->activation_key, json_string(a->activation));
+    zest_json_set(&r->source->config_json, "architectures", json_pack("[s]", a->class_name));
+    zest_json_set(&r->source->config_json, "model_type", json_string(a->families[0]));
+    zest_json_set(&r->source->config_json, a->activation_key, json_string(a->activation));
     return ZEST_OK;
 }
 
@@ -332,11 +331,11 @@ zest_status zest_gguf_configure(zest_model_source *source, zest_error *error) {
     if (!tokens && !r.status)
         return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tensor 'token_embd.weight' is missing",
                               source->path);
-    if (tokens)
-        json_object_set_new(source->config_json, "vocab_size", json_integer((json_int_t)tokens->rows));
-    json_object_set_new(source->config_json, "tie_word_embeddings",
-                        json_boolean(!zest_gguf_find_tensor(source->gguf, "output.weight")));
+    if (tokens) zest_json_set(&source->config_json, "vocab_size", json_integer((json_int_t)tokens->rows));
+    zest_json_set(&source->config_json, "tie_word_embeddings",
+                  json_boolean(!zest_gguf_find_tensor(source->gguf, "output.weight")));
     source->heads = (size_t)heads;
     source->kv_heads = (size_t)(kv_heads ? kv_heads : heads);
+    if (!source->config_json && !r.status) return zest_error_memory(error, source->path, 0);
     return r.status;
 }
