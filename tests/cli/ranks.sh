@@ -85,6 +85,10 @@ metrics "$work/out" >"$work/sharp3"
 same "$work/sharp" "$work/sharp3"
 
 # What several processes cannot do.
+run 0 train $small --steps 2 --momentum 0.5 --out "$work/momentum"
+ranks 2 2 train --resume "$work/momentum" --steps 3
+err_has "a run with --t auto or --momentum cannot be resumed on 2 ranks"
+run 0 train --resume "$work/momentum" --steps 3
 ranks 2 2 info "$work/one"
 err_has "works in one process"
 ranks 2 2 train $small --steps 2 --method sgd --quiet
