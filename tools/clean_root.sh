@@ -63,6 +63,8 @@ make_root() { # folder, packages separated by commas, release (default: this mac
         cannot "debootstrap could not install a minimal ${3:-$suite}"
     }
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
+    # Every machine knows its own name; without it each start of an MPI program waits for a name server.
+    printf '127.0.0.1 localhost %s\n' "$(uname -n)" >"$1/etc/hosts"
     if [ "${3:-$suite}" = "$suite" ]; then
         rm -rf "$1/etc/apt/sources.list" "$1/etc/apt/sources.list.d"
         for file in sources.list sources.list.d preferences.d keyrings trusted.gpg trusted.gpg.d; do
