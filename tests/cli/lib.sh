@@ -2,6 +2,7 @@
 set -u
 work=$(mktemp -d "${TMPDIR:-/tmp}"/zest-cli-XXXXXX)
 trap 'rm -rf "$work"' EXIT
+export TERM=xterm # of the terminals that tests make: on TERM=dumb there are no bars
 
 fail() {
     echo "FAILED: $*" >&2

@@ -114,6 +114,11 @@ err_has "$work/nowhere"
 # A rank that hangs, or is killed, ends the others within the time that --rank-timeout says; a signal ends the run after a
 # step. The run goes on from its journal.
 long="--model $model --task $task --shots 8 --batch 8 --k 3 --lr 1e-4 --eval-every 0 --seed 21 --test-size 20 --steps 100000"
+children() { # of a process, in the order of their numbers; a minimal system has no pgrep
+    for stat in /proc/[0-9]*/stat; do
+        sed -n 's/^\([0-9]*\) (.*) [A-Z] '"$1"' .*/\1/p' "$stat" 2>/dev/null
+    done | sort -n
+}
 strike() { # signal, which of the processes, status, seconds
     mpirun -n 3 "$ZEST" train --resume "$work/long" --steps 100000 --rank-timeout "$4" >"$work/out" 2>"$work/err" </dev/null &
     launcher=$!
@@ -123,7 +128,7 @@ strike() { # signal, which of the processes, status, seconds
         [ $tries -lt 1200 ] || fail "the run does not get on"
         sleep 0.05
     done
-    kill -"$1" "$(pgrep -P $launcher -f "train --resume" | sed -n "$2p")"
+    kill -"$1" "$(children $launcher | sed -n "$2p")"
     tries=0
     while kill -0 $launcher 2>/dev/null; do
         tries=$((tries + 1))
