@@ -159,6 +159,33 @@ static void wrong_starts_are_refused(void **state) {
     zest_tuner_free(tuner);
 }
 
+/* 16-bit embeddings and norms of 32 bits, as in a GGUF file: the last tensor has another type than the first. */
+static void tensors_of_several_types_have_one_start(void **state) {
+    (void)state;
+    uint16_t halves[4] = {1, 2, 3, 4};
+    float floats[2] = {1, 2};
+    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F16, 0, 4, halves}, {"b", ZEST_DTYPE_F32, 4, 2, floats}};
+    zest_params start = {tensors, 2, 6};
+    zest_journal_writer writer;
+    zest_options options;
+    zest_error error = {0};
+    char folder[64], path[128];
+    snprintf(path, sizeof path, "%s/journal", test_folder(folder));
+    zest_options_init(&options);
+    assert_int_equal(zest_journal_create(&writer, path, &options, &start, &error), ZEST_OK);
+    zest_journal_finish(&writer);
+    zest_ctx *ctx = test_context();
+    zest_journal *journal = zest_journal_open(ctx, path);
+    if (!journal) fail_msg("%s", zest_ctx_error(ctx));
+    if (zest_journal_check_start(journal, &start, &error)) fail_msg("%s", error.message);
+    tensors[1].dtype = ZEST_DTYPE_U32; /* the fingerprint has the types */
+    assert_int_equal(zest_journal_check_start(journal, &start, &error), ZEST_ERROR_FORMAT);
+    zest_journal_close(journal);
+    zest_ctx_free(ctx);
+    zest_options_free(&options);
+    test_remove(folder);
+}
+
 static void two_writers_are_refused(void **state) {
     place *here = *state;
     zest_ctx *ctx = here->ctx;
@@ -450,6 +477,7 @@ int main(void) {
         TEST(a_journal_of_format_1_keeps_its_bits),
         TEST(unknown_formats_are_refused),
         TEST(wrong_starts_are_refused),
+        TEST(tensors_of_several_types_have_one_start),
         TEST(two_writers_are_refused),
         TEST(every_cut_resumes_or_says_why),
         TEST(every_changed_byte_is_noticed),

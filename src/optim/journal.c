@@ -57,13 +57,13 @@ static zest_status damaged(zest_journal *journal, const char *what) {
                           journal->path, what);
 }
 
-/* "tensor=F32 100 name": all tensors of a run have one type. */
+/* "tensor=F32 100 name". The first one's type stands for all in messages; the fingerprint covers every type. */
 static int tensor_line(zest_journal *journal, const char *line) {
     char type[16];
     unsigned long long count;
-    if (sscanf(line, "tensor=%15s %llu", type, &count) != 2 || !zest_dtype_find(type, &journal->dtype))
-        return 0;
-    journal->tensors++;
+    zest_dtype dtype;
+    if (sscanf(line, "tensor=%15s %llu", type, &count) != 2 || !zest_dtype_find(type, &dtype)) return 0;
+    if (!journal->tensors++) journal->dtype = dtype;
     return 1;
 }
 

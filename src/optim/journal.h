@@ -38,7 +38,7 @@ struct zest_journal {
     zest_options options;
     zest_tilt_options tilt;
     uint64_t fingerprint, dimension;
-    zest_dtype dtype; /* of all tensors */
+    zest_dtype dtype; /* of the first tensor */
     size_t tensors;   /* lines of tensors in the header */
 };
 
