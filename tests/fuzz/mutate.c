@@ -239,7 +239,7 @@ typedef struct {
     size_t size;
 } piece;
 
-enum { MAX_PIECES = 4096 };
+enum { MAX_PIECES = 4096, MAX_TEXT = 1 << 20 };
 
 /* Lines with their ends, or words and what is between them. */
 static size_t cut(const char *data, size_t size, int lines, piece *pieces) {
@@ -275,7 +275,7 @@ void fuzz_mutate_text(fuzz_random *r, const char *data, size_t size, zest_buffer
         case 0: break; /* gone */
         case 1:
         case 2: /* twice, or very often */
-            for (size_t n = how == 1 ? 2 : 2 + fuzz_below(r, 300); n > 0; n--)
+            for (size_t n = how == 1 ? 2 : 2 + fuzz_below(r, 300); n > 0 && out->size < MAX_TEXT; n--)
                 zest_buffer_add(out, p->at, p->size);
             break;
         case 3: p = &pieces[i == at ? other : at], zest_buffer_add(out, p->at, p->size); break;

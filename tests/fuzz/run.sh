@@ -22,7 +22,7 @@ if [ ! -f "$out/headers" ] || [ -n "$(find src tests/fuzz include -name '*.h' -n
 fi
 compile() { # flags, source: prints the object
     object="$out/$(echo "$2" | tr / _).o"
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086,SC3013
     if [ ! -f "$object" ] || [ "$2" -nt "$object" ]; then $CLANG $flags $sanitize $1 -c -o "$object" "$2" >&2 || exit 1; fi
     echo "$object"
 }
@@ -42,9 +42,9 @@ replay=$(compile "" tests/fuzz/replay.c)
 for name in "$@"; do
     name="fuzz_$name"
     source=$(compile "-fsanitize=fuzzer-no-link" "tests/fuzz/$name.c")
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086,SC3013
     $CLANG $sanitize -fsanitize=fuzzer -o "$out/$name" "$source" $objects $libs
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086,SC3013
     $CLANG $sanitize -o "$out/$name.replay" "$source" "$replay" $objects $libs
     mkdir -p "$out/$name.corpus" "$out/$name.found"
     "$out/$name.replay" -write "$out/$name.corpus"
@@ -53,7 +53,7 @@ for name in "$@"; do
     echo "== $name, $seconds s"
     status=0
     ( # the processor time of this subshell's child
-        # shellcheck disable=SC2086
+        # shellcheck disable=SC2086,SC3013
         "$out/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -malloc_limit_mb=2000 -max_len=262144 \
             -print_final_stats=1 -verbosity=0 -artifact_prefix="$out/$name.found/" "$out/$name.corpus" $known \
             >"$out/$name.log" 2>&1

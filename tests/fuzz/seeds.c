@@ -279,35 +279,21 @@ static void tensor(gguf_writer *w, const char *name, uint64_t rows, uint64_t col
     w->data += ((rows ? rows : 1) * columns / elements * bytes + 31) / 32 * 32;
 }
 
+/* Hexadecimal escapes would take the letter for a digit. */
+#define MARK_A     \
+    "\xE2\x96\x81" \
+    "a"
+#define SPACE_A \
+    "\xC4\xA0"  \
+    "a"
+
 enum { HIDDEN = 32, VOCAB = 12 };
 
 static void put_gguf_tokenizer(gguf_writer *w, int llama) {
-    static const char *const spm[VOCAB] = {"<unk>",
-                                           "<s>",
-                                           "</s>",
-                                           "<0x41>",
-                                           "<0x42>",
-                                           "\xE2\x96\x81",
-                                           "a",
-                                           "b",
-                                           "ab",
-                                           "\xE2\x96\x81"
-                                           "a",
-                                           "t",
-                                           "at"};
-    static const char *const bpe[VOCAB] = {"a",
-                                           "b",
-                                           "t",
-                                           "h",
-                                           "\xC4\xA0",
-                                           "th",
-                                           "\xC4\xA0"
-                                           "a",
-                                           "<|endoftext|>",
-                                           "e",
-                                           "r",
-                                           "er",
-                                           "at"};
+    static const char *const spm[VOCAB] = {"<unk>", "<s>", "</s>", "<0x41>", "<0x42>", "\xE2\x96\x81",
+                                           "a",     "b",   "ab",   MARK_A,   "t",      "at"};
+    static const char *const bpe[VOCAB] = {"a", "b", "t",  "h", "\xC4\xA0", "th", SPACE_A, "<|endoftext|>",
+                                           "e", "r", "er", "at"};
     static const int32_t kinds[VOCAB] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1};
     static const char *const pairs[] = {"t h", "\xC4\xA0 a", "e r", "a t"};
     key_text(w, "tokenizer.ggml.model", llama ? "llama" : "gpt2");
