@@ -15,7 +15,7 @@ for library in jansson xxhash pcre2-8 cmocka; do
     [ -e /usr/lib/$target/lib$library.so ] || { echo "tools/aarch64.sh: lib$library for arm64 is missing" >&2; exit 77; }
 done
 [ -x "$here/zest" ] && [ -x "$here/tests/programs/objective" ] || { echo "tools/aarch64.sh: run make check first" >&2; exit 1; }
-export PKG_CONFIG_LIBDIR=/usr/lib/$target/pkgconfig QEMU_LD_PREFIX=/usr/$target
+export PKG_CONFIG_LIBDIR=/usr/lib/$target/pkgconfig
 tests="test_tilt test_journal test_one_file test_gguf test_safetensors test_tokenizer_limits test_update test_noise"
 bins=""
 for test in $tests; do bins="$bins $there/tests/$test"; done
@@ -40,6 +40,7 @@ done
 # A model: weights of bf16 with stochastic rounding.
 "$here/zest" train --model examples/roberta-tiny --task examples/reviews/reviews.task --steps 3 --k 2 --batch 4 --eval-every 0 \
     --dev-size 4 --test-size 4 --quiet --out "$work/model" >/dev/null
+rm -r "$work/model/best" "$work/model/last" # so that the journal is replayed from the start
 "$here/zest" replay "$work/model" --step 3 --out "$work/replayed-here" >/dev/null
 run "$there/zest" replay "$work/model" --step 3 --out "$work/replayed-there" >/dev/null
 cp "$work/replayed-here/model.safetensors" "$work/here.model"
