@@ -83,11 +83,9 @@ static char *rendered(const char *template, const char *messages) {
     zest_buffer out = {0};
     assert_non_null(chat);
     assert_non_null(json);
-    if (zest_conversation_render(chat, json, NULL, &texts, &error)) {
-        zest_buffer_format(&out, "error: %s", error.message);
-        texts.count = 0;
-    }
-    for (size_t i = 0; i < texts.count; i++) {
+    zest_status status = zest_conversation_render(chat, json, NULL, &texts, &error);
+    if (status) zest_buffer_format(&out, "error: %s", error.message);
+    for (size_t i = 0; i < texts.count && !status; i++) {
         const zest_conversation_text *text = &texts.text[i];
         zest_buffer_format(&out, "%s%s", i ? "#" : "", text->text.data);
         for (size_t s = 0; s < text->spans.count; s++) {
