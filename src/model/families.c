@@ -443,24 +443,7 @@ static const zest_family_names llama_names = {
     .q = "self_attn.q_proj",
     .k = "self_attn.k_proj",
     .v = "self_attn.v_proj",
-    .out = "self_attn.o_proj",
-    .norm2 = "post_attention_layernorm",
-    .gate = "mlp.gate_proj",
-    .up = "mlp.up_proj",
-    .down = "mlp.down_proj",
-    .final_norm = "model.norm",
-    .head = "lm_head.weight",
-};
-
-static const zest_family_names qwen3_names = {
-    .prefix = "model.",
-    .tokens = "model.embed_tokens",
-    .layer = "model.layers.",
-    .norm1 = "input_layernorm",
-    .q = "self_attn.q_proj",
-    .k = "self_attn.k_proj",
-    .v = "self_attn.v_proj",
-    .q_norm = "self_attn.q_norm",
+    .q_norm = "self_attn.q_norm", /* Qwen3 */
     .k_norm = "self_attn.k_norm",
     .out = "self_attn.o_proj",
     .norm2 = "post_attention_layernorm",
@@ -493,8 +476,7 @@ static const zest_family families[] = {
     {{"distilbert"}, describe_distilbert, &distilbert_names, "AutoModelForMaskedLM"},
     {{"opt"}, describe_opt, &opt_names, "AutoModelForCausalLM"},
     {{"gpt2"}, describe_gpt2, &gpt2_names, "AutoModelForCausalLM"},
-    {{"llama", "qwen2", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
-    {{"qwen3"}, describe_llama, &qwen3_names, "AutoModelForCausalLM"},
+    {{"llama", "qwen2", "qwen3", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
     {{"phi3"}, describe_llama, &phi3_names, "AutoModelForCausalLM"},
 };
 
