@@ -137,14 +137,8 @@ void zest_file_remove_temporaries(const char *path) {
     if (folder) closedir(folder);
 }
 
-zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
-    char *temporary;
-    int descriptor;
-    zest_status status = zest_file_open_temporary(path, &temporary, &descriptor, error);
-    if (status) return status;
-    status = zest_file_write_all(descriptor, bytes, size, path, error);
-    if (!status && fsync(descriptor))
-        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+zest_status zest_file_close_temporary(const char *path, char *temporary, int descriptor, zest_status status,
+                                      zest_error *error) {
     if (close(descriptor) && !status)
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
     if (!status && rename(temporary, path))
@@ -155,6 +149,17 @@ zest_status zest_file_write(const char *path, const void *bytes, size_t size, ze
         zest_file_sync_folder_of(path);
     free(temporary);
     return status;
+}
+
+zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error) {
+    char *temporary;
+    int descriptor;
+    zest_status status = zest_file_open_temporary(path, &temporary, &descriptor, error);
+    if (status) return status;
+    status = zest_file_write_all(descriptor, bytes, size, path, error);
+    if (!status && fsync(descriptor))
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
+    return zest_file_close_temporary(path, temporary, descriptor, status, error);
 }
 
 /* ---- Folders ---- */

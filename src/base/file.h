@@ -15,8 +15,13 @@ zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zes
 zest_status zest_file_write(const char *path, const void *bytes, size_t size, zest_error *error);
 
 /* The first half of that, for who writes piece by piece: *name, to be freed, is the temporary file beside path, new
- * and locked while *descriptor is open. Then: fsync, close, rename to path. A link with that name is not followed. */
+ * and locked while *descriptor is open. Then: fsync, and zest_file_close_temporary. A link with that name is not
+ * followed. */
 zest_status zest_file_open_temporary(const char *path, char **name, int *descriptor, zest_error *error);
+/* The last part: closes the temporary file, gives it the name path if the status so far is ZEST_OK and removes it
+ * otherwise, and frees its name. Returns the status of the whole. */
+zest_status zest_file_close_temporary(const char *path, char *temporary, int descriptor, zest_status status,
+                                      zest_error *error);
 
 /* Removes what killed processes left in the folder: temporary files of the functions above, by their names, unless a
  * living process has them locked. Failures are ignored: such a file only takes space. */

@@ -317,14 +317,5 @@ zest_status zest_gguf_write(const char *path, const zest_gguf_metadata *metadata
     if (status) return status;
     status = write_all(descriptor, metadata, tensors, count, threads, path, error);
     if (!status) status = compare_file(temporary, metadata, tensors, count, threads, path, error);
-    if (close(descriptor) && !status)
-        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be written", path);
-    if (!status && rename(temporary, path))
-        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be replaced", path);
-    if (status)
-        unlink(temporary);
-    else
-        zest_file_sync_folder_of(path);
-    free(temporary);
-    return status;
+    return zest_file_close_temporary(path, temporary, descriptor, status, error);
 }
