@@ -1,6 +1,7 @@
 /* Unigram models of a tokenizer.json. */
 #include <stdlib.h>
 
+#include "tokenizer/load.h"
 #include "tokenizer/tokenizer_internal.h"
 
 static zest_status add_piece(zest_tokenizer *tokenizer, const json_t *piece, size_t id, zest_error *error) {
@@ -32,13 +33,4 @@ zest_status zest_tokenizer_load_unigram(zest_tokenizer *tokenizer, const json_t 
     tokenizer->role[ZEST_TOKEN_UNK] = unigram->unknown;
     zest_bpe_seal(&tokenizer->bpe);
     return status;
-}
-
-zest_status zest_tokenizer_load_space_split(zest_tokenizer *tokenizer, zest_error *error) {
-    zest_error local = {0}, *err = error ? error : &local;
-    zest_pre_tokenizer_step *step = zest_tokenizer_split_step(tokenizer, ZEST_PRE_TOKENIZER_REGEX, err);
-    if (!step) return err->status;
-    step->behaviour = ZEST_PRE_TOKENIZER_REMOVED;
-    step->regex = zest_regex_new("\\s+", 3, tokenizer->name, err);
-    return step->regex ? ZEST_OK : err->status;
 }

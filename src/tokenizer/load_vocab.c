@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "tokenizer/load.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/unicode.h"
 

@@ -3,7 +3,6 @@
 #ifndef ZEST_TOKENIZER_TOKENIZER_INTERNAL_H
 #define ZEST_TOKENIZER_TOKENIZER_INTERNAL_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -425,69 +424,5 @@ const char *zest_tokenizer_name_pre(const zest_tokenizer *tokenizer);
 
 /* A tokenizer from vocab.json and merges.txt, or from vocab.txt. */
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error);
-
-/* ---- Helpers of the loaders (load_json.c) ---- */
-
-enum { ZEST_TOKENIZER_LOAD_FILE_LIMIT = 1 << 26, ZEST_TOKENIZER_LOAD_TEXT_LIMIT = 1024 };
-enum { ZEST_TOKENIZER_LOAD_WORD_LENGTH = 100 }; /* default of WordPiece's max_input_chars_per_word */
-
-/* Parses folder/name. *out is NULL if the file is optional and does not exist. */
-zest_status zest_tokenizer_load_read(const char *folder, const char *name, int optional, json_t **out,
-                                     zest_error *error);
-
-/* A member; NULL if it is missing or JSON null. */
-json_t *zest_tokenizer_load_member(const json_t *object, const char *key);
-/* A boolean member; fallback if it is missing, -1: it is required. */
-zest_status zest_tokenizer_load_flag(const zest_tokenizer *tokenizer, const json_t *object, const char *where,
-                                     const char *key, int fallback, int *flag, zest_error *error);
-/* Sets the error "NAME: WHERE: MESSAGE", ZEST_ERROR_FORMAT. */
-zest_status zest_tokenizer_load_error(const zest_tokenizer *tokenizer, const char *where, const char *message,
-                                      zest_error *error);
-
-/* Adds the tokens of a vocabulary {"token": id}. */
-zest_status zest_tokenizer_load_vocab(zest_tokenizer *tokenizer, const json_t *vocab, zest_error *error);
-/* Adds an added token {"content": ..., "special": ..., ...}. */
-zest_status zest_tokenizer_load_added(zest_tokenizer *tokenizer, const json_t *token, int64_t id,
-                                      zest_error *error);
-
-/* Unigram: [[token, score], ...] and "unk_id" (load_unigram.c). */
-zest_status zest_tokenizer_load_unigram(zest_tokenizer *tokenizer, const json_t *model, zest_error *error);
-/* WhitespaceSplit: words without the white space between them. */
-zest_status zest_tokenizer_load_space_split(zest_tokenizer *tokenizer, zest_error *error);
-
-/* ---- The chat template (load_chat.c) ---- */
-
-enum { ZEST_TOKENIZER_CHAT_LIMIT = 1 << 20 }; /* bytes; published ones have at most some 20,000 */
-
-/* Finds the template in the folder, or in tokenizer_config.json, which may be NULL. */
-zest_status zest_tokenizer_load_chat(zest_tokenizer *tokenizer, const char *folder, const json_t *config,
-                                     zest_error *error);
-/* Makes this text the template. */
-zest_status zest_tokenizer_load_set_chat(zest_tokenizer *tokenizer, const char *text, size_t size,
-                                         zest_error *error);
-
-/* ---- Components of a tokenizer.json; each may be null ---- */
-
-/* Adds the enabled steps of BERT's normalizer. */
-zest_status zest_tokenizer_load_bert_steps(zest_tokenizer *tokenizer, int clean, int ideographs, int accents,
-                                           int lowercase, zest_error *error);
-/* Makes WordPiece the model. prefix is copied. */
-zest_status zest_tokenizer_load_wordpiece(zest_tokenizer *tokenizer, const char *prefix, size_t prefix_size,
-                                          int64_t max_word_chars, zest_error *error);
-
-/* ---- Roles of special tokens (load_vocab.c) ---- */
-
-/* tokenizer_config.json and special_tokens_map.json; either may be NULL. */
-typedef struct {
-    json_t *config, *map;
-} zest_tokenizer_load_settings;
-
-zest_status zest_tokenizer_load_read_settings(const char *folder, zest_tokenizer_load_settings *settings,
-                                              zest_error *error);
-void zest_tokenizer_load_free_settings(zest_tokenizer_load_settings *settings);
-/* Whether this class of transformers (version 4 or 5) uses tokenizer.json without changes. */
-int zest_tokenizer_load_generic_class(const char *name);
-/* Sets the roles from the settings, or else from the usual spellings among the special tokens. */
-void zest_tokenizer_load_roles(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings);
 
 #endif
