@@ -29,8 +29,8 @@ int main(void) {
 
     zest_ctx *ctx = zest_ctx_new();
     zest_tuner *tuner = zest_tuner_new_f32(ctx, x, N);
-    int bad = !tuner || zest_tuner_set(tuner, "method", "zest-bc") || zest_tuner_set_number(tuner, "k", 8) ||
-              zest_tuner_set_number(tuner, "lr", 3) || zest_tuner_start_journal(tuner, path);
+    int bad = !tuner || zest_tuner_set_all(tuner, "method=zest-bc k=8 lr=3") ||
+              zest_tuner_start_journal(tuner, path);
     zest_step_report report = {0};
     for (int step = 0; step < 2000 && !bad; step++) {
         const zest_lanes *lanes;

@@ -1,11 +1,10 @@
 /* Fine-tunes a masked language model with an objective of one's own, through zest_lm.h.
  *
- *     finetune [MODEL [OUT]]      OUT, a new folder, gets the journal and the tuned model
+ *     finetune [MODEL [OUT [JOURNAL]]]      OUT: a new folder for the tuned model; JOURNAL: a new file
  *
  * Six sentences, each with the mask where " great" or " bad" should stand. The objective is the loss of that
  * choice, in every lane of a step. */
 #include <stdio.h>
-#include <sys/stat.h>
 #include <zest_lm.h>
 
 typedef struct {
@@ -24,9 +23,8 @@ static const char *const texts[] = {
     "brilliant to the end . It was<mask>.",     "i left before the end . It was<mask>."};
 
 int main(int argc, char **argv) {
-    const char *model = argc > 1 ? argv[1] : "examples/roberta-tiny", *out = argc > 2 ? argv[2] : NULL;
     zest_ctx *ctx = zest_ctx_new();
-    job j = {.lm = zest_lm_load(ctx, model, "weights=f32 threads=1")};
+    job j = {.lm = zest_lm_load(ctx, argc > 1 ? argv[1] : "examples/roberta-tiny", "weights=f32 threads=1")};
     j.batch = zest_lm_batch_new(j.lm);
     int32_t words[2];
     int bad = !j.batch || zest_lm_single_token(j.lm, " great", &words[0]) ||
@@ -36,22 +34,18 @@ int main(int argc, char **argv) {
         bad = zest_lm_batch_add_masked_text(j.batch, texts[i], i % 2) != ZEST_OK;
 
     double before = 0;
-    char journal[1024];
     zest_result result = {0};
     zest_tuner *tuner = bad ? NULL : zest_lm_tuner(j.lm);
-    bad = !tuner || zest_tuner_set(tuner, "steps", "80") || zest_tuner_set(tuner, "k", "2") ||
-          zest_tuner_set(tuner, "lr", "3e-4") || zest_tuner_objective_lanes(tuner, objective, &j) ||
-          zest_lm_losses(j.lm, NULL, j.batch, NULL, &before);
-    snprintf(journal, sizeof journal, "%.1000s/journal", out ? out : "");
-    if (!bad && out) bad = mkdir(out, 0777) || zest_tuner_start_journal(tuner, journal);
-    bad = bad || zest_tuner_run(tuner, &result) || (out && zest_lm_save(j.lm, out));
-    if (bad)
-        fprintf(stderr, "failed: %s\n", zest_ctx_error(ctx));
-    else
-        printf("loss %.4f before, %.4f after %u steps\n", before, result.loss, (unsigned)result.steps);
+    bad = !tuner || zest_tuner_set_all(tuner, "steps=80 k=2 lr=3e-4") ||
+          zest_tuner_objective_lanes(tuner, objective, &j) ||
+          zest_lm_losses(j.lm, NULL, j.batch, NULL, &before) ||
+          (argc > 3 && zest_tuner_start_journal(tuner, argv[3])) || zest_tuner_run(tuner, &result) ||
+          (argc > 2 && zest_lm_save(j.lm, argv[2]));
+    if (bad) fprintf(stderr, "failed: %s\n", zest_ctx_error(ctx));
+    if (!bad) printf("loss %.4f before, %.4f after %u steps\n", before, result.loss, (unsigned)result.steps);
     zest_tuner_free(tuner);
     zest_lm_batch_free(j.batch);
     zest_lm_free(j.lm);
     zest_ctx_free(ctx);
-    return bad || !(result.loss < 0.5 * before);
+    return bad || result.loss >= 0.5 * before;
 }

@@ -200,6 +200,8 @@ ZEST_API void zest_tuner_free(zest_tuner *tuner);
 /* Options by name; see zest_tuner_option, or `zest minimize --help`. All may be set before the first step;
  * lr, the stop criteria and threads at any time. */
 ZEST_API zest_status zest_tuner_set(zest_tuner *tuner, const char *name, const char *value);
+/* "name=value name=value ...", or lines "name = value". Those before one that is refused stay set. */
+ZEST_API zest_status zest_tuner_set_all(zest_tuner *tuner, const char *text);
 ZEST_API zest_status zest_tuner_set_number(zest_tuner *tuner, const char *name, double value);
 ZEST_API const char *zest_tuner_get(const zest_tuner *tuner, const char *name); /* NULL: no such option */
 

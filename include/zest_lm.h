@@ -20,7 +20,7 @@
  *     zest_lm *lm = zest_lm_load(ctx, "roberta-base", "threads=4");
  *     zest_lm_batch *batch = zest_lm_batch_new(lm);               // add examples, then:
  *     zest_tuner *tuner = zest_lm_tuner(lm);                      // a tuner of zest.h, over the weights
- *     zest_tuner_set(tuner, "steps", "100");
+ *     zest_tuner_set_all(tuner, "steps=100 lr=1e-4");
  *     zest_tuner_objective_lanes(tuner, objective, &job);
  *     zest_tuner_run(tuner, &result);
  *     zest_lm_save(lm, "tuned");

@@ -347,9 +347,18 @@ static void mistakes_are_explained(void **state) {
     assert_ok(ctx, zest_tuner_set(tuner, "rho", "0.001"));
     assert_ok(ctx, zest_tuner_set_number(tuner, "lr", 0.125));
     assert_string_equal(zest_tuner_get(tuner, "lr"), "0.125");
+    assert_ok(ctx, zest_tuner_set_all(tuner, "lr=0.25  steps=9"));
+    assert_string_equal(zest_tuner_get(tuner, "lr"), "0.25");
+    assert_string_equal(zest_tuner_get(tuner, "steps"), "9");
+    assert_int_equal(zest_tuner_set_all(tuner, "lr=0.5 rho=0.5 steps=10"), ZEST_ERROR_STATE);
+    assert_says(ctx, "option rho is 0.001");
+    assert_string_equal(zest_tuner_get(tuner, "lr"), "0.5");
+    assert_string_equal(zest_tuner_get(tuner, "steps"), "9");
     zest_tuner_free(tuner);
     assert_null(zest_tuner_new_f64(ctx, x, 0));
     assert_int_equal(zest_minimize_f64(ctx, bowl_f64, NULL, x, 2, "steps", NULL), ZEST_ERROR_ARGUMENT);
+    assert_int_equal(zest_minimize_f64(ctx, bowl_f64, NULL, x, 2, "method=sgd", NULL), ZEST_ERROR_ARGUMENT);
+    assert_says(ctx, "method sgd needs gradients");
     zest_tuner_free(NULL);
     zest_ctx_free(NULL);
     zest_ctx_free(ctx);

@@ -302,8 +302,8 @@ zest_status zest_options_set(zest_options *options, unsigned users, const char *
 }
 
 /* One "name=value" with blanks allowed around both; a name without a value is an error. */
-static zest_status set_one(zest_options *options, unsigned users, char *piece, const char *source, int line,
-                           zest_error *error) {
+static zest_status parse_one(char *piece, const char *source, int line, zest_option_setter *set, void *user,
+                             zest_error *error) {
     char *equals = strchr(piece, '=');
     if (!equals)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "%s, line %d: '%s' should read name=value", source,
@@ -313,7 +313,7 @@ static zest_status set_one(zest_options *options, unsigned users, char *piece, c
     *end = '\0';
     while (isspace((unsigned char)*text)) text++;
     zest_error inner;
-    if (!zest_options_set(options, users, piece, text, &inner)) return ZEST_OK;
+    if (!set(user, piece, text, &inner)) return ZEST_OK;
     return zest_error_set(error, inner.status, "%s, line %d: %.900s", source, line, inner.message);
 }
 
@@ -322,8 +322,8 @@ static void trim_end(char *text) {
     while (length && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
 }
 
-zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
-                                 zest_error *error) {
+zest_status zest_options_parse(const char *text, const char *source, zest_option_setter *set, void *user,
+                               zest_error *error) {
     char *copy = strdup(text), *next = copy;
     if (!copy) return zest_error_memory(error, source, strlen(text));
     zest_status status = ZEST_OK;
@@ -332,11 +332,25 @@ zest_status zest_options_set_all(zest_options *options, unsigned users, const ch
         char *piece = strsep(&next, in_lines ? "\n" : " ");
         while (isspace((unsigned char)*piece)) piece++;
         trim_end(piece);
-        if (*piece && *piece != '#')
-            status = set_one(options, users, piece, source, in_lines ? line : 1, error);
+        if (*piece && *piece != '#') status = parse_one(piece, source, in_lines ? line : 1, set, user, error);
     }
     free(copy);
     return status;
+}
+
+typedef struct {
+    zest_options *options;
+    unsigned users;
+} target;
+
+static zest_status set_in_target(void *user, const char *name, const char *text, zest_error *error) {
+    target *to = user;
+    return zest_options_set(to->options, to->users, name, text, error);
+}
+
+zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
+                                 zest_error *error) {
+    return zest_options_parse(text, source, set_in_target, &(target){options, users}, error);
 }
 
 zest_status zest_options_set_default(zest_options *options, const char *text, zest_error *error) {

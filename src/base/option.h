@@ -83,8 +83,12 @@ zest_status zest_options_set_id(zest_options *options, zest_option_id id, const 
 /* Stores a text unchecked: a list of values that the caller splits and checks. */
 zest_status zest_options_set_unchecked(zest_options *options, zest_option_id id, const char *text,
                                        zest_error *error);
-/* Sets each of "name=value name=value ..." or of lines "name = value" with # comments. source is for
- * messages. */
+/* Calls set for each of "name=value name=value ..." or of lines "name = value" with # comments, up to the first
+ * that fails. source is for messages. */
+typedef zest_status zest_option_setter(void *user, const char *name, const char *value, zest_error *error);
+zest_status zest_options_parse(const char *text, const char *source, zest_option_setter *set, void *user,
+                               zest_error *error);
+/* The same with zest_options_set. */
 zest_status zest_options_set_all(zest_options *options, unsigned users, const char *text, const char *source,
                                  zest_error *error);
 /* Replaces a default: like set, but the option does not count as given. */

@@ -129,6 +129,17 @@ zest_status zest_tuner_set_number(zest_tuner *tuner, const char *name, double va
     return zest_tuner_set(tuner, name, text);
 }
 
+static zest_status set_in_tuner(void *user, const char *name, const char *value, zest_error *error) {
+    zest_tuner *tuner = user;
+    zest_status status = zest_tuner_set(tuner, name, value);
+    if (status) *error = *zest_tuner_sink(tuner);
+    return status;
+}
+
+zest_status zest_tuner_set_all(zest_tuner *tuner, const char *text) {
+    return zest_options_parse(text, "options", set_in_tuner, tuner, zest_tuner_sink(tuner));
+}
+
 const char *zest_tuner_get(const zest_tuner *tuner, const char *name) {
     zest_option_id id = zest_option_find(name, ZEST_FOR_TUNER);
     return id == ZEST_OPTION_COUNT ? NULL : zest_options_text(&tuner->options, id);
@@ -425,8 +436,7 @@ zest_status zest_tuner_resume_journal(zest_tuner *tuner, const char *path) {
 static zest_status minimise(zest_ctx *ctx, zest_tuner *tuner, const char *options, zest_result *result) {
     if (!tuner) return ctx ? ctx->error.status : ZEST_ERROR_ARGUMENT;
     zest_status status = ZEST_OK;
-    if (options)
-        status = zest_options_set_all(&tuner->options, ZEST_FOR_TUNER, options, "options", &ctx->error);
+    if (options) status = zest_tuner_set_all(tuner, options);
     if (!status) status = zest_tuner_run(tuner, result);
     zest_tuner_free(tuner);
     return status;

@@ -20,10 +20,10 @@ done
 grep -q "no-such-option" "$work/err" || fail "the message does not name the option"
 
 # examples/finetune.c: the loss falls, and the journal makes the saved weights again from the start model, bit for bit.
-"$BUILD/examples/finetune" $model "$work/tuned" >"$work/out" || fail "examples/finetune"
+"$BUILD/examples/finetune" $model "$work/tuned" "$work/tuned.journal" >"$work/out" || fail "examples/finetune"
 awk '!($2 > 0.1 && $4 < $2 / 2) { exit 1 }' "$work/out" || fail "the loss does not fall: $(cat "$work/out")"
-"$BUILD/tests/programs/lm_replay" $model weights=f32 "$work/tuned/journal" 80 "$work/again" || fail "lm_replay"
+"$BUILD/tests/programs/lm_replay" $model weights=f32 "$work/tuned.journal" 80 "$work/again" || fail "lm_replay"
 cmp "$work/tuned/model.safetensors" "$work/again/model.safetensors" || fail "the replayed weights differ"
-"$BUILD/tests/programs/lm_replay" $model weights=f32 "$work/tuned/journal" 79 "$work/before" || fail "lm_replay"
+"$BUILD/tests/programs/lm_replay" $model weights=f32 "$work/tuned.journal" 79 "$work/before" || fail "lm_replay"
 cmp -s "$work/tuned/model.safetensors" "$work/before/model.safetensors" && fail "the last step changed nothing"
 run 0 score "$work/tuned" --text 'A great day.' # what was saved is a model
