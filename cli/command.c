@@ -269,7 +269,7 @@ zest_status zest_config_read(const zest_command *command, const char *path, zest
     config c = {.command = command, .path = path, .options = options, .error = error};
     zest_buffer text = {0};
     memcpy(c.on_command_line, options->given, sizeof c.on_command_line);
-    zest_status status = zest_file_read(path, CONFIG_LIMIT, &text, error);
+    zest_status status = zest_file_read_stream(path, CONFIG_LIMIT, &text, error);
     if (!status && text.data && strlen(text.data) < text.size)
         status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: has a zero byte; a config file is text", path);
     if (!status && text.data) status = read_lines(&c, text.data);

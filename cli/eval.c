@@ -63,7 +63,7 @@ static zest_status measure(zest_cli_lm *m, const zest_options *options, zest_pro
                                       .on_progress = on_rebuild,
                                       .user = progress};
     zest_status status =
-        zest_file_read(zest_options_text(options, ZEST_OPTION_PLAIN_TEXT), TEXT_LIMIT, &text, error);
+        zest_file_read_stream(zest_options_text(options, ZEST_OPTION_PLAIN_TEXT), TEXT_LIMIT, &text, error);
     if (!status)
         status = zest_cli_lm_encode(m, text.data ? text.data : "", ZEST_LM_ADD_SPECIAL, &tokens, error);
     if (!status)

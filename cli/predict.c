@@ -270,7 +270,7 @@ static zest_status read_input(job *j, zest_lm_rows_format *format, zest_buffer *
         zest_buffer_text(bytes, zest_options_text(j->options, ZEST_OPTION_TEXT));
         return bytes->failed ? zest_error_memory(j->error, "the text", 0) : ZEST_OK;
     }
-    if (file) return zest_file_read(input, INPUT_LIMIT, bytes, j->error);
+    if (file) return zest_file_read_stream(input, INPUT_LIMIT, bytes, j->error);
     zest_status status = read_standard_input(bytes, j->error);
     return status ? status : zest_cli_ranks_share(bytes, j->error);
 }

@@ -174,6 +174,30 @@ static void block_count_is_checked(void **state) {
     zest_model_free(model);
 }
 
+static void put_file(zest_buffer *file) {
+    zest_error why = {0};
+    if (zest_file_write(temp_path("m.gguf"), file->data, file->size, &why)) fail_msg("%s", why.message);
+    zest_buffer_free(file);
+}
+
+/* Weights that the metadata does not describe: left aside, they would make another model without a word. */
+static void weights_that_nothing_uses_are_refused(void **state) {
+    (void)state;
+    zest_buffer file = {0};
+    if (zest_file_read("tests/data/models/llama.gguf", 1 << 24, &file, &error)) fail_msg("%s", error.message);
+    char *at = memmem(file.data, file.size, "llama.block_count", 17);
+    assert_non_null(at);
+    assert_memory_equal(at + 17, "\4\0\0\0\2\0\0\0", 8); /* an u32, 2 */
+    at[21] = 1;
+    put_file(&file);
+    expect_no_model("is of layer 1, but its metadata has only the 1 layers");
+    fuzz_gguf_model("qwen2", &file); /* has biases, which a Llama does not */
+    for (size_t i = 0; i + 5 <= file.size; i++)
+        if (!memcmp(file.data + i, "qwen2", 5)) memcpy(file.data + i, "llama", 5);
+    put_file(&file);
+    expect_no_model("tensor 'blk.0.attn_q.bias' is unknown");
+}
+
 /* Arrays whose elements have another type of the same size, or another size: read as what they are, or refused. */
 static void array_elements_of_another_type_are_refused(void **state) {
     (void)state;
@@ -589,6 +613,7 @@ int main(void) {
         cmocka_unit_test(size_arithmetic_does_not_wrap),
         cmocka_unit_test(alignment_does_not_wrap),
         IN_TEMP_FOLDER(block_count_is_checked),
+        IN_TEMP_FOLDER(weights_that_nothing_uses_are_refused),
         IN_TEMP_FOLDER(array_elements_of_another_type_are_refused),
         cmocka_unit_test(lists_of_another_type_are_refused),
         cmocka_unit_test(byte_tokens_are_spelt_exactly),

@@ -332,6 +332,48 @@ static void test_hostile_tensors(void **state) {
     test_remove(folder);
 }
 
+/* ---- Tensors that nothing uses ---- */
+
+/* Fewer layers in the configuration than in the weights would be another model without a word; the same for a tensor
+ * in a layer that the family does not have. Heads of other tasks, and buffers, are left aside. */
+static void test_unused_tensors(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *why; /* NULL: the model is loaded */
+    } cases[] = {
+        {"model.layers.0.self_attn.q_proj.bias", "is unknown, and without it"},
+        {"layers.1.mlp.gate_proj.weight_scale", "is unknown, and without it"},
+        {"model.layers.2.input_layernorm.weight", "is of layer 2, but config.json has only the 2 layers"},
+        {"model.layers.99999999999999999999.x", "config.json has only the 2 layers"},
+        {"model.layers.0.self_attn.rotary_emb.inv_freq", NULL},
+        {"model.layers.x.self_attn.q_proj.bias", NULL},
+        {"value_head.weight", NULL},
+    };
+    char folder[64];
+    test_tensors all;
+    test_tensors_read("llama", &all);
+    test_folder(folder);
+    copy_into("llama", "config.json", folder);
+    refused_config("llama", "num_hidden_layers", "1", "is of layer 1, but config.json has only the 1 layers");
+    zest_safetensors_source *more = malloc((all.count + 1) * sizeof *more);
+    assert_non_null(more);
+    memcpy(more, all.sources, all.count * sizeof *more);
+    static const float values[4] = {1, 2, 3, 4};
+    size_t shape[1] = {4};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        more[all.count] = (zest_safetensors_source){
+            .name = cases[i].name, .dtype = ZEST_DTYPE_F32, .rank = 1, .shape = shape, .data = values};
+        assert_done(zest_safetensors_write_folder(folder, more, all.count + 1, 0, error));
+        if (cases[i].why)
+            refused(folder, cases[i].why, cases[i].name);
+        else
+            zest_model_free(test_model_load(folder, ZEST_MODEL_AS_STORED));
+    }
+    free(more);
+    zest_safetensors_close(all.file);
+    test_remove(folder);
+}
+
 /* ---- Memory ---- */
 
 /* Bytes from a line of /proc/self/status; 0: unknown. */
@@ -402,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_hostile_config),
         cmocka_unit_test(test_hostile_files),
         cmocka_unit_test(test_hostile_tensors),
+        cmocka_unit_test(test_unused_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,9 +16,30 @@
 #include "base/file.h"
 #include "base/text.h"
 
-zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error) {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+/* Preserves errno for the caller's message. */
+static void close_quietly(int descriptor) {
+    int number = errno;
+    close(descriptor);
+    errno = number;
+}
+
+/* O_NONBLOCK: a pipe that nobody writes to is refused instead of waited for; files know no such waiting. */
+zest_status zest_file_open(const char *path, int *descriptor, zest_error *error) {
+    struct stat info;
+    *descriptor = -1;
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    int known = fstat(opened, &info) == 0;
+    if (known && S_ISREG(info.st_mode)) return *descriptor = opened, ZEST_OK;
+    close_quietly(opened);
+    if (!known) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
+    return zest_error_set(error, ZEST_ERROR_FILE, "%s: is %s, not a file", path,
+                          S_ISDIR(info.st_mode) ? "a folder" : "a device or a pipe");
+}
+
+/* Reads to the end and closes. */
+static zest_status read_all(int descriptor, const char *path, size_t limit, zest_buffer *out,
+                            zest_error *error) {
     char block[65536];
     size_t total = 0;
     for (;;) {
@@ -40,6 +61,18 @@ zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zes
     }
     close(descriptor);
     return out->failed ? zest_error_memory(error, path, total) : ZEST_OK;
+}
+
+zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error) {
+    int descriptor;
+    zest_status status = zest_file_open(path, &descriptor, error);
+    return status ? status : read_all(descriptor, path, limit, out, error);
+}
+
+zest_status zest_file_read_stream(const char *path, size_t limit, zest_buffer *out, zest_error *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    return read_all(descriptor, path, limit, out, error);
 }
 
 zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,
@@ -273,26 +306,16 @@ zest_status zest_file_write_numbers(const char *path, const double *values, size
 
 /* ---- Mapped files ---- */
 
-/* Preserves errno for the caller's message. */
-static void close_quietly(int descriptor) {
-    int number = errno;
-    close(descriptor);
-    errno = number;
-}
-
 zest_status zest_mapped_file_open(const char *path, zest_mapped_file *map, zest_error *error) {
-    *map = (zest_mapped_file){0};
-    int descriptor =
-        open(path, O_RDONLY | O_CLOEXEC |
-                       O_NONBLOCK); /* O_NONBLOCK: a pipe is refused below instead of waited for */
-    if (descriptor < 0) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    int descriptor;
     struct stat info;
-    int known = fstat(descriptor, &info) == 0;
-    if (!known || !S_ISREG(info.st_mode)) {
-        close_quietly(descriptor);
-        if (!known) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
-        return zest_error_set(error, ZEST_ERROR_FILE, "%s: is %s, not a file", path,
-                              S_ISDIR(info.st_mode) ? "a folder" : "a device or a pipe");
+    *map = (zest_mapped_file){0};
+    zest_status status = zest_file_open(path, &descriptor, error);
+    if (status) return status;
+    if (fstat(descriptor, &info)) {
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
+        close(descriptor);
+        return status;
     }
     if ((uintmax_t)info.st_size > SIZE_MAX) {
         close(descriptor);

@@ -7,8 +7,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* Appends the content of the file to *out; a file of more than limit bytes is an error. */
+/* Appends the content of the file to *out; a file of more than limit bytes is an error, and so is what is no file: a
+ * folder of a stranger may have a pipe in it, which would be waited for without end, or a link to a device. */
 zest_status zest_file_read(const char *path, size_t limit, zest_buffer *out, zest_error *error);
+/* The same for input that the user names, which may be a pipe. */
+zest_status zest_file_read_stream(const char *path, size_t limit, zest_buffer *out, zest_error *error);
+
+/* Opens a file for reading piece by piece; what is no file is an error. *descriptor is -1 on error. */
+zest_status zest_file_open(const char *path, int *descriptor, zest_error *error);
 
 /* Replaces path by these bytes atomically: a temporary file in the same folder, fsync, rename, fsync of the
  * folder. After a kill or on a full disk the old file is unchanged. */

@@ -1,12 +1,12 @@
 /* SHA-1, SHA-256 and fingerprints of files. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 
 static uint32_t rotate_left(uint32_t x, int n) { return x << n | x >> (32 - n); }
@@ -148,15 +148,16 @@ static zest_status hash_blocks(int descriptor, const char *path, size_t max_byte
 zest_status zest_fingerprint_file(const char *path, size_t max_bytes, zest_fingerprint *print,
                                   zest_error *error) {
     struct stat info;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &info)) {
-        zest_status status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
-        if (descriptor >= 0) close(descriptor);
+    int descriptor;
+    zest_status status = zest_file_open(path, &descriptor, error);
+    if (status) return status;
+    if (fstat(descriptor, &info)) {
+        status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
+        close(descriptor);
         return status;
     }
     XXH3_state_t *state = XXH3_createState();
-    zest_status status =
-        state ? ZEST_OK : zest_error_memory(error, "a fingerprint", sizeof(zest_fingerprint));
+    if (!state) status = zest_error_memory(error, "a fingerprint", sizeof(zest_fingerprint));
     if (!status) {
         XXH3_64bits_reset(state);
         status = hash_blocks(descriptor, path, max_bytes, state, error);

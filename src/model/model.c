@@ -367,6 +367,9 @@ static zest_status load_from(load_ctx *load, zest_model_source *source) {
     plan_embeddings(load);
     for (size_t i = 0; i < model->config.layers && !load->status; i++) plan_layer(load, i);
     plan_head(load);
+    if (!load->status)
+        load->status = zest_model_source_check_unused(source, load->names, model->config.layers, load->found,
+                                                      model->params.count, load->error);
     if (!load->status) load->status = copy_tensors(load);
     if (!load->status) load->status = fill_rotary(model, load->error);
     if (!load->status) load->status = store_config(load, source);

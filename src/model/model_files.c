@@ -303,6 +303,82 @@ zest_status zest_model_source_head_missing(const zest_model_source *source, cons
         source->path, name, architecture(source), base);
 }
 
+/* ---- Tensors that nothing uses ---- */
+
+/* Buffers that some files have in their layers: they follow from the configuration. */
+static int is_buffer(const zest_model_source *source, const char *name) {
+    static const char *const safetensors[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+    static const char *const gguf[] = {"rope_freqs.weight", ".attn_rot_embd.weight"};
+    const char *const *ends = source->gguf ? gguf : safetensors;
+    size_t count = source->gguf ? sizeof gguf / sizeof *gguf : sizeof safetensors / sizeof *safetensors;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < count; i++) {
+        size_t end = strlen(ends[i]);
+        if (length >= end && !strcmp(name + length - end, ends[i])) return 1;
+    }
+    return 0;
+}
+
+/* The number of the layer that a tensor is of; -1: of none. */
+static long layer_of(const zest_model_source *source, const zest_family_names *names, const char *name) {
+    const char *start = source->gguf ? "blk." : names->layer;
+    size_t prefix = source->gguf ? 0 : strlen(names->prefix);
+    if (!begins_with(name, start)) start += prefix; /* as the bare model saves it */
+    if (!begins_with(name, start)) return -1;
+    const char *digits = name + strlen(start);
+    char *end;
+    if (*digits < '0' || *digits > '9') return -1;
+    long layer = strtol(digits, &end, 10);
+    return *end == '.' ? layer : -1;
+}
+
+static int compare_pointers(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (const void *const *)a, y = (uintptr_t) * (const void *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+static zest_status refuse_unused(const zest_model_source *source, const char *name, long layer, size_t layers,
+                                 zest_error *error) {
+    const char *config = source->gguf ? "its metadata" : "config.json";
+    if (layer >= 0 && (size_t)layer >= layers)
+        return zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: tensor '%.100s' is of layer %ld, but %s has only the %zu layers from 0 on: "
+            "the number of layers is not that of these weights",
+            source->path, name, layer, config, layers);
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "%s: tensor '%.100s' is unknown, and without it the model would compute something "
+                          "else: either %s is not that of these weights, or zest does not support the model",
+                          source->path, name, config);
+}
+
+zest_status zest_model_source_check_unused(const zest_model_source *source, const zest_family_names *names,
+                                           size_t layers, const zest_model_found *used, size_t count,
+                                           zest_error *error) {
+    if (source->random) return ZEST_OK;
+    const void **sorted = malloc((count ? count : 1) * sizeof *sorted);
+    if (!sorted) return zest_error_memory(error, source->path, count * sizeof *sorted);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = source->gguf ? (const void *)used[i].gguf : (const void *)used[i].safetensors;
+    qsort(sorted, count, sizeof *sorted, compare_pointers);
+    zest_status status = ZEST_OK;
+    size_t all = source->gguf ? zest_gguf_count(source->gguf) : zest_safetensors_count(source->folder);
+    for (size_t i = 0; i < all && !status; i++) {
+        const zest_gguf_tensor *gguf = source->gguf ? zest_gguf_at(source->gguf, i) : NULL;
+        const zest_safetensors_tensor *other = gguf ? NULL : zest_safetensors_at(source->folder, i);
+        const void *tensor = gguf ? (const void *)gguf : (const void *)other;
+        const char *name = gguf ? gguf->name : other->name;
+        if (bsearch(&tensor, sorted, count, sizeof *sorted, compare_pointers)) continue;
+        long layer = layer_of(source, names, name);
+        /* heads of other tasks and the like are left aside, as transformers does */
+        if (layer < 0 && !gguf) continue;
+        if (is_buffer(source, name) && layer < (long)layers) continue;
+        status = refuse_unused(source, name, layer, layers, error);
+    }
+    free(sorted);
+    return status;
+}
+
 /* ---- Saving ---- */
 
 static const char *const tokenizer_files[] = {

@@ -118,4 +118,10 @@ zest_status zest_model_source_check_head(const zest_model_source *source, zest_e
 zest_status zest_model_source_head_missing(const zest_model_source *source, const char *name,
                                            zest_error *error);
 
+/* Refuses weights that the configuration does not describe, which loading would silently leave aside: tensors of
+ * layers beyond the last, tensors within a layer that are none of `used`, and in a GGUF file any other. */
+zest_status zest_model_source_check_unused(const zest_model_source *source, const zest_family_names *names,
+                                           size_t layers, const zest_model_found *used, size_t count,
+                                           zest_error *error);
+
 #endif

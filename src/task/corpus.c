@@ -175,7 +175,7 @@ zest_status zest_corpus_read(const char *path, const zest_tokenizer *tokenizer,
         {.part = &corpus->held_out, .full = full, .first = first, .end = end, .error = error}};
     zest_buffer bytes = {0};
     zest_status status = know_tokens(corpus, tokenizer, model, error);
-    if (!status) status = zest_file_read(path, text_limit, &bytes, error);
+    if (!status) status = zest_file_read_stream(path, text_limit, &bytes, error);
     corpus->print = zest_fingerprint_of(bytes.data, bytes.size);
     if (!status && bytes.size) status = pack_documents(&bytes, tokenizer, options, corpus, packers, error);
     zest_buffer_free(&bytes);

@@ -285,7 +285,10 @@ zest_status zest_inputs_read(zest_inputs *in, const zest_run_folder *folder, zes
     *in = (zest_inputs){0};
     if (access(folder->inputs, F_OK) && errno == ENOENT) return ZEST_OK;
     zest_status status = zest_file_read(folder->inputs, INPUTS_LIMIT, &text, error);
-    json_t *object = !status && text.data ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+    json_error_t problem;
+    json_t *object = status ? NULL : zest_json_load(text.data, text.size, ZEST_JSON_BIG_AS_REAL, &problem);
+    if (!status && !object && json_error_code(&problem) == json_error_out_of_memory)
+        status = zest_error_memory(error, folder->inputs, text.size);
     if (!status && !json_is_object(object)) status = damaged(folder->inputs, "no JSON object", error);
     if (!status) status = read_task(in, json_object_get(object, "task"), folder, error);
     if (!status) status = read_list(json_object_get(object, "data"), &in->data, folder->inputs, error);

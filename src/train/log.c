@@ -69,14 +69,19 @@ static int read_block(line_reader *r, const char *block, size_t size) {
 
 static zest_status each_line(const char *path, line_callback callback, void *user, zest_error *error) {
     line_reader r = {.callback = callback, .user = user};
-    FILE *file = fopen(path, "re");
-    if (!file) return zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
+    int descriptor;
+    zest_status status = zest_file_open(path, &descriptor, error);
+    if (status) return status;
+    FILE *file = fdopen(descriptor, "r");
+    if (!file) {
+        close(descriptor);
+        return zest_error_memory(error, path, BLOCK);
+    }
     char *block = malloc(BLOCK);
     size_t got = 0;
     int stop = !block;
     while (!stop && (got = fread(block, 1, BLOCK, file))) stop = read_block(&r, block, got);
     if (!stop && (r.text.size || r.too_long)) stop = finish_line(&r, 0);
-    zest_status status = ZEST_OK;
     if (ferror(file))
         status = zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be read", path);
     else if (stop) /* nothing but memory stops the reading */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "optim/context.h"
 #include "model/forward_pass.h"
 #include "train/checkpoint.h"
@@ -106,9 +107,12 @@ zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded
     return status ? status : zest_model_download(loaded->runner, error);
 }
 
+enum { RESULT_LIMIT = 1 << 20 };
+
 /* A finished run says which step was the best, whether its weights are still there or not. */
 static int read_best_step(const zest_run_folder *folder, uint64_t *step) {
-    json_t *result = json_load_file(folder->result, 0, NULL);
+    json_t *result;
+    if (zest_json_read(folder->result, RESULT_LIMIT, &result, NULL)) return 0;
     const json_t *best = json_object_get(result, "best_step");
     int known = json_is_integer(best) && json_integer_value(best) >= 0;
     if (known) *step = (uint64_t)json_integer_value(best);

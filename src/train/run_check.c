@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "optim/journal.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
@@ -34,22 +36,20 @@ int zest_run_check_is_fixed(int id, unsigned users) {
 /* ---- Reading ---- */
 
 static json_t *read_inputs(const char *path) {
-    zest_buffer text = {0};
-    zest_error ignored = {0};
-    json_t *object = NULL;
-    if (!zest_file_read(path, FILE_LIMIT, &text, &ignored) && text.data)
-        object = json_loadb(text.data, text.size, 0, NULL);
-    zest_buffer_free(&text);
-    return object;
+    json_t *object;
+    return zest_json_read(path, FILE_LIMIT, &object, NULL) ? NULL : object;
 }
 
 static json_t *read_first_line(const char *path) {
     json_t *object = NULL;
-    FILE *file = fopen(path, "rb");
+    json_error_t problem;
+    int descriptor;
+    FILE *file = zest_file_open(path, &descriptor, NULL) ? NULL : fdopen(descriptor, "r");
+    if (!file && descriptor >= 0) close(descriptor);
     char *line = file ? malloc(FILE_LIMIT) : NULL;
     size_t size = line ? fread(line, 1, FILE_LIMIT, file) : 0;
     const char *end = size ? memchr(line, '\n', size) : NULL;
-    if (end) object = json_loadb(line, (size_t)(end - line), 0, NULL);
+    if (end) object = zest_json_load(line, (size_t)(end - line), ZEST_JSON_BIG_AS_REAL, &problem);
     if (file) fclose(file);
     free(line);
     return object;
