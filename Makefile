@@ -222,7 +222,8 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(BUILD)/li
 	$(link) $(LIBS)
 
 # tests that use parts of the fuzz targets or of the program
-$(BUILD)/tests/test_hostile_classes: $(BUILD)/tests/fuzz/seeds.o $(BUILD)/tests/fuzz/mutate.o $(BUILD)/tests/fuzz/mutate_binary.o
+$(BUILD)/tests/test_hostile_classes: $(BUILD)/tests/fuzz/seeds.o $(BUILD)/tests/fuzz/mutate.o $(BUILD)/tests/fuzz/mutate_binary.o \
+    $(BUILD)/tests/fuzz/mutate_protobuf.o
 $(BUILD)/tests/test_progress: $(BUILD)/cli/progress.o
 
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libzest.a $(BUILD)/link.flags

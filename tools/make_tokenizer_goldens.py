@@ -8,6 +8,9 @@
                                                      PyPI gguf)
   make_tokenizer_goldens.py unigram FOLDER COUNT     COUNT answers for each Unigram tokenizer (needs PyPI sentencepiece and
                                                      protobuf); with a COUNT of 0, the small one of tests/data/tokenizers
+  make_tokenizer_goldens.py sentencepiece FOLDER COUNT [MODEL...]   COUNT answers of PyPI sentencepiece for each of a few
+                                                     trained .model files and those given; 0: the small ones of
+                                                     tests/data/tokenizers
   make_tokenizer_goldens.py wordpiece FOLDER COUNT PATH...   COUNT answers for WordPiece with each setting of BERT's
                                                      normalizer, every character of Unicode among them, and for the
                                                      tokenizers at PATH, as above
@@ -383,6 +386,79 @@ def unigrams(folder, count, small):
         yield "unigram-bytes", unigram(byte_fallback=True)
 
 
+# ---- SentencePiece's own files: the answers of sentencepiece, decoded by the steps of Llama's tokenizer.json ----
+
+
+def train_model(path, small, **how):
+    """small: a map of characters with a few rules, instead of a published one of 240 KB."""
+    import sentencepiece
+    import tempfile
+    rules = tempfile.NamedTemporaryFile("w", suffix=".tsv")
+    for source, target in RULES:
+        rules.write("\t".join(" ".join(f"{ord(c):X}" for c in text) for text in (source, target)) + "\n")
+    rules.flush()
+    if small and how["normalization_rule_name"] != "identity":
+        how.pop("normalization_rule_name")
+        how["normalization_rule_tsv"] = rules.name
+    settings = {"vocab_size": 600, "hard_vocab_limit": False, "character_coverage": 0.98, "minloglevel": 2, **how}
+    with open(path, "wb") as out:
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.strip().split("\n") * 4), model_writer=out, **settings)
+
+
+SENTENCEPIECES = {
+    "sp-llama": dict(model_type="bpe", byte_fallback=True, vocab_size=800, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                     split_digits=True),
+    "sp-gemma": dict(model_type="bpe", byte_fallback=True, vocab_size=800, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                     add_dummy_prefix=False, user_defined_symbols=["<start_of_turn>", "<h1>", "▁▁", "▁▁▁", "\t"], pad_id=3),
+    "sp-t5": dict(model_type="unigram", normalization_rule_name="nmt_nfkc"),
+    "sp-unigram": dict(model_type="unigram", byte_fallback=True, vocab_size=700, normalization_rule_name="nmt_nfkc_cf",
+                       user_defined_symbols=["<sep>", "the"], add_dummy_prefix=False),
+    "sp-plain": dict(model_type="bpe", normalization_rule_name="nfkc", split_by_whitespace=False, max_sentencepiece_length=24),
+}
+
+
+def sentencepiece_answers(path, count, seed, short, before=True):
+    import sentencepiece
+    sp = sentencepiece.SentencePieceProcessor(model_file=path)
+    rng = random.Random(seed)
+    fuse = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    from sentencepiece import sentencepiece_model_pb2 as proto
+    made = proto.ModelProto.FromString(open(path, "rb").read())
+    steps = decoders.Sequence(fuse + ([decoders.Strip(" ", 1, 0)] if made.normalizer_spec.add_dummy_prefix else []))
+    user = [p.piece.replace("▁", " ") for p in made.pieces if p.type == 4]
+    hidden = {p.piece for p in made.pieces if p.type in (2, 3)}
+    differ = 0
+    for i in range(count):
+        text = (bert_sample if rng.random() < 0.5 else lambda r, s: sample(r, s, False))(rng, user)
+        text = text[:60] if short else text
+        if i % 50 == 7 and not short:
+            text = "".join(sample(rng, user, False) for _ in range(20))
+        while any(h in text for h in hidden):
+            text = "".join(text.split(next(h for h in hidden if h in text)))
+        text = text.replace("\0", "")  # sentencepiece's map of characters ends at a NUL
+        ids = sp.encode(text)
+        line = {"text": text, "ids": ids}
+        both = ([sp.bos_id()] if sp.bos_id() >= 0 and before else []) + ids
+        if both != ids:
+            line["all"] = both
+        line["back"] = steps.decode([sp.id_to_piece(j) for j in both])
+        line["skipped"] = steps.decode([sp.id_to_piece(j) for j in both if sp.id_to_piece(j) not in hidden])
+        differ += sp.unk_id() not in ids and sp.decode(ids) != line["skipped"]
+        yield line
+    print(f"{path}: {count} strings, {differ} decoded otherwise by sentencepiece itself", file=sys.stderr)
+
+
+def sentencepieces(folder, count, paths):
+    import shutil
+    for name, how in SENTENCEPIECES.items():
+        train_model(f"{folder}/{name}.model", not count, **how)
+        write(folder, name, None, sentencepiece_answers(f"{folder}/{name}.model", count or 250, name, not count), source=f"{name}.model")
+    for path in paths:
+        name = os.path.basename(path).replace(".", "-")
+        shutil.copy(path, f"{folder}/{name}.model")
+        write(folder, name, None, sentencepiece_answers(f"{folder}/{name}.model", count, name, False), source=f"{name}.model")
+
+
 # ---- Existing tokenizers ------------------------------------------------------------------------------------------
 
 
@@ -499,7 +575,7 @@ def existing(folder, count, paths):
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece", "unigram"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece", "unigram", "sentencepiece"):
         sys.exit(__doc__)
     folder = sys.argv[2]
     os.makedirs(folder, exist_ok=True)
@@ -519,6 +595,9 @@ def main():
     if sys.argv[1] == "unigram":
         for name, tok in unigrams(folder, count, not count):
             write(folder, name, tok, list(answers(tok, count or 150, name, old=True, short=not count, draw=None if count else bert_sample)))
+        return
+    if sys.argv[1] == "sentencepiece":
+        sentencepieces(folder, count, sys.argv[4:])
         return
     if sys.argv[1] == "wordpiece":
         wordpiece_answers(folder, count)

@@ -302,6 +302,9 @@ static zest_status choose_model(zest_hub_selection *selection, const zest_hub_li
         const zest_hub_file *file = zest_hub_list_find(list, metadata_files[i]);
         if (file) status = add(selection, file, error);
     }
+    const zest_hub_file *pieces = zest_hub_list_find(list, "tokenizer.model");
+    if (!status && pieces && !zest_hub_list_find(list, "tokenizer.json"))
+        status = add(selection, pieces, error);
     if (!status) status = add(selection, weights ? weights : index, error);
     if (!weights) selection->index = index;
     return status ? status : add(selection, config, error);

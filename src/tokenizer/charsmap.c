@@ -1,6 +1,6 @@
-/* SentencePiece's compiled map of characters: a trie of texts and what each becomes, as Hugging Face tokenizers applies
- * it: a grapheme cluster below 6 bytes becomes the text of the shortest entry that it begins with; of any other, each
- * character does.
+/* SentencePiece's compiled map of characters: a trie of texts and what each becomes. SentencePiece replaces the longest
+ * entry at each place (sentencepiece.c). Hugging Face tokenizers applies the map otherwise: a grapheme cluster below 6
+ * bytes becomes the text of the shortest entry that it begins with; of any other, each character does.
  *
  *     u32 size / the trie, a double array of u32 units / texts, each followed by a NUL */
 #include <stdlib.h>
@@ -36,60 +36,112 @@ static int decode(const char *text, size_t size, char *out, size_t *out_size) {
     return 1;
 }
 
-static uint32_t unit_at(const zest_normalizer_step *step, size_t i) {
-    const unsigned char *at = (const unsigned char *)step->content + 4 + 4 * i;
+static uint32_t unit_at(const zest_charsmap *map, size_t i) {
+    const unsigned char *at = (const unsigned char *)map->bytes + 4 + 4 * i;
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-zest_status zest_charsmap_load(const char *text, size_t size, const char *source, zest_normalizer_step *step,
-                               zest_error *error) {
-    if (!text || size > MAP_LIMIT)
-        return zest_error_set(
-            error, ZEST_ERROR_FORMAT,
-            "%s: normalizer Precompiled: needs \"precompiled_charsmap\", a text below %d bytes", source,
-            MAP_LIMIT);
-    step->content = malloc(size + 4);
-    if (!step->content) return zest_error_memory(error, source, size);
-    int ok = decode(text, size, step->content, &step->content_size) && step->content_size >= 8;
-    const unsigned char *head = (const unsigned char *)step->content;
-    size_t trie = ok ? head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24 : 0;
-    /* the number of units, in place of a pattern's size */
-    step->pattern_size = trie / 4;
-    if (!ok || trie % 4 || !trie || trie > step->content_size - 4)
-        return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: normalizer Precompiled: the map is damaged",
-                              source);
-    step->content[step->content_size] = '\0';
-    step->regex = zest_regex_new("\\X", 2, source, error);
-    return step->regex ? ZEST_OK : ZEST_ERROR_FORMAT;
+static size_t children_of(uint32_t unit) { return unit >> 10 << ((unit & 512) >> 6); }
+
+/* Follows one byte from *at; 0: no entry goes on like that. *ends: an entry ends here. */
+static int step(const zest_charsmap *map, size_t *at, unsigned char byte, int *ends) {
+    size_t next = *at ^ byte;
+    uint32_t unit = next < map->units ? unit_at(map, next) : 0;
+    if (next >= map->units || (unit & ((1u << 31) | 0xFF)) != byte) return 0;
+    *at = next ^ children_of(unit);
+    *ends = unit >> 8 & 1;
+    return 1;
 }
 
-/* What the shortest entry at the start of the text becomes; NULL: there is no entry. */
-static const char *find(const zest_normalizer_step *step, const char *text, size_t size) {
-    size_t units = step->pattern_size, base = 4 + 4 * units, at = 0;
-    uint32_t unit = unit_at(step, 0);
-    at ^= unit >> 10 << ((unit & 512) >> 6);
-    for (size_t i = 0; i < size && text[i]; i++) {
-        at ^= (unsigned char)text[i];
-        if (at >= units) return NULL;
-        unit = unit_at(step, at);
-        if ((unit & ((1u << 31) | 0xFF)) != (unsigned char)text[i]) return NULL;
-        at ^= unit >> 10 << ((unit & 512) >> 6);
-        if (!(unit >> 8 & 1)) continue;
-        if (at >= units) return NULL;
-        size_t offset = base + (unit_at(step, at) & 0x7FFFFFFF);
-        if (offset >= step->content_size) return NULL;
-        const char *found = step->content + offset;
-        return zest_unicode_valid(found, strlen(found)) == strlen(found) ? found : NULL;
+/* Characters that stay as they are, wherever they stand or at least before another character of ASCII. */
+static void find_plain(zest_charsmap *map) {
+    size_t root = children_of(unit_at(map, 0));
+    for (int c = 1; c < 128; c++) {
+        size_t at = root, second;
+        int ends = 0, ignored;
+        map->plain[c] =
+            step(map, &at, (unsigned char)c, &ends) ? ZEST_CHARSMAP_PLAIN_BEFORE_ASCII : ZEST_CHARSMAP_PLAIN;
+        for (int d = 1; d < 128 && map->plain[c] == ZEST_CHARSMAP_PLAIN_BEFORE_ASCII && !ends; d++)
+            if (second = at, step(map, &second, (unsigned char)d, &ignored)) ends = 1;
+        if (ends) map->plain[c] = 0;
     }
+}
+
+zest_charsmap *zest_charsmap_new(const char *bytes, size_t size, const char *source, zest_error *error) {
+    const unsigned char *head = (const unsigned char *)bytes;
+    size_t trie =
+        size >= 8 ? head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24 : 0;
+    if (trie % 4 || !trie || trie > size - 4 || size > MAP_LIMIT) {
+        zest_error_set(error, ZEST_ERROR_FORMAT, "%s: the normalizer's map of characters: the map is damaged",
+                       source);
+        return NULL;
+    }
+    zest_charsmap *map = calloc(1, sizeof *map);
+    if (map) map->bytes = malloc(size + 1);
+    if (!map || !map->bytes) {
+        zest_charsmap_free(map);
+        zest_error_memory(error, source, size);
+        return NULL;
+    }
+    memcpy(map->bytes, bytes, size);
+    map->bytes[size] = '\0';
+    map->size = size;
+    map->units = trie / 4;
+    find_plain(map);
+    return map;
+}
+
+void zest_charsmap_free(zest_charsmap *map) {
+    if (!map) return;
+    zest_regex_free(map->clusters);
+    free(map->bytes);
+    free(map);
+}
+
+zest_charsmap *zest_charsmap_load(const char *text, size_t size, const char *source, zest_error *error) {
+    zest_charsmap *map = NULL;
+    if (!text || size > MAP_LIMIT) {
+        zest_error_set(error, ZEST_ERROR_FORMAT,
+                       "%s: normalizer Precompiled: needs \"precompiled_charsmap\", a text below %d bytes",
+                       source, MAP_LIMIT);
+        return NULL;
+    }
+    char *bytes = malloc(size + 4);
+    size_t count;
+    if (!bytes)
+        zest_error_memory(error, source, size);
+    else if (decode(text, size, bytes, &count))
+        map = zest_charsmap_new(bytes, count, source, error);
+    else
+        zest_error_set(error, ZEST_ERROR_FORMAT, "%s: normalizer Precompiled: the map is damaged", source);
+    free(bytes);
+    if (map) map->clusters = zest_regex_new("\\X", 2, source, error);
+    if (!map || map->clusters) return map;
+    zest_charsmap_free(map);
     return NULL;
 }
 
-static void map_characters(const zest_normalizer_step *step, const char *text, size_t size,
-                           zest_buffer *out) {
-    for (size_t at = 0, length; at < size; at += length) {
+const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_t size, int longest,
+                               size_t *length) {
+    size_t at = children_of(unit_at(map, 0)), base = 4 + 4 * map->units, best = SIZE_MAX;
+    int ends = 0;
+    for (size_t i = 0; i < size && text[i] && step(map, &at, (unsigned char)text[i], &ends); i++) {
+        if (!ends) continue;
+        if (at >= map->units) break;
+        best = base + (unit_at(map, at) & 0x7FFFFFFF);
+        *length = i + 1;
+        if (!longest) break;
+    }
+    if (best >= map->size) return NULL;
+    const char *found = map->bytes + best;
+    return zest_unicode_valid(found, strlen(found)) == strlen(found) ? found : NULL;
+}
+
+static void map_characters(const zest_charsmap *map, const char *text, size_t size, zest_buffer *out) {
+    for (size_t at = 0, length, ignored; at < size; at += length) {
         uint32_t code;
         length = zest_unicode_read(text + at, &code);
-        const char *found = find(step, text + at, length);
+        const char *found = zest_charsmap_find(map, text + at, length, 0, &ignored);
         if (found)
             zest_buffer_text(out, found);
         else
@@ -97,32 +149,49 @@ static void map_characters(const zest_normalizer_step *step, const char *text, s
     }
 }
 
-static void map_cluster(const zest_normalizer_step *step, const char *text, size_t size, zest_buffer *out) {
-    const char *found = size < CLUSTER ? find(step, text, size) : NULL;
+static void map_cluster(const zest_charsmap *map, const char *text, size_t size, zest_buffer *out) {
+    size_t ignored;
+    const char *found = size < CLUSTER ? zest_charsmap_find(map, text, size, 0, &ignored) : NULL;
     if (found)
         zest_buffer_text(out, found);
     else
-        map_characters(step, text, size, out);
+        map_characters(map, text, size, out);
 }
 
-/* The end of a run of ASCII characters that are clusters of their own. */
-static size_t ascii_run(const char *text, size_t size, size_t at) {
+size_t zest_charsmap_plain(const zest_charsmap *map, const char *text, size_t size) {
+    size_t at = 0;
+    for (unsigned char c; at < size && (c = (unsigned char)text[at]) < 128 && map->plain[c]; at++)
+        if (map->plain[c] != ZEST_CHARSMAP_PLAIN && at + 1 < size && text[at + 1] & 0x80) break;
+    return at;
+}
+
+/* The end of ASCII characters that are clusters of their own: the last one may be joined by what follows. */
+static size_t ascii_end(const char *text, size_t size) {
+    size_t at = 0;
     while (at < size && !(text[at] & 0x80) && text[at] != '\r') at++;
-    return at < size && at && (text[at] & 0x80) ? at - 1
-                                                : at; /* the last one may be joined by what follows */
+    return at && at < size ? at - 1 : at;
 }
 
-zest_status zest_charsmap_run(const zest_normalizer_step *step, zest_regex_iterator *iterator,
-                              const char *text, size_t size, size_t limit, zest_buffer *out,
-                              zest_error *error) {
-    size_t start, end, plain = ascii_run(text, size, 0);
+static void map_ascii(const zest_charsmap *map, const char *text, size_t size, zest_buffer *out) {
+    for (size_t at = 0, length; at < size; at += length) {
+        length = zest_charsmap_plain(map, text + at, size - at);
+        if (length)
+            zest_buffer_add(out, text + at, length);
+        else
+            map_characters(map, text + at, length = 1, out);
+    }
+}
+
+zest_status zest_charsmap_run(const zest_charsmap *map, zest_regex_iterator *iterator, const char *text,
+                              size_t size, size_t limit, zest_buffer *out, zest_error *error) {
+    size_t start, end, plain = ascii_end(text, size);
     int found = 1;
     zest_buffer_add(out, "", 0);
-    map_characters(step, text, plain, out);
+    map_ascii(map, text, plain, out);
     if (plain == size) return ZEST_OK;
-    zest_status status = zest_regex_begin(iterator, step->regex, text + plain, size - plain, error);
+    zest_status status = zest_regex_begin(iterator, map->clusters, text + plain, size - plain, error);
     while (!status && out->size <= limit &&
            (status = zest_regex_next(iterator, &found, &start, &end, error)) == ZEST_OK && found)
-        map_cluster(step, text + plain + start, end - start, out);
+        map_cluster(map, text + plain + start, end - start, out);
     return status;
 }

@@ -11,6 +11,11 @@
 
 /* ---- Members (load_members.c) ---- */
 
+/* tokenizer_config.json and special_tokens_map.json; either may be NULL. */
+typedef struct {
+    json_t *config, *map;
+} zest_tokenizer_load_settings;
+
 enum { ZEST_TOKENIZER_LOAD_FILE_LIMIT = 1 << 26, ZEST_TOKENIZER_LOAD_TEXT_LIMIT = 1024 };
 enum { ZEST_TOKENIZER_LOAD_WORD_LENGTH = 100 }; /* default of WordPiece's max_input_chars_per_word */
 
@@ -56,6 +61,21 @@ zest_status zest_tokenizer_load_added(zest_tokenizer *tokenizer, const json_t *t
 
 /* Unigram: [[token, score], ...] and "unk_id" (load_unigram.c). */
 zest_status zest_tokenizer_load_unigram(zest_tokenizer *tokenizer, const json_t *model, zest_error *error);
+
+/* Adds the tokens of these arrays (load_scores.c). */
+zest_status zest_tokenizer_load_pieces(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *arrays,
+                                       zest_error *error);
+/* Adds the merges that their scores stand for. */
+zest_status zest_tokenizer_load_scores(zest_tokenizer *tokenizer, const zest_tokenizer_arrays *arrays,
+                                       zest_error *error);
+
+/* ---- SentencePiece's .model files (load_sentencepiece.c) ---- */
+
+/* The file at this path, with the settings in the folder. */
+zest_tokenizer *zest_tokenizer_from_sentencepiece(const char *path, const char *folder, zest_error *error);
+/* Fills in the model, the normalizer and the decoder from the bytes of such a file. */
+zest_status zest_tokenizer_load_sentencepiece(zest_tokenizer *tokenizer, const char *bytes, size_t size,
+                                              zest_error *error);
 
 /* ---- The chat template (load_chat.c) ---- */
 
@@ -103,16 +123,15 @@ zest_status zest_tokenizer_load_wordpiece(zest_tokenizer *tokenizer, const char 
 
 /* ---- Roles of special tokens (load_vocab.c) ---- */
 
-/* tokenizer_config.json and special_tokens_map.json; either may be NULL. */
-typedef struct {
-    json_t *config, *map;
-} zest_tokenizer_load_settings;
-
 zest_status zest_tokenizer_load_read_settings(const char *folder, zest_tokenizer_load_settings *settings,
                                               zest_error *error);
 void zest_tokenizer_load_free_settings(zest_tokenizer_load_settings *settings);
 /* Whether this class of transformers (version 4 or 5) uses tokenizer.json without changes. */
 int zest_tokenizer_load_generic_class(const char *name);
+/* Adds the tokens that the settings, or added_tokens.json in the folder, list. */
+zest_status zest_tokenizer_load_listed(zest_tokenizer *tokenizer,
+                                       const zest_tokenizer_load_settings *settings, const char *folder,
+                                       zest_error *error);
 /* Sets the roles from the settings, or else from the usual spellings among the special tokens. */
 void zest_tokenizer_load_roles(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings);
 

@@ -78,27 +78,59 @@ static zest_tokenizer *open_gguf(const char *path, zest_error *error) {
     return tokenizer;
 }
 
+/* The folder of a file, to be freed. */
+static char *folder_of(const char *path) {
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) {
+        slash[slash == folder] = '\0';
+    } else if (folder) {
+        free(folder);
+        folder = strdup(".");
+    }
+    return folder;
+}
+
+static zest_tokenizer *open_named(const char *path, zest_error *error) {
+    if (ends_in(path, ".gguf")) return open_gguf(path, error);
+    char *folder = folder_of(path);
+    zest_tokenizer *tokenizer = NULL;
+    if (!folder)
+        zest_error_memory(error, path, strlen(path));
+    else if (ends_in(path, ".model"))
+        tokenizer = zest_tokenizer_from_sentencepiece(path, folder, error);
+    else
+        tokenizer = open_file(path, folder, error);
+    free(folder);
+    return tokenizer;
+}
+
+/* tokenizer.json, or else vocab.json or vocab.txt, or else tokenizer.model. */
+static zest_tokenizer *open_folder(const char *path, zest_error *error) {
+    static const char *const names[] = {"tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model"};
+    size_t i = 0, count = sizeof names / sizeof *names;
+    char *file = NULL;
+    for (; i < count; i++) {
+        free(file);
+        if (!(file = zest_file_join(path, names[i])) || !access(file, F_OK)) break;
+    }
+    zest_tokenizer *tokenizer = NULL;
+    if (!file)
+        zest_error_memory(error, path, strlen(path));
+    else if (i == 0)
+        tokenizer = open_file(file, path, error);
+    else if (i == 3)
+        tokenizer = zest_tokenizer_from_sentencepiece(file, path, error);
+    else
+        tokenizer = zest_tokenizer_from_vocab(path, error);
+    free(file);
+    return tokenizer;
+}
+
 zest_tokenizer *zest_tokenizer_open(const char *path, zest_error *error) {
     struct stat info;
     if (stat(path, &info)) {
         zest_error_set_errno(error, ZEST_ERROR_FILE, "%s: cannot be opened", path);
         return NULL;
     }
-    int is_folder = S_ISDIR(info.st_mode);
-    if (!is_folder && ends_in(path, ".gguf")) return open_gguf(path, error);
-    char *file = is_folder ? zest_file_join(path, "tokenizer.json") : strdup(path);
-    char *folder = strdup(path);
-    zest_tokenizer *tokenizer = NULL;
-    if (!file || !folder) {
-        zest_error_memory(error, path, strlen(path));
-    } else if (is_folder && access(file, F_OK)) {
-        tokenizer = zest_tokenizer_from_vocab(path, error);
-    } else {
-        char *slash = is_folder ? NULL : strrchr(folder, '/');
-        if (slash) slash[slash == folder] = '\0';
-        tokenizer = open_file(file, is_folder || slash ? folder : ".", error);
-    }
-    free(file);
-    free(folder);
-    return tokenizer;
+    return S_ISDIR(info.st_mode) ? open_folder(path, error) : open_named(path, error);
 }

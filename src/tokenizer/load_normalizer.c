@@ -67,8 +67,8 @@ zest_status zest_tokenizer_load_normalizer(zest_tokenizer *tokenizer, const json
     if (!step) return err->status;
     if (kind == ZEST_NORMALIZER_PRECOMPILED) {
         const json_t *map = json_object_get(component, "precompiled_charsmap");
-        return zest_charsmap_load(json_string_value(map), json_string_length(map), tokenizer->name, step,
-                                  err);
+        step->map = zest_charsmap_load(json_string_value(map), json_string_length(map), tokenizer->name, err);
+        return step->map ? ZEST_OK : err->status;
     }
     if (kind != ZEST_NORMALIZER_PREPEND && kind != ZEST_NORMALIZER_REPLACE) return ZEST_OK;
     const char *key = kind == ZEST_NORMALIZER_PREPEND ? "prepend" : "content";

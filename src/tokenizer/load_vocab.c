@@ -275,8 +275,9 @@ static zest_status add_role(zest_tokenizer *tokenizer, const zest_tokenizer_load
 }
 
 /* {"id": {"content": ...}} in tokenizer_config.json, or {"content": id} in added_tokens.json of older models. */
-static zest_status add_listed(zest_tokenizer *tokenizer, const zest_tokenizer_load_settings *settings,
-                              const char *folder, zest_error *error) {
+zest_status zest_tokenizer_load_listed(zest_tokenizer *tokenizer,
+                                       const zest_tokenizer_load_settings *settings, const char *folder,
+                                       zest_error *error) {
     const char *key;
     json_t *value, *old;
     zest_status status = ZEST_OK;
@@ -349,7 +350,7 @@ static zest_status build_all(zest_tokenizer *tokenizer, const char *folder, int 
     family kind = GPT2;
     zest_status status = is_wordpiece ? build_wordpiece(tokenizer, folder, settings, &kind, error)
                                       : build_byte_level(tokenizer, folder, settings, &kind, error);
-    if (!status) status = add_listed(tokenizer, settings, folder, error);
+    if (!status) status = zest_tokenizer_load_listed(tokenizer, settings, folder, error);
     for (int role = 0; role < ZEST_TOKEN_ROLES && !status; role++)
         status = add_role(tokenizer, settings, kind, (zest_token_role)role, error);
     if (!status) status = add_template(tokenizer, settings, kind, error);
@@ -367,27 +368,15 @@ static int file_exists(const char *folder, const char *name) {
     return exists;
 }
 
-static void explain_missing(const char *folder, zest_error *error) {
-    if (file_exists(folder, "tokenizer.model"))
-        zest_error_set(error, ZEST_ERROR_FILE,
-                       "%s: has only a SentencePiece tokenizer.model, which zest does not read. Convert it "
-                       "once, with transformers and sentencepiece: python3 -c 'import sys; from "
-                       "transformers import AutoTokenizer as T; "
-                       "T.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' '%s'",
-                       folder, folder);
-    else
-        zest_error_set(
-            error, ZEST_ERROR_FILE,
-            "%s: has no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or vocab.txt",
-            folder);
-}
-
 zest_tokenizer *zest_tokenizer_from_vocab(const char *folder, zest_error *error) {
     zest_error local = {0}, *err = error ? error : &local;
     zest_tokenizer_load_settings settings = {0};
     int is_wordpiece = !file_exists(folder, "vocab.json") && file_exists(folder, "vocab.txt");
     if (!is_wordpiece && !file_exists(folder, "vocab.json")) {
-        explain_missing(folder, err);
+        zest_error_set(err, ZEST_ERROR_FILE,
+                       "%s: has no tokenizer; zest needs tokenizer.json, or vocab.json and merges.txt, or "
+                       "vocab.txt, or tokenizer.model",
+                       folder);
         return NULL;
     }
     zest_tokenizer *tokenizer = zest_tokenizer_new(folder, err);

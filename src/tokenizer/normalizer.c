@@ -117,7 +117,10 @@ static zest_status run_step(const zest_normalizer_step *step, zest_normalizer_sc
     case ZEST_NORMALIZER_STRIP_ACCENTS: strip_accents(text, size, &scratch->decomposed, out); break;
     case ZEST_NORMALIZER_LOWERCASE: lowercase(text, size, out); break;
     case ZEST_NORMALIZER_PRECOMPILED:
-        return zest_charsmap_run(step, &scratch->iterator, text, size, limit, out, error);
+        return zest_charsmap_run(step->map, &scratch->iterator, text, size, limit, out, error);
+    case ZEST_NORMALIZER_SENTENCEPIECE:
+        zest_sentencepiece_run(step->sentencepiece, text, size, scratch->later, limit, out);
+        break;
     }
     return ZEST_OK;
 }
@@ -157,6 +160,8 @@ void zest_normalizer_free(zest_normalizer *normalize) {
         free(normalize->step[k].content);
         free(normalize->step[k].pattern);
         zest_regex_free(normalize->step[k].regex);
+        zest_charsmap_free(normalize->step[k].map);
+        zest_sentencepiece_free(normalize->step[k].sentencepiece);
     }
     normalize->count = 0;
 }

@@ -139,7 +139,9 @@ static zest_status list_scores(saved *s) {
 /* Does the tokenizer put a space before the text? */
 static int adds_space(const zest_tokenizer *t) {
     for (size_t i = 0; i < t->normalize.count; i++)
-        if (t->normalize.step[i].kind == ZEST_NORMALIZER_PREPEND) return 1;
+        if (t->normalize.step[i].kind == ZEST_NORMALIZER_PREPEND ||
+            (t->normalize.step[i].sentencepiece && t->normalize.step[i].sentencepiece->prefix))
+            return 1;
     for (size_t i = 0; i < t->split.count; i++)
         if (t->split.step[i].kind == ZEST_PRE_TOKENIZER_METASPACE &&
             t->split.step[i].prepend != ZEST_PRE_TOKENIZER_NEVER)
@@ -150,6 +152,7 @@ static int adds_space(const zest_tokenizer *t) {
 static zest_status describe_model(saved *s) {
     const zest_tokenizer *t = s->from;
     if (t->wordpiece.prefix) return refuse(s, "is WordPiece");
+    if (t->unigram.score) return refuse(s, "is Unigram");
     if (t->bpe.byte_level) {
         s->arrays.model = "gpt2";
         s->arrays.pre = zest_tokenizer_name_pre(t);

@@ -94,6 +94,7 @@ static zest_status split_added(encode_ctx *w, const zest_added *added, const cha
 
 static zest_status encode_section(encode_ctx *w, const char *text, size_t size, int first) {
     const zest_tokenizer *t = w->tokenizer;
+    w->normalize.later = !first;
     zest_status status =
         zest_normalizer_run(&t->normalize, &w->normalize, text, size, &text, &size, w->error);
     if (!status && (w->made += size) > w->limit) /* many short sections, each of which became long */
@@ -420,6 +421,11 @@ static int marks_to_spaces(zest_tokenizer *tokenizer, int prefix, zest_error *er
     return 1;
 }
 
+zest_status zest_tokenizer_llama_decoder(zest_tokenizer *tokenizer, int prefix, zest_error *error) {
+    zest_error local = {0}, *err = error ? error : &local;
+    return marks_to_spaces(tokenizer, prefix, err) ? ZEST_OK : err->status;
+}
+
 zest_status zest_tokenizer_llama_steps(zest_tokenizer *tokenizer, int prefix, zest_error *error) {
     zest_error local = {0}, *err = error ? error : &local;
     int ok = spaces_to_marks(tokenizer, prefix, err) && marks_to_spaces(tokenizer, prefix, err);
@@ -433,10 +439,13 @@ static void mark_special(zest_tokenizer *tokenizer, const zest_added *added) {
         if (added->token[i].special) tokenizer->flags[added->token[i].id] |= ZEST_TOKENIZER_SPECIAL;
 }
 
-/* Late tokens are matched in normalized text, so they are normalized themselves. */
+/* Late tokens are matched in normalized text, so they are normalized themselves. SentencePiece's own are listed as
+ * they are in normalized text. */
 static zest_status normalize_late(zest_tokenizer *tokenizer, zest_error *error) {
     zest_normalizer_scratch scratch = {0};
     zest_status status = ZEST_OK;
+    if (tokenizer->normalize.count && tokenizer->normalize.step[0].kind == ZEST_NORMALIZER_SENTENCEPIECE)
+        return ZEST_OK;
     for (size_t i = 0; i < tokenizer->late.count && !status; i++) {
         zest_added_token *token = &tokenizer->late.token[i];
         const char *text;

@@ -3,8 +3,8 @@
  *     text -> added tokens split off -> normalizer -> pre-tokenizer -> BPE, WordPiece or Unigram -> ids
  *
  * Supported: byte-level BPE (GPT-2, RoBERTa, OPT, Qwen2, Llama 3, SmolLM), Llama-style BPE with byte
- * fallback, WordPiece (BERT) and Unigram (XLM-R), read from a Hugging Face folder, from a tokenizer.json, or (BPE) from
- * the arrays in a GGUF file. Unsupported features are an error that names them, never approximated.
+ * fallback, WordPiece (BERT) and Unigram (XLM-R), read from a Hugging Face folder, from a tokenizer.json, from a
+ * SentencePiece .model (BPE and Unigram), or (BPE) from the arrays in a GGUF file. Unsupported features are an error that names them, never approximated.
  * Truncation and padding settings in a tokenizer.json are ignored: the caller does both.
  *
  * A tokenizer is immutable: any number of threads may use one at a time. */
@@ -22,8 +22,8 @@
 
 typedef struct zest_tokenizer zest_tokenizer;
 
-/* path: a folder with tokenizer.json, with vocab.json and merges.txt, or with vocab.txt; or a tokenizer.json
- * itself. Special tokens come from tokenizer_config.json and special_tokens_map.json in the same folder, if
+/* path: a folder with tokenizer.json, with vocab.json and merges.txt, with vocab.txt, or with tokenizer.model; or a
+ * tokenizer.json, .model or .gguf itself. Special tokens come from tokenizer_config.json and special_tokens_map.json in the same folder, if
  * present. NULL: see error. */
 zest_tokenizer *zest_tokenizer_open(const char *path, zest_error *error);
 

@@ -138,15 +138,19 @@ void zest_wordpiece_encode(const zest_wordpiece *wordpiece, const char *word, si
 enum { ZEST_UNIGRAM_MAX_TOKEN = 1024 };
 
 typedef struct zest_unigram_node zest_unigram_node;
+typedef struct zest_unigram_table zest_unigram_table;
 
 typedef struct {
     double *score; /* by id, count of them; NULL: the model is another */
     size_t count;
-    double lowest;
+    double lowest; /* of the scores; set by finish unless single */
     int32_t unknown;
     int byte_fallback;
+    int single;              /* sums are rounded to single precision, as SentencePiece's own are */
+    unsigned char *unlisted; /* by id: tokens that texts are not searched for; NULL: none */
     zest_unigram_node *node; /* the trie of the tokens; set by finish */
     size_t nodes;
+    zest_unigram_table *table;
 } zest_unigram;
 
 zest_status zest_unigram_finish(zest_unigram *unigram, const zest_vocab *vocab, const char *source,
@@ -156,6 +160,50 @@ void zest_unigram_free(zest_unigram *unigram);
  * out->failed. */
 void zest_unigram_encode(const zest_unigram *unigram, const zest_bpe *bpe, zest_bpe_scratch *scratch,
                          const char *text, size_t size, zest_ids *out);
+
+/* ---- SentencePiece's compiled map of characters (charsmap.c) ---- */
+
+enum { ZEST_CHARSMAP_PLAIN = 1, ZEST_CHARSMAP_PLAIN_BEFORE_ASCII };
+
+typedef struct {
+    char *bytes; /* the file's, with a NUL behind them */
+    size_t size, units;
+    unsigned char plain[128]; /* by character of ASCII: whether it stays as it is */
+    zest_regex *clusters;     /* finds grapheme clusters; NULL in a map from a .model file */
+} zest_charsmap;
+
+zest_charsmap *zest_charsmap_new(const char *bytes, size_t size, const char *source, zest_error *error);
+/* The same from its text in base 64, for zest_charsmap_run. */
+zest_charsmap *zest_charsmap_load(const char *text, size_t size, const char *source, zest_error *error);
+void zest_charsmap_free(zest_charsmap *map);
+/* What the shortest or longest entry at the start of the text becomes; NULL: there is no entry. */
+const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_t size, int longest,
+                               size_t *length);
+/* The number of characters of ASCII at the start of the text that stay as they are. */
+size_t zest_charsmap_plain(const zest_charsmap *map, const char *text, size_t size);
+/* Appends the text as Hugging Face tokenizers maps it. Stops once out is larger than limit. */
+zest_status zest_charsmap_run(const zest_charsmap *map, zest_regex_iterator *iterator, const char *text,
+                              size_t size, size_t limit, zest_buffer *out, zest_error *error);
+
+/* ---- SentencePiece's own normalizer (sentencepiece.c) ---- */
+
+typedef struct {
+    zest_charsmap *map;  /* NULL: identity */
+    int prefix;          /* add_dummy_prefix: a space before the text */
+    int first_only;      /* that space comes before the first section of a text alone */
+    int trim;            /* remove_extra_whitespaces: at both ends, and of several in a row all but one */
+    int escape;          /* escape_whitespaces: spaces become "▁" */
+    zest_spelling *kept; /* sorted: texts that stay as they are, the user-defined tokens */
+    size_t kept_count;
+    char *kept_text;          /* owned */
+    unsigned char first[256]; /* a kept text or an entry of the map begins with this byte, or it is a space */
+} zest_sentencepiece;
+
+void zest_sentencepiece_finish(zest_sentencepiece *rules);
+/* later: the text is a section behind an added token. */
+void zest_sentencepiece_run(const zest_sentencepiece *rules, const char *text, size_t size, int later,
+                            size_t limit, zest_buffer *out);
+void zest_sentencepiece_free(zest_sentencepiece *rules);
 
 /* ---- Normalizers: change the text before it is split ---- */
 
@@ -168,7 +216,8 @@ typedef enum {
     ZEST_NORMALIZER_IDEOGRAPHS,    /* spaces around every CJK character */
     ZEST_NORMALIZER_STRIP_ACCENTS, /* normal form D without nonspacing marks */
     ZEST_NORMALIZER_LOWERCASE,
-    ZEST_NORMALIZER_PRECOMPILED, /* SentencePiece's: content is its map, regex finds grapheme clusters */
+    ZEST_NORMALIZER_PRECOMPILED,   /* SentencePiece's map of characters, as Hugging Face applies it */
+    ZEST_NORMALIZER_SENTENCEPIECE, /* all of SentencePiece's own normalizer */
 } zest_normalizer_kind;
 
 typedef struct {
@@ -176,6 +225,8 @@ typedef struct {
     char *content, *pattern; /* owned */
     size_t content_size, pattern_size;
     zest_regex *regex; /* instead of pattern */
+    zest_charsmap *map;
+    zest_sentencepiece *sentencepiece;
 } zest_normalizer_step;
 
 enum { ZEST_NORMALIZER_STEPS = 16 };
@@ -189,6 +240,7 @@ typedef struct {
 typedef struct {
     zest_buffer text[2], decomposed;
     zest_regex_iterator iterator;
+    int later; /* set by the caller: this text is not the first of its input */
 } zest_normalizer_scratch;
 
 /* *out is the text itself or points into scratch, valid until the next call. Excessive growth of the text is
@@ -196,13 +248,6 @@ typedef struct {
 zest_status zest_normalizer_run(const zest_normalizer *normalize, zest_normalizer_scratch *scratch,
                                 const char *text, size_t size, const char **out, size_t *out_size,
                                 zest_error *error);
-
-/* SentencePiece's compiled map of characters (charsmap.c), from its text in base 64. */
-zest_status zest_charsmap_load(const char *text, size_t size, const char *source, zest_normalizer_step *step,
-                               zest_error *error);
-zest_status zest_charsmap_run(const zest_normalizer_step *step, zest_regex_iterator *iterator,
-                              const char *text, size_t size, size_t limit, zest_buffer *out,
-                              zest_error *error);
 
 /* Limit of growth. Published normalizers and decoders make a text at most a few times longer; a chain of
  * replacements in a hostile file could make it 4^16 times longer. */
@@ -415,6 +460,9 @@ zest_decoder_step *zest_tokenizer_decode_step(zest_tokenizer *tokenizer, zest_de
                                               zest_error *error);
 /* The normalizer and decoder of Llama: "▁" for spaces, and before the text if prefix. */
 zest_status zest_tokenizer_llama_steps(zest_tokenizer *tokenizer, int prefix, zest_error *error);
+
+/* The decoder alone; prefix: the text loses a space at its start. */
+zest_status zest_tokenizer_llama_decoder(zest_tokenizer *tokenizer, int prefix, zest_error *error);
 
 /* Builds the tables; nothing may be added afterwards. */
 zest_status zest_tokenizer_finish(zest_tokenizer *tokenizer, zest_error *error);

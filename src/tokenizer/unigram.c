@@ -8,14 +8,25 @@
 
 /* A node of the trie of all tokens: its children are neighbours, in the order of their bytes. */
 struct zest_unigram_node {
-    uint32_t child, children; /* first one, and their number */
-    int32_t token;            /* that ends here; -1: none */
+    double score;
+    uint32_t child; /* the first one; of a node with more than MANY, the index of its table */
+    int32_t token;  /* that ends here; -1: none */
+    uint16_t children;
     unsigned char byte;
 };
 
+/* The bytes of many children; the number of those below each group of 64. */
+struct zest_unigram_table {
+    uint64_t bits[4];
+    unsigned char below[4];
+    uint32_t child;
+};
+
+enum { MANY = 4 };
+
 /* What the end of a prefix of the text is reached by. */
 typedef struct {
-    double score;
+    double score;   /* once the path is known: the end of the token that begins here */
     uint32_t start; /* of the last token; UINT32_MAX: not reached */
     int32_t token;
 } reached;
@@ -48,18 +59,42 @@ static zest_status check(const zest_unigram *unigram, const zest_vocab *vocab, c
 /* Appends the children of a node: one for each byte that follows in its range. */
 static void add_children(zest_unigram *unigram, const zest_spelling *list, range *ranges, size_t node) {
     range r = ranges[node];
-    unigram->node[node].child = (uint32_t)unigram->nodes;
-    while (r.first < r.end && list[r.first].size == r.depth) /* of equal spellings the last counts */
-        unigram->node[node].token = (int32_t)list[r.first++].value;
+    zest_unigram_node *parent = &unigram->node[node];
+    parent->child = (uint32_t)unigram->nodes;
+    for (; r.first < r.end && list[r.first].size == r.depth; r.first++) { /* of equal ones the last counts */
+        parent->token = (int32_t)list[r.first].value;
+        parent->score = unigram->score[parent->token];
+    }
     while (r.first < r.end) {
         unsigned char byte = (unsigned char)list[r.first].text[r.depth];
         size_t end = r.first;
         while (end < r.end && (unsigned char)list[end].text[r.depth] == byte) end++;
         ranges[unigram->nodes] = (range){r.first, end, r.depth + 1};
         unigram->node[unigram->nodes++] = (zest_unigram_node){.token = -1, .byte = byte};
-        unigram->node[node].children++;
+        parent->children++;
         r.first = end;
     }
+}
+
+/* Tables for the nodes with many children. */
+static int add_tables(zest_unigram *unigram) {
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < unigram->nodes; i++) count += unigram->node[i].children > MANY;
+    unigram->table = calloc(count + 1, sizeof *unigram->table);
+    if (!unigram->table) return 0;
+    for (size_t i = 0; i < unigram->nodes; i++) {
+        zest_unigram_node *node = &unigram->node[i];
+        if (node->children <= MANY) continue;
+        zest_unigram_table *table = &unigram->table[at];
+        table->child = node->child;
+        for (size_t k = 0; k < node->children; k++) {
+            unsigned byte = unigram->node[node->child + k].byte;
+            table->bits[byte / 64] |= (uint64_t)1 << byte % 64;
+            for (unsigned group = byte / 64 + 1; group < 4; group++) table->below[group]++;
+        }
+        node->child = (uint32_t)at++;
+    }
+    return 1;
 }
 
 zest_status zest_unigram_finish(zest_unigram *unigram, const zest_vocab *vocab, const char *source,
@@ -70,46 +105,55 @@ zest_status zest_unigram_finish(zest_unigram *unigram, const zest_vocab *vocab, 
     zest_spelling *list = malloc((unigram->count + 1) * sizeof *list);
     range *ranges = malloc((bytes + 2) * sizeof *ranges);
     unigram->node = malloc((bytes + 2) * sizeof *unigram->node);
-    if (list && ranges && unigram->node) {
+    int ok = list && ranges && unigram->node;
+    if (ok) {
         for (size_t id = 0; id < unigram->count; id++) {
             size_t size;
             const char *token = zest_vocab_token(vocab, (int32_t)id, &size);
+            if (unigram->unlisted && unigram->unlisted[id]) continue;
             if (token && size) list[count++] = (zest_spelling){token, size, (uint32_t)id};
-            if (unigram->score[id] < unigram->lowest) unigram->lowest = unigram->score[id];
+            if (!unigram->single && unigram->score[id] < unigram->lowest)
+                unigram->lowest = unigram->score[id];
         }
         zest_spellings_sort(list, count);
         ranges[0] = (range){0, count, 0};
         unigram->node[0] = (zest_unigram_node){.token = -1};
         unigram->nodes = 1;
         for (size_t node = 0; node < unigram->nodes; node++) add_children(unigram, list, ranges, node);
-    } else {
-        status = zest_error_memory(error, source, bytes * sizeof *unigram->node);
+        zest_unigram_node *smaller = realloc(unigram->node, unigram->nodes * sizeof *smaller);
+        if (smaller) unigram->node = smaller;
+        ok = add_tables(unigram);
     }
     free(list);
     free(ranges);
-    return status;
+    return ok ? ZEST_OK : zest_error_memory(error, source, bytes * sizeof *unigram->node);
 }
 
 void zest_unigram_free(zest_unigram *unigram) {
     free(unigram->score);
+    free(unigram->unlisted);
     free(unigram->node);
+    free(unigram->table);
     *unigram = (zest_unigram){0};
 }
 
-static const zest_unigram_node *child_of(const zest_unigram *unigram, const zest_unigram_node *node,
-                                         unsigned char byte) {
-    size_t low = node->child, high = low + node->children;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (unigram->node[middle].byte < byte)
-            low = middle + 1;
-        else
-            high = middle;
+static inline const zest_unigram_node *child_of(const zest_unigram *unigram, const zest_unigram_node *node,
+                                                unsigned char byte) {
+    if (node->children > MANY) {
+        const zest_unigram_table *table = &unigram->table[node->child];
+        uint64_t bits = table->bits[byte / 64], bit = (uint64_t)1 << byte % 64;
+        size_t before = table->below[byte / 64] + (size_t)__builtin_popcountll(bits & (bit - 1));
+        return bits & bit ? &unigram->node[table->child + before] : NULL;
     }
-    return low < node->child + node->children && unigram->node[low].byte == byte ? &unigram->node[low] : NULL;
+    const zest_unigram_node *child = unigram->node + node->child;
+    for (size_t i = 0; i < node->children; i++)
+        if (child[i].byte == byte) return &child[i];
+    return NULL;
 }
 
-static void reach(reached *end, double score, size_t start, int32_t token) {
+static inline void reach(const zest_unigram *unigram, reached *end, double score, size_t start,
+                         int32_t token) {
+    if (unigram->single) score = (double)(float)score;
     if (end->start != UINT32_MAX && score <= end->score) return;
     *end = (reached){score, (uint32_t)start, token};
 }
@@ -119,15 +163,16 @@ static void extend(const zest_unigram *unigram, const char *text, size_t size, s
     uint32_t code;
     size_t length = zest_unicode_read(text + at, &code);
     const zest_unigram_node *node = unigram->node;
-    int single = 0;
+    int alone = 0; /* the character is a token */
     for (size_t end = at; end < size && (node = child_of(unigram, node, (unsigned char)text[end]));) {
         end++;
         if (node->token < 0) continue;
-        reach(&best[end], unigram->score[node->token] + best[at].score, at, node->token);
-        single |= end - at == length;
+        reach(unigram, &best[end], node->score + best[at].score, at, node->token);
+        alone |= end - at == length;
     }
-    if (!single)
-        reach(&best[at + length], unigram->lowest - unknown_penalty + best[at].score, at, unigram->unknown);
+    if (!alone)
+        reach(unigram, &best[at + length], unigram->lowest - unknown_penalty + best[at].score, at,
+              unigram->unknown);
 }
 
 /* A text that is no token: its bytes, if there is a token for each, else the unknown token. */
@@ -166,24 +211,15 @@ void zest_unigram_encode(const zest_unigram *unigram, const zest_bpe *bpe, zest_
         length = zest_unicode_read(text + at, &code);
         extend(unigram, text, size, at, best);
     }
-    size_t first = 0;
-    int32_t *ends = malloc((size + 1) * sizeof *ends);
-    if (!ends) {
-        out->failed = 1;
-        return;
-    }
-    for (size_t end = size; end; end = best[end].start) ends[best[end].start] = (int32_t)end;
-    while (first < size) {
-        size_t end = (size_t)ends[first];
+    for (size_t end = size; end; end = best[end].start) best[best[end].start].score = (double)end;
+    for (size_t first = 0, end; first < size; first = end) {
+        end = (size_t)best[first].score;
         if (best[end].token != unigram->unknown) {
             zest_ids_add(out, best[end].token);
-            first = end;
             continue;
         }
-        while (end < size && best[ends[end]].token == unigram->unknown)
-            end = (size_t)ends[end]; /* one for all */
+        while (end < size && best[(size_t)best[end].score].token == unigram->unknown)
+            end = (size_t)best[end].score; /* one for all */
         add_unknown(unigram, bpe, text + first, end - first, out);
-        first = end;
     }
-    free(ends);
 }

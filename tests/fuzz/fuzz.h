@@ -38,6 +38,7 @@ typedef enum {
     FUZZ_SAFETENSORS,
     FUZZ_GGUF,
     FUZZ_JOURNAL,
+    FUZZ_PROTOBUF,
     FUZZ_BUNDLE /* several files, see below */
 } fuzz_kind;
 
@@ -48,6 +49,7 @@ size_t fuzz_mutate(fuzz_kind kind, uint8_t *data, size_t size, size_t max, unsig
 int fuzz_mutate_safetensors(fuzz_random *r, const uint8_t *data, size_t size, zest_buffer *out);
 int fuzz_mutate_gguf(fuzz_random *r, const uint8_t *data, size_t size, zest_buffer *out);
 int fuzz_mutate_journal(fuzz_random *r, const uint8_t *data, size_t size, zest_buffer *out);
+int fuzz_mutate_protobuf(fuzz_random *r, const uint8_t *data, size_t size, zest_buffer *out);
 int fuzz_mutate_json(fuzz_random *r, const char *data, size_t size, zest_buffer *out);
 void fuzz_mutate_text(fuzz_random *r, const char *data, size_t size, zest_buffer *out);
 void fuzz_mutate_bytes(fuzz_random *r, const uint8_t *data, size_t size, zest_buffer *out);

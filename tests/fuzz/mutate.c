@@ -559,6 +559,7 @@ static fuzz_kind kind_of(const char *name) {
     if (ends_with(name, ".jsonl")) return FUZZ_JSON_LINES;
     if (ends_with(name, ".safetensors")) return FUZZ_SAFETENSORS;
     if (ends_with(name, ".gguf")) return FUZZ_GGUF;
+    if (ends_with(name, ".model")) return FUZZ_PROTOBUF;
     return !strcmp(name, "journal") ? FUZZ_JOURNAL : FUZZ_TEXT;
 }
 
@@ -597,6 +598,7 @@ static void mutate_kind(fuzz_random *r, fuzz_kind kind, const uint8_t *data, siz
         case FUZZ_JSON_LINES: done = mutate_json_lines(r, (const char *)data, size, out); break;
         case FUZZ_SAFETENSORS: done = fuzz_mutate_safetensors(r, data, size, out); break;
         case FUZZ_GGUF: done = fuzz_mutate_gguf(r, data, size, out); break;
+        case FUZZ_PROTOBUF: done = fuzz_mutate_protobuf(r, data, size, out); break;
         case FUZZ_JOURNAL: done = fuzz_mutate_journal(r, data, size, out); break;
         case FUZZ_BUNDLE: done = mutate_bundle(r, data, size, out); break;
         }

@@ -27,7 +27,7 @@ compile() { # flags, source: prints the object
     echo "$object"
 }
 objects=""
-for file in $(find src -name '*.c') tests/fuzz/mutate.c tests/fuzz/mutate_binary.c tests/fuzz/seeds.c; do
+for file in $(find src -name '*.c') tests/fuzz/mutate.c tests/fuzz/mutate_binary.c tests/fuzz/mutate_protobuf.c tests/fuzz/seeds.c; do
     target="-fsanitize=fuzzer-no-link"
     case "$file" in
     *_avx2.c) target="$target -mavx2 -mfma -mf16c" ;;
