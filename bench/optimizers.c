@@ -110,7 +110,7 @@ static zest_params make_weights(size_t millions, zest_dtype dtype, zest_device *
         free(data);
     }
     for (size_t i = 0; i < millions; i++)
-        tensors[i] = (zest_tensor){"w", dtype, i * each, each, there + i * each * size};
+        tensors[i] = (zest_tensor){"w", dtype, i * each, each, there + i * each * size, {0}};
     return (zest_params){tensors, millions, millions * each};
 }
 

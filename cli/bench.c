@@ -151,7 +151,7 @@ int zest_bench_update(const zest_options *options, zest_cpu cpu) {
     float *x = calloc(n, sizeof *x);
     if (!x) return zest_output_fail(ZEST_ERROR_MEMORY, "not enough memory for the vector (128 MiB)");
     int threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS);
-    zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, n, x};
+    zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, n, x, {0}};
     zest_params params = {&tensor, 1, n};
     zest_direction directions[DIRECTIONS];
     double g[DIRECTIONS], best = 1e9;

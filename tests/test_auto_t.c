@@ -166,7 +166,7 @@ static void a_run_is_a_function_of_its_journal(void **state) {
         for (uint64_t from = 5; from < STEPS; from += 36) {
             zest_step step;
             zest_error error = {0};
-            zest_tensor tensor = {"x", ZEST_DTYPE_F64, 0, N, x};
+            zest_tensor tensor = {"x", ZEST_DTYPE_F64, 0, N, x, {0}};
             zest_params params = {&tensor, 1, N};
             memcpy(x, history[from], sizeof x);
             assert_int_equal(zest_step_init(&step, plain->ops, &journal->options, journal->format, &error),

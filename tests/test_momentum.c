@@ -120,7 +120,7 @@ static void replay_and_resume_repeat_the_bits(void **state) {
         for (uint64_t from = 1; from < STEPS; from += 9) { /* from a checkpoint in the middle */
             zest_step step;
             zest_error error = {0};
-            zest_tensor tensor = {"x", ZEST_DTYPE_F64, 0, D, x};
+            zest_tensor tensor = {"x", ZEST_DTYPE_F64, 0, D, x, {0}};
             zest_params params = {&tensor, 1, D};
             memcpy(x, history[from], sizeof x);
             assert_int_equal(zest_step_init(&step, plain->ops, &journal->options, 3, &error), 0);

@@ -36,8 +36,8 @@ static void make_quadratic(quadratic *q, zest_dtype dtype) {
         ZEST_OK);
     char *data = dtype == ZEST_DTYPE_F32 ? (char *)q->x : (char *)q->half;
     size_t size = zest_dtype_size(dtype);
-    q->tensors[0] = (zest_tensor){"head", dtype, 0, HEAD, data};
-    q->tensors[1] = (zest_tensor){"tail", dtype, HEAD, TAIL, data + HEAD * size};
+    q->tensors[0] = (zest_tensor){"head", dtype, 0, HEAD, data, {0}};
+    q->tensors[1] = (zest_tensor){"tail", dtype, HEAD, TAIL, data + HEAD * size, {0}};
     q->params = (zest_params){q->tensors, 2, ALL};
 }
 

@@ -67,7 +67,7 @@ static void make_bowl(bowl *w, zest_dtype dtype, zest_device *device) {
     for (size_t i = 0; i < TENSORS; i++) {
         zest_dtype type = type_of(dtype, i);
         at = (at + 63) / 64 * 64 + (i % 2 ? 4 : 0);
-        w->on_host[i] = w->on_device[i] = (zest_tensor){"w", type, first, sizes[i], w->arena + at};
+        w->on_host[i] = w->on_device[i] = (zest_tensor){"w", type, first, sizes[i], w->arena + at, {0}};
         assert_int_equal(zest_dtype_from_float(type, w->x + first, sizes[i], w->arena + at), 0);
         at += sizes[i] * zest_dtype_size(type), first += sizes[i];
     }
@@ -300,7 +300,7 @@ static void same_floats(zest_device *device, const float *expected, const float 
 }
 
 static void check_arrays(zest_device *device, size_t count) {
-    zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, count, NULL};
+    zest_tensor tensor = {"x", ZEST_DTYPE_F32, 0, count, NULL, {0}};
     zest_params params = {&tensor, 1, count};
     size_t blocks = (count + ZEST_OPTIM_BLOCK - 1) / ZEST_OPTIM_BLOCK;
     double *sums = calloc(2 * blocks, sizeof *sums);

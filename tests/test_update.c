@@ -73,7 +73,7 @@ static void extremes_stay_finite_or_what_they_were(void **state) {
 /* n weights around 0.02, `steps` sweeps with one direction of signs and a tiny coefficient. */
 static void sweep_rounding(zest_cpu cpu, int threads, zest_dtype dtype, void *data, size_t n, int steps,
                            double c, int nearest) {
-    zest_tensor tensor = {"w", dtype, 3, n, data};
+    zest_tensor tensor = {"w", dtype, 3, n, data, {0}};
     zest_params params = {&tensor, 1, n};
     for (int s = 0; s < steps; s++) {
         zest_direction direction = {7, n, 1, ZEST_RADEMACHER};

@@ -132,6 +132,14 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),                                                                         \
     "length of a step: that of the estimated gradient; rescaled to MeZO's on the same losses, so that a tilt turns "   \
     "the step and does not shorten it; or times rho over the standard deviation of the losses, as in FZOO")            \
+  X(DIRECTIONS, "directions", 0, TEXT, "", NONE, "LAW", "Method",                                                      \
+    ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
+    "dense: an independent number for every weight; lowrank:R: matrices are perturbed by sums of R products of two "   \
+    "random vectors, vectors as with dense. Empty: dense")                                                             \
+  X(SCALES, "scales", 0, TEXT, "", NONE, "PATTERN=NUMBER", "Method",                                                   \
+    ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
+    "multiply the perturbations of the tensors whose names match, and their updates, by a number; several separated "  \
+    "by commas or semicolons, of which the last that matches counts; * matches any characters")                        \
   X(MAX_STEP, "max-step", 0, REAL, "0", AT_LEAST(0), "FACTOR", "Method", ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),    \
     "longest step, in lengths of a perturbation, rho * sqrt(d): longer ones are scaled down to it; 0: no limit")       \
   X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Method",                                         \

@@ -159,7 +159,7 @@ void zest_eval_point_read(const zest_eval_point *at, const zest_vector_ops *ops,
     float c = (float)(at->scale * at->direction->gain), noise[SLICE];
     for (size_t i = 0; i < count; i += SLICE) {
         size_t here = count - i < SLICE ? count - i : SLICE;
-        zest_direction_raw(ops, at->direction, tensor->first + first + i, here, noise);
+        zest_direction_noise(ops, at->direction, tensor, first + i, here, noise);
         ops->fma_f32(out + i, out + i, c, noise, here);
     }
 }

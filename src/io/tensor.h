@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "rng/noise_law.h"
 
 /* In the order of the safetensors format, narrow before wide: writers sort by it, so the order is part of the
  * files that zest saves. Weights are F64, F32, F16 or BF16; other types (a position_ids buffer, say) are copied
@@ -107,6 +108,7 @@ typedef struct {
     uint64_t first; /* number of its first element */
     uint64_t count;
     void *data;
+    zest_noise_law law; /* of its noise */
 } zest_tensor;
 
 typedef struct {

@@ -34,6 +34,7 @@ typedef struct {
     size_t rows, columns; /* a vector has one row */
     uint64_t first;       /* noise number of element (0,0); the others follow row-major */
     int frozen;           /* never perturbed */
+    zest_noise_law law;   /* of the noise of the tensor that it is, or is a part of */
 } zest_weight;
 
 /* What the lanes of one call share: a direction and up to two scales. Lane l sees w + scale[l] z. */

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "model/forward_pass.h"
+#include "model/scales.h"
 
 zest_status zest_model_device_error(zest_model_runner *runner, zest_error *error) {
     if (!runner->device) return zest_error_memory(error, "an operation of the model", 0);
@@ -235,6 +236,9 @@ static void rebase_all(zest_model *model, rebase_args args) {
 
 zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     const zest_model *host = runner->host_model;
+    if (zest_model_has_laws(host))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--directions and --scales are made on the CPU only: use --device cpu");
     runner->operations = runner->device->operations;
     runner->scratch.device = runner->device;
     const zest_device_table *device = runner->operations->device;

@@ -114,7 +114,7 @@ static void add_tensor(load_ctx *load, zest_weight *weight, const char *name, co
     uint64_t count = (uint64_t)(rows ? rows : 1) * columns;
     *weight = (zest_weight){
         .dtype = dtype, .rows = rows ? rows : 1, .columns = columns, .first = model->params.dimension};
-    model->tensors[n] = (zest_tensor){copy, dtype, model->params.dimension, count, NULL};
+    model->tensors[n] = (zest_tensor){copy, dtype, model->params.dimension, count, NULL, {0}};
     model->shapes[n] = (zest_model_tensor_shape){rank, {rows ? rows : columns, rows ? columns : 0}};
     load->weights[n] = weight;
     load->found[n] = *found;

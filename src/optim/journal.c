@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "optim/context.h"
+#include "optim/directions.h"
 #include "base/clock.h"
 #include "optim/step.h"
 
@@ -34,13 +35,14 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
 /* Options that format 3 has and format 2 has not. */
 static int is_newer(zest_option_id id) {
     return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP || id == ZEST_OPTION_MOMENTUM ||
-           id == ZEST_OPTION_MOMENTUM_STEPS;
+           id == ZEST_OPTION_MOMENTUM_STEPS || id == ZEST_OPTION_DIRECTIONS || id == ZEST_OPTION_SCALES;
 }
 
 int zest_journal_format(const zest_options *options) {
     int newer = zest_options_auto_t(options) || zest_options_whole(options, ZEST_OPTION_STEP_LENGTH) ||
                 zest_options_number(options, ZEST_OPTION_MAX_STEP) > 0 ||
-                zest_options_number(options, ZEST_OPTION_MOMENTUM) > 0;
+                zest_options_number(options, ZEST_OPTION_MOMENTUM) > 0 ||
+                zest_directions_are_special(options);
     return newer && !zest_options_first_order(options) ? 3 : 2;
 }
 
@@ -452,7 +454,7 @@ zest_status zest_journal_replay(zest_journal *journal, uint64_t step, const zest
 }
 
 static zest_status replay_vector(zest_journal *journal, uint64_t step, zest_dtype dtype, void *x, size_t n) {
-    zest_tensor tensor = {"x", dtype, 0, n, x};
+    zest_tensor tensor = {"x", dtype, 0, n, x, {0}};
     return zest_journal_replay(journal, step, &(zest_step_storage){.params = &(zest_params){&tensor, 1, n}});
 }
 

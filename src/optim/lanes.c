@@ -23,6 +23,12 @@ void zest_direction_raw(const zest_vector_ops *ops, const zest_direction *direct
     fill(out, direction->seed, first, count);
 }
 
+void zest_direction_noise(const zest_vector_ops *ops, const zest_direction *direction,
+                          const zest_tensor *tensor, uint64_t first, size_t count, float *out) {
+    int signs = direction->distribution == ZEST_RADEMACHER;
+    ops->noise->by_law(&tensor->law, signs, out, direction->seed, tensor->first + first, count);
+}
+
 static double block_square_sum(const zest_vector_ops *ops, uint64_t seed, uint64_t first, uint64_t end) {
     float slice[SLICE];
     double sum = 0;
@@ -120,7 +126,7 @@ static void perturb(const zest_vector_ops *ops, const zest_direction *direction,
     float noise[SLICE];
     for (size_t done = 0; done < count; done += SLICE) {
         size_t here = count - done < SLICE ? count - done : SLICE;
-        zest_direction_raw(ops, direction, tensor->first + first + done, here, noise);
+        zest_direction_noise(ops, direction, tensor, first + done, here, noise);
         if (tensor->dtype == ZEST_DTYPE_F64)
             ops->fma_f64((double *)out + done, (const double *)tensor->data + first + done, c, noise, here);
         else

@@ -23,6 +23,9 @@ void zest_direction_normalize(zest_direction *direction, double square);
 /* Raw noise z (v without its gain) of a slice. */
 void zest_direction_raw(const zest_vector_ops *ops, const zest_direction *direction, uint64_t first,
                         size_t count, float *out);
+/* The same for elements first .. of one tensor, by the law of its noise (rng/noise_law.h). */
+void zest_direction_noise(const zest_vector_ops *ops, const zest_direction *direction,
+                          const zest_tensor *tensor, uint64_t first, size_t count, float *out);
 
 /* The number of threads of a parallel region: `threads`, or all cores for 0. */
 int zest_direction_threads(int threads);

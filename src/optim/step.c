@@ -4,6 +4,7 @@
 
 #include "optim/step.h"
 #include "optim/auto_t.h"
+#include "optim/directions.h"
 #include "optim/lanes.h"
 #include "optim/journal.h"
 #include "rng/noise.h"
@@ -27,7 +28,9 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
         .decay = zest_options_number(options, ZEST_OPTION_WEIGHT_DECAY),
         .nearest = zest_options_whole(options, ZEST_OPTION_ROUNDING) == ZEST_CHOICE_NEAREST,
     };
+    zest_directions directions;
     zest_status status = zest_tilt_check(&step->tilt, error);
+    if (!status) status = zest_directions_read(options, &directions, error);
     if (status) return status;
     if (step->tilt.ball_pairs && step->distribution != ZEST_SPHERE)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -168,41 +171,43 @@ double zest_step_lr(const zest_options *options, uint64_t index) {
 
 enum { SLICE = 2048, FEW = 8 };
 
-static void update_f64(const zest_vector_ops *ops, double *x, uint64_t number, size_t count,
-                       const zest_update *u) {
+/* Of each: elements first .. first+count-1 of a tensor, which are at x. */
+
+static void update_f64(const zest_vector_ops *ops, const zest_tensor *tensor, uint64_t first, size_t count,
+                       double *x, const zest_update *u) {
     float noise[SLICE];
     double keep = 1 - u->lr * u->decay;
     if (keep != 1) ops->scale_f64(x, keep, count);
     for (size_t i = 0; i < u->k; i++) {
         if (u->g[i] == 0) continue;
-        zest_direction_raw(ops, &u->directions[i], number, count, noise);
+        zest_direction_noise(ops, &u->directions[i], tensor, first, count, noise);
         ops->fma_f64(x, x, -u->lr * u->g[i] * u->directions[i].gain, noise, count);
     }
 }
 
-static void update_f32(const zest_vector_ops *ops, float *x, uint64_t number, size_t count,
-                       const zest_update *u) {
+static void update_f32(const zest_vector_ops *ops, const zest_tensor *tensor, uint64_t first, size_t count,
+                       float *x, const zest_update *u) {
     float noise[SLICE];
     double keep = 1 - u->lr * u->decay;
     if (keep != 1) ops->scale_f32(x, (float)keep, count);
     for (size_t i = 0; i < u->k; i++) {
         if (u->g[i] == 0) continue;
-        zest_direction_raw(ops, &u->directions[i], number, count, noise);
+        zest_direction_noise(ops, &u->directions[i], tensor, first, count, noise);
         ops->fma_f32(x, x, (float)(-u->lr * u->g[i] * u->directions[i].gain), noise, count);
     }
 }
 
-static void update_16(const zest_vector_ops *ops, zest_dtype dtype, uint16_t *x, uint64_t number,
-                      size_t count, const zest_update *u) {
+static void update_16(const zest_vector_ops *ops, const zest_tensor *tensor, uint64_t first, size_t count,
+                      uint16_t *x, const zest_update *u) {
     float wide[SLICE];
     uint16_t random[SLICE];
-    int bf16 = dtype == ZEST_DTYPE_BF16;
+    int bf16 = tensor->dtype == ZEST_DTYPE_BF16;
     (bf16 ? ops->load_bf16 : ops->load_f16)(wide, x, count);
-    update_f32(ops, wide, number, count, u);
+    update_f32(ops, tensor, first, count, wide, u);
     if (u->nearest) /* bits that stand for one half */
         for (size_t i = 0; i < count; i++) random[i] = 0x8000;
     else
-        ops->noise->round(random, u->rounding, number, count);
+        ops->noise->round(random, u->rounding, tensor->first + first, count);
     (bf16 ? ops->store_bf16 : ops->store_f16)(x, wide, random, count);
 }
 
@@ -212,11 +217,11 @@ static void update_slice(const zest_vector_ops *ops, const zest_tensor *tensor, 
     size_t count = left < SLICE ? (size_t)left : SLICE;
     void *x = (char *)tensor->data + first * zest_dtype_size(tensor->dtype);
     if (tensor->dtype == ZEST_DTYPE_F64)
-        update_f64(ops, x, tensor->first + first, count, u);
+        update_f64(ops, tensor, first, count, x, u);
     else if (tensor->dtype == ZEST_DTYPE_F32)
-        update_f32(ops, x, tensor->first + first, count, u);
+        update_f32(ops, tensor, first, count, x, u);
     else
-        update_16(ops, tensor->dtype, x, tensor->first + first, count, u);
+        update_16(ops, tensor, first, count, x, u);
 }
 
 void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_params *params,

@@ -6,6 +6,7 @@
 
 #include "optim/tuner.h"
 #include "base/text.h"
+#include "optim/directions.h"
 #include "optim/step.h"
 #include "base/clock.h"
 
@@ -41,7 +42,7 @@ static zest_tuner *new_vector(zest_ctx *ctx, zest_dtype dtype, void *x, size_t n
     zest_tuner *tuner =
         zest_tuner_new_storage(ctx, &(zest_step_storage){.params = NULL}, vector_advice, &ctx->error);
     if (!tuner) return NULL;
-    tuner->tensor = (zest_tensor){"x", dtype, 0, n, x};
+    tuner->tensor = (zest_tensor){"x", dtype, 0, n, x, {0}};
     tuner->params = (zest_params){&tuner->tensor, 1, n};
     tuner->storage.params = &tuner->params;
     return tuner;
@@ -186,7 +187,10 @@ zest_status zest_tuner_objective_lanes(zest_tuner *tuner, zest_objective_lanes f
 static zest_status prepare(zest_tuner *tuner) {
     if (tuner->started) return ZEST_OK;
     zest_status status =
-        zest_step_init(&tuner->step, tuner->ctx->ops, &tuner->options, tuner->format, zest_tuner_sink(tuner));
+        tuner->params.count ? zest_directions_check_vector(&tuner->options, zest_tuner_sink(tuner)) : ZEST_OK;
+    if (!status)
+        status = zest_step_init(&tuner->step, tuner->ctx->ops, &tuner->options, tuner->format,
+                                zest_tuner_sink(tuner));
     if (status) return status;
     size_t count = 2 * (tuner->step.tilt.k + tuner->step.tilt.ball_pairs) + 1;
     tuner->losses = malloc(count * sizeof *tuner->losses);

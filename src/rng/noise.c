@@ -1,5 +1,6 @@
 /* Noise in plain C, which defines the bits; dispatch to the vector versions; seeds of directions. */
 #include "rng/noise.h"
+#include "rng/noise_law.h"
 #include "rng/noise_simd.h"
 #include "rng/normal.h"
 #include "zest.h"
@@ -23,7 +24,9 @@ static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t coun
     }
 }
 
-const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, fill_round};
+ZEST_NOISE_LAW_FUNCTION(fill_normal, zest_noise_sign_fill)
+
+const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law};
 
 const zest_noise *zest_noise_for(zest_cpu cpu) {
     switch (cpu) {

@@ -10,11 +10,16 @@
 
 typedef void zest_noise_fill(float *out, uint64_t seed, uint64_t first, size_t count);
 
+typedef struct zest_noise_law zest_noise_law; /* rng/noise_law.h */
+
 /* One table per instruction set; the plain one is the definition. */
 typedef struct {
     zest_noise_fill *normal; /* standard normals, four per Philox block */
     zest_noise_fill *sign;   /* +1 or -1, 128 per Philox block */
     void (*round)(uint16_t *out, uint64_t seed, uint64_t first, size_t count); /* 16 random bits each */
+    /* The noise of elements of one tensor: signs or normals, by the tensor's law. */
+    void (*by_law)(const zest_noise_law *law, int signs, float *out, uint64_t seed, uint64_t first,
+                   size_t count);
 } zest_noise;
 
 const zest_noise *zest_noise_for(zest_cpu cpu);

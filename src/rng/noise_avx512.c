@@ -4,6 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "rng/noise_law.h"
 #include "rng/noise_simd.h"
 
 typedef struct {
@@ -130,5 +131,7 @@ static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t coun
     zest_noise_groups((zest_noise_group){round128, 128, 8, sizeof *out}, out, seed, first, count);
 }
 
-const zest_noise zest_noise_avx512 = {fill_normal, zest_noise_sign_fill, fill_round};
+ZEST_NOISE_LAW_FUNCTION(fill_normal, zest_noise_sign_fill)
+
+const zest_noise zest_noise_avx512 = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law};
 #endif

@@ -172,7 +172,8 @@ static zest_status open_state(const char *folder, zest_safetensors **file, zest_
         status = zest_error_set(error, ZEST_ERROR_FORMAT, "%s: has more than %d arrays", path, MAX_ARRAYS);
     for (size_t i = 0; !status && i < zest_safetensors_count(*file); i++) {
         const zest_safetensors_tensor *t = zest_safetensors_at(*file, i);
-        tensors[i] = (zest_tensor){t->name, t->dtype, state->dimension, t->count, (void *)(uintptr_t)t->data};
+        tensors[i] =
+            (zest_tensor){t->name, t->dtype, state->dimension, t->count, (void *)(uintptr_t)t->data, {0}};
         state->dimension += t->count;
         state->count++;
     }

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "model/gguf_export.h"
 #include "model/model.h"
+#include "model/scales.h"
+#include "optim/directions.h"
 #include "tokenizer/tokenizer.h"
 
 enum { CONFIG_LIMIT = 16 << 20 };
@@ -76,6 +78,11 @@ static zest_status open_model(zest_loaded *loaded, const char *weights, int rand
         status =
             zest_model_select_trainable(loaded->model, zest_options_text(options, ZEST_OPTION_TRAIN_ONLY),
                                         zest_options_text(options, ZEST_OPTION_FREEZE), error);
+    zest_directions directions = {0};
+    if (!status) status = zest_directions_read(options, &directions, error);
+    if (!status)
+        status = zest_model_shape_noise(loaded->model, directions.rank,
+                                        zest_options_text(options, ZEST_OPTION_SCALES), error);
     return status ? status : zest_model_open_runner(loaded->model, &run, &loaded->runner, error);
 }
 

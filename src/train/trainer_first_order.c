@@ -95,8 +95,8 @@ static zest_status describe_state(zest_trainer_gradients *g, zest_params *state,
     zest_status status = zest_optimizer_download(g->optimizer, error);
     *state = (zest_params){g->arrays, zest_optimizer_arrays(g->optimizer, arrays), 0};
     for (size_t i = 0; i < state->count; i++) {
-        g->arrays[i] =
-            (zest_tensor){arrays[i].name, ZEST_DTYPE_F32, state->dimension, arrays[i].count, arrays[i].data};
+        g->arrays[i] = (zest_tensor){arrays[i].name,  ZEST_DTYPE_F32, state->dimension,
+                                     arrays[i].count, arrays[i].data, {0}};
         state->dimension += arrays[i].count;
     }
     return status;

@@ -69,7 +69,7 @@ static inline int zest_weight_needs_noise(const zest_weight *weight, const zest_
 /* z of `count` elements from `element` on */
 static inline void zest_weight_noise(const zest_weight *weight, const zest_perturbation *p,
                                      const zest_noise *noise, size_t element, size_t count, float *z) {
-    (p->signs ? noise->sign : noise->normal)(z, p->seed, weight->first + element, count);
+    noise->by_law(&weight->law, p->signs, z, p->seed, weight->first + element, count);
 }
 
 #endif
