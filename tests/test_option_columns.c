@@ -27,7 +27,8 @@ static const char *method_name(unsigned method) {
 static int is_off_by_default(int id) {
     zest_options options;
     zest_options_init(&options);
-    int off = options.number[id] == 0 && options.whole[id] == 0 && row_of(id)->kind != ZEST_KIND_TEXT;
+    int off = row_of(id)->kind == ZEST_KIND_TEXT ? !*row_of(id)->fallback
+                                                 : options.number[id] == 0 && options.whole[id] == 0;
     zest_options_free(&options);
     return off;
 }
@@ -99,6 +100,7 @@ static void methods_take_what_they_say(void **state) {
                {ZEST_OPTION_BETA2, "0.5"},
                {ZEST_OPTION_ADAM_EPSILON, "1"},
                {ZEST_OPTION_DROPOUT, "0.5"},
+               {ZEST_OPTION_SCALES, "*=3"},
                {ZEST_OPTION_DENOMINATOR, "ball"}};
     for (unsigned m = 0; m < METHODS; m++) {
         char base[400], options[500];
