@@ -37,7 +37,7 @@ static inline void zest_noise_law_run(const zest_noise_law *law, zest_noise_fill
     enum { RUN = 256 };
     float a[RUN], u;
     for (size_t done = 0; done < count; done += RUN) {
-        size_t here = count - done < RUN ? count - done : RUN;
+        size_t here = count - done < (size_t)RUN ? count - done : (size_t)RUN;
         for (uint64_t j = 0; j < law->rank; j++) {
             uint64_t number = zest_noise_law_factor(law, j);
             fill(&u, seed, number + row, 1);
