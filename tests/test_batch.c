@@ -3,9 +3,7 @@
 #include "task/batch.h"
 #include "tests/model.h"
 
-static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
-                                     "qwen2", "yarn",     "qwen3", "phi3"};
-enum { CAUSAL = sizeof causal / sizeof *causal, EXAMPLES = 7, TEXTS = 17 };
+enum { EXAMPLES = 7, TEXTS = 17 };
 
 /* Texts as examples have them: tokens, and from where on they are the answer. Example by example:
  * three options of one token; options of several tokens, of which one ends within what all share; one option;
@@ -150,8 +148,8 @@ static void sharing(void **state) {
     make_examples(&choice, ZEST_TASK_CHOICE, 0);
     make_examples(&as_text, ZEST_TASK_CHOICE, 1);
     zest_batch batch = {0}; /* one for all: it is reused */
-    for (size_t m = 0; m < CAUSAL; m++) {
-        zest_model *model = test_model(causal[m], ZEST_MODEL_AS_STORED);
+    for (size_t m = 0; m < TEST_CAUSAL; m++) {
+        zest_model *model = test_model(test_causal[m], ZEST_MODEL_AS_STORED);
         zest_model_lane lanes[2] = {test_lane(model, 3, 0), test_lane(model, 3, 0.01)};
         for (int c = 0; c < 2; c++) {
             zest_model_runner *runner = test_runner(model, c ? best : ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);

@@ -154,8 +154,8 @@ static void evaluation_points(void **state) {
     (void)state;
     need_device();
     static const zest_model_storage storages[] = {ZEST_MODEL_F32, ZEST_MODEL_BF16, ZEST_MODEL_F16};
-    static const char *const names[] = {"roberta", "gpt2",  "llama", "opt-350m",
-                                        "bert",    "qwen2", "qwen3", "phi3"};
+    static const char *const names[] = {"roberta", "gpt2",  "llama", "opt-350m", "bert",
+                                        "qwen2",   "qwen3", "phi3",  "mistral"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fixture f;
         open_fixture(&f, names[i], storages[i % 3]);

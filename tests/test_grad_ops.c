@@ -35,11 +35,16 @@ static float *numbers(size_t count, uint64_t seed, float scale) {
 typedef struct {
     size_t sequences, heads, kv_heads, head_dim;
     int causal, past, masked;
+    size_t window;  /* 0: none */
+    float soft_cap; /* 0: none */
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    {3, 2, 2, 64, 0, 0, 0}, {3, 4, 2, 64, 1, 0, 0}, {2, 3, 1, 5, 1, 0, 0}, {3, 2, 1, 80, 1, 7, 0},
-    {3, 2, 2, 16, 0, 0, 1}, {2, 4, 2, 33, 1, 3, 1}, {1, 1, 1, 1, 1, 0, 1},
+    {3, 2, 2, 64, 0, 0, 0, 0, 0},   {3, 4, 2, 64, 1, 0, 0, 0, 0},     {2, 3, 1, 5, 1, 0, 0, 0, 0},
+    {3, 2, 1, 80, 1, 7, 0, 0, 0},   {3, 2, 2, 16, 0, 0, 1, 0, 0},     {2, 4, 2, 33, 1, 3, 1, 0, 0},
+    {1, 1, 1, 1, 1, 0, 1, 0, 0},    {3, 2, 1, 20, 1, 0, 0, 1, 0},     {3, 4, 2, 20, 1, 0, 0, 33, 0},
+    {3, 2, 2, 20, 1, 40, 1, 30, 0}, {3, 2, 1, 20, 0, 0, 0, 9, 0},     {3, 2, 1, 20, 0, 0, 1, 40, 0},
+    {3, 2, 1, 36, 1, 0, 0, 0, 2},   {3, 2, 1, 16, 1, 3, 1, 35, 0.7f},
 };
 static const uint32_t sequence_lengths[3] = {37, 1, 70};
 
@@ -81,7 +86,9 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .kv_heads = c->kv_heads,
                                                    .head_dim = c->head_dim,
                                                    .causal = c->causal,
-                                                   .scale = 1.0f / sqrtf((float)c->head_dim)},
+                                                   .scale = 1.0f / sqrtf((float)c->head_dim),
+                                                   .window = c->window,
+                                                   .soft_cap = c->soft_cap},
                                        .d_out = a->d,
                                        .dq = a->dq,
                                        .dk = a->dk,

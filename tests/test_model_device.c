@@ -302,12 +302,10 @@ static void absorbing(void **state) {
 static void generation(void **state) {
     (void)state;
     need_device();
-    static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
-                                         "qwen2", "yarn",     "qwen3", "phi3"};
     enum { MOST = 12 };
-    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
-        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
-        test_golden golden = test_golden_open(causal[i]);
+    for (size_t i = 0; i < TEST_CAUSAL; i++) {
+        zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
+        test_golden golden = test_golden_open(test_causal[i]);
         zest_model_runner *plain = test_runner(model, ZEST_CPU_PLAIN, ZEST_COMPUTE_F32, 2, 0);
         zest_model_runner *runner = open_device(model, ZEST_COMPUTE_F32, 0);
         zest_model_lane lane = test_lane(model, 3, 0.02);

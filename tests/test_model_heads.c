@@ -157,7 +157,7 @@ static void test_conversion(void **state) {
         {"opt", "AutoModelForCausalLM"},        {"gpt2", "AutoModelForCausalLM"},
         {"llama", "AutoModelForCausalLM"},      {"qwen2", "AutoModelForCausalLM"},
         {"distilbert", "AutoModelForMaskedLM"}, {"phi3", "AutoModelForCausalLM"},
-        {"qwen3", "AutoModelForCausalLM"},
+        {"qwen3", "AutoModelForCausalLM"},      {"mistral", "AutoModelForCausalLM"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char folder[64];

@@ -322,10 +322,8 @@ static void test_sharing(void **state) {
     (void)state;
     zest_cpu best;
     assert_int_equal(zest_cpu_detect(&best, NULL), ZEST_OK);
-    static const char *const causal[] = {"opt",   "opt-350m", "gpt2",  "llama", "llama3",
-                                         "qwen2", "yarn",     "qwen3", "phi3"};
-    for (size_t i = 0; i < sizeof causal / sizeof *causal; i++) {
-        zest_model *model = test_model(causal[i], ZEST_MODEL_AS_STORED);
+    for (size_t i = 0; i < TEST_CAUSAL; i++) {
+        zest_model *model = test_model(test_causal[i], ZEST_MODEL_AS_STORED);
         check_sharing(model, ZEST_CPU_PLAIN);
         check_sharing(model, best);
         zest_model_free(model);

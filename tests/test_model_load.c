@@ -244,7 +244,10 @@ static void test_hostile_config(void **state) {
          "'rope_scaling.original_max_position_embeddings' must be"},
         {"llama", "attention_bias", "true", "q_proj.bias' is missing"},
         {"qwen2", "layer_types", "[\"full_attention\", \"chunked_attention\"]", "'layer_types'"},
-        {"qwen2", "layer_types", "[3]", "'layer_types'"},
+        {"qwen2", "layer_types", "[3, 4]", "'layer_types' names"},
+        {"qwen2", "layer_types", "[\"full_attention\"]", "'layer_types' must have an entry for each layer"},
+        {"mistral", "layer_types", "{\"full_attention\": 2}", "'layer_types' must have"},
+        {"mistral", "sliding_window", "-1", "'sliding_window' must be"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused_config(cases[i][0], cases[i][1], cases[i][2], cases[i][3]);

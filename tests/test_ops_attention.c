@@ -7,23 +7,36 @@ typedef struct {
     size_t past; /* keys before the first query */
     size_t cut;  /* keys that a sequence leaves out at its end */
     size_t lengths[6];
+    size_t window;  /* 0: none */
+    float soft_cap; /* 0: none */
 } attention_case;
 
 static const attention_case attentions[] = {
-    {1, 1, 16, 0, 0, 0, {1}},
-    {2, 2, 64, 0, 0, 0, {7, 1, 33, 0, 16}},
-    {2, 1, 64, 1, 0, 0, {7, 1, 33, 14, 50}},
-    {4, 2, 20, 1, 5, 0, {31, 3}},
-    {3, 1, 36, 0, 9, 0, {15, 17}},
-    {2, 2, 80, 1, 0, 0, {65}},
-    {1, 1, 128, 1, 100, 0, {1, 2}},
-    {1, 1, 256, 0, 0, 0, {19, 40}},
-    {6, 2, 4, 1, 1, 0, {29}},
-    {1, 1, 64, 1, 3, 0, {600, 20}}, /* longer than a task */
-    {1, 1, 64, 0, 0, 0, {300}},
-    {2, 1, 64, 1, 40, 40, {7, 1, 0, 33}}, /* the keys end with the first queries' */
-    {4, 2, 20, 1, 9, 4, {3, 270}},
-    {2, 2, 36, 0, 0, 20, {33, 300, 0, 21}}, /* more queries than keys */
+    {1, 1, 16, 0, 0, 0, {1}, 0, 0},
+    {2, 2, 64, 0, 0, 0, {7, 1, 33, 0, 16}, 0, 0},
+    {2, 1, 64, 1, 0, 0, {7, 1, 33, 14, 50}, 0, 0},
+    {4, 2, 20, 1, 5, 0, {31, 3}, 0, 0},
+    {3, 1, 36, 0, 9, 0, {15, 17}, 0, 0},
+    {2, 2, 80, 1, 0, 0, {65}, 0, 0},
+    {1, 1, 128, 1, 100, 0, {1, 2}, 0, 0},
+    {1, 1, 256, 0, 0, 0, {19, 40}, 0, 0},
+    {6, 2, 4, 1, 1, 0, {29}, 0, 0},
+    {1, 1, 64, 1, 3, 0, {600, 20}, 0, 0}, /* longer than a task */
+    {1, 1, 64, 0, 0, 0, {300}, 0, 0},
+    {2, 1, 64, 1, 40, 40, {7, 1, 0, 33}, 0, 0}, /* the keys end with the first queries' */
+    {4, 2, 20, 1, 9, 4, {3, 270}, 0, 0},
+    {2, 2, 36, 0, 0, 20, {33, 300, 0, 21}, 0, 0}, /* more queries than keys */
+    {2, 1, 64, 1, 0, 0, {7, 1, 33, 14, 50}, 1, 0},
+    {2, 1, 20, 1, 0, 0, {70, 5, 33}, 13, 0},
+    {2, 2, 20, 1, 0, 0, {70}, 64, 0},
+    {2, 1, 36, 1, 100, 0, {7, 1, 33}, 40, 0}, /* keys of a cache that no query sees */
+    {4, 2, 20, 1, 9, 4, {3, 270}, 33, 0},
+    {1, 1, 64, 1, 3, 0, {600, 20}, 100, 0},
+    {2, 2, 20, 0, 0, 0, {70, 1, 300, 5}, 17, 0}, /* to both sides */
+    {1, 1, 64, 0, 0, 0, {600}, 65, 0},
+    {2, 2, 256, 1, 0, 0, {40}, 0, 5},
+    {2, 1, 20, 1, 7, 0, {33, 270}, 50, 0.5f},
+    {3, 3, 12, 0, 0, 0, {65}, 9, 30},
 };
 
 typedef struct {
@@ -73,7 +86,9 @@ static void make(attention_operands *o, const attention_case *c) {
                               0,
                               0,
                               o->q_start[sequences],
-                              o->kv_start[sequences]};
+                              o->kv_start[sequences],
+                              c->window,
+                              c->soft_cap};
 }
 
 static void discard(attention_operands *o) {
@@ -113,7 +128,7 @@ static void every_level_attends_as_the_reference(void **state) {
 static void attend(const zest_attention *job, size_t sequence, size_t i, size_t head, double *out) {
     size_t k0 = job->kv_start[sequence], q0 = job->q_start[sequence];
     size_t keys = (job->kv_end ? job->kv_end[sequence] : job->kv_start[sequence + 1]) - k0;
-    size_t seen = job->causal ? keys - (job->q_start[sequence + 1] - q0) + i + 1 : keys;
+    size_t at_key = keys - (job->q_start[sequence + 1] - q0) + i, seen = job->causal ? at_key + 1 : keys;
     size_t at = head * job->kv_heads / job->heads * job->head_dim;
     const float *q = (const float *)job->q + (q0 + i) * job->q_stride + head * job->head_dim;
     const float *k = job->k, *v = job->v;
@@ -123,7 +138,10 @@ static void attend(const zest_attention *job, size_t sequence, size_t i, size_t 
         double dot = 0;
         for (size_t d = 0; d < job->head_dim; d++)
             dot += (double)q[d] * k[(k0 + j) * job->kv_stride + at + d];
-        double e = exp(dot * job->scale);
+        double score = dot * job->scale, cap = (double)job->soft_cap;
+        if (cap != 0) score = cap * tanh(score / cap);
+        if (job->window && fabs((double)j - (double)at_key) >= (double)job->window) continue;
+        double e = exp(score);
         sum += e;
         for (size_t d = 0; d < job->head_dim; d++) out[d] += e * v[(k0 + j) * job->kv_stride + at + d];
     }
@@ -143,7 +161,8 @@ static void the_reference_attends_right(void **state) {
                 for (size_t h = 0; h < o.job.heads; h++) {
                     attend(&o.job, s, i, h, exact);
                     const float *got = o.out + (o.q_start[s] + i) * o.job.out_stride + h * o.job.head_dim;
-                    for (size_t d = 0; d < o.job.head_dim; d++) assert_close(got[d], exact[d], 4e-6);
+                    for (size_t d = 0; d < o.job.head_dim; d++)
+                        assert_close(got[d], exact[d], o.job.window || o.job.soft_cap != 0 ? 8e-6 : 4e-6);
                 }
         discard(&o);
     }
@@ -154,7 +173,7 @@ static void the_reference_attends_right(void **state) {
  * batch-mates. */
 static void a_query_depends_on_its_keys_alone(void **state) {
     (void)state;
-    static const attention_case c = {2, 1, 64, 1, 0, 0, {20, 61, 9}};
+    static const attention_case c = {2, 1, 64, 1, 0, 0, {20, 61, 9}, 0, 0};
     zest_workspace scratch = {0};
     for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++)
         for (uint32_t skip = 0; skip < 61; skip += 5) {
@@ -184,43 +203,43 @@ static void a_query_depends_on_its_keys_alone(void **state) {
  * cores' kernels take: on compute capability 9.0 one for heads of 64 when there are more than 64 queries,
  * else, and up to 64, the other. Several lanes at once. */
 static const attention_case more_attentions[] = {
-    {2, 2, 32, 0, 0, 0, {7, 1, 33, 0, 16}},
-    {2, 1, 64, 1, 0, 0, {7, 1, 130, 14, 64}},
-    {2, 2, 64, 0, 0, 0, {128, 65, 63, 1}},
-    {2, 2, 64, 0, 0, 0, {64, 33, 0, 16}},
-    {3, 3, 64, 0, 0, 0, {128, 128, 128, 128, 128, 128}},
-    {3, 1, 64, 1, 0, 0, {128, 129, 0, 65, 300, 2}},
-    {4, 2, 64, 0, 0, 0, {300, 1, 0, 200, 256, 129}},
-    {2, 2, 64, 1, 70, 0, {66, 5, 256, 127}},
-    {2, 1, 64, 0, 131, 0, {1, 120, 65, 192}},
-    {40, 8, 64, 1, 0, 0, {257, 100, 31, 0, 96, 191}}, /* more units than blocks */
-    {4, 2, 80, 1, 5, 0, {31, 3}},
-    {3, 1, 96, 0, 9, 0, {15, 17}},
-    {2, 2, 128, 1, 3, 0, {65, 200}},
-    {1, 1, 256, 1, 100, 0, {1, 2}},
-    {2, 1, 256, 0, 0, 0, {19, 40, 100}},
-    {2, 2, 24, 1, 0, 0, {70}},
-    {1, 1, 192, 1, 0, 0, {129}},
-    {12, 12, 64, 1, 1, 0, {256, 31}},
-    {2, 1, 64, 1, 150, 150, {7, 1, 0, 70}},
-    {4, 2, 128, 1, 30, 8, {1, 1, 1, 1}},
-    {2, 2, 64, 0, 0, 30, {65, 200, 0, 33}},
-    {2, 1, 64, 1, 90, 40, {0, 129, 0, 70, 1}}, /* keys without queries */
-    {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}},
+    {2, 2, 32, 0, 0, 0, {7, 1, 33, 0, 16}, 0, 0},
+    {2, 1, 64, 1, 0, 0, {7, 1, 130, 14, 64}, 0, 0},
+    {2, 2, 64, 0, 0, 0, {128, 65, 63, 1}, 0, 0},
+    {2, 2, 64, 0, 0, 0, {64, 33, 0, 16}, 0, 0},
+    {3, 3, 64, 0, 0, 0, {128, 128, 128, 128, 128, 128}, 0, 0},
+    {3, 1, 64, 1, 0, 0, {128, 129, 0, 65, 300, 2}, 0, 0},
+    {4, 2, 64, 0, 0, 0, {300, 1, 0, 200, 256, 129}, 0, 0},
+    {2, 2, 64, 1, 70, 0, {66, 5, 256, 127}, 0, 0},
+    {2, 1, 64, 0, 131, 0, {1, 120, 65, 192}, 0, 0},
+    {40, 8, 64, 1, 0, 0, {257, 100, 31, 0, 96, 191}, 0, 0}, /* more units than blocks */
+    {4, 2, 80, 1, 5, 0, {31, 3}, 0, 0},
+    {3, 1, 96, 0, 9, 0, {15, 17}, 0, 0},
+    {2, 2, 128, 1, 3, 0, {65, 200}, 0, 0},
+    {1, 1, 256, 1, 100, 0, {1, 2}, 0, 0},
+    {2, 1, 256, 0, 0, 0, {19, 40, 100}, 0, 0},
+    {2, 2, 24, 1, 0, 0, {70}, 0, 0},
+    {1, 1, 192, 1, 0, 0, {129}, 0, 0},
+    {12, 12, 64, 1, 1, 0, {256, 31}, 0, 0},
+    {2, 1, 64, 1, 150, 150, {7, 1, 0, 70}, 0, 0},
+    {4, 2, 128, 1, 30, 8, {1, 1, 1, 1}, 0, 0},
+    {2, 2, 64, 0, 0, 30, {65, 200, 0, 33}, 0, 0},
+    {2, 1, 64, 1, 90, 40, {0, 129, 0, 70, 1}, 0, 0}, /* keys without queries */
+    {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}, 0, 0},
 };
 
 /* Heads that all look at the same keys, which are the values too (model/attention.c): up to 256 the kernels
  * above take them, then another one, in 16 bits. */
 static const attention_case shared_attentions[] = {
-    {4, 1, 64, 0, 0, 0, {70, 1, 0, 9}},
-    {3, 1, 264, 0, 0, 0, {1, 0, 5, 40}},
-    {12, 1, 768, 0, 127, 0, {1, 1, 1, 0, 1}},
-    {12, 1, 768, 1, 90, 31, {1, 3, 0, 2}}, /* keys behind the last one that is seen */
-    {16, 1, 1024, 0, 300, 0, {1, 2}},
-    {8, 1, 512, 1, 0, 0, {33, 7, 70}},
-    {5, 1, 320, 1, 14, 0, {2, 17, 1}},
-    {32, 1, 2048, 1, 255, 0, {1, 1, 3}},
-    {7, 1, 1544, 0, 0, 0, {19}},
+    {4, 1, 64, 0, 0, 0, {70, 1, 0, 9}, 0, 0},
+    {3, 1, 264, 0, 0, 0, {1, 0, 5, 40}, 0, 0},
+    {12, 1, 768, 0, 127, 0, {1, 1, 1, 0, 1}, 0, 0},
+    {12, 1, 768, 1, 90, 31, {1, 3, 0, 2}, 0, 0}, /* keys behind the last one that is seen */
+    {16, 1, 1024, 0, 300, 0, {1, 2}, 0, 0},
+    {8, 1, 512, 1, 0, 0, {33, 7, 70}, 0, 0},
+    {5, 1, 320, 1, 14, 0, {2, 17, 1}, 0, 0},
+    {32, 1, 2048, 1, 255, 0, {1, 1, 3}, 0, 0},
+    {7, 1, 1544, 0, 0, 0, {19}, 0, 0},
 };
 
 /* Strides as they come, those that the tensor cores' kernels take, and those with keys for values. */
@@ -352,12 +371,12 @@ static void stays_within_a_sequence(zest_device *device, const attention_case *c
 static void no_sequence_on_the_gpu_sees_another_one(void **state) {
     (void)state;
     static const attention_case cases[] = {
-        {2, 1, 64, 0, 0, 0, {70, 128, 1, 65, 200, 129}},
-        {2, 2, 64, 1, 9, 0, {100, 3, 131, 64, 90, 1}},
-        {2, 2, 64, 0, 0, 20, {100, 33, 131, 84, 90, 21}},
-        {2, 2, 64, 0, 0, 0, {60, 3, 31, 64, 50, 1}}, /* for the other kernel */
+        {2, 1, 64, 0, 0, 0, {70, 128, 1, 65, 200, 129}, 0, 0},
+        {2, 2, 64, 1, 9, 0, {100, 3, 131, 64, 90, 1}, 0, 0},
+        {2, 2, 64, 0, 0, 20, {100, 33, 131, 84, 90, 21}, 0, 0},
+        {2, 2, 64, 0, 0, 0, {60, 3, 31, 64, 50, 1}, 0, 0}, /* for the other kernel */
     };
-    static const attention_case shared = {5, 1, 320, 0, 21, 0, {2, 1, 30, 4, 5, 1}};
+    static const attention_case shared = {5, 1, 320, 0, 21, 0, {2, 1, 30, 4, 5, 1}, 0, 0};
     for (int which = 0; which < 3; which++) {
         zest_device *device = device_open(device_computes[which]);
         for (size_t s = 0; s < 6; s++) {

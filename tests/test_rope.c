@@ -103,30 +103,37 @@ static void test_yarn(void **state) {
     assert_close(length, (0.2 * log(4) + 1) / (0.1 * log(4) + 1));
 }
 
-/* Sequences may be as long as the window, where a layer uses one. */
+/* Which layers are local, and with which window; the models have two layers. */
 static void test_windows(void **state) {
     (void)state;
     static const struct {
         const char *type, *more;
-        size_t positions;
+        size_t window;
+        uint64_t layers; /* a bit each */
     } cases[] = {
-        {"mistral", ", \"sliding_window\": 1000", 1000},
-        {"mistral", ", \"sliding_window\": 8192", 4096},
-        {"mistral", ", \"sliding_window\": null", 4096},
-        {"mistral", "", 4096},
-        {"phi3", ", \"sliding_window\": 2047", 2047},
-        {"llama", ", \"sliding_window\": 1000", 4096},
-        {"qwen2", ", \"sliding_window\": 1000", 4096},
-        {"qwen3", ", \"sliding_window\": 1000", 4096},
-        {"qwen3", ", \"sliding_window\": 1000, \"use_sliding_window\": true", 1000},
-        {"qwen2", ", \"sliding_window\": 1000, \"use_sliding_window\": true", 1000},
-        {"qwen2", ", \"sliding_window\": 1000, \"layer_types\": [\"full_attention\", \"full_attention\"]",
-         4096},
+        {"mistral", ", \"sliding_window\": 1000", 1000, 3},
+        {"mistral", ", \"sliding_window\": 8192", 0, 0},
+        {"mistral", ", \"sliding_window\": null", 0, 0},
+        {"mistral", "", 0, 0},
+        {"phi3", ", \"sliding_window\": 2047", 2047, 3},
+        {"llama", ", \"sliding_window\": 1000", 0, 0},
+        {"qwen2", ", \"sliding_window\": 1000", 0, 0},
+        {"qwen3", ", \"sliding_window\": 1000", 0, 0},
+        {"qwen3", ", \"sliding_window\": 1000, \"use_sliding_window\": true", 0, 0},
+        {"qwen3", ", \"sliding_window\": 1000, \"use_sliding_window\": true, \"max_window_layers\": 1", 1000,
+         2},
+        {"qwen2", ", \"sliding_window\": 1000, \"layer_types\": [\"full_attention\", \"full_attention\"]", 0,
+         0},
         {"qwen2", ", \"sliding_window\": 1000, \"layer_types\": [\"full_attention\", \"sliding_attention\"]",
-         1000},
+         1000, 2},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(llama_like(cases[i].type, cases[i].more).max_positions, cases[i].positions);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        zest_model_config config = llama_like(cases[i].type, cases[i].more);
+        assert_int_equal(config.max_positions, 4096);
+        assert_int_equal(config.window, cases[i].window);
+        assert_int_equal(config.local_layers[0], cases[i].layers);
+        for (size_t w = 1; w < ZEST_MODEL_LAYERS / 64; w++) assert_int_equal(config.local_layers[w], 0);
+    }
 }
 
 /* XLM-RoBERTa and CamemBERT are RoBERTa under other names. */

@@ -68,6 +68,8 @@ MODELS = {
               torch.float32),
     "phi3": (dict(LLAMA, model_type="phi3", architectures=["Phi3ForCausalLM"], rope_theta=10000.0, pad_token_id=0,
                   sliding_window=31, tie_word_embeddings=False), torch.bfloat16),
+    "mistral": (dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"], head_dim=12, rope_theta=10000.0,
+                     sliding_window=5, tie_word_embeddings=False), torch.bfloat16),
 }
 MASKED = {"roberta", "bert", "distilbert"}
 
@@ -104,7 +106,7 @@ def file_names(kind, state):
 
 
 def stored(model, name, config, dtype):
-    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "qwen3", "phi3"))
+    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "qwen3", "phi3", "mistral"))
     state = {}
     for key, value in model.state_dict().items():
         if tied and key in ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight",

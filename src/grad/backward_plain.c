@@ -51,6 +51,8 @@ void zest_plain_activate_backward(void *d_result, void *d_gated, const void *inp
  *     dv_j += w_j do          dp_j = m_j do·v_j          ds_j = p_j (dp_j - sum_i p_i dp_i) scale
  *     dk_j += ds_j q          dq = sum_j ds_j k_j
  *
+ * Where scores are capped, t = tanh(s/cap), p = softmax(cap t), and ds_j is multiplied by 1 - t_j^2.
+ *
  * The weights p are computed again from q and k, so nothing of (queries, keys) is saved between the passes. Orders:
  * scores and dp by one chain over the head's elements; dq by one chain over the keys; dk and dv by one chain
  * over the queries, within the heads that share a key head in order; the sums of a softmax's row as in
@@ -70,7 +72,7 @@ typedef struct {
     const float *k, *v;
     float *dk, *dv;
     size_t keys;
-    float *p, *m, *ds;
+    float *p, *m, *ds, *slopes; /* slopes: of the soft cap */
 } head_task;
 
 static float dot(const float *a, const float *b, size_t count) {
@@ -79,38 +81,51 @@ static float dot(const float *a, const float *b, size_t count) {
     return sum;
 }
 
-/* p of a query that sees `keys` keys; element: of the mask */
-static void weigh_keys(const head_task *t, const float *q, size_t keys, uint64_t element) {
+/* The keys that a query sees: from `first` to before `end`. */
+typedef struct {
+    size_t first, end;
+} key_range;
+
+/* p of a query; element: of the mask */
+static void weigh_keys(const head_task *t, const float *q, key_range seen, uint64_t element) {
     const zest_attention *job = &t->job->forward;
     float sums[SUMS] = {0}, row_max = -INFINITY;
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = seen.first; j < seen.end; j++) {
         t->p[j] = dot(q, t->k + j * job->kv_stride, job->head_dim) * job->scale;
+        if (job->soft_cap != 0) {
+            float ratio = f_tanh(t->p[j] / job->soft_cap);
+            t->slopes[j] = fmaf(-ratio, ratio, 1.0f);
+            t->p[j] = job->soft_cap * ratio;
+        }
         row_max = v_max(t->p[j], row_max);
     }
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = seen.first; j < seen.end; j++) {
         t->p[j] = f_exp(t->p[j] - row_max);
         sums[j % SUMS] += t->p[j];
         t->m[j] = 1;
     }
     float inverse = 1.0f / total(sums);
-    for (size_t j = 0; j < keys; j++) t->p[j] *= inverse;
-    if (t->job->mask) zest_plain_mask(&zest_noise_plain, t->job->mask, element, keys, t->m);
+    for (size_t j = seen.first; j < seen.end; j++) t->p[j] *= inverse;
+    if (t->job->mask)
+        zest_plain_mask(&zest_noise_plain, t->job->mask, element + seen.first, seen.end - seen.first,
+                        t->m + seen.first);
 }
 
-static void query_backward(const head_task *t, const float *q, const float *d_out, size_t keys,
+static void query_backward(const head_task *t, const float *q, const float *d_out, key_range seen,
                            uint64_t element, float *dq) {
     const zest_attention *job = &t->job->forward;
     size_t size = job->head_dim, stride = job->kv_stride;
     float sums[SUMS] = {0};
-    weigh_keys(t, q, keys, element);
-    for (size_t j = 0; j < keys; j++) {
+    weigh_keys(t, q, seen, element);
+    for (size_t j = seen.first; j < seen.end; j++) {
         t->ds[j] = dot(d_out, t->v + j * stride, size) * t->m[j];
         sums[j % SUMS] = fmaf(t->p[j], t->ds[j], sums[j % SUMS]);
     }
     float mean = total(sums);
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = seen.first; j < seen.end; j++) {
         float w = t->p[j] * t->m[j];
         t->ds[j] = t->p[j] * (t->ds[j] - mean) * job->scale;
+        if (job->soft_cap != 0) t->ds[j] *= t->slopes[j];
         for (size_t d = 0; d < size; d++) {
             t->dv[j * stride + d] = fmaf(w, d_out[d], t->dv[j * stride + d]);
             t->dk[j * stride + d] = fmaf(t->ds[j], q[d], t->dk[j * stride + d]);
@@ -118,17 +133,18 @@ static void query_backward(const head_task *t, const float *q, const float *d_ou
     }
     for (size_t d = 0; d < size; d++) {
         float sum = 0;
-        for (size_t j = 0; j < keys; j++) sum = fmaf(t->ds[j], t->k[j * stride + d], sum);
+        for (size_t j = seen.first; j < seen.end; j++) sum = fmaf(t->ds[j], t->k[j * stride + d], sum);
         dq[d] = sum;
     }
 }
 
-static void query_forward(const head_task *t, const float *q, size_t keys, uint64_t element, float *out) {
+static void query_forward(const head_task *t, const float *q, key_range seen, uint64_t element, float *out) {
     const zest_attention *job = &t->job->forward;
-    weigh_keys(t, q, keys, element);
+    weigh_keys(t, q, seen, element);
     for (size_t d = 0; d < job->head_dim; d++) {
         float sum = 0;
-        for (size_t j = 0; j < keys; j++) sum = fmaf(t->p[j] * t->m[j], t->v[j * job->kv_stride + d], sum);
+        for (size_t j = seen.first; j < seen.end; j++)
+            sum = fmaf(t->p[j] * t->m[j], t->v[j * job->kv_stride + d], sum);
         out[d] = sum;
     }
 }
@@ -146,7 +162,8 @@ static void run_task(const zest_attention_backward *backward, size_t task, int f
                    .keys = keys,
                    .p = workspace,
                    .m = workspace + longest,
-                   .ds = workspace + 2 * longest};
+                   .ds = workspace + 2 * longest,
+                   .slopes = workspace + 3 * longest};
     if (!forward) {
         t.dk = (float *)backward->dk + at, t.dv = (float *)backward->dv + at;
         for (size_t j = 0; j < keys; j++) {
@@ -156,7 +173,9 @@ static void run_task(const zest_attention_backward *backward, size_t task, int f
     }
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = 0; i < queries; i++) {
-            size_t row = q0 + i, seen = job->causal ? keys - queries + i + 1 : keys, h = head * size;
+            size_t row = q0 + i, at_key = keys - queries + i, h = head * size;
+            key_range seen = {zest_attention_first_key(job, at_key),
+                              zest_attention_end_key(job, at_key, keys)};
             uint64_t element = (uint64_t)(row * job->heads + head) * backward->longest;
             const float *q = (const float *)job->q + row * job->q_stride + h;
             if (forward)
@@ -171,7 +190,7 @@ static int run_tasks(const zest_attention_backward *backward, int forward, int t
                      zest_workspace *scratch) {
     const zest_attention *job = &backward->forward;
     size_t longest = zest_attention_max_keys(job), tasks = job->sequences * job->kv_heads;
-    size_t stride = zest_scratch_round(3 * longest * sizeof(float)) / sizeof(float);
+    size_t stride = zest_scratch_round(4 * longest * sizeof(float)) / sizeof(float);
     if (zest_scratch_reserve(scratch, stride * sizeof(float) * (size_t)threads + 1)) return -1;
     float *data = scratch->data;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)

@@ -236,7 +236,7 @@ static void product(size_t rows, size_t columns, size_t steps, const float *a, s
 
 typedef struct {
     size_t keys, head; /* padded: of the longest sequence, of a head */
-    size_t k_columns, v_columns, k, v, dk, dv, q, d_out, dq, p, m, ds, all;
+    size_t k_columns, v_columns, k, v, dk, dv, q, d_out, dq, p, m, ds, slopes, all;
 } attention_workspace;
 
 static attention_workspace attention_workspace_of(const zest_attention *job) {
@@ -244,11 +244,11 @@ static attention_workspace attention_workspace_of(const zest_attention *job) {
     r.keys = round_up(zest_attention_max_keys(job), UNIT);
     r.head = round_up(job->head_dim, UNIT);
     size_t by_keys = r.keys * r.head, by_queries = QUERIES * r.head, scores = QUERIES * r.keys, at = 0;
-    size_t *const parts[] = {&r.k_columns, &r.v_columns, &r.k,  &r.v, &r.dk, &r.dv,
-                             &r.q,         &r.d_out,     &r.dq, &r.p, &r.m,  &r.ds};
+    size_t *const parts[] = {&r.k_columns, &r.v_columns, &r.k, &r.v, &r.dk, &r.dv,    &r.q,
+                             &r.d_out,     &r.dq,        &r.p, &r.m, &r.ds, &r.slopes};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         *parts[i] = at;
-        at += i < 6 ? by_keys : i < 9 ? by_queries : scores;
+        at += i < 6 ? by_keys : i < 9 ? by_queries : i < 12 || job->soft_cap != 0 ? scores : 0;
     }
     r.all = round_up(at, ZEST_MEMORY_LINE / sizeof(float));
     return r;
@@ -280,21 +280,34 @@ static void copy_columns(const float *rows, size_t count, size_t head, size_t si
 
 /* ---- Softmax ---- */
 
-/* A row of scores becomes its softmax over the first `keys`; zeros up to `end`. */
-static void softmax_row(float *p, size_t keys, size_t end, float scale) {
+/* The scaled scores of a row, capped, in place, and the slopes of the cap. */
+static void cap_row(float *p, size_t keys, float scale, float cap, float *slopes) {
+    for (size_t j = 0; j < keys; j += WIDTH) {
+        vec ratio = f_tanh(v_div(v_mul(v_load(p + j), v_set(scale)), v_set(cap)));
+        v_store(slopes + j, v_fma(v_sub(v_set(0.0f), ratio), ratio, v_set(1.0f)));
+        v_store(p + j, v_mul(v_set(cap), ratio));
+    }
+}
+
+/* A row of scores becomes its softmax over the keys from `first` to before `keys`; the rest up to `end` zeros. Without a
+ * window `first` is a constant, and what asks for it is gone. */
+static inline __attribute__((always_inline)) void softmax_range(float *p, size_t first, size_t keys,
+                                                                size_t end, float scale) {
     vec row_max = v_set(-INFINITY), factor = v_set(scale);
     running sums = running_zero();
-    for (size_t j = 0; j < keys; j += WIDTH) {
+    for (size_t j = first / WIDTH * WIDTH; j < keys; j += WIDTH) {
         vec s = v_mul(v_load(p + j), factor);
         if (keys - j < WIDTH) s = v_first(keys - j, s, row_max);
+        if (first > j) s = v_first(first - j, row_max, s);
         row_max = v_max(s, row_max);
     }
     row_max = v_set(v_largest(row_max));
     for (size_t j = 0; j < end; j += WIDTH) {
         vec e = v_set(0.0f);
-        if (j < keys) {
+        if (j < keys && j + WIDTH > first) {
             e = f_exp(v_sub(v_mul(v_load(p + j), factor), row_max));
             if (keys - j < WIDTH) e = v_first(keys - j, e, v_set(0.0f));
+            if (first > j) e = v_first(first - j, v_set(0.0f), e);
             size_t part = j / WIDTH % SUM_VECTORS;
             sums.part[part] = v_add(sums.part[part], e);
         }
@@ -304,8 +317,17 @@ static void softmax_row(float *p, size_t keys, size_t end, float scale) {
     for (size_t j = 0; j < keys; j += WIDTH) v_store(p + j, v_mul(v_load(p + j), inverse));
 }
 
-/* dp to ds, in place. m: the mask's factors, or NULL; there p becomes m p. */
-static void softmax_backward(float *p, const float *m, size_t keys, float scale, float *ds) {
+static void softmax_row(float *p, size_t keys, size_t end, float scale) {
+    softmax_range(p, 0, keys, end, scale);
+}
+
+static void softmax_window(float *p, size_t first, size_t keys, size_t end, float scale) {
+    softmax_range(p, first, keys, end, scale);
+}
+
+/* dp to ds, in place. m: the mask's factors, or NULL; there p becomes m p. slopes: of the soft cap, or NULL. */
+static void softmax_backward(float *p, const float *m, const float *slopes, size_t keys, float scale,
+                             float *ds) {
     running sums = running_zero();
     for (size_t j = 0; j < keys; j += WIDTH) {
         size_t part = j / WIDTH % SUM_VECTORS;
@@ -317,7 +339,8 @@ static void softmax_backward(float *p, const float *m, size_t keys, float scale,
     vec mean = v_set(running_total(&sums)), factor = v_set(scale);
     for (size_t j = 0; j < keys; j += WIDTH) {
         vec w = v_load(p + j);
-        v_store(ds + j, v_mul(v_mul(w, v_sub(v_load(ds + j), mean)), factor));
+        vec d = v_mul(v_mul(w, v_sub(v_load(ds + j), mean)), factor);
+        v_store(ds + j, slopes ? v_mul(d, v_load(slopes + j)) : d);
         if (m) v_store(p + j, v_mul(w, v_load(m + j)));
     }
 }
@@ -331,63 +354,93 @@ typedef struct {
     size_t keys; /* of the sequence */
 } head_task;
 
-/* Softmax and mask of a block's rows. Row i sees seen + i keys (causal) or `seen`. */
-static void block_weights(const head_task *t, size_t rows, size_t seen, size_t end, size_t row, size_t head) {
+/* Queries of one head that go through together, and the keys that they see: from `start`, a multiple of UNIT, to before
+ * `last`. */
+typedef struct {
+    size_t rows, row, at; /* row: of the first query in the batch; at: the key that it stands at */
+    size_t head, start, last;
+} query_block;
+
+static query_block block_of(const head_task *t, size_t rows, size_t row, size_t at, size_t head) {
+    const zest_attention *job = &t->job->forward;
+    return (query_block){rows,
+                         row,
+                         at,
+                         head,
+                         zest_attention_first_key(job, at) / UNIT * UNIT,
+                         zest_attention_end_key(job, at + rows - 1, t->keys)};
+}
+
+/* Softmax and mask of a block's rows, over its keys; `end` is their number, padded. */
+static void block_weights(const head_task *t, const query_block *block, size_t end) {
     const zest_attention *job = &t->job->forward;
     const attention_workspace *r = t->r;
     float *work = t->work;
-    product(rows, end, job->head_dim, work + r->q, r->head, 1, work + r->k_columns, r->keys, work + r->p,
-            r->keys, 0);
-    for (size_t i = 0; i < rows; i++) {
-        size_t keys = job->causal ? seen + i : seen;
-        float *m = work + r->m + i * r->keys;
-        softmax_row(work + r->p + i * r->keys, keys, end, job->scale);
+    product(block->rows, end, job->head_dim, work + r->q, r->head, 1, work + r->k_columns + block->start,
+            r->keys, work + r->p, r->keys, 0);
+    for (size_t i = 0; i < block->rows; i++) {
+        size_t first = zest_attention_first_key(job, block->at + i) - block->start;
+        size_t keys = zest_attention_end_key(job, block->at + i, t->keys) - block->start;
+        float *m = work + r->m + i * r->keys, *p = work + r->p + i * r->keys;
+        float scale = job->soft_cap != 0 ? 1.0f : job->scale;
+        if (job->soft_cap != 0) cap_row(p, end, job->scale, job->soft_cap, work + r->slopes + i * r->keys);
+        if (job->window)
+            softmax_window(p, first, keys, end, scale);
+        else
+            softmax_row(p, keys, end, scale);
         if (!t->job->mask) continue;
-        zest_plain_mask(&VECTOR_NOISE, t->job->mask,
-                        (uint64_t)((row + i) * job->heads + head) * t->job->longest, keys, m);
+        uint64_t row = (uint64_t)((block->row + i) * job->heads + block->head) * t->job->longest;
+        zest_plain_mask(&VECTOR_NOISE, t->job->mask, row + block->start, keys, m);
         memset(m + keys, 0, (end - keys) * sizeof *m);
     }
 }
 
-static void block_backward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
+static void block_backward(const head_task *t, const query_block *block) {
     const zest_attention *job = &t->job->forward;
     const attention_workspace *r = t->r;
     float *work = t->work;
-    size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
-    copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
-              work + r->q);
-    copy_rows((const float *)t->job->d_out + row * job->out_stride + h, job->out_stride, rows, job->head_dim,
-              r->head, work + r->d_out);
-    block_weights(t, rows, seen, end, row, head);
-    product(rows, end, job->head_dim, work + r->d_out, r->head, 1, work + r->v_columns, r->keys, work + r->ds,
-            r->keys, 0);
+    size_t rows = block->rows, keys = block->last - block->start, end = round_up(keys, UNIT);
+    size_t h = block->head * job->head_dim, shift = block->start * r->head;
+    copy_rows((const float *)job->q + block->row * job->q_stride + h, job->q_stride, rows, job->head_dim,
+              r->head, work + r->q);
+    copy_rows((const float *)t->job->d_out + block->row * job->out_stride + h, job->out_stride, rows,
+              job->head_dim, r->head, work + r->d_out);
+    block_weights(t, block, end);
+    product(rows, end, job->head_dim, work + r->d_out, r->head, 1, work + r->v_columns + block->start,
+            r->keys, work + r->ds, r->keys, 0);
     for (size_t i = 0; i < rows; i++) /* beyond the keys that a row sees p is zero, and so is ds */
-        softmax_backward(work + r->p + i * r->keys, t->job->mask ? work + r->m + i * r->keys : NULL, end,
-                         job->scale, work + r->ds + i * r->keys);
-    product(rows, r->head, last, work + r->ds, r->keys, 1, work + r->k, r->head, work + r->dq, r->head, 0);
-    product(last, r->head, rows, work + r->ds, 1, r->keys, work + r->q, r->head, work + r->dk, r->head, 1);
-    product(last, r->head, rows, work + r->p, 1, r->keys, work + r->d_out, r->head, work + r->dv, r->head, 1);
+        softmax_backward(work + r->p + i * r->keys, t->job->mask ? work + r->m + i * r->keys : NULL,
+                         job->soft_cap != 0 ? work + r->slopes + i * r->keys : NULL, end, job->scale,
+                         work + r->ds + i * r->keys);
+    product(rows, r->head, keys, work + r->ds, r->keys, 1, work + r->k + shift, r->head, work + r->dq,
+            r->head, 0);
+    product(keys, r->head, rows, work + r->ds, 1, r->keys, work + r->q, r->head, work + r->dk + shift,
+            r->head, 1);
+    product(keys, r->head, rows, work + r->p, 1, r->keys, work + r->d_out, r->head, work + r->dv + shift,
+            r->head, 1);
     for (size_t i = 0; i < rows; i++)
-        memcpy((float *)t->job->dq + (row + i) * job->q_stride + h, work + r->dq + i * r->head,
+        memcpy((float *)t->job->dq + (block->row + i) * job->q_stride + h, work + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
-static void block_forward(const head_task *t, size_t rows, size_t seen, size_t row, size_t head) {
+static void block_forward(const head_task *t, const query_block *block) {
     const zest_attention *job = &t->job->forward;
     const attention_workspace *r = t->r;
     float *work = t->work;
-    size_t last = job->causal ? seen + rows - 1 : seen, end = round_up(last, UNIT), h = head * job->head_dim;
-    copy_rows((const float *)job->q + row * job->q_stride + h, job->q_stride, rows, job->head_dim, r->head,
-              work + r->q);
-    block_weights(t, rows, seen, end, row, head);
+    size_t rows = block->rows, keys = block->last - block->start, end = round_up(keys, UNIT);
+    size_t h = block->head * job->head_dim;
+    copy_rows((const float *)job->q + block->row * job->q_stride + h, job->q_stride, rows, job->head_dim,
+              r->head, work + r->q);
+    block_weights(t, block, end);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < end; j += WIDTH) {
             float *p = work + r->p + i * r->keys + j;
             v_store(p, v_mul(v_load(p), v_load(work + r->m + i * r->keys + j)));
         }
-    product(rows, r->head, last, work + r->p, r->keys, 1, work + r->v, r->head, work + r->dq, r->head, 0);
+    product(rows, r->head, keys, work + r->p, r->keys, 1, work + r->v + block->start * r->head, r->head,
+            work + r->dq, r->head, 0);
     for (size_t i = 0; i < rows; i++)
-        memcpy((float *)job->out + (row + i) * job->out_stride + h, work + r->dq + i * r->head,
+        memcpy((float *)job->out + (block->row + i) * job->out_stride + h, work + r->dq + i * r->head,
                job->head_dim * sizeof(float));
 }
 
@@ -408,8 +461,8 @@ static void run_task(const zest_attention_backward *backward, const attention_wo
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = 0; i < queries; i += QUERIES) {
             size_t rows = queries - i < QUERIES ? queries - i : QUERIES;
-            (forward ? block_forward : block_backward)(&t, rows, job->causal ? keys - queries + i + 1 : keys,
-                                                       q0 + i, head);
+            query_block block = block_of(&t, rows, q0 + i, keys - queries + i, head);
+            (forward ? block_forward : block_backward)(&t, &block);
         }
     for (size_t j = 0; j < keys && !forward; j++) {
         size_t key = at + j * job->kv_stride;

@@ -46,9 +46,9 @@ zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
 
 void zest_grad_free(zest_grad *grad) {
     if (!grad) return;
-    zest_model_buffer *buffers[] = {&grad->saved,      &grad->inputs,       &grad->d_stream,
-                                    &grad->layer_work, &grad->norm_out,     &grad->head_saved,
-                                    &grad->small_work, &grad->negated_sines};
+    zest_model_buffer *buffers[] = {&grad->saved,      &grad->inputs,           &grad->d_stream,
+                                    &grad->layer_work, &grad->norm_out,         &grad->head_saved,
+                                    &grad->small_work, &grad->negated_sines[0], &grad->negated_sines[1]};
     for (size_t i = 0; grad->runner && i < sizeof buffers / sizeof *buffers; i++)
         zest_model_dealloc(grad->runner, buffers[i]->data);
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) free(grad->lists[i]);
@@ -67,7 +67,8 @@ size_t zest_grad_memory(const zest_grad *grad) {
                       grad->norm_out.count + grad->head_saved.count + grad->small_work.count;
     size_t lists = grad->key_count;
     for (size_t i = 0; i < ZEST_GRAD_LISTS; i++) lists += grad->list_counts[i];
-    return elements * zest_model_element_size(grad->runner) + grad->negated_sines.count * sizeof(float) +
+    return elements * zest_model_element_size(grad->runner) +
+           (grad->negated_sines[0].count + grad->negated_sines[1].count) * sizeof(float) +
            lists * sizeof(uint32_t) + zest_model_runner_memory(grad->runner) +
            grad->scores_count * (sizeof *grad->scores + sizeof *grad->d_logits) +
            grad->sums_count * (sizeof *grad->sums + sizeof *grad->weights);

@@ -35,8 +35,8 @@ struct zest_grad {
     zest_model_buffer layer_work; /* (tokens, ...): gradients within a layer */
     zest_model_buffer norm_out;   /* (tokens, hidden): outputs of norms, computed again */
     zest_model_buffer small_work; /* gains, label words, gradients of a block of logits */
-    zest_model_buffer negated_sines; /* (positions, head_dim/2), fp32: the rotation back */
-    size_t angles;                   /* positions that this table reaches */
+    zest_model_buffer negated_sines[2]; /* (positions, head_dim/2), fp32: the rotation back */
+    size_t angles[2];                   /* positions that these tables reach */
     uint32_t *lists[ZEST_GRAD_LISTS], *key_sources;
     size_t list_counts[ZEST_GRAD_LISTS], key_count;
     zest_logit_sum *sums; /* of output rows, on the host */

@@ -264,23 +264,24 @@ static zest_status scatter_keys(const zest_grad_pass *pass, const void *d_copies
 }
 
 /* The gradient of a rotation is the rotation back: sines with the other sign. */
-static zest_status rotate_back(const zest_grad_pass *pass, void *dqkv) {
+static zest_status rotate_back(const zest_grad_pass *pass, size_t i, void *dqkv) {
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
     size_t count = runner->angles * (pass->forward.config->head_dim / 2);
+    size_t table = zest_model_rope_of(pass->forward.config, i);
+    zest_model_buffer *negated = &grad->negated_sines[table];
     if (pass->forward.config->position_rows) return ZEST_OK;
-    if (grad->angles != runner->angles) {
-        zest_status status =
-            zest_model_buffer_reserve_f32(runner, &grad->negated_sines, 1, count, pass->error);
+    if (grad->angles[table] != runner->angles) {
+        zest_status status = zest_model_buffer_reserve_f32(runner, negated, 1, count, pass->error);
         if (status) return status;
-        grad->backward->negate(grad->negated_sines.data, runner->sines.data, count, runner->threads,
+        grad->backward->negate(negated->data, runner->sines[table].data, count, runner->threads,
                                &runner->scratch);
-        grad->angles = runner->angles;
+        grad->angles[table] = runner->angles;
     }
     const zest_forward_pass *p = &pass->forward;
     runner->operations->rotary(dqkv, p->rows, p->qkv_stride, p->config->heads + p->config->kv_heads,
-                               p->config->head_dim, p->at.positions, runner->cosines.data,
-                               grad->negated_sines.data, runner->threads, &runner->scratch);
+                               p->config->head_dim, p->at.positions, runner->cosines[table].data,
+                               negated->data, runner->threads, &runner->scratch);
     return ZEST_OK;
 }
 
@@ -290,8 +291,9 @@ static zest_status attention_backward(zest_grad_pass *pass, size_t i, const zest
     const zest_forward_pass *p = &pass->forward;
     zest_model_runner *runner = pass->grad->runner;
     int prefix = pass->request.batch->prefix_of != NULL;
-    zest_attention forward = zest_model_attention_job(
-        p, saved->qkv, p->qkv_stride, zest_model_offset(runner, saved->qkv, p->q_width), p->qkv_stride, NULL);
+    zest_attention forward =
+        zest_model_attention_job(p, i, saved->qkv, p->qkv_stride,
+                                 zest_model_offset(runner, saved->qkv, p->q_width), p->qkv_stride, NULL);
     zest_status status = zest_grad_check(pass, prefix && zest_model_expand_prefix(p, &forward));
     if (status) return status;
     zest_mask mask = zest_grad_mask(pass, i, ZEST_DROPOUT_ATTENTION);
@@ -308,7 +310,7 @@ static zest_status attention_backward(zest_grad_pass *pass, size_t i, const zest
                                    .rows = pass->rows};
     status = zest_grad_check(pass, pass->grad->backward->attention(&job, runner->threads, &runner->scratch));
     if (!status && prefix) status = scatter_keys(pass, d_copies, dqkv);
-    if (!status) status = rotate_back(pass, dqkv);
+    if (!status) status = rotate_back(pass, i, dqkv);
     if (status || !p->config->qk_norm) return status;
     const zest_model_layer *layer = &pass->grad->view.layers[i];
     status = head_norm_backward(pass, &layer->q_norm, saved, 0, p->config->heads, dqkv);

@@ -146,10 +146,11 @@ static inline int zest_gather_perturbs_once(size_t row_count, size_t count) {
     return row_count && row_count <= count / 2;
 }
 
-/* Softmax attention within each sequence. Query row i of a sequence sees keys 0 .. past+i (causal) or all.
- * past = keys - queries; where every query sees all keys there may be more queries than keys. Rows of queries,
- * keys and values have the given strides; heads side by side, group = heads/kv_heads queries share a key
- * head. */
+/* Softmax attention within each sequence. Query row i of a sequence stands at key past + i and sees keys 0 .. past+i
+ * (causal) or all. past = keys - queries; where every query sees all keys there may be more queries than keys. With a
+ * window it sees of these only the keys less than `window` away from its own. Rows of queries, keys and values have the
+ * given strides; heads side by side, group = heads/kv_heads queries share a key head. A soft cap makes cap tanh(s/cap)
+ * of a score s. */
 typedef struct {
     const void *q;     /* (rows, heads, head_dim) */
     const void *k, *v; /* (keys, kv_heads, head_dim) */
@@ -165,7 +166,18 @@ typedef struct {
     size_t max_queries;                      /* queries of the longest sequence */
     size_t lanes, q_lane, kv_lane, out_lane; /* lanes at once, and how far apart they are */
     size_t rows, kv_rows;                    /* that q, and k and v, have in a lane; 0: not known */
+    size_t window;                           /* 0: none */
+    float soft_cap;                          /* of the scaled scores; 0: none */
 } zest_attention;
+
+/* The keys that a query sees which stands at key `at`, out of `keys`: from the first to before the end. */
+static inline size_t zest_attention_first_key(const zest_attention *job, size_t at) {
+    return job->window && at >= job->window ? at - job->window + 1 : 0;
+}
+static inline size_t zest_attention_end_key(const zest_attention *job, size_t at, size_t keys) {
+    if (job->causal) return at + 1;
+    return job->window && at + job->window < keys ? at + job->window : keys;
+}
 
 /* Keys of a sequence, where the host can read the tables. */
 static inline size_t zest_attention_keys(const zest_attention *job, size_t sequence) {

@@ -10,8 +10,8 @@
 
 /* ---- Softmax attention ---- */
 
-zest_attention zest_model_attention_job(const zest_forward_pass *pass, const void *q, size_t q_stride,
-                                        const void *kv, size_t kv_stride, void *out) {
+zest_attention zest_model_attention_job(const zest_forward_pass *pass, size_t i, const void *q,
+                                        size_t q_stride, const void *kv, size_t kv_stride, void *out) {
     const zest_model_config *config = pass->config;
     return (zest_attention){.q = q,
                             .k = kv,
@@ -32,7 +32,8 @@ zest_attention zest_model_attention_job(const zest_forward_pass *pass, const voi
                             .max_queries = pass->longest,
                             .lanes = 1,
                             .rows = pass->rows,
-                            .kv_rows = pass->rows};
+                            .kv_rows = pass->rows,
+                            .window = zest_forward_window(pass, i)};
 }
 
 static int run_attention(zest_forward_pass *pass, size_t layer, const zest_attention *job) {
@@ -244,14 +245,14 @@ static int save_before_norms(const zest_forward_pass *pass, const void *qkv, voi
     return 0;
 }
 
-static void rotate(zest_forward_pass *pass, const zest_lane_group *lanes, void *const x[2], size_t rows,
-                   size_t stride, size_t heads, const uint32_t *positions) {
+static void rotate(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes, void *const x[2],
+                   size_t rows, size_t stride, size_t heads, const uint32_t *positions) {
     zest_model_runner *runner = pass->runner;
-    size_t count = zest_perturbation_lanes(&lanes->perturbation);
+    size_t count = zest_perturbation_lanes(&lanes->perturbation), table = zest_model_rope_of(pass->config, i);
     for (size_t l = 0; !pass->config->position_rows && l < count; l++)
         runner->operations->rotary(zest_model_lane_at(ZEST_CONST2(x), l), rows, stride, heads,
-                                   pass->config->head_dim, positions, runner->cosines.data,
-                                   runner->sines.data, runner->threads, &runner->scratch);
+                                   pass->config->head_dim, positions, runner->cosines[table].data,
+                                   runner->sines[table].data, runner->threads, &runner->scratch);
 }
 
 /* ---- Output rows ---- */
@@ -330,7 +331,7 @@ static zest_status prepare_heads(zest_forward_pass *pass, size_t i, const zest_l
     }
     /* k follows q in a row, so both are one run of heads */
     if (!status)
-        rotate(pass, lanes, b->qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
+        rotate(pass, i, lanes, b->qkv, pass->rows, pass->qkv_stride, config->heads + config->kv_heads,
                pass->at.positions);
     return status;
 }
@@ -344,8 +345,8 @@ static zest_status attend_all_rows(zest_forward_pass *pass, size_t i, const zest
     if (status) return status;
     void *const kv[2] = {zest_model_offset(pass->runner, b->qkv[0], pass->q_width),
                          zest_model_offset(pass->runner, b->qkv[1], pass->q_width)};
-    zest_attention job = zest_model_attention_job(pass, b->qkv[0], pass->qkv_stride, kv[0], pass->qkv_stride,
-                                                  b->context_all[0]);
+    zest_attention job = zest_model_attention_job(pass, i, b->qkv[0], pass->qkv_stride, kv[0],
+                                                  pass->qkv_stride, b->context_all[0]);
     status = attend(pass, i, lanes, job, b->qkv, kv, b->context_all);
     if (status || !narrows(pass, i)) return status;
     status = select_out_rows(pass, lanes, b->context_all, pass->q_width, b->qkv, b->context);
@@ -375,9 +376,10 @@ static zest_status attend_out_rows(zest_forward_pass *pass, size_t i, const zest
     if (!status && config->qk_norm)
         status = norm_heads(pass, lanes, &layer->q_norm, q, pass->out_rows, pass->q_width, config->heads);
     if (status) return status;
-    rotate(pass, lanes, kv, pass->rows, kv_stride, config->kv_heads, pass->at.positions);
-    rotate(pass, lanes, q, pass->out_rows, pass->q_width, config->heads, pass->at.out_positions);
-    zest_attention job = zest_model_attention_job(pass, q[0], pass->q_width, kv[0], kv_stride, b->context[0]);
+    rotate(pass, i, lanes, kv, pass->rows, kv_stride, config->kv_heads, pass->at.positions);
+    rotate(pass, i, lanes, q, pass->out_rows, pass->q_width, config->heads, pass->at.out_positions);
+    zest_attention job =
+        zest_model_attention_job(pass, i, q[0], pass->q_width, kv[0], kv_stride, b->context[0]);
     job.q_start = pass->at.out_starts;
     job.kv_end = pass->at.out_key_ends;
     job.max_queries = pass->out_longest;
@@ -456,8 +458,9 @@ static int attend_hidden(zest_forward_pass *pass, size_t lanes, void *const quer
                          const void *const in[2], void *const out[2]) {
     zest_model_runner *runner = pass->runner;
     const zest_model_config *config = pass->config;
-    zest_attention job = zest_model_attention_job(pass, queries[0], config->heads * config->hidden_size,
-                                                  in[0], config->hidden_size, out[0]);
+    zest_attention job =
+        zest_model_attention_job(pass, config->layers - 1, queries[0], config->heads * config->hidden_size,
+                                 in[0], config->hidden_size, out[0]);
     job.v = in[0];
     job.out_stride = config->heads * config->hidden_size;
     job.q_start = pass->at.out_starts;

@@ -9,7 +9,7 @@
 
 /* ---- Reading config.json ---- */
 
-enum { LARGEST_SIZE = 1 << 28, LARGEST_LAYERS = 4096 };
+enum { LARGEST_SIZE = 1 << 28 };
 
 /* A configuration being read. The first error sticks; later reads then give their fallback, so that a family
  * checks once, at the end. */
@@ -390,24 +390,48 @@ static void describe_rope(zest_config_reader *json, size_t max_positions, zest_r
     }
 }
 
-/* A window that slides lets a token see the last `sliding_window` tokens alone. In a sequence that is no longer than
- * the window every token is seen, so such sequences are the longest that zest takes. Some files name a window that
- * no layer uses. */
-static void limit_to_window(zest_config_reader *json, zest_model_config *config) {
-    int used = strncmp(config->family, "qwen", 4) != 0 || read_flag(json, "use_sliding_window", 0);
-    size_t i, sliding = 0;
+/* ---- Local layers: those whose attention has a sliding window ---- */
+
+/* A rule for files without a list of layers: layer i is local unless i + shift is a multiple of the period. */
+typedef struct {
+    size_t shift, period;
+} local_rule;
+static const local_rule no_layer = {0, 1}, every_layer = {1, ZEST_MODEL_LAYERS + 1};
+
+static void set_local(zest_model_config *config, size_t layer) {
+    config->local_layers[layer / 64] |= (uint64_t)1 << layer % 64;
+}
+
+/* The layers of layer_types, or those of the rule. */
+static void read_local_layers(zest_config_reader *json, zest_model_config *config, local_rule rule) {
+    size_t i;
     const json_t *kind, *kinds = find(json, "layer_types");
+    if (config->layers > ZEST_MODEL_LAYERS) return; /* refused later */
+    for (i = 0; !kinds && i < config->layers; i++)
+        if ((i + rule.shift) % rule.period) set_local(config, i);
+    if (kinds && json_array_size(kinds) != config->layers)
+        refuse(json, "layer_types", "must have an entry for each layer");
     json_array_foreach(kinds, i, kind) {
         const char *text = json_string_value(kind);
         int slides = text && !strcmp(text, "sliding_attention");
         if (!slides && (!text || strcmp(text, "full_attention") != 0))
             refuse(json, "layer_types", "names an attention that zest does not support");
-        sliding += slides;
+        if (slides && i < config->layers) set_local(config, i);
     }
-    if (json_is_array(kinds)) used = sliding > 0;
-    if (!used || !find(json, "sliding_window")) return;
-    size_t window = read_size(json, "sliding_window", REQUIRED);
-    if (window < config->max_positions) config->max_positions = window;
+}
+
+/* Some files name a window that no layer uses, or that is longer than any sequence. */
+static void read_window(zest_config_reader *json, zest_model_config *config, local_rule rule) {
+    int qwen = !strncmp(config->family, "qwen", 4), used = !qwen || read_flag(json, "use_sliding_window", 0);
+    read_local_layers(json, config, used ? rule : no_layer);
+    for (size_t i = 0; qwen && i < read_size(json, "max_window_layers", 28) && i < ZEST_MODEL_LAYERS; i++)
+        if (!find(json, "layer_types")) config->local_layers[i / 64] &= ~((uint64_t)1 << i % 64);
+    if (find(json, "sliding_window")) config->window = read_size(json, "sliding_window", REQUIRED);
+    uint64_t any = 0;
+    for (size_t i = 0; i < ZEST_MODEL_LAYERS / 64; i++) any |= config->local_layers[i];
+    if (any && config->window && config->window < config->max_positions) return;
+    config->window = 0;
+    memset(config->local_layers, 0, sizeof config->local_layers);
 }
 
 static void describe_llama(zest_config_reader *json, zest_model_config *config) {
@@ -432,7 +456,7 @@ static void describe_llama(zest_config_reader *json, zest_model_config *config) 
     if (phi) require_flag(json, "attention_bias", 0);
     config->ffn_bias = qwen ? 0 : read_flag(json, "mlp_bias", 0);
     describe_rope(json, config->max_positions, &config->rope);
-    if (strcmp(config->family, "llama") != 0) limit_to_window(json, config);
+    if (strcmp(config->family, "llama") != 0) read_window(json, config, every_layer);
 }
 
 static const zest_family_names llama_names = {
@@ -488,7 +512,7 @@ static const zest_family *find_type(const char *type) {
 }
 
 static void check(zest_config_reader *json, zest_model_config *config) {
-    if (config->layers > LARGEST_LAYERS) refuse(json, "layers", "are too many (4096 at most)");
+    if (config->layers > ZEST_MODEL_LAYERS) refuse(json, "layers", "are too many (4096 at most)");
     if (config->heads % config->kv_heads) refuse(json, "num_key_value_heads", "does not divide the heads");
     if (config->head_dim * config->heads > LARGEST_SIZE) refuse(json, "heads", "are too large");
     if (!config->position_rows && config->head_dim % 2)

@@ -64,33 +64,42 @@ static zest_status check_batch(const zest_model_config *config, const zest_forwa
 
 /* ---- Tables ---- */
 
-/* Fills the tables of cosines and sines up to `positions`. The angle is rounded to float, as in training. */
-static zest_status reserve_angles(zest_model_runner *runner, size_t positions, zest_error *error) {
-    size_t half = runner->model->config.head_dim / 2, count = positions * half;
-    if (runner->model->config.position_rows || positions <= runner->angles) return ZEST_OK;
-    runner->angles = 0;
-    zest_status status = zest_model_buffer_reserve_f32(runner, &runner->cosines, 1, count, error);
-    if (!status) status = zest_model_buffer_reserve_f32(runner, &runner->sines, 1, count, error);
+/* Fills tables of cosines and sines up to `positions`. The angle is rounded to float, as in training. */
+static zest_status fill_angles(zest_model_runner *runner, size_t which, size_t positions, zest_error *error) {
+    const zest_model_config *config = &runner->model->config;
+    const float *frequencies = runner->model->rotary[which];
+    zest_model_buffer *all_cosines = &runner->cosines[which], *all_sines = &runner->sines[which];
+    size_t half = config->head_dim / 2, count = positions * half;
+    zest_status status = zest_model_buffer_reserve_f32(runner, all_cosines, 1, count, error);
+    if (!status) status = zest_model_buffer_reserve_f32(runner, all_sines, 1, count, error);
     float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;
     if (!status && runner->device && !tables)
         status = zest_error_memory(error, "angles", 2 * count * sizeof *tables);
     if (status) return status;
-    float *cosines = tables ? tables : runner->cosines.data,
-          *sines = tables ? tables + count : runner->sines.data;
-    const float length = (float)runner->model->config.rope.length;
+    float *cosines = tables ? tables : all_cosines->data, *sines = tables ? tables + count : all_sines->data;
+    const float length = (float)(which ? config->local_rope.length : config->rope.length);
     for (size_t p = 0; p < positions; p++)
         for (size_t i = 0; i < half; i++) {
-            float angle = (float)p * runner->model->rotary[i];
+            float angle = (float)p * frequencies[i];
             cosines[p * half + i] = (float)cos((double)angle) * length;
             sines[p * half + i] = (float)sin((double)angle) * length;
         }
     if (tables) {
         const zest_device_table *device = runner->operations->device;
-        if (device->upload(runner->device, runner->cosines.data, cosines, count * sizeof *tables) ||
-            device->upload(runner->device, runner->sines.data, sines, count * sizeof *tables))
+        if (device->upload(runner->device, all_cosines->data, cosines, count * sizeof *tables) ||
+            device->upload(runner->device, all_sines->data, sines, count * sizeof *tables))
             status = zest_model_device_error(runner, error);
         free(tables);
     }
+    return status;
+}
+
+static zest_status reserve_angles(zest_model_runner *runner, size_t positions, zest_error *error) {
+    zest_status status = ZEST_OK;
+    if (runner->model->config.position_rows || positions <= runner->angles) return ZEST_OK;
+    runner->angles = 0;
+    for (size_t i = 0; i < 2 && !status; i++)
+        if (runner->model->rotary[i]) status = fill_angles(runner, i, positions, error);
     if (!status) runner->angles = positions;
     return status;
 }
@@ -113,11 +122,13 @@ static size_t index_out_rows_of(zest_forward_pass *pass, size_t s, size_t first)
 }
 
 /* They can be when they come in the order of their sequences, and keys are where the rows left them. A fused
- * matrix gives all queries anyway. */
+ * matrix gives all queries anyway; and where a window reaches to both sides, attention must know where a query
+ * stands. */
 void zest_forward_index_out_rows(zest_forward_pass *pass) {
     const zest_model_batch *batch = pass->request->batch;
     if (!pass->request->out_rows || pass->request->cache || batch->prefix_of || pass->config->fused_qkv)
         return;
+    if (!pass->config->causal && zest_forward_window(pass, pass->config->layers - 1)) return;
     pass->out_starts = pass->key_starts + batch->sequences + 1;
     pass->out_key_ends = pass->out_starts + batch->sequences + 1;
     pass->out_positions = pass->out_key_ends + batch->sequences;
@@ -348,9 +359,10 @@ zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_m
 }
 
 size_t zest_model_runner_memory(const zest_model_runner *runner) {
-    const zest_model_buffer *buffers[] = {&runner->hidden,    &runner->norm_out, &runner->work,
-                                          &runner->prefix_kv, &runner->logits,   &runner->words,
-                                          &runner->results,   &runner->cosines,  &runner->sines};
+    const zest_model_buffer *buffers[] = {&runner->hidden,     &runner->norm_out,   &runner->work,
+                                          &runner->prefix_kv,  &runner->logits,     &runner->words,
+                                          &runner->results,    &runner->cosines[0], &runner->sines[0],
+                                          &runner->cosines[1], &runner->sines[1]};
     size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
     if (runner->device && !runner->borrowed)
         return bytes + runner->operations->device->bytes_allocated(runner->device, NULL);
@@ -367,9 +379,10 @@ const zest_params *zest_model_runner_params(const zest_model_runner *runner) {
 
 void zest_model_runner_free(zest_model_runner *runner) {
     if (!runner) return;
-    zest_model_buffer *buffers[] = {&runner->hidden,    &runner->norm_out, &runner->work,
-                                    &runner->prefix_kv, &runner->logits,   &runner->words,
-                                    &runner->results,   &runner->cosines,  &runner->sines};
+    zest_model_buffer *buffers[] = {&runner->hidden,     &runner->norm_out,   &runner->work,
+                                    &runner->prefix_kv,  &runner->logits,     &runner->words,
+                                    &runner->results,    &runner->cosines[0], &runner->sines[0],
+                                    &runner->cosines[1], &runner->sines[1]};
     for (size_t i = 0; (!runner->device || runner->borrowed) && i < sizeof buffers / sizeof *buffers; i++)
         zest_model_dealloc(runner, buffers[i]->data);
     free(runner->scratch.data);

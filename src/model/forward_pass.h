@@ -160,10 +160,10 @@ struct zest_model_runner {
     zest_model_buffer prefix_kv;
     zest_model_buffer words; /* (lanes, label words, embedding_size): rows of the head */
     /* fp32 everywhere. */
-    zest_model_buffer logits;         /* (lanes, rows, words of a block) */
-    zest_model_buffer results;        /* on a device: what a pass leaves for the host, all lanes */
-    zest_model_buffer cosines, sines; /* (positions, head_dim/2), of rotary positions */
-    size_t angles;                    /* positions that these tables reach */
+    zest_model_buffer logits;               /* (lanes, rows, words of a block) */
+    zest_model_buffer results;              /* on a device: what a pass leaves for the host, all lanes */
+    zest_model_buffer cosines[2], sines[2]; /* (positions, head_dim/2), of the model's rotary positions */
+    size_t angles;                          /* positions that these tables reach */
 
     uint32_t *rows; /* tables of zest_forward_pass: positions, types, offsets of keys, ... */
     size_t rows_count;
@@ -293,6 +293,11 @@ zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_r
                                  zest_forward_pass *pass, zest_error *error);
 /* Whether the output rows can be the last layer's only queries; then pass->out_starts is set. */
 void zest_forward_index_out_rows(zest_forward_pass *pass);
+/* The window of attention in layer i; 0: none that is shorter than the sequences. */
+static inline size_t zest_forward_window(const zest_forward_pass *pass, size_t i) {
+    const zest_model_config *config = pass->config;
+    return zest_model_is_local(config, i) && config->window < pass->end_position ? config->window : 0;
+}
 /* Takes groups of lanes through the embeddings, all layers and what follows. */
 zest_status zest_forward_groups(zest_forward_pass *pass, zest_lane_group *groups, size_t count);
 /* A runner for another view of the same model, with memory of its own on the other's device. */
@@ -352,10 +357,10 @@ zest_status zest_model_finish(zest_forward_pass *pass, const zest_lane_group *la
 
 /* ---- attention.c ---- */
 
-/* Attention of all rows of a batch to themselves, for one lane: q, and k and v side by side, in rows of the
+/* Attention of all rows of a batch to themselves in layer i, for one lane: q, and k and v side by side, in rows of the
  * given strides. */
-zest_attention zest_model_attention_job(const zest_forward_pass *pass, const void *q, size_t q_stride,
-                                        const void *kv, size_t kv_stride, void *out);
+zest_attention zest_model_attention_job(const zest_forward_pass *pass, size_t i, const void *q,
+                                        size_t q_stride, const void *kv, size_t kv_stride, void *out);
 /* With shared prefixes: writes the keys and values of every sequence after a copy of its prefix's, into
  * runner->prefix_kv, and lets the job (whose q is a row of qkv) read them there. Not 0: it failed. */
 int zest_model_expand_prefix(const zest_forward_pass *pass, zest_attention *job);

@@ -102,7 +102,9 @@ static void put_rope(const zest_model_config *config, const char *architecture,
 
 static void put_sizes(const zest_model_config *config, const char *architecture,
                       zest_gguf_metadata *metadata) {
-    put_size(metadata, architecture, "context_length", config->max_positions);
+    /* llama.cpp has no windows in these architectures */
+    put_size(metadata, architecture, "context_length",
+             config->window ? config->window : config->max_positions);
     put_size(metadata, architecture, "embedding_length", config->hidden_size);
     put_size(metadata, architecture, "block_count", config->layers);
     put_size(metadata, architecture, "feed_forward_length", config->ffn_size);

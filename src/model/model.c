@@ -320,11 +320,16 @@ static zest_status copy_tensors(load_ctx *load) {
 }
 
 static zest_status fill_rotary(zest_model *model, zest_error *error) {
-    size_t half = model->config.head_dim / 2;
-    if (model->config.position_rows) return ZEST_OK;
-    model->rotary = malloc(half * sizeof *model->rotary);
-    if (!model->rotary) return zest_error_memory(error, "rotary positions", half * sizeof *model->rotary);
-    zest_rope_frequencies(&model->config.rope, model->config.head_dim, model->rotary);
+    const zest_model_config *config = &model->config;
+    size_t half = config->head_dim / 2;
+    for (size_t i = 0; i < 2; i++) {
+        const zest_rope *rope = i ? &config->local_rope : &config->rope;
+        if (config->position_rows || rope->base == 0) continue;
+        model->rotary[i] = malloc(half * sizeof *model->rotary[i]);
+        if (!model->rotary[i])
+            return zest_error_memory(error, "rotary positions", half * sizeof *model->rotary[i]);
+        zest_rope_frequencies(rope, config->head_dim, model->rotary[i]);
+    }
     return ZEST_OK;
 }
 
@@ -422,7 +427,7 @@ void zest_model_free(zest_model *model) {
     free(model->trained);
     free(model->tensors);
     free(model->shapes);
-    free(model->rotary);
+    for (size_t i = 0; i < 2; i++) free(model->rotary[i]);
     free(model->arena);
     free(model->config_json);
     free(model->folder);

@@ -23,15 +23,19 @@
 #include "io/tensor.h"
 #include "model/rope.h"
 
+enum { ZEST_MODEL_LAYERS = 4096 }; /* at most */
+
 typedef struct {
     const char *family; /* model_type of config.json: a row of the table in families.c */
     size_t vocab_size, hidden_size, embedding_size, layers, ffn_size;
     size_t heads, kv_heads, head_dim;
-    size_t max_positions;   /* tokens of the longest sequence */
-    size_t position_rows;   /* of the table of learned positions; 0: rotary */
-    size_t position_offset; /* row of a sequence's first token */
-    size_t token_types;     /* 0: none */
-    zest_rope rope;
+    size_t max_positions;       /* tokens of the longest sequence */
+    size_t position_rows;       /* of the table of learned positions; 0: rotary */
+    size_t position_offset;     /* row of a sequence's first token */
+    size_t token_types;         /* 0: none */
+    zest_rope rope, local_rope; /* local_rope: of local layers; base 0: the same */
+    size_t window;              /* of attention in local layers (zest_attention); 0: no layer is local */
+    uint64_t local_layers[ZEST_MODEL_LAYERS / 64]; /* a bit a layer */
     int causal;
     int post_norm; /* h = norm(x + f(x)) instead of x + f(norm(x)) */
     int rms_norm;
@@ -48,6 +52,14 @@ typedef struct {
     int tied_head;
     zest_activation activation, head_activation;
 } zest_model_config;
+
+static inline int zest_model_is_local(const zest_model_config *config, size_t layer) {
+    return (int)(config->local_layers[layer / 64] >> layer % 64 & 1);
+}
+/* Which of the model's tables of rotary positions a layer takes. */
+static inline size_t zest_model_rope_of(const zest_model_config *config, size_t layer) {
+    return config->local_rope.base != 0 && zest_model_is_local(config, layer);
+}
 
 typedef struct {
     zest_weight weight, bias; /* data NULL: absent */
@@ -66,7 +78,8 @@ typedef struct {
     zest_weight tokens, positions, types;
     zest_model_affine embedding_norm, project_in, final_norm, project_out, head_dense, head_norm, head;
     zest_model_layer *layers;
-    float *rotary; /* head_dim/2 angles per position; NULL for learned positions */
+    /* head_dim/2 angles per position, also of local layers where theirs differ; NULL for learned positions */
+    float *rotary[2];
 
     zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */
     zest_model_tensor_shape *shapes;

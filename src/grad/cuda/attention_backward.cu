@@ -261,7 +261,8 @@ static int attend(const zest_attention_backward *args, int forward, zest_workspa
         return -1;
     float2 *stats = (float2 *)cuda->scratch.data;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_ATTENTION);
-    int done = zest_backward_cuda_attention_mma(cuda, args, forward, stats);
+    int done = zest_backward_cuda_attention_window(cuda, args, forward, stats);
+    if (done > 0) done = zest_backward_cuda_attention_mma(cuda, args, forward, stats);
     return done <= 0 ? done : attend_fp32(cuda, args, forward, stats);
 }
 

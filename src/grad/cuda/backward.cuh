@@ -66,6 +66,8 @@ int zest_backward_cuda_attention(const zest_attention_backward *args, int thread
 int zest_backward_cuda_attention_masked(const zest_attention_backward *args, int threads,
                                         zest_workspace *scratch);
 /* 0: done, 1: it does not suit, nothing was done, -1: error. stats: (rows, heads). */
+int zest_backward_cuda_attention_window(zest_cuda *cuda, const zest_attention_backward *args, int forward,
+                                        float2 *stats);
 int zest_backward_cuda_attention_mma(zest_cuda *cuda, const zest_attention_backward *args, int forward,
                                      float2 *stats);
 void zest_backward_cuda_activate(void *out, const void *x, const void *up, size_t count,

@@ -8,9 +8,9 @@
 
 #include "kernels/ops.h"
 
-/* exp(x) = 2^n (1 + r + r^2 Q(r)), |r| <= ln(2)/2; relative error under 1.5e-7. Arguments are held in
- * [-87.3, 88.3], where 2^n is a normal number: below, the result is 1.2e-38 instead of less. */
-static inline vec f_exp(vec x) {
+/* exp(x) = 2^n (1 + q), q = r + r^2 Q(r), |r| <= ln(2)/2; relative error under 1.5e-7. Arguments are held in
+ * [-87.3, 88.3], where 2^n is a normal number: below, the result is 1.2e-38 instead of less. Returns q. */
+static inline vec f_exp_parts(vec x, vec *power) {
     const vec shift = v_set(12582912.0f); /* 1.5·2^23: adding it rounds to an integer */
     x = v_max(v_set(-87.3f), v_min(v_set(88.3f), x));
     vec shifted = v_fma(x, v_set(1.44269502f), shift), n = v_sub(shifted, shift);
@@ -20,9 +20,23 @@ static inline vec f_exp(vec x) {
     q = v_fma(q, r, v_set(0.041666206f));
     q = v_fma(q, r, v_set(0.166665182f));
     q = v_fma(q, r, v_set(0.5f));
-    q = v_fma(v_mul(r, r), q, r);
-    return v_mul(v_add(q, v_set(1.0f)), v_power(shifted));
+    *power = v_power(shifted);
+    return v_fma(v_mul(r, r), q, r);
 }
+
+static inline vec f_exp(vec x) {
+    vec power, q = f_exp_parts(x, &power);
+    return v_mul(v_add(q, v_set(1.0f)), power);
+}
+
+/* tanh x = e/(e + 2) with e = exp(2x) - 1 = 2^n q + (2^n - 1), which keeps the digits of a small x. */
+static inline vec f_tanh(vec x) {
+    vec power, q = f_exp_parts(v_add(x, x), &power);
+    vec e = v_fma(power, q, v_sub(power, v_set(1.0f)));
+    return v_div(e, v_add(e, v_set(2.0f)));
+}
+
+static inline vec f_soft_cap(vec x, float cap) { return v_mul(v_set(cap), f_tanh(v_div(x, v_set(cap)))); }
 
 /* Phi(-a) for a from 0 to 6: its logarithm is a polynomial in a; absolute error under 1e-7. */
 static inline vec f_normal_tail(vec a) {

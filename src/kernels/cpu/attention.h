@@ -65,14 +65,23 @@ static void pack_values(const float *v, size_t stride, size_t keys, size_t size,
 
 /* ---- Softmax ---- */
 
+/* The scaled scores of a row, capped, in place: a pass of its own for the few models that have it. */
+static void cap_row(float *scores, size_t keys, float scale, float cap) {
+    for (size_t j = 0; j < keys; j += WIDTH)
+        v_store(scores + j, f_soft_cap(v_mul(v_load(scores + j), v_set(scale)), cap));
+}
+
 /* One row of scores to weights in the tile's order, not yet divided by their sum: its inverse is returned.
- * The row sees `keys` keys, its block `end`. */
-static float softmax_row(const float *scores, size_t keys, size_t end, float scale, float *weights) {
+ * The row sees the keys from `first` to before `keys`, its block those before `end`. Without a window `first` is a
+ * constant, and what asks for it is gone. */
+static inline __attribute__((always_inline)) float
+softmax_range(const float *scores, size_t first, size_t keys, size_t end, float scale, float *weights) {
     vec row_max = v_set(-INFINITY), factor = v_set(scale);
     running sums = running_zero();
-    for (size_t j = 0; j < keys; j += WIDTH) {
+    for (size_t j = first / WIDTH * WIDTH; j < keys; j += WIDTH) {
         vec s = v_mul(v_load(scores + j), factor);
         if (keys - j < WIDTH) s = v_first(keys - j, s, row_max);
+        if (first > j) s = v_first(first - j, row_max, s);
         row_max = v_max(s, row_max);
     }
     row_max = v_set(v_largest(row_max));
@@ -80,9 +89,10 @@ static float softmax_row(const float *scores, size_t keys, size_t end, float sca
         for (size_t v = 0; v < SUM_VECTORS; v++) {
             size_t at = j + v * WIDTH;
             vec e = v_set(0.0f);
-            if (at < keys) {
+            if (at < keys && at + WIDTH > first) {
                 e = f_exp(v_sub(v_mul(v_load(scores + at), factor), row_max));
                 if (keys - at < WIDTH) e = v_first(keys - at, e, v_set(0.0f));
+                if (first > at) e = v_first(first - at, v_set(0.0f), e);
                 sums.part[v] = v_add(sums.part[v], e);
             }
             v_store(weights + v * WIDTH, e);
@@ -90,21 +100,44 @@ static float softmax_row(const float *scores, size_t keys, size_t end, float sca
     return 1.0f / running_total(&sums);
 }
 
+static float softmax_row(const float *scores, size_t keys, size_t end, float scale, float *weights) {
+    return softmax_range(scores, 0, keys, end, scale, weights);
+}
+
+static float softmax_window(const float *scores, size_t first, size_t keys, size_t end, float scale,
+                            float *weights) {
+    return softmax_range(scores, first, keys, end, scale, weights);
+}
+
 /* ---- Tasks ---- */
 
-/* TILE_ROWS queries or fewer of one head; row i of them sees seen + i keys (causal) or `seen`. */
+/* The keys that are packed: from `base` on, a multiple of PANEL, so that the sums of a softmax's row are the same as from
+ * key 0 on. */
+typedef struct {
+    size_t keys, base; /* of the sequence; the first packed one */
+} packed_keys;
+
+/* TILE_ROWS queries or fewer of one head; the first of them stands at key `at`. */
 static void attend_block(const zest_attention *job, const attention_workspace *r, float *workspace,
-                         const float *q, size_t rows, size_t seen, float *out) {
-    size_t end = job->causal ? seen + rows - 1 : seen, size = job->head_dim;
+                         const packed_keys *packed, const float *q, size_t rows, size_t at, float *out) {
+    size_t start = (zest_attention_first_key(job, at) - packed->base) / PANEL * PANEL,
+           skip = packed->base + start;
+    size_t end = zest_attention_end_key(job, at + rows - 1, packed->keys) - skip, size = job->head_dim;
     float *c = workspace + r->out, inverse[TILE_ROWS];
     pack_rows(q, job->q_stride, rows, size, 0, workspace + r->q);
-    tile_block((int)rows, round_up(end, PANEL) / WIDTH, workspace + r->q, workspace + r->k, r->head * WIDTH,
-               size, 1, workspace + r->scores, r->keys);
-    for (size_t i = 0; i < rows; i++)
-        inverse[i] = softmax_row(workspace + r->scores + i * r->keys, job->causal ? seen + i : seen, end,
-                                 job->scale, workspace + r->weights + i * LINE);
-    tile_block((int)rows, r->sums / WIDTH, workspace + r->weights, workspace + r->v, r->keys * WIDTH, end, 1,
-               c, r->sums);
+    tile_block((int)rows, round_up(end, PANEL) / WIDTH, workspace + r->q, workspace + r->k + start * r->head,
+               r->head * WIDTH, size, 1, workspace + r->scores, r->keys);
+    for (size_t i = 0; i < rows; i++) {
+        float *scores = workspace + r->scores + i * r->keys, *weights = workspace + r->weights + i * LINE;
+        size_t keys = zest_attention_end_key(job, at + i, packed->keys) - skip;
+        if (job->soft_cap != 0) cap_row(scores, keys, job->scale, job->soft_cap);
+        float scale = job->soft_cap != 0 ? 1.0f : job->scale;
+        inverse[i] = job->window ? softmax_window(scores, zest_attention_first_key(job, at + i) - skip, keys,
+                                                  end, scale, weights)
+                                 : softmax_row(scores, keys, end, scale, weights);
+    }
+    tile_block((int)rows, r->sums / WIDTH, workspace + r->weights, workspace + r->v + start * WIDTH,
+               r->keys * WIDTH, end, 1, c, r->sums);
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; d < size; d += WIDTH)
             store_some(out + i * job->out_stride + d, part_of(size, d),
@@ -122,22 +155,22 @@ static void attend_task(const zest_attention *job, const attention_workspace *r,
                         size_t sequence, size_t kv_head, size_t from, size_t to) {
     size_t q0 = job->q_start[sequence], queries = job->q_start[sequence + 1] - q0, size = job->head_dim;
     size_t k0 = job->kv_start[sequence], keys = zest_attention_keys(job, sequence), past = keys - queries;
-    size_t group = job->heads / job->kv_heads, used = job->causal ? past + to : keys;
+    size_t group = job->heads / job->kv_heads;
+    packed_keys packed = {keys, zest_attention_first_key(job, past + from) / PANEL * PANEL};
+    size_t used = zest_attention_end_key(job, past + to - 1, keys) - packed.base,
+           first = (k0 + packed.base) * job->kv_stride + kv_head * size;
     const float *q = job->q, *k = job->k, *v = job->v;
     float *out = job->out;
-    pack_keys(k + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->head,
-              workspace + r->k);
-    pack_values(v + k0 * job->kv_stride + kv_head * size, job->kv_stride, used, size, r->keys,
-                workspace + r->v);
+    pack_keys(k + first, job->kv_stride, used, size, r->head, workspace + r->k);
+    pack_values(v + first, job->kv_stride, used, size, r->keys, workspace + r->v);
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (size_t i = from; i < to; i += TILE_ROWS) {
             size_t rows = to - i < TILE_ROWS ? to - i : TILE_ROWS;
             if (!keys)
                 zero_rows(job, q0 + i, rows, head);
             else
-                attend_block(job, r, workspace, q + (q0 + i) * job->q_stride + head * size, rows,
-                             job->causal ? past + i + 1 : keys,
-                             out + (q0 + i) * job->out_stride + head * size);
+                attend_block(job, r, workspace, &packed, q + (q0 + i) * job->q_stride + head * size, rows,
+                             past + i, out + (q0 + i) * job->out_stride + head * size);
         }
 }
 

@@ -126,25 +126,27 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
 
 /* ---- Attention ---- */
 
-/* One query against `keys` keys. The row maximum is subtracted before exp. s: scratch for the scores. */
-static void attend(const zest_attention *job, const float *q, const float *k, const float *v, size_t keys,
-                   float *s, float *out) {
+/* One query against the keys from `first` to before `end`. The row maximum is subtracted before exp. s: scratch for the
+ * scores. */
+static void attend(const zest_attention *job, const float *q, const float *k, const float *v, size_t first,
+                   size_t end, float *s, float *out) {
     float sums[SUMS] = {0}, row_max = -INFINITY;
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = first; j < end; j++) {
         float dot = 0;
         for (size_t d = 0; d < job->head_dim; d++) dot = fmaf(q[d], k[j * job->kv_stride + d], dot);
         s[j] = dot * job->scale;
+        if (job->soft_cap != 0) s[j] = f_soft_cap(s[j], job->soft_cap);
         row_max = v_max(s[j], row_max);
     }
-    for (size_t j = 0; j < keys; j++) {
+    for (size_t j = first; j < end; j++) {
         s[j] = f_exp(s[j] - row_max);
         sums[j % SUMS] += s[j];
     }
     float inverse = 1.0f / total(sums);
     for (size_t d = 0; d < job->head_dim; d++) {
         float sum = 0;
-        for (size_t j = 0; j < keys; j++) sum = fmaf(s[j], v[j * job->kv_stride + d], sum);
-        out[d] = keys ? sum * inverse : 0;
+        for (size_t j = first; j < end; j++) sum = fmaf(s[j], v[j * job->kv_stride + d], sum);
+        out[d] = end > first ? sum * inverse : 0;
     }
 }
 
@@ -157,8 +159,8 @@ static void attend_sequence(const zest_attention *job, size_t sequence, size_t h
     const float *v = (const float *)job->v + k0 * job->kv_stride + kv_head * job->head_dim;
     float *out = (float *)job->out + head * job->head_dim;
     for (size_t i = 0; i < queries; i++)
-        attend(job, q + (q0 + i) * job->q_stride, k, v, job->causal ? past + i + 1 : keys, scores,
-               out + (q0 + i) * job->out_stride);
+        attend(job, q + (q0 + i) * job->q_stride, k, v, zest_attention_first_key(job, past + i),
+               zest_attention_end_key(job, past + i, keys), scores, out + (q0 + i) * job->out_stride);
 }
 
 static int attention(const zest_attention *job, int threads, zest_workspace *scratch) {

@@ -133,7 +133,9 @@ int zest_cuda_attention(const zest_attention *args, int threads, zest_workspace 
     (void)threads;
     if (!args->sequences || !args->max_queries || !args->lanes) return 0;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_ATTENTION);
-    int done = zest_cuda_attention_sm90(cuda, args);
+    int done = zest_cuda_attention_window(cuda, args);
+    if (done <= 0) return done;
+    done = zest_cuda_attention_sm90(cuda, args);
     if (done > 0) done = zest_cuda_attention_mma(cuda, args);
     if (done > 0) done = zest_cuda_attention_wide(cuda, args);
     if (done <= 0) return done;

@@ -273,6 +273,7 @@ int zest_cuda_linear(const zest_linear *args, int threads, zest_workspace *scrat
 int zest_cuda_norm(const zest_norm *args, int threads, zest_workspace *scratch);
 int zest_cuda_attention(const zest_attention *args, int threads, zest_workspace *scratch);
 /* 0: done, 1: it does not suit, nothing was done, -1: error. */
+int zest_cuda_attention_window(zest_cuda *cuda, const zest_attention *args);
 int zest_cuda_attention_sm90(zest_cuda *cuda, const zest_attention *args);
 int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *args);
 int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *args);
