@@ -133,6 +133,8 @@ PROGRAM_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/programs/*.c))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 CUDA_TESTS := $(if $(found_nvcc),$(patsubst %.cu,$(BUILD)/%,$(wildcard tests/cuda/*.cu)))
+# the program with a CUDA run-time library that needs no GPU (tests/cuda/mock/mock.h)
+CUDA_MOCK := $(if $(found_nvcc),$(BUILD)/tests/cuda/zest_mock)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -239,6 +241,14 @@ $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a $(BUILD)/cuda.flags $(
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 $(CUDA_CODE) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
 
+MOCK_SRC := $(wildcard tests/cuda/mock/*.c)
+$(BUILD)/tests/cuda/libmock_cuda.so: $(MOCK_SRC) tests/cuda/mock/mock.h $(BUILD)/compile.flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -shared $(WARNINGS) -I. -I$(CUDA_HOME)/include -o $@ $(MOCK_SRC) -ldl
+
+$(BUILD)/tests/cuda/zest_mock: $(CLI_OBJ) $(BUILD)/libzest.a $(BUILD)/tests/cuda/libmock_cuda.so $(BUILD)/link.flags
+	$(link) $(BUILD)/tests/cuda/libmock_cuda.so -Wl,-rpath,'$$ORIGIN' $(filter-out %libcudart_static.a -lcudart_static,$(LIBS))
+
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d) $(EXAMPLE_BIN:=.d) $(FUZZ_BIN:=.d) $(FUZZ_OBJ:.o=.d) $(BUILD)/tests/support.d
 
 # ---- What people run --------------------------------------------------------------------------------------
@@ -256,7 +266,7 @@ run_tests = BUILD=$(BUILD) ASAN=$(ASAN) ZEST=./zest TESTS="$(notdir $(TEST_BIN))
 check: all $(TESTED)
 	@$(run_tests) check
 
-test: all $(TESTED) $(BENCH_BIN) $(CUDA_TESTS) asan-build
+test: all $(TESTED) $(BENCH_BIN) $(CUDA_TESTS) $(CUDA_MOCK) asan-build
 	@$(run_tests) test
 
 asan: asan-build

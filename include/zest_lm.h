@@ -40,7 +40,8 @@
  *
  * Threads: a model and everything made from it belong to the thread of its context, one at a time. Forward
  * passes use several threads inside (option "threads"). On the CPU results do not depend on their number, nor
- * on what else is in the batch, bit for bit. On a GPU the last digits may differ from run to run.
+ * on what else is in the batch, bit for bit. On a GPU the last digits depend on its model, on
+ * cuBLAS, and on what else is in the batch.
  *
  * Promises: no function prints, exits or goes to the network. Files are replaced only when the new one is whole.
  * The journal of a tuner, or of a run without gradients, makes the same weights again bit for bit, on any machine

@@ -4,7 +4,8 @@
 #   test   check; the kernels in every instruction set that this CPU has; the install; GRAD=off; asan; gpu where there is one
 #   asan   what check has, in the build with AddressSanitizer and UndefinedBehaviorSanitizer
 #   gpu    every test that uses a GPU, one at a time; without a GPU they fail
-# New tests are found by their names: tests/test_*.c, tests/*.sh, tests/cli/*.sh, examples/*.c, tests/cuda/*.cu.
+# New tests are found by their names: tests/test_*.c, tests/*.sh, tests/cli/*.sh, examples/*.c; for the GPU tests/cuda/*.cu
+# and gpu_*.sh; with nvcc, but without a GPU, tests/cuda/mock_*.sh.
 # BUILD, ASAN: folders of the two builds; ZEST: the program; TESTS: names of test programs; TEST_JOBS: how many at a time (default: the CPU's threads).
 # Each test's whole output is in BUILD/test.logs, its processor time in milliseconds in BUILD/test.times.
 set -u
@@ -111,6 +112,7 @@ add_gpu() {
         fi
     done
     for test in $(names tests/cuda/*.cu); do add script "gpu cuda/$test" "$BUILD/tests/cuda/$test"; done
+    for test in tests/cuda/gpu_*.sh; do add script "gpu $test" "ZEST=$ZEST sh $test"; done
 }
 
 # Those that took longest the last time start first, so that none of them runs alone at the end.
@@ -149,6 +151,9 @@ test)
     add_check
     add_levels
     for test in tests/forward_only.sh tests/install.sh; do add script "$test" "sh $test"; done
+    if [ -x "$BUILD/tests/cuda/zest_mock" ]; then
+        for test in tests/cuda/mock_*.sh; do add script "$test" "BUILD=$BUILD sh $test"; done
+    fi
     add script "tests/faults/run.sh short 4" "sh tests/faults/run.sh short 4"
     add script "tests/faults/allocations.sh 211" "sh tests/faults/allocations.sh 211"
     add_asan

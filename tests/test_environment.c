@@ -29,10 +29,10 @@ static zest_cuda_settings settings_with(const char *variable, const char *value)
 static void settings_follow_the_variables(void **state) {
     (void)state;
     zest_cuda_settings s = settings_with(NULL, NULL);
-    assert_true(s.memory_limit == 0 && s.autotune && s.split_f32);
+    assert_true(s.memory_limit == 0 && !s.autotune && s.split_f32);
     assert_int_equal(s.gemm, ZEST_CUDA_GEMM_AUTO);
     assert_int_equal(s.norm, ZEST_CUDA_NORM_FUSED);
-    assert_true(settings_with("ZEST_CUDA_TUNE", "").autotune);
+    assert_false(settings_with("ZEST_CUDA_TUNE", "").autotune);
     assert_true(settings_with("ZEST_CUDA_TUNE", "on").autotune);
     assert_false(settings_with("ZEST_CUDA_TUNE", "off").autotune);
     assert_false(settings_with("ZEST_CUDA_F32", "fp32").split_f32);

@@ -360,8 +360,7 @@ static void one_outer(zest_device *device, int c, size_t rows, size_t left, size
                        .out_stride = right,
                        .residual = {out, out},
                        .residual_stride = right,
-                       .fp32_output = 1,
-                       .deterministic = 1};
+                       .fp32_output = 1};
     zest_linear on_device = job;
     on_device.weight.data = bs, on_device.weight.dtype = device_dtype(device);
     on_device.a[0] = on_device.a[1] = as;
@@ -400,8 +399,7 @@ static void one_stack(zest_device *device, int c, size_t rows, size_t width) {
                        .a_stride = 96,
                        .rows = rows,
                        .out = {out, out},
-                       .out_stride = width,
-                       .deterministic = 1};
+                       .out_stride = width};
     zest_linear on_device = job;
     on_device.weight = uploaded[0], on_device.more = more, on_device.more_count = 2;
     on_device.a[0] = on_device.a[1] = as, on_device.out[0] = on_device.out[1] = outs;

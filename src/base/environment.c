@@ -15,15 +15,15 @@ static const zest_environment_variable variables[] = {
     [ZEST_ENVIRONMENT_CUDA_MEMORY] = {"ZEST_CUDA_MEMORY", "MIB", "no limit",
                                       "The maximum GPU memory that a process allocates.", "users"},
     [ZEST_ENVIRONMENT_CUDA_TUNE] =
-        {"ZEST_CUDA_TUNE", "off|on", "on",
-         "Whether GEMM algorithms are timed and the fastest is used. Off makes a run on a GPU easier to "
-         "repeat and a few percent slower.",
+        {"ZEST_CUDA_TUNE", "off|on", "off",
+         "Whether GEMM algorithms are timed and the fastest is used. Then the same command does not give the "
+         "same journal.",
          "users"},
     [ZEST_ENVIRONMENT_CUBLASLT] = {"ZEST_CUBLASLT", "FILE", "libcublasLt.so as the loader finds it",
                                    "The cuBLASLt library to open. No other is tried.", "users"},
     [ZEST_ENVIRONMENT_CUDA_GEMM] =
         {"ZEST_CUDA_GEMM", "auto|cublas|sm90", "auto",
-         "GEMM backend: the faster one, cuBLASLt, or zest's kernel for compute capability 9.0 where the "
+         "GEMM backend: chosen by the sizes, cuBLASLt, or zest's kernel for compute capability 9.0 where the "
          "operands allow it.",
          "tests"},
     [ZEST_ENVIRONMENT_CUDA_NORM] =

@@ -14,9 +14,7 @@ static zest_status runner_for(zest_grad *grad, const zest_ops *operations, const
                               const zest_model_runner *device_runner, zest_error *error) {
     zest_model_runner_options run = {.compute = options->compute, .threads = options->threads};
     if (!device_runner) return zest_model_runner_new(&grad->view, operations, &run, &grad->runner, error);
-    zest_status status = zest_model_runner_borrow(device_runner, &grad->view, &grad->runner, error);
-    if (!status) grad->runner->deterministic = 1; /* so that a resumed run takes the same steps */
-    return status;
+    return zest_model_runner_borrow(device_runner, &grad->view, &grad->runner, error);
 }
 
 zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,

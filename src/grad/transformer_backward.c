@@ -42,7 +42,6 @@ static zest_status copy_rows(const zest_grad_pass *pass, const void *from, void 
 static zest_status run_linear(zest_grad_pass *pass, zest_linear *job) {
     zest_model_runner *runner = pass->grad->runner;
     job->compute = runner->compute;
-    job->deterministic = runner->deterministic;
     return zest_grad_check(pass, runner->operations->linear(job, runner->threads, &runner->scratch));
 }
 

@@ -113,7 +113,6 @@ typedef struct {
     const zest_linear_part *more;
     size_t more_count; /* at most ZEST_LINEAR_MORE */
     int fp32_output;   /* a device's results and residuals are fp32 whatever the compute */
-    int deterministic; /* a device chooses kernels by the sizes alone, not by timing them: results repeat */
     /* Devices only: a norm that is applied to the results in place; their rows have no gaps then. Its x, out, rows
      * and perturbation are ignored. With a residual, without an activation. */
     const zest_norm *norm;

@@ -137,15 +137,12 @@ static size_t weight_bytes(const zest_model_runner *runner, size_t positions, si
 }
 
 /* Bytes that the activations of a group inside a layer may take; beyond, fewer pairs go together. Larger groups
- * gain a little: they are allowed next to small weights, and where there is plenty of memory. */
-static size_t group_budget(zest_model_runner *runner) {
-    if (runner->group_budget) return runner->group_budget;
+ * gain a little: they are allowed next to small weights, and on devices with plenty of memory. */
+static size_t group_budget(const zest_model_runner *runner) {
     const size_t mib = (size_t)1 << 20, smallest = 512 * mib, largest = 2048 * mib, total = 3072 * mib;
     size_t weights = runner->host_model->arena_size, rest = weights < total ? total - weights : 0;
-    size_t available = runner->operations->device->available(runner->device);
-    size_t budget = min_size(min_size(largest, rest), available / 16);
-    runner->group_budget = budget > smallest ? budget : smallest;
-    return runner->group_budget;
+    size_t capacity = runner->operations->device->capacity(runner->device);
+    return zest_max_size(min_size(min_size(largest, rest), capacity / 16), smallest);
 }
 
 /* Pairs of a group, each of pair_bytes, when `live` are in memory. */
@@ -190,6 +187,40 @@ zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tok
                                allocated + pairs * pair.hidden + all * pair.in_layer};
 }
 
+/* Whether the device has the memory now. */
+static zest_status check_memory(const zest_forward_pass *pass, pair_memory pair) {
+    const zest_model_runner *runner = pass->runner;
+    const double mib = 1048576;
+    size_t reserved =
+        buffer_bytes(&runner->hidden) + buffer_bytes(&runner->norm_out) + buffer_bytes(&runner->work);
+    if (pass->group * pair.work + pass->live * pair.hidden <= reserved) return ZEST_OK;
+    size_t free_bytes = runner->operations->device->available(runner->device) + reserved;
+    size_t wanted = pass->group * pair.in_layer + pass->live * pair.hidden, one = pair.in_layer + pair.hidden;
+    /* perturbed weights of the batch before are there already */
+    size_t allocated = runner->operations->device->bytes_allocated(runner->device, NULL),
+           others =
+               allocated > runner->device_base + reserved ? allocated - runner->device_base - reserved : 0;
+    if (wanted - min_size(others, pass->group * (pair.in_layer - pair.work)) <= free_bytes) return ZEST_OK;
+    if (one <= free_bytes)
+        return zest_error_set(pass->error, ZEST_ERROR_MEMORY,
+                              "a batch of %zu tokens with %zu live pairs needs %.1f MiB of the device's "
+                              "memory besides the weights, "
+                              "and %.1f are free: --live 1 needs %.1f. zest does not choose fewer pairs by "
+                              "itself, because losses "
+                              "would have other last digits than with the memory free",
+                              pass->max_rows, pass->live, (double)wanted / mib, (double)free_bytes / mib,
+                              (double)one / mib);
+    size_t row = (pair.work + pair.hidden) / pass->max_rows, weights = pair.in_layer - pair.work;
+    size_t rows = free_bytes > weights ? (free_bytes - weights) / row : 0;
+    return zest_error_set(
+        pass->error, ZEST_ERROR_MEMORY,
+        "a batch of %zu tokens needs %.1f MiB of the device's memory besides the weights, and %.1f "
+        "are free: about %zu tokens would fit",
+        pass->max_rows, (double)one / mib, (double)free_bytes / mib, rows);
+}
+
+/* Groups shrink first, then fewer pairs are live, until they fit into the device's capacity. What is free at the moment
+ * decides nothing: the number of lanes in a GEMM can change the last digits of its result. */
 zest_status zest_model_plan_groups(zest_forward_pass *pass) {
     zest_model_runner *runner = pass->runner;
     if (!runner->device) return ZEST_OK;
@@ -197,22 +228,13 @@ zest_status zest_model_plan_groups(zest_forward_pass *pass) {
         pass->live = zest_model_choose_live(pass->config, runner->compute, runner->device->multiprocessors,
                                             pass->max_rows, pass->pair_count);
     pair_memory pair = pair_memory_of(runner, pass->end_position - pass->first_position, pass->max_rows);
-    size_t reserved =
-        buffer_bytes(&runner->hidden) + buffer_bytes(&runner->norm_out) + buffer_bytes(&runner->work);
+    const zest_device_table *device = runner->operations->device;
+    size_t capacity = device->capacity(runner->device),
+           left = capacity > runner->device_base ? capacity - runner->device_base : 0;
     pass->group = choose_group(group_budget(runner), pair.in_layer, pass->live);
-    if (pass->group * pair.work + pass->live * pair.hidden <= reserved) return ZEST_OK;
-    size_t free_bytes = runner->operations->device->available(runner->device) + reserved;
-    while (pass->group > 1 && pass->group * pair.in_layer + pass->live * pair.hidden > free_bytes)
-        pass->group--;
-    while (pass->live > 1 && pair.in_layer + pass->live * pair.hidden > free_bytes) pass->live--;
-    if (pair.in_layer + pair.hidden <= free_bytes) return ZEST_OK;
-    size_t row = (pair.work + pair.hidden) / pass->max_rows, weights = pair.in_layer - pair.work;
-    size_t rows = free_bytes > weights ? (free_bytes - weights) / row : 0;
-    return zest_error_set(
-        pass->error, ZEST_ERROR_MEMORY,
-        "a batch of %zu tokens needs %.1f MiB of the device's memory besides the weights, and %.1f "
-        "are free: about %zu tokens would fit",
-        pass->max_rows, (double)(pair.in_layer + pair.hidden) / 1048576, (double)free_bytes / 1048576, rows);
+    while (pass->group > 1 && pass->group * pair.in_layer + pass->live * pair.hidden > left) pass->group--;
+    while (pass->live > 1 && pair.in_layer + pass->live * pair.hidden > left) pass->live--;
+    return check_memory(pass, pair);
 }
 
 /* ---- Weights ---- */
@@ -263,6 +285,7 @@ zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     if (!copy->arena || device->upload(runner->device, copy->arena, host->arena, host->arena_size))
         return zest_model_device_error(runner, error);
     rebase_all(copy, (rebase_args){host->arena, copy->arena});
+    runner->device_base = device->bytes_allocated(runner->device, NULL);
     runner->model = copy;
     return ZEST_OK;
 }

@@ -355,6 +355,7 @@ zest_status zest_model_runner_borrow(const zest_model_runner *from, const zest_m
     (*runner)->compute = from->compute;
     (*runner)->threads = from->threads;
     (*runner)->scratch.device = from->device;
+    (*runner)->device_base = from->device_base;
     return ZEST_OK;
 }
 

@@ -144,12 +144,12 @@ struct zest_model_runner {
     zest_model *device_model;     /* the model with its weights in the device's memory; NULL: the CPU */
     zest_device *device;          /* NULL: the CPU */
     int borrowed;                 /* the device is another runner's */
-    int deterministic;            /* see zest_linear */
     const zest_ops *operations;
     zest_compute compute;
     int threads;
     size_t live;
-    size_t group_budget; /* bytes on a device that a group of pairs may take; 0: not yet known */
+    size_t
+        device_base; /* bytes allocated on a device when the runner was made: the weights, and the device's own */
     zest_workspace scratch;
 
     /* Activations. Groups are groups of lanes that go through an operation together. */

@@ -419,8 +419,7 @@ static zest_status logits_of_block(zest_model_runner *runner, const zest_group_o
                        .out = {logits[0], logits[1]},
                        .out_stride = count,
                        .compute = runner->compute,
-                       .fp32_output = 1,
-                       .deterministic = runner->deterministic};
+                       .fp32_output = 1};
     return runner->operations->linear(&job, runner->threads, &runner->scratch)
                ? zest_model_device_error(runner, error)
                : ZEST_OK;

@@ -22,8 +22,7 @@ zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_mo
                          .out_stride = out_stride,
                          .residual = {residual ? residual[0] : NULL, residual ? residual[1] : NULL},
                          .residual_stride = out_stride,
-                         .compute = runner->compute,
-                         .deterministic = runner->deterministic};
+                         .compute = runner->compute};
 }
 
 zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error) {

@@ -58,15 +58,15 @@ struct zest_gemm {
     int transposed, batch; /* batch: lanes */
     int a_transposed;
     int fp32_output;
-    int split;         /* weight and a are bf16, though the compute type is fp32 (gemm_f32.cu) */
-    int deterministic; /* the algorithm follows from the sizes alone */
+    int split; /* weight and a are bf16, though the compute type is fp32 (gemm_f32.cu) */
     size_t rows, inputs, outputs, a_stride, out_stride, residual_stride;
     int64_t weight_lane, a_lane, out_lane, residual_lane, bias_lane;
     zest_activation activation; /* NONE with a residual */
     zest_gemm_norm norm;
 };
 
-/* How GEMMs of about the same sizes are computed. */
+/* How GEMMs of about the same sizes are computed: a function of the GPU, cuBLASLt's version and the sizes, unless
+ * ZEST_CUDA_TUNE=on. */
 struct zest_gemm_plan {
     uint64_t key[8];
     cublasLtMatmulAlgo_t algorithm;
@@ -118,6 +118,7 @@ struct zest_cuda {
     char name[256];
     int ordinal, sm_count;
     size_t max_shared_bytes; /* of a block */
+    size_t memory;           /* of the GPU */
     void *encode_tensormap;  /* the driver's cuTensorMapEncodeTiled; NULL: no TMA, so no kernels for 9.0 */
 
     cudaStream_t stream, prefetch_stream;
@@ -195,7 +196,7 @@ int zest_cuda_gemm(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- gemm_select.cu ---- */
 
-/* By cuBLASLt or our kernel, whichever is faster. 0: done, 1: neither can, nothing was done, -1: error. */
+/* By cuBLASLt or our kernel, as the sizes say. 0: done, 1: neither can, nothing was done, -1: error. */
 int zest_cuda_gemm_select(zest_cuda *cuda, const zest_gemm *gemm);
 
 /* ---- gemm_sm90a.cu ---- */

@@ -117,6 +117,14 @@ static size_t available(zest_device *device) {
     return cuda->settings.memory_limit && left < free_bytes ? left : free_bytes;
 }
 
+/* A thirty-second of the GPU's memory is left to the driver, cuBLAS and the screen. */
+static size_t capacity(const zest_device *device) {
+    const zest_cuda *cuda = (const zest_cuda *)device;
+    const size_t usable = cuda->memory - cuda->memory / 32;
+    return cuda->settings.memory_limit && cuda->settings.memory_limit < usable ? cuda->settings.memory_limit
+                                                                               : usable;
+}
+
 static const char *name(const zest_device *device) { return ((const zest_cuda *)device)->name; }
 
 /* ---- Copies ---- */
@@ -217,6 +225,7 @@ static const zest_device_table device_table = {
     close_device,
     bytes_allocated,
     available,
+    capacity,
     name,
     allocate,
     release,
@@ -296,6 +305,7 @@ static zest_status open_all(zest_cuda *cuda, zest_error *error) {
     cuda->sm_count = properties.multiProcessorCount;
     cuda->base.multiprocessors = (size_t)properties.multiProcessorCount;
     cuda->max_shared_bytes = (size_t)shared;
+    cuda->memory = properties.totalGlobalMem;
     cuda->base.max_head_dim = zest_cuda_attention_max_head_dim(cuda);
     if (properties.major == 9 && properties.minor == 0 && zest_cuda_gemm_sm90_open(cuda))
         return zest_device_take_error(&cuda->base, error);

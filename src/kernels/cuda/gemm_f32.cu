@@ -55,11 +55,10 @@ static int split(zest_cuda *cuda, const split_params *params, int lanes) {
     return zest_cuda_launched(cuda, "splitting fp32 operands");
 }
 
-/* Whether both buffers take at most half of the free memory. */
-static int fits_in_memory(zest_cuda *cuda, size_t weight_bytes, size_t a_bytes) {
-    size_t more = (weight_bytes > cuda->split_weight.size ? weight_bytes : 0) +
-                  (a_bytes > cuda->split_a.size ? a_bytes : 0);
-    return !more || more <= cuda->base.operations->device->available(&cuda->base) / 2;
+/* Whether both buffers take at most a quarter of the device's capacity. Free memory does not count: a GEMM that is split
+ * has other bits than one that is not. */
+static int fits_in_memory(const zest_cuda *cuda, size_t weight_bytes, size_t a_bytes) {
+    return weight_bytes + a_bytes <= cuda->base.operations->device->capacity(&cuda->base) / 4;
 }
 
 /* Rows of whole vectors, 16-byte alignment. */

@@ -122,13 +122,17 @@ __device__ __forceinline__ unsigned tile_index(unsigned iteration) {
 
 /* ---- Fused layer norm (EPILOGUE_NORM) ----
  *
- * A row lies in up to four tiles beside each other, each in another block. A warp reduces its part of 16 rows to
- * partial statistics (sum and sum of squares), publishes them in global memory, waits for those of the other blocks,
- * and normalises its accumulators before they are rounded.
+ * A row lies in up to four tiles beside each other, each in another block. A warp rounds its results to the type of D,
+ * reduces its part of 16 rows to partial statistics (sum and sum of squares), publishes them in global memory, waits for
+ * those of the other blocks, and normalises.
  *
- * So blocks wait for each other, and where programs share the GPU not all of them need be running. A warp that has
- * waited for spin_limit looks stores its rows as they are and puts them on a list for norm_fallback_kernel, which runs
- * behind the GEMM. From then on all warps wait less. */
+ * So blocks wait for each other, and where programs share the GPU not all of them need be running: two processes under
+ * MPS could each hold the multiprocessors that the other's blocks wait for. No warp waits for ever. One that has waited
+ * for spin_limit looks stores its rows as they are and puts them on a list for norm_fallback_kernel, which runs behind
+ * the GEMM. From then on all warps wait less.
+ *
+ * Which warps give up is chance, and must not change a bit. norm_fallback_kernel reads the same numbers, since the
+ * results were rounded before anything was done with them, and the same statistics, which it adds in the same order. */
 
 enum { NORM_MAX_N_TILES = 4 }; /* a thread of a quad reads the statistics of one tile */
 enum { SPIN_CHECK = 32 };      /* looks after which a warp gives up if others have done so */
@@ -148,8 +152,8 @@ __device__ __forceinline__ uint64_t stats_load(const uint64_t *at) {
     return both;
 }
 
-/* (1 / sigma, -mean / sigma) of a row. Where the mean is large, digits of the variance are lost; a row that
- * is rounded to 16 bits before a separate norm kernel loses more. */
+/* (1 / sigma, -mean / sigma) of a row. Where the mean is large, digits of the variance are lost; the rounding of
+ * the row to 16 bits loses more. */
 __device__ __forceinline__ float2 row_scale(const sm90_gemm_params &params, float sum, float squares) {
     const float mean = sum * params.norm.inv_outputs,
                 variance = fmaf(-mean, mean, squares * params.norm.inv_outputs);
@@ -232,7 +236,7 @@ __device__ __forceinline__ void load_norm_vectors(const float *gains, int panel,
     }
 }
 
-/* Stores the accumulators as they are and lists the warp's rows for norm_fallback_kernel. */
+/* Stores the results, which are rounded already, and lists the warp's rows for norm_fallback_kernel. */
 template <class T>
 __device__ __forceinline__ void store_for_fallback(const sm90_gemm_params &params, uint32_t output,
                                                    const output_tile &t, const float acc[TILE_N / 2]) {
@@ -288,13 +292,17 @@ template <class T> __device__ void norm_fallback_rows(const sm90_gemm_params &pa
                    at = entry / params.n_tiles * 16 + threadIdx.x / 8;
     const unsigned begin = entry % params.n_tiles * TILE_N, end = min(begin + TILE_N, params.outputs);
     const unsigned lane = at / padded_rows, row = at % padded_rows;
-    float sum = 0, squares = 0;
+    float sum[NORM_MAX_N_TILES] = {}, squares[NORM_MAX_N_TILES] = {};
     if (row >= params.norm.rows) return;
-    for (unsigned i = 0; i < params.n_tiles; i++) {
+#pragma unroll
+    for (unsigned i = 0; i < NORM_MAX_N_TILES; i++) {
+        if (i >= params.n_tiles) continue;
         const uint64_t both = stats_load(params.norm.stats + at * params.n_tiles + i);
-        sum += __uint_as_float((uint32_t)both), squares += __uint_as_float((uint32_t)(both >> 32));
+        sum[i] = __uint_as_float((uint32_t)both), squares[i] = __uint_as_float((uint32_t)(both >> 32));
     }
-    const float2 own = row_scale(params, sum, squares);
+    /* in the order of quad_sum() */
+    const float2 own = row_scale(params, (sum[0] + sum[1]) + (sum[2] + sum[3]),
+                                 (squares[0] + squares[1]) + (squares[2] + squares[3]));
     T *out = (T *)params.norm.out + lane * params.norm.out_lane + row * params.norm.out_stride;
     for (unsigned c = begin + threadIdx.x % 8; c < end; c += 8) {
         const float gain = params.norm.gain ? params.norm.gain[lane * params.norm.lane + c] : 1.0f;
@@ -423,6 +431,14 @@ enum sm90_epilogue {
     EPILOGUE_SWISH
 };
 
+/* Rounded to T, as floats. Without the asm the compiler keeps bf16 numbers packed instead of in the registers of the
+ * accumulators, and has to move them around the next wgmma (58 registers spilled instead of none). */
+template <class T> __device__ __forceinline__ float2 round_to(float2 x) {
+    x = unpack<T>(pack<T>(x.x, x.y));
+    asm volatile("" : "+f"(x.x), "+f"(x.y));
+    return x;
+}
+
 /* What is added to a panel. */
 struct epilogue_operands {
     float2 bias[8];
@@ -475,6 +491,7 @@ __device__ __forceinline__ void epilogue(const sm90_gemm_params &params, uint32_
                     x.x += add.x, x.y += add.y;
                 }
                 if (EPILOGUE == EPILOGUE_NORM) {
+                    x = round_to<T>(x);
                     add_to_partials(partials, j % 2, x);
                     s[0] = x.x, s[1] = x.y;
                 } else

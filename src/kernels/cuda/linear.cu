@@ -153,7 +153,6 @@ static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *args) {
     int64_t size = (int64_t)cuda->base.element_size, out_size = args->fp32_output ? 4 : size;
     gemm.transposed = args->transposed;
     gemm.a_transposed = args->a_transposed;
-    gemm.deterministic = args->deterministic;
     gemm.batch = (int)zest_perturbation_lanes(&args->perturbation);
     gemm.fp32_output = args->fp32_output || cuda->base.compute == ZEST_COMPUTE_F32;
     gemm.rows = args->rows;

@@ -151,9 +151,9 @@ int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count) {
 }
 
 void zest_cuda_ring_close(zest_cuda_ring *ring) {
-    for (unsigned i = 0; i < ring->count; i++) {
-        (void)cudaEventDestroy(ring->slots[i].ready);
-        (void)cudaEventDestroy(ring->slots[i].consumed);
+    for (zest_cuda_slot &slot : ring->slots) { /* also one whose second event could not be made */
+        if (slot.ready) (void)cudaEventDestroy(slot.ready);
+        if (slot.consumed) (void)cudaEventDestroy(slot.consumed);
     }
 }
 

@@ -6,7 +6,7 @@
 zest_status zest_cuda_settings_read(zest_cuda_settings *settings, zest_error *error) {
     const uint64_t most = SIZE_MAX >> 20;
     /* choices count in the order of the table's words, which is that of the enumerations */
-    int gemm = ZEST_CUDA_GEMM_AUTO, norm = ZEST_CUDA_NORM_FUSED, tune = 1, fp32 = 0;
+    int gemm = ZEST_CUDA_GEMM_AUTO, norm = ZEST_CUDA_NORM_FUSED, tune = 0, fp32 = 0;
     uint64_t mebibytes = 0;
     zest_status status = ZEST_OK;
     if ((status = zest_environment_choice(ZEST_ENVIRONMENT_CUDA_GEMM, &gemm, error)) ||

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* ZEST_CUDA_GEMM: the faster one of cuBLASLt and our kernel, cuBLASLt, or our kernel wherever it can. */
+/* ZEST_CUDA_GEMM: cuBLASLt or our kernel as the sizes say, cuBLASLt, or our kernel wherever it can. */
 typedef enum { ZEST_CUDA_GEMM_AUTO, ZEST_CUDA_GEMM_CUBLAS, ZEST_CUDA_GEMM_SM90 } zest_cuda_gemm_backend;
 
 /* ZEST_CUDA_NORM, layer norm after a GEMM: in our kernel's epilogue where it can, in a kernel of its own, or,
@@ -16,8 +16,8 @@ typedef enum { ZEST_CUDA_NORM_FUSED, ZEST_CUDA_NORM_SEPARATE, ZEST_CUDA_NORM_FAL
 
 typedef struct {
     size_t memory_limit; /* ZEST_CUDA_MEMORY, in bytes; 0: none */
-    int autotune;        /* ZEST_CUDA_TUNE: time GEMM algorithms and take the fastest */
-    int split_f32;       /* ZEST_CUDA_F32: fp32 GEMMs by bf16 products */
+    int autotune;  /* ZEST_CUDA_TUNE: time GEMM algorithms and take the fastest; results do not repeat */
+    int split_f32; /* ZEST_CUDA_F32: fp32 GEMMs by bf16 products */
     zest_cuda_gemm_backend gemm;
     zest_cuda_norm_mode norm;
 } zest_cuda_settings;
