@@ -124,7 +124,7 @@ LIB_SRC := $(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/baselines/%),$
 CLI_SRC := $(wildcard cli/*.c)
 TEST_SRC := $(filter-out $(if $(filter off,$(GRAD)),tests/test_grad% tests/test_optimizer%),$(wildcard tests/test_*.c))
 EXAMPLE_SRC := $(wildcard examples/*.c)
-BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/grad.c bench/optimizers.c),$(wildcard bench/*.c)))
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(filter-out $(if $(filter off,$(GRAD)),bench/estimates.c bench/grad.c bench/optimizers.c),$(wildcard bench/*.c)))
 CUDA_SRC := $(if $(found_nvcc),$(filter-out $(if $(filter off,$(GRAD)),src/grad/% src/baselines/%),$(wildcard src/*/cuda/*.cu src/*/*/cuda/*.cu)))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(CUDA_SRC:%.cu=$(BUILD)/%.cuda.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)

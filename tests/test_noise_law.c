@@ -152,7 +152,8 @@ static void lanes_of_every_family_see_the_law(void **state) {
         }
 }
 
-/* An update adds what a lane sees: lanes and updates are the same to the bit where their coefficients are. */
+/* An update adds what a lane sees: to the bit where noise is dense, and where its rank is low up to the rounding of a
+ * product, which lanes round before it is added. */
 static void updates_have_the_noise_of_lanes(void **state) {
     (void)state;
     zest_model *updated = test_model("gpt2", ZEST_MODEL_F32), *moved = test_model("gpt2", ZEST_MODEL_F32);
@@ -163,7 +164,12 @@ static void updates_have_the_noise_of_lanes(void **state) {
     assert_done(zest_model_shape_noise(moved, 2, "*bias=7", error));
     perturb(moved, &lane);
     zest_update_apply(zest_vector_ops_for(ZEST_CPU_PLAIN), 2, &updated->params, &update);
-    assert_true(zest_params_fingerprint(&updated->params) == zest_params_fingerprint(&moved->params));
+    for (size_t t = 0; t < updated->params.count; t++) {
+        const zest_tensor *tensor = &updated->params.tensors[t];
+        const float *a = tensor->data, *b = moved->params.tensors[t].data;
+        if (!tensor->law.rank) assert_memory_equal(a, b, tensor->count * sizeof *a);
+        for (size_t i = 0; i < tensor->count; i++) assert_true(fabsf(a[i] - b[i]) < 1e-6f);
+    }
     zest_model_free(updated);
     zest_model_free(moved);
 }
@@ -244,7 +250,7 @@ static void what_cannot_be_is_refused(void **state) {
     } bad[] = {{"directions=lowrank:2 distribution=sphere", "not uniform on a sphere"},
                {"directions=lowrank:0", "from 1 to 1024"},
                {"directions=lowrank:2x", "from 1 to 1024"},
-               {"directions=sparse", "dense or lowrank:R"},
+               {"directions=sparse", "lowrank:R or example:R"},
                {"scales=nothing=2", "matches no tensor"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char options[400];

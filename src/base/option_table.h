@@ -135,7 +135,11 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(DIRECTIONS, "directions", 0, TEXT, "", NONE, "LAW", "Method",                                                      \
     ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
     "dense: an independent number for every weight; lowrank:R: matrices are perturbed by sums of R products of two "   \
-    "random vectors, vectors as with dense. Empty: dense")                                                             \
+    "random vectors, vectors as with dense; example:R: the same, with k directions for every example of the batch, "   \
+    "for the same forward passes. Empty: dense")                                                                       \
+  X(TILT_SCOPE, "tilt-scope", 0, CHOICE, "step", CHOICES("step|example"), "NAME", "Method",                            \
+    ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(ZEST, FIXED, TUNED),                                                          \
+    "with --directions example: what the tilt compares: all pairs of the step, or the k pairs of each example")        \
   X(SCALES, "scales", 0, TEXT, "", NONE, "PATTERN=NUMBER", "Method",                                                   \
     ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
     "multiply the perturbations of the tensors whose names match, and their updates, by a number; several separated "  \

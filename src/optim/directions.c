@@ -1,40 +1,84 @@
 /* Options directions and scales: see directions.h. */
 #include "optim/directions.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "rng/noise.h"
+#include "zest.h"
 
-/* "lowrank:4": the number behind the word, from 1 to 1024; without one 1. */
-static int read_rank(const char *text, const char *word, size_t *rank) {
-    size_t length = strlen(word);
-    int64_t number = 1;
-    if (strncmp(text, word, length)) return 0;
-    if (text[length] && !(text[length] == ':' && zest_integer_parse(text + length + 1, 1, 1024, &number)))
-        return 0;
-    *rank = (size_t)number;
+enum { RANK_MOST = 1024, BATCH_MOST = 1 << 20 };
+
+/* ":4" at *at, or nothing. */
+static int read_number(const char **at, int64_t most, size_t *number) {
+    char digits[16];
+    int64_t value;
+    if (**at != ':') return !**at;
+    size_t length = strcspn(*at + 1, ":");
+    if (length >= sizeof digits) return 0;
+    memcpy(digits, *at + 1, length);
+    digits[length] = '\0';
+    if (!zest_integer_parse(digits, 1, most, &value)) return 0;
+    *number = (size_t)value;
+    *at += 1 + length;
     return 1;
+}
+
+/* "lowrank:R", "example:R:B". */
+static int parse(const char *text, zest_directions *directions) {
+    int per_example = !strncmp(text, "example", 7);
+    *directions = (zest_directions){0};
+    if (!*text || !strcmp(text, "dense")) return 1;
+    if (!per_example && strncmp(text, "lowrank", 7) != 0) return 0;
+    const char *at = text + 7;
+    *directions = (zest_directions){1, per_example ? 1 : 0};
+    if (!read_number(&at, RANK_MOST, &directions->rank)) return 0;
+    return !*at || (per_example && read_number(&at, BATCH_MOST, &directions->examples) && !*at);
 }
 
 zest_status zest_directions_read(const zest_options *options, zest_directions *directions,
                                  zest_error *error) {
     const char *text = zest_options_text(options, ZEST_OPTION_DIRECTIONS);
     uint64_t distribution = zest_options_whole(options, ZEST_OPTION_DISTRIBUTION);
-    *directions = (zest_directions){0};
-    if (!*text || !strcmp(text, "dense")) return ZEST_OK;
-    if (!read_rank(text, "lowrank", &directions->rank))
+    if (!parse(text, directions))
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
-            "--directions '%.100s' is not allowed; it takes dense or lowrank:R with a rank R "
-            "from 1 to 1024",
+            "--directions '%.100s' is not allowed; it takes dense, lowrank:R or example:R with "
+            "a rank R from 1 to 1024",
             text);
-    if (distribution != ZEST_GAUSSIAN && distribution != ZEST_RADEMACHER)
+    if (directions->rank && distribution != ZEST_GAUSSIAN && distribution != ZEST_RADEMACHER)
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
             "--directions %.100s are products of normals or signs, which are not uniform on a "
             "sphere or in a ball: set --distribution gaussian or rademacher",
             text);
+    if ((double)directions->examples * zest_options_number(options, ZEST_OPTION_K) >=
+        (double)ZEST_SEED_ROUNDING)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--directions %.100s and --k %s: a step can have at most %d directions", text,
+                              zest_options_text(options, ZEST_OPTION_K), ZEST_SEED_ROUNDING - 1);
     return ZEST_OK;
+}
+
+zest_directions zest_directions_of(const zest_options *options) {
+    zest_directions directions;
+    if (!parse(zest_options_text(options, ZEST_OPTION_DIRECTIONS), &directions)) return (zest_directions){0};
+    return directions;
+}
+
+zest_status zest_directions_set_batch(zest_options *options, uint64_t batch, zest_error *error) {
+    const char *text = zest_options_text(options, ZEST_OPTION_DIRECTIONS);
+    zest_directions directions = zest_directions_of(options);
+    char whole[64];
+    if (!directions.examples) return ZEST_OK;
+    int has_batch = strchr(text, ':') && strchr(strchr(text, ':') + 1, ':');
+    if (has_batch && directions.examples != batch)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "--directions %.100s is for batches of %zu, and --batch is %llu", text,
+                              directions.examples, (unsigned long long)batch);
+    snprintf(whole, sizeof whole, "example:%zu:%llu", directions.rank, (unsigned long long)batch);
+    return zest_options_set_id(options, ZEST_OPTION_DIRECTIONS, whole, error);
 }
 
 zest_status zest_directions_check_vector(const zest_options *options, zest_error *error) {

@@ -27,6 +27,8 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
         .format = format,
     };
     /* at t = 0 the denominator is 1 whatever the losses: its pairs need not be evaluated */
+    size_t examples = zest_directions_of(options).examples;
+    if (examples) tilt.k *= examples;
     int ball = zest_options_whole(options, ZEST_OPTION_DENOMINATOR) == ZEST_CHOICE_BALL;
     if (ball && (tilt.t > 0 || zest_options_auto_t(options))) tilt.ball_pairs = tilt.k;
     return tilt;
@@ -35,7 +37,8 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
 /* Options that format 3 has and format 2 has not. */
 static int is_newer(zest_option_id id) {
     return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP || id == ZEST_OPTION_MOMENTUM ||
-           id == ZEST_OPTION_MOMENTUM_STEPS || id == ZEST_OPTION_DIRECTIONS || id == ZEST_OPTION_SCALES;
+           id == ZEST_OPTION_MOMENTUM_STEPS || id == ZEST_OPTION_DIRECTIONS || id == ZEST_OPTION_SCALES ||
+           id == ZEST_OPTION_TILT_SCOPE;
 }
 
 int zest_journal_format(const zest_options *options) {

@@ -39,7 +39,16 @@ zest_status zest_step_init(zest_step *step, const zest_vector_ops *ops, const ze
     if (step->auto_t && step->tilt.k < 2)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "t=auto needs k >= 2: one direction has nothing to differ from");
+    step->per_example = zest_options_whole(options, ZEST_OPTION_TILT_SCOPE) != 0;
+    if (step->per_example && !directions.examples)
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "tilt-scope=example needs directions=example: else an example has no pairs of its own");
+    if (step->per_example && step->auto_t)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "t=auto is for tilt-scope=step: it pools the spread of all pairs of a step");
     size_t pairs = step->tilt.k + step->tilt.ball_pairs;
+    if (directions.examples) step->each = step->tilt.k / directions.examples;
     step->directions = calloc(pairs, sizeof *step->directions);
     step->coefficients = calloc(step->tilt.k, sizeof *step->coefficients);
     if (!step->directions || !step->coefficients)
@@ -79,6 +88,7 @@ void zest_step_tilt(zest_step *step, const double *losses, double lr, zest_tilt_
         step->losses = zest_tilt_split(losses, step->tilt.k);
     }
     zest_tilt_compute(&step->tilt, losses, step->coefficients, report);
+    if (step->each) zest_step_tilt_examples(step, losses, report);
     if (zest_step_has_length(step)) zest_step_fit_length(step, losses, lr, report);
     if (step->momentum.mu > 0) zest_momentum_add(&step->momentum, step->directions, step->coefficients);
 }
@@ -124,7 +134,7 @@ int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *r
         update->g = step->momentum.g;
         update->k = (step->momentum.past + 1) * step->tilt.k;
     }
-    return report->dropped < step->tilt.k;
+    return report->dropped + step->padding < step->tilt.k;
 }
 
 static zest_status move(const zest_step *step, const zest_step_storage *storage, double lr,
@@ -228,7 +238,12 @@ void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_param
                        const zest_update *update) {
     for (size_t i = 0; i < params->count; i++) {
         const zest_tensor *tensor = &params->tensors[i];
-        int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
+        int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE), tiles = zest_update_tiles(tensor);
+        if (tensor->law.rank) {
+#pragma omp parallel for schedule(dynamic) num_threads(zest_direction_threads(threads))
+            for (int64_t n = 0; n < tiles; n++) zest_update_tile(ops, tensor, n, update);
+            continue;
+        }
         if (slices <= FEW) { /* a parallel region costs more than so little work */
             for (int64_t s = 0; s < slices; s++) update_slice(ops, tensor, s, update);
             continue;

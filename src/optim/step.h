@@ -46,6 +46,11 @@ typedef struct {
 void zest_update_apply(const zest_vector_ops *ops, int threads, const zest_params *params,
                        const zest_update *update);
 
+/* The same for a matrix whose noise has low rank, tile by tile (update_lowrank.c). */
+int64_t zest_update_tiles(const zest_tensor *tensor);
+void zest_update_tile(const zest_vector_ops *ops, const zest_tensor *tensor, int64_t tile,
+                      const zest_update *update);
+
 /* ---- The step ---- */
 
 /* Where the parameters are. `apply` updates them there; NULL: they are in host memory, in params. */
@@ -88,6 +93,9 @@ typedef struct {
     zest_step_length length;
     double max_step; /* in lengths of a perturbation; 0: no bound */
     zest_momentum momentum;
+    size_t each;     /* pairs of one example, where each has its own (directions.h); else 0 */
+    size_t padding;  /* pairs of this step without an example */
+    int per_example; /* the tilt compares the pairs of each example */
     int auto_t;
     zest_auto_t seen;       /* the steps before this one */
     zest_loss_parts losses; /* of this step, which the next will have seen */
@@ -111,6 +119,9 @@ zest_status zest_step_draw_directions(zest_step *step, uint64_t index, uint64_t 
                                       zest_error *error);
 /* Computes the coefficients from the losses. lr: of the step, for max-step. */
 void zest_step_tilt(zest_step *step, const double *losses, double lr, zest_tilt_report *report);
+/* Of a step in which every example has its own pairs: coefficients and report where the tilt compares the pairs of each
+ * example, and the padding (tilt_scope.c). */
+void zest_step_tilt_examples(zest_step *step, const double *losses, zest_tilt_report *report);
 /* The update that the coefficients give. 0: none, since every pair was dropped. */
 int zest_step_update(const zest_step *step, double lr, const zest_tilt_report *report, zest_update *update);
 /* Applies that update, if there is one, where the parameters are, and remembers the step. */

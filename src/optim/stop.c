@@ -1,6 +1,7 @@
 /* Stop criteria and divergence: see stop.h. */
 #include <math.h>
 
+#include "optim/directions.h"
 #include "optim/stop.h"
 
 const char *zest_stop_name(zest_stop stop) {
@@ -32,7 +33,9 @@ void zest_stop_state_update(zest_stop_state *state, const zest_options *options,
     state->steps++;
     state->evaluations += evaluations;
     state->dropped_pairs += report->dropped;
-    size_t k = (size_t)zest_options_whole(options, ZEST_OPTION_K);
+    size_t k = (size_t)zest_options_whole(options, ZEST_OPTION_K),
+           examples = zest_directions_of(options).examples;
+    if (examples > 1) k = evaluations / 2; /* each loss is that of one example */
     state->bad_in_a_row = report->dropped >= k ? state->bad_in_a_row + 1 : 0;
     double tolerance = zest_options_number(options, ZEST_OPTION_TOLERANCE);
     if (center)

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "optim/directions.h"
 #include "train/trainer_internal.h"
 
 const char *zest_trainer_reason(zest_trained_reason reason) {
@@ -132,6 +133,9 @@ static zest_status load_start(zest_trainer *t) {
     if (!status) status = zest_trainer_check_ranks(t);
     if (!status) status = zest_load_start(&t->loaded, t->options, t->error);
     if (!status) status = zest_load_resolve_defaults(t->options, t->loaded.model->config.causal, t->error);
+    if (!status)
+        status = zest_directions_set_batch(t->options, zest_options_whole(t->options, ZEST_OPTION_BATCH),
+                                           t->error);
     if (!status) status = zest_trainer_load(t);
     return status ? status : t->ops->prepare(t);
 }

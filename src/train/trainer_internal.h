@@ -106,9 +106,10 @@ struct zest_trainer {
     zest_tuner *tuner; /* zeroth-order: the optimiser */
     zest_model_lane *lanes;
     double *losses; /* (lanes, examples) */
-    double *means;  /* (lanes): the objective of each */
+    double *means;  /* (lanes): what the tuner is told: the objective of each, or the loss of its example */
     double *scores; /* (lanes, items or label words), for other objectives than the loss */
     size_t losses_capacity, scores_capacity; /* numbers */
+    zest_batch one;                          /* example, where each has directions of its own */
     double *recent;      /* losses of the latest steps of this session: a ring buffer, for advice on t */
     size_t recent_count; /* steps of this session; the ring holds ZEST_TILT_ADVICE_STEPS */
     int advised;
@@ -167,6 +168,14 @@ zest_status zest_trainer_compare_weights(zest_trainer *t, int always);
 zest_status zest_trainer_send_weights(zest_trainer *t, const zest_loaded *loaded);
 zest_status zest_trainer_send_state(zest_trainer *t);
 void zest_trainer_ranks_free(zest_trainer *t);
+
+/* ---- trainer_examples.c ---- */
+
+/* Of a step whose examples have k directions each: (2, k) losses of examples first .. end-1, the plus lanes and the minus
+ * lanes apart; and those of the step as the tuner takes them. */
+zest_status zest_trainer_example_piece(zest_trainer *t, size_t first, size_t end, double *plus,
+                                       double *minus);
+zest_status zest_trainer_example_losses(zest_trainer *t, double *losses);
 
 /* ---- trainer_resume.c ---- */
 

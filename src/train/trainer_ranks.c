@@ -143,7 +143,10 @@ static void count_values(zest_trainer *t, int scored) {
     zest_batch_purpose purpose = scored ? ZEST_BATCH_SCORE : ZEST_BATCH_TRAIN;
     r->costs[0] = r->starts[0] = 0;
     for (size_t e = 0; e < b->count; e++) {
-        size_t first, width = scored && o->kind != ZEST_LOSS_TOKENS ? zest_loss_choices(o, e, &first) : 1;
+        size_t first, each = t->tuner->step.each,
+                      width = each                                    ? each
+                              : scored && o->kind != ZEST_LOSS_TOKENS ? zest_loss_choices(o, e, &first)
+                                                                      : 1;
         r->starts[e + 1] = r->starts[e] + width;
         r->costs[e + 1] = r->costs[e] + zest_batch_tokens(b->examples, b->which[e], purpose);
     }
@@ -173,6 +176,11 @@ static zest_status compute_piece(zest_trainer *t, const piece *p, int scored, do
     const zest_model_objective *objective = &whole->objective;
     size_t examples = p->end - p->first, values = p->lanes * (r->starts[p->end] - r->starts[p->first]);
     zest_status status = ZEST_OK;
+    if (t->tuner->step.each) {
+        double *plus = *out;
+        *out += values;
+        return zest_trainer_example_piece(t, p->first, p->end, plus, plus + values / 2);
+    }
     if (examples < whole->count) {
         status = zest_batch_make(&r->batch, whole->examples, whole->which + p->first, examples,
                                  scored ? ZEST_BATCH_SCORE : ZEST_BATCH_TRAIN, t->error);

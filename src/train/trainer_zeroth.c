@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "model/forward_pass.h"
+#include "optim/directions.h"
 #include "train/checkpoint.h"
 #include "train/trainer_internal.h"
 
@@ -14,8 +15,13 @@ static const double seconds_between_saves = 60;
 
 /* ---- Preparing and saving ---- */
 
+/* Of a step; and as many as go through the model at once. */
 static size_t pairs_of(const zest_trainer *t) {
     return t->tuner->step.tilt.k + t->tuner->step.tilt.ball_pairs;
+}
+
+static size_t pairs_at_once(const zest_trainer *t) {
+    return t->tuner->step.each ? t->tuner->step.each : pairs_of(t);
 }
 
 /* A step goes to the journal, or, without a folder, to memory. */
@@ -27,7 +33,17 @@ static zest_status record_step(void *user, const zest_record *record, zest_error
                                record->has_center, error);
 }
 
+/* A metric of the batch has no value for one example. */
+static zest_status check_examples(zest_trainer *t) {
+    int scored = zest_options_whole(t->options, ZEST_OPTION_OBJECTIVE) != ZEST_CHOICE_LOSS;
+    if (!scored || !zest_directions_of(t->options).examples) return ZEST_OK;
+    return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
+                          "--directions example needs the loss of every example: use --objective loss");
+}
+
 static zest_status open_tuner(zest_trainer *t) {
+    zest_status refused = check_examples(t);
+    if (refused) return refused;
     zest_step_storage storage = zest_load_storage(&t->loaded);
     t->tuner = zest_tuner_new_storage(
         t->ctx, &storage, "the weights are where they were before them; try a smaller --lr or --rho",
@@ -62,6 +78,7 @@ static void release(zest_trainer *t) {
     free(t->means);
     free(t->recent);
     free(t->losses);
+    zest_batch_free(&t->one);
     free(t->scores);
     t->tuner = NULL;
     t->lanes = NULL;
@@ -141,13 +158,14 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
     double began = zest_clock_now();
     const zest_lanes *lanes;
     zest_step_report report;
+    size_t each = t->tuner->step.each;
     zest_status status = zest_tuner_ask(t->tuner, &lanes);
     if (!status) status = t->source->batch(t);
     if (status) return status;
     size_t count = zest_lanes_count(lanes);
     for (size_t i = 0; i < count; i++)
         zest_lanes_describe(lanes, i, &t->lanes[i].direction, &t->lanes[i].scale);
-    status = lanes_losses(t, count);
+    status = each ? zest_trainer_example_losses(t, t->means) : lanes_losses(t, count);
     if (status) return status;
     memcpy(t->recent + t->recent_count++ % ZEST_TILT_ADVICE_STEPS * count, t->means,
            count * sizeof *t->means);
@@ -165,13 +183,13 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
                                .scale = zest_step_has_length(&t->tuner->step) ? report.tilt.scale : NAN,
                                .norm = NAN,
                                .dropped = report.tilt.dropped,
-                               .passes = count,
+                               .passes = each ? 2 * each : count,
                                .seconds = zest_clock_now() - began};
     return ZEST_OK;
 }
 
 static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
-    zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs_of(t));
+    zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs_at_once(t));
     *live = budget.live;
     if (zest_model_runner_device(t->loaded.runner)) return budget.bytes;
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;

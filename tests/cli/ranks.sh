@@ -43,6 +43,10 @@ for objective in accuracy f1; do
     ranks 3 0 train $small --steps 3 --objective $objective --out "$work/$objective-3"
     same "$work/$objective/journal" "$work/$objective-3/journal"
 done
+# Every example with directions of its own: examples are divided, and batches of other sizes fill up.
+run 0 train $small --shots 9 --steps 3 --directions example --out "$work/example"
+ranks 3 0 train $small --shots 9 --steps 3 --directions example --out "$work/example-3"
+for file in journal last/model.safetensors; do same "$work/example/$file" "$work/example-3/$file"; done
 ranks 3 0 train $small --steps 8 --json
 [ "$(metrics "$work/one.json")" = "$(metrics "$work/out")" ] || fail "the results of a run without a folder differ"
 ranks 2 0 train $small --steps 8 --dry-run
