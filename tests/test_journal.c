@@ -164,7 +164,8 @@ static void tensors_of_several_types_have_one_start(void **state) {
     (void)state;
     uint16_t halves[4] = {1, 2, 3, 4};
     float floats[2] = {1, 2};
-    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F16, 0, 4, halves, {0}}, {"b", ZEST_DTYPE_F32, 4, 2, floats, {0}}};
+    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F16, 0, 4, halves, {0}},
+                             {"b", ZEST_DTYPE_F32, 4, 2, floats, {0}}};
     zest_params start = {tensors, 2, 6};
     zest_journal_writer writer;
     zest_options options;
