@@ -9,7 +9,7 @@ endif
 # Of several goals each gets a make of its own, one after the other, deps first. So `make deps demo` asks for compiler
 # and libraries when they are installed, and `make clean all` does not build what is being removed.
 goals := $(or $(MAKECMDGOALS),all)
-steps := deps clean demo check test test-gpu asan fuzz lint coverage bench install uninstall package wheel format format-check
+steps := deps clean demo check test test-gpu asan tsan memcheck musl fuzz lint coverage bench install uninstall package wheel format format-check
 ifneq ($(and $(word 2,$(goals)),$(filter $(steps),$(goals))),)
 
 .PHONY: in-order $(goals)
@@ -43,10 +43,10 @@ PKG_CONFIG ?= pkg-config
 have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && $(PKG_CONFIG) --modversion $(1))
 
 # Goals that need no compiler and no library; every other goal asks for all of them before it starts.
-ifneq ($(filter-out deps clean help format format-check lint coverage uninstall,$(goals)),)
+ifneq ($(filter-out deps clean help format format-check lint coverage tsan musl uninstall,$(goals)),)
 missing := $(if $(shell command -v $(firstword $(CC)) 2>/dev/null),,compiler:$(firstword $(CC))) \
            $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,$(PKG_CONFIG)) \
-           $(foreach p,$(PACKAGES) $(if $(filter test check asan test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
+           $(foreach p,$(PACKAGES) $(if $(filter test check asan memcheck test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
 ifneq ($(strip $(missing)),)
 $(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first: it installs them on Debian and Ubuntu, and names the packages elsewhere)
 endif
@@ -138,7 +138,7 @@ CUDA_MOCK := $(if $(found_nvcc),$(BUILD)/tests/cuda/zest_mock)
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all found deps demo test check test-gpu asan fuzz lint coverage faults bench install uninstall package wheel clean format format-check help lib
+.PHONY: all found deps demo test check test-gpu asan tsan memcheck musl fuzz lint coverage faults bench install uninstall package wheel clean format format-check help lib
 
 all: found zest lib
 lib: $(BUILD)/libzest.a $(BUILD)/libzest.so
@@ -295,6 +295,14 @@ faults: all $(PROGRAM_BIN)
 	@sh tests/faults/soak.sh
 	@BUILD=$(BUILD) sh tests/faults/long.sh
 
+# Races between threads; memory that nothing was written to; another C library: each on a part of the tests.
+tsan:
+	@sh tools/tsan.sh
+memcheck: all $(TEST_BIN)
+	@BUILD=$(BUILD) sh tools/memcheck.sh
+musl:
+	@sh tools/musl.sh
+
 # Static analysis: clang-tidy and cppcheck.
 lint:
 	@sh tools/lint.sh
@@ -356,6 +364,8 @@ help:
 	@echo "make fuzz          libFuzzer on what reads files, FUZZ_SECONDS=$(FUZZ_SECONDS) for each target"
 	@echo "make faults        every file operation and every allocation of small runs fails once; kills; long runs"
 	@echo "make lint          clang-tidy 14 and cppcheck          make coverage       lines that no test reaches (gcovr)"
+	@echo "make tsan          tests under ThreadSanitizer          make memcheck       tests under valgrind"
+	@echo "make musl          tests with musl in place of glibc"
 	@echo "make bench         benchmarks"
 	@echo "make format        clang-format on all files           make format-check   only look"
 	@echo "make docs/zest.1   the manual page"

@@ -195,7 +195,7 @@ static void sharpness(void **state) {
         review_target s;
         open_target(&s, devices[i]);
         found[i] = (zest_sharpness_found){0};
-        zest_sharpness_target both = {&s.loaded, s.target, s.target};
+        zest_sharpness_target both = {.loaded = &s.loaded, .losses = s.target, .gradients = s.target};
         assert_fine(zest_sharpness_measure(&plan, &both, &found[i], error));
         close_target(&s);
     }

@@ -201,6 +201,15 @@ static void abandoned_temporaries_are_removed(void **state) {
     snprintf(path, sizeof path, "%s/file", folder);
     assert_int_equal(zest_file_open_temporary(path, &locked, &descriptor, &error), 0);
 
+    /* of one file only, in a folder that has others' */
+    snprintf(path, sizeof path, "%s/model", folder);
+    test_put(folder, "model.77.tmp", "x");
+    test_put(folder, "model.77.tmp.8.tmp", "x");
+    zest_file_remove_temporaries_of(path);
+    assert_false(exists(folder, "model.77.tmp"));
+    assert_true(exists(folder, "model.77.tmp.8.tmp"));
+    for (size_t i = 0; i < 2; i++) assert_true(exists(folder, left[i]));
+
     zest_file_remove_temporaries(folder);
     for (size_t i = 0; i < 2; i++) assert_false(exists(folder, left[i]));
     for (size_t i = 0; i < 5; i++) assert_true(exists(folder, kept[i]));

@@ -1,6 +1,7 @@
 /* The length of a step: step-length and max-step against their equations, and replay of every mixture bit for bit. */
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "optim/journal.h"
 #include "tests/temp_folder.h"

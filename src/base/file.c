@@ -160,14 +160,31 @@ static int is_abandoned(int folder, const char *name) {
     return abandoned;
 }
 
-void zest_file_remove_temporaries(const char *path) {
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+/* Takes the descriptor over. of: only temporaries of the file with this name; NULL: of any. */
+static void remove_temporaries(int descriptor, const char *of) {
     DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
+    size_t length = of ? strlen(of) : 0;
     if (!folder && descriptor >= 0) close(descriptor);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (is_temporary(entry->d_name) && is_abandoned(descriptor, entry->d_name))
-            unlinkat(descriptor, entry->d_name, 0);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        int wanted = !of || (!strncmp(name, of, length) && name[length] == '.' &&
+                             strspn(name + length + 1, "0123456789") + length + 5 == strlen(name));
+        if (wanted && is_temporary(name) && is_abandoned(descriptor, name)) unlinkat(descriptor, name, 0);
+    }
     if (folder) closedir(folder);
+}
+
+void zest_file_remove_temporaries(const char *path) {
+    remove_temporaries(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), NULL);
+}
+
+void zest_file_remove_temporaries_of(const char *path) {
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!folder) return;
+    if (slash) slash[slash == folder] = '\0';
+    remove_temporaries(open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                       slash ? path + (slash - folder) + 1 : path);
+    free(folder);
 }
 
 zest_status zest_file_close_temporary(const char *path, char *temporary, int descriptor, zest_status status,

@@ -32,6 +32,8 @@ zest_status zest_file_close_temporary(const char *path, char *temporary, int des
 /* Removes what killed processes left in the folder: temporary files of the functions above, by their names, unless a
  * living process has them locked. Failures are ignored: such a file only takes space. */
 void zest_file_remove_temporaries(const char *folder);
+/* The same for temporary files of this one file, in a folder that may have others' files. */
+void zest_file_remove_temporaries_of(const char *path);
 
 /* Repeats write() until everything is written. path is for the message. */
 zest_status zest_file_write_all(int descriptor, const void *bytes, size_t size, const char *path,

@@ -313,6 +313,7 @@ zest_status zest_gguf_write(const char *path, const zest_gguf_metadata *metadata
     int descriptor = -1;
     if (metadata->bytes.failed) return zest_error_memory(error, "GGUF metadata", metadata->bytes.size);
     if (threads <= 0) threads = omp_get_max_threads();
+    zest_file_remove_temporaries_of(path); /* of a model's size each */
     zest_status status = zest_file_open_temporary(path, &temporary, &descriptor, error);
     if (status) return status;
     status = write_all(descriptor, metadata, tensors, count, threads, path, error);

@@ -7,13 +7,18 @@
 #
 # ZEST: the program. COMMANDS: some of those below. FAULT_JOBS: cases at a time. Needs glibc: elsewhere the status is 77.
 . tests/faults/lib.sh
-: "${COMMANDS:=train adamw resume eval predict sweep minimize replay info report}"
+: "${COMMANDS:=train adamw resume eval predict sweep minimize replay info report momentum chat export}"
 small() { echo "--model $work/tiny --task $work/data/tiny.task --shots 2 --batch 2 --k 1 --steps 2 --eval-every 2 --test-size 2 --quiet"; }
 
 command_of() { # command, folder
     case $1 in
     train) echo "train $(small) --out $2/run" ;;
     adamw) echo "train $(small) --method adamw --out $2/run" ;;
+    momentum) echo "train $(small) --method zest-n --k 2 --t auto --momentum 0.9 --momentum-steps 2 --schedule cosine --out $2/run" ;;
+    chat)
+        echo "train --model $work/causal --task $work/data/talk.task --batch 2 --k 2 --steps 2 --eval-every 2 --quiet" \
+            "--method zest-bc --t auto --out $2/run" ;;
+    export) echo "export $work/causal --gguf $2/model.gguf --quiet" ;;
     resume) echo "train --resume $2/run --steps 3 --quiet" ;;
     eval) echo "eval $work/run --quiet --json" ;;
     predict) echo "predict $work/run --split test --quiet" ;;
@@ -29,6 +34,7 @@ clean() { # folder, file
     sed "s|$1||g; s/\"\(seconds\|peak_bytes\)\": *[0-9.e+-]*//g; s/, [0-9.]* s;//; s/ *[0-9.]* s)*\$//; s/seconds *[0-9.]*//" "$2"
 }
 digest() { # folder: files that do not depend on time
+    [ ! -e "$1/model.gguf" ] || cksum <"$1/model.gguf"
     [ -e "$1/run" ] || return 0
     [ -d "$1/run" ] || { echo file && return 0; }
     (cd "$1/run" && find . -type f ! -name 'events.*' | LC_ALL=C sort | while read -r file; do
@@ -75,6 +81,7 @@ fi
 stride=${1:-1}
 make_work allocations
 make_tiny
+make_causal
 "$CC" -shared -fPIC -O1 -o "$work/fail.so" tests/cli/fail_malloc.c -ldl 2>/dev/null &&
     LD_PRELOAD="$work/fail.so" FAIL_COUNT="$work/count" "$ZEST" --version >/dev/null 2>&1 && [ -s "$work/count" ] || exit 77
 printf '#!/bin/sh\nwhile read -r x y; do echo "$x"; done\n' >"$work/objective" && chmod +x "$work/objective"

@@ -6,16 +6,22 @@
 #   sh tests/faults/kills.sh KILLS [STEPS] [SECONDS]
 #
 # KILLS in all (1000); STEPS of each run (60); SECONDS that a session lives at most (0.4). ZEST: the program; METHODS:
-# zest-n, adamw.
+# zest-n, adamw, momentum (zest-n with momentum, --t auto and a schedule), chat (zest-bc on conversations).
 . tests/faults/lib.sh
 kills=${1:-1000} steps=${2:-60} life=${3:-0.4}
-: "${METHODS:=zest-n adamw}" "${SEED:=1}"
+: "${METHODS:=zest-n adamw momentum chat}" "${SEED:=1}"
 make_work kills
 make_tiny
+make_causal
 small="--model $work/tiny --task $work/data/tiny.task --shots 4 --batch 2 --k 1 --lr 1e-3 --test-size 4 --quiet"
 
 command_of() { # method, folder
-    echo "train $small --method $1 --steps $steps --eval-every $((steps / 3)) --save-every $((steps / 10)) --out $2"
+    case $1 in
+    momentum) options="$small --method zest-n --k 2 --t auto --momentum 0.9 --momentum-steps 3 --schedule cosine" ;;
+    chat) options="--model $work/causal --task $work/data/talk.task --batch 2 --k 2 --lr 1e-3 --quiet --method zest-bc --t auto" ;;
+    *) options="$small --method $1" ;;
+    esac
+    echo "train $options --steps $steps --eval-every $((steps / 3)) --save-every $((steps / 10)) --out $2"
 }
 same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
 

@@ -35,3 +35,26 @@ make_tiny() {
         --out "$work/made" >"$work/out" 2>&1 || fail "no model: $(cat "$work/out")"
     mv "$work/made/last" "$work/tiny"
 }
+
+# $work/causal: a Llama with the tokens of examples/roberta-tiny and a chat template, of random weights; $work/data/talk.task: conversations.
+# After make_tiny.
+make_causal() {
+    mkdir "$work/causal-shape"
+    cp examples/roberta-tiny/vocab.json examples/roberta-tiny/merges.txt "$work/shape/tokenizer_config.json" "$work/causal-shape"
+    cat >"$work/causal-shape/config.json" <<'END'
+{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 4096, "hidden_size": 8, "num_hidden_layers": 1,
+ "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 8, "hidden_act": "silu",
+ "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": true}
+END
+    printf '%s' '{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}' \
+        >"$work/causal-shape/chat_template.jinja"
+    "$ZEST" pretrain --model "$work/causal-shape" --text "$work/text" --length 16 --batch 2 --steps 1 --held-out 0 --quiet \
+        --out "$work/causal-made" >"$work/out" 2>&1 || fail "no model: $(cat "$work/out")"
+    mv "$work/causal-made/last" "$work/causal"
+    cat >"$work/data/talk.jsonl" <<'END'
+{"messages": [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "a mill"}]}
+{"instruction": "who?", "output": "a ship"}
+{"conversations": [{"from": "human", "value": "where?"}, {"from": "gpt", "value": "a door"}]}
+END
+    printf 'kind = chat\ntrain = talk.jsonl\ndev = talk.jsonl\ntest = talk.jsonl\n' >"$work/data/talk.task"
+}

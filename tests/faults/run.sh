@@ -9,7 +9,7 @@
 # the status is 77.
 . tests/faults/lib.sh
 mode=${1:-full} cases=${2:-1}
-: "${SCENARIOS:=zeroth first resumed-zeroth resumed-first minimize sweep replay}"
+: "${SCENARIOS:=zeroth first resumed-zeroth resumed-first minimize sweep replay momentum resumed-momentum chat export}"
 : "${FAULTS:=kill torn ENOSPC full EIO EINTR short}"
 case $ZEST in */*) ZEST=$(cd "$(dirname "$ZEST")" && pwd)/$(basename "$ZEST") ;; esac
 # The ticks let a run of a few steps pass every interval of the clock: of the journal's sync, the log, the checkpoints.
@@ -29,16 +29,23 @@ command_of() { # scenario, folder: the disturbed command
     minimize) echo "minimize --exec $work/objective --dim 2 --start 3 --steps 5 --out $2/run" ;;
     sweep) echo "sweep $(common) $small --steps 2 --method zest-n,adamw --seed 21 --out $2/run" ;;
     replay) echo "replay $work/whole/zeroth/run --step 3 --out $2/run" ;;
+    momentum) # what a run of many options writes and reads again
+        echo "train $(common) $small --method zest-n --t auto --momentum 0.9 --momentum-steps 2 --freeze *LayerNorm*" \
+            "--step-length mezo --schedule cosine --warmup 1 --weight-decay 0.01 --out $2/run" ;;
+    chat) # conversations, and a causal model with a chat template
+        echo "train --model $work/causal --task $work/data/talk.task --batch 2 --k 2 --lr 1e-3 --steps 4 --eval-every 2" \
+            "--save-every 1 --seed 21 --method zest-bc --t auto --out $2/run" ;;
+    export) echo "export $work/causal --gguf $2/run/model.gguf" ;;
     esac
 }
 next_of() { # scenario, folder: the command that goes on
     case $1 in
-    zeroth | first | resumed-*)
+    zeroth | first | momentum | chat | resumed-*)
         if [ -e "$2/run/journal" ]; then echo "train --resume $2/run"; else command_of "${1#resumed-}" "$2"; fi ;;
     minimize)
         if [ -e "$2/run/journal" ]; then echo "minimize --resume $2/run"; else command_of minimize "$2"; fi ;;
     sweep) if [ -e "$2/run/grid" ]; then echo "sweep --resume $2/run"; else command_of sweep "$2"; fi ;;
-    replay) command_of replay "$2" ;;
+    replay | export) command_of "$1" "$2" ;;
     esac
 }
 
@@ -67,6 +74,7 @@ digest() { # folder
 one_case() { # scenario fault at: a line for a failure, nothing else
     here=$(mktemp -d "$work/case-XXXXXX") || exit 1
     [ "${1#resumed-}" = "$1" ] || cp -r "$work/interrupted/${1#resumed-}/run" "$here/run"
+    [ "$1" != export ] || mkdir "$here/run"
     head -c 16 /dev/zero >"$here/state"
     # shellcheck disable=SC2046
     timeout -s ABRT 100 env FAULT="$2" FAULT_AT="$3" FAULT_STATE="$here/state" LD_PRELOAD="$work/faults.so" \
@@ -104,6 +112,7 @@ fi
 
 make_work faults
 make_tiny
+make_causal
 "$CC" -shared -fPIC -O1 -o "$work/faults.so" tests/faults/faults.c -ldl 2>"$work/log" || exit 77
 head -c 16 /dev/zero >"$work/state"
 FAULT=EIO FAULT_STATE="$work/state" LD_PRELOAD="$work/faults.so" "$ZEST" info examples/roberta-tiny >"$work/out" 2>&1
@@ -115,6 +124,7 @@ count() { # scenario fault: how many operations there are; the run is kept in $w
     mkdir -p "$work/whole/$1"
     rm -rf "$work/whole/$1/run"
     [ "${1#resumed-}" = "$1" ] || cp -r "$work/interrupted/${1#resumed-}/run" "$work/whole/$1/run"
+    [ "$1" != export ] || mkdir "$work/whole/$1/run"
     # shellcheck disable=SC2046
     FAULT=$2 FAULT_AT=0 FAULT_STATE="$work/state" LD_PRELOAD="$work/faults.so" \
         "$ZEST" $(command_of "$1" "$work/whole/$1") --quiet >"$work/out" 2>&1 </dev/null ||
