@@ -43,10 +43,10 @@ PKG_CONFIG ?= pkg-config
 have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && $(PKG_CONFIG) --modversion $(1))
 
 # Goals that need no compiler and no library; every other goal asks for all of them before it starts.
-ifneq ($(filter-out deps clean help format format-check lint coverage tsan musl uninstall,$(goals)),)
+ifneq ($(filter-out deps clean help format format-check lint coverage tsan memcheck musl uninstall,$(goals)),)
 missing := $(if $(shell command -v $(firstword $(CC)) 2>/dev/null),,compiler:$(firstword $(CC))) \
            $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,$(PKG_CONFIG)) \
-           $(foreach p,$(PACKAGES) $(if $(filter test check asan memcheck test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
+           $(foreach p,$(PACKAGES) $(if $(filter test check asan test-gpu asan-build sanitized $(BUILD)/tests/%,$(goals)),cmocka),$(if $(call have,$(p)),,$(p)))
 ifneq ($(strip $(missing)),)
 $(error zest cannot be built yet, missing: $(strip $(missing)). Run 'make deps' first: it installs them on Debian and Ubuntu, and names the packages elsewhere)
 endif
@@ -298,8 +298,8 @@ faults: all $(PROGRAM_BIN)
 # Races between threads; memory that nothing was written to; another C library: each on a part of the tests.
 tsan:
 	@sh tools/tsan.sh
-memcheck: all $(TEST_BIN)
-	@BUILD=$(BUILD) sh tools/memcheck.sh
+memcheck:
+	@sh tools/memcheck.sh
 musl:
 	@sh tools/musl.sh
 

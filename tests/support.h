@@ -11,8 +11,8 @@
 
 #include "zest.h"
 
-/* Sanitized builds are slow: long statistical loops are cut by this factor. */
-#if defined(__SANITIZE_ADDRESS__)
+/* Sanitized builds are slow, and so is valgrind (ZEST_SLOW_TESTS): long statistical loops are cut by this factor. */
+#if defined(__SANITIZE_ADDRESS__) || defined(ZEST_SLOW_TESTS)
 enum { TEST_SLOW = 20 };
 #else
 enum { TEST_SLOW = 1 };

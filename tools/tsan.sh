@@ -18,7 +18,8 @@ out=build/tsan
 bins=""
 for test in "$@"; do bins="$bins $out/tests/$test"; done
 # shellcheck disable=SC2086
-make --no-print-directory BUILD=$out CC="$CLANG" CUDA=off CURL=off MPI=off OPT=-O1 SANITIZE="-fsanitize=thread" $bins
+make --no-print-directory BUILD=$out CC="$CLANG" CUDA=off CURL=off MPI=off OPT=-O1 SANITIZE="-fsanitize=thread" \
+    CFLAGS="-g -DZEST_SLOW_TESTS" $bins
 export OMP_NUM_THREADS=4 OMP_TOOL_LIBRARIES="$archer" TSAN_OPTIONS="ignore_noninstrumented_modules=1 exitcode=66 history_size=7"
 failed=0
 for test in "$@"; do
