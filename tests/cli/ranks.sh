@@ -1,27 +1,9 @@
 # Several processes of one command, started by mpirun: a run does not depend on their number, and the failure of one is
 # the end of all. Skipped where zest was built without MPI, or the launcher of its MPI is not there.
 . tests/cli/lib.sh
-[ -n "${SANITIZED:-}" ] && exit 77 # MPI's own leaks would be reported
 model=examples/roberta-tiny task=examples/reviews/reviews.task
 small="--model $model --task $task --shots 8 --batch 8 --k 3 --lr 1e-3 --rho 0.01 --eval-every 4 --seed 21 --test-size 20"
-export OMP_NUM_THREADS=1
-
-# Open MPI's mpirun; it refuses root, and more processes than cores, unless it is told.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_hwloc_base_binding_policy=none
-command -v mpirun >/dev/null 2>&1 || { echo "there is no mpirun"; exit 77; }
-mpirun -n 2 "$ZEST" train --task list >"$work/out" 2>"$work/err"
-grep -q "built without MPI" "$work/err" && { echo "built without MPI"; exit 77; }
-grep -q "use the launcher of" "$work/err" && { echo "mpirun is of another MPI"; exit 77; }
-
-# ranks NUMBER STATUS ARGUMENTS...
-ranks() {
-    count=$1 expected=$2
-    shift 2
-    timeout 120 mpirun -n "$count" "$ZEST" "$@" >"$work/out" 2>"$work/err" </dev/null
-    status=$?
-    [ "$status" -eq "$expected" ] || fail "mpirun -n $count zest $*: status $status instead of $expected"
-}
+need_ranks
 
 [ "$(wc -l <"$work/out")" -eq "$(run 0 train --task list; wc -l <"$work/out")" ] || fail "each rank has printed the tasks"
 
@@ -118,20 +100,19 @@ err_has "$work/nowhere"
 # A rank that hangs, or is killed, ends the others within the time that --rank-timeout says; a signal ends the run after a
 # step. The run goes on from its journal.
 long="--model $model --task $task --shots 8 --batch 8 --k 3 --lr 1e-4 --eval-every 0 --seed 21 --test-size 20 --steps 100000"
-children() { # of a process, in the order of their numbers; a minimal system has no pgrep
-    for stat in /proc/[0-9]*/stat; do
-        sed -n 's/^\([0-9]*\) (.*) [A-Z] '"$1"' .*/\1/p' "$stat" 2>/dev/null
-    done | sort -n
-}
-strike() { # signal, which of the processes, status, seconds
-    mpirun -n 3 "$ZEST" train --resume "$work/long" --steps 100000 --rank-timeout "$4" >"$work/out" 2>"$work/err" </dev/null &
-    launcher=$!
-    size=$(stat -c %s "$work/long/journal") tries=0
-    while [ "$(stat -c %s "$work/long/journal")" -lt $((size + 300)) ]; do # a few steps
+wait_for_growth() { # of the journal of a run, by a few steps from $size on
+    tries=0
+    while [ "$(stat -c %s "$1/journal")" -lt $((size + 300)) ]; do
         tries=$((tries + 1))
         [ $tries -lt 1200 ] || fail "the run does not get on"
         sleep 0.05
     done
+}
+strike() { # signal, which of the processes, status, seconds
+    size=$(stat -c %s "$work/long/journal")
+    mpirun -n 3 "$ZEST" train --resume "$work/long" --steps 100000 --rank-timeout "$4" >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    wait_for_growth "$work/long"
     kill -"$1" "$(children $launcher | sed -n "$2p")"
     tries=0
     while kill -0 $launcher 2>/dev/null; do
@@ -152,3 +133,20 @@ strike KILL 3 137 600
 err_has "rank 2 with PID"
 strike TERM 2 0 600
 out_has "interrupted after"
+
+# A bit of the weights of one rank is another one: the next comparison, of every hundredth step, stops the run and names
+# the step and the rank. The run goes on from its journal.
+if "${CC:-cc}" -shared -fPIC -o "$work/flip.so" tests/cli/flip_bit.c 2>/dev/null && ldd "$ZEST" 2>/dev/null | grep -q 'libc\.so\.6'; then
+    run 0 train $long --steps 1 --out "$work/flipped"
+    size=$(stat -c %s "$work/flipped/journal")
+    timeout 60 mpirun -n 2 "$ZEST" train --resume "$work/flipped" --steps 100000 : \
+        -n 1 env LD_PRELOAD="$work/flip.so" FLIP_SIZE=2000000 "$ZEST" train --resume "$work/flipped" --steps 100000 \
+        >"$work/out" 2>"$work/err" </dev/null &
+    launcher=$!
+    wait_for_growth "$work/flipped"
+    kill -USR1 "$(children "$(children $launcher)" | sed -n 3p)"
+    wait $launcher && fail "a flipped bit is not noticed"
+    grep -q '^zest: step [0-9]*00: the weights of rank 2 differ from those of the other 2$' "$work/err" || fail "the rank is not named"
+    steps=$(sed -n 's/^zest: step \([0-9]*\):.*/\1/p' "$work/err")
+    run 0 train --resume "$work/flipped" --steps $((steps + 1))
+fi
