@@ -292,6 +292,7 @@ faults: all $(PROGRAM_BIN)
 	@sh tests/faults/run.sh full
 	@sh tests/faults/allocations.sh
 	@sh tests/faults/kills.sh 1000
+	@sh tests/faults/ranks.sh 100 || [ $$? -eq 77 ]
 	@sh tests/faults/soak.sh
 	@BUILD=$(BUILD) sh tests/faults/long.sh
 

@@ -107,7 +107,9 @@ static zest_status prepare(zest_options *options, zest_error *error) {
         (void)close(null);
     }
     choose_gpu();
-    zest_status status = comm->rank ? zest_options_set_id(options, ZEST_OPTION_QUIET, "yes", error) : ZEST_OK;
+    uint64_t sends = zest_options_whole(options, ZEST_OPTION_BROADCAST);
+    zest_status status = zest_comm_compare(comm, sends, "the settings of --broadcast", error);
+    if (!status && comm->rank) status = zest_options_set_id(options, ZEST_OPTION_QUIET, "yes", error);
     return status || zest_options_whole(options, ZEST_OPTION_THREADS) ? status : share_processors(error);
 }
 

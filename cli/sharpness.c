@@ -203,6 +203,7 @@ static zest_status measure_path(sharpness_state *l, const char *path, sharpness_
     l->name = found->name;
     zest_status status = open_target(&target, path, l->given, error);
     data.recorded = &target.inputs;
+    data.places = target.sent.places;
     if (!status) status = zest_load_data(&data, &target.options, &target.loaded, 1u << part, error);
     if (!status) {
         view->task = strdup(data.task.name);

@@ -4,6 +4,7 @@
 
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/target.h"
 #include "io/hub.h"
 
@@ -18,6 +19,7 @@ zest_status zest_cli_target_open(zest_target *target, const char *path, const ze
     *target = (zest_target){0};
     zest_ctx *ctx = zest_ctx_new();
     if (!ctx) return zest_error_memory(error, "a context", 0);
+    zest_cli_ranks_join(ctx);
     zest_progress progress;
     zest_progress_begin(&progress, "rebuild", "steps", quiet);
     zest_target_callbacks callbacks = {.note = quiet ? NULL : on_note,
@@ -40,10 +42,13 @@ static zest_status find_option(const zest_command *command, zest_options *option
 
 zest_status zest_cli_model_find(const zest_command *command, zest_options *options,
                                 const zest_arguments *arguments, char ***words, zest_error *error) {
-    int models = strstr(command->words, "MODEL") != NULL;
+    const zest_comm *comm = zest_cli_ranks_comm();
+    int sent = comm && comm->rank && (zest_option_row_at(ZEST_OPTION_BROADCAST)->users & command->users) &&
+               zest_options_whole(options, ZEST_OPTION_BROADCAST);
+    int models = !sent && strstr(command->words, "MODEL") != NULL; /* else rank 0 finds them */
     *words = calloc((size_t)arguments->count + 1, sizeof **words);
     if (!*words) return zest_error_memory(error, "the command line", 0);
-    zest_status status = find_option(command, options, error);
+    zest_status status = sent ? ZEST_OK : find_option(command, options, error);
     for (int i = 0; i < arguments->count && !status; i++) {
         const char *given = arguments->words[i];
         if (models)

@@ -57,6 +57,8 @@ static const zest_environment_variable variables[] = {
      "Set by mpirun: the process is one of several ranks. Also read: OMPI_COMM_WORLD_SIZE, PMI_RANK, "
      "PMI_SIZE, PMIX_RANK, SLURM_STEP_NUM_TASKS.",
      "users"},
+    {"TMPDIR", "FOLDER", "/tmp", "Where ranks keep the files that --broadcast sends them, while they run.",
+     "users"},
     {"CUDA_MPS_PIPE_DIRECTORY", "FOLDER", "/tmp/nvidia-mps",
      "Where zest sweep looks for NVIDIA's MPS daemon.", "users"},
 };

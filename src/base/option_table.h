@@ -452,6 +452,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     ZEST_FOR_RANKED, RUN(ANY, RESUME | SESSION, NEVER),                                                                \
     "with mpirun or srun: how long a rank waits for the others before the command ends and names those that did not "  \
     "come; 0: for ever")                                                                                               \
+  X(BROADCAST, "broadcast", 0, FLAG, "no", NONE, "", "Running",                                                        \
+    ZEST_FOR_RANKED, RUN(ANY, RESUME | SESSION, NEVER),                                                                \
+    "with mpirun or srun: only rank 0 has the files of the model, the data and the run; it sends the others what they "\
+    "need, and the weights")                                                                                           \
   X(GGUF, "gguf", 0, TEXT, "", NONE, "FILE", "Running", ZEST_FOR_EXPORT, NO_RUN,                                       \
     "GGUF file to write, for llama.cpp and programs built on it")                                                      \
   X(GGUF_TYPE, "type", 0, CHOICE, "stored",                                                                            \

@@ -584,6 +584,12 @@ const zest_gguf_value *zest_gguf_find(const zest_gguf *file, const char *key) {
 
 size_t zest_gguf_count(const zest_gguf *file) { return file->tensor_count; }
 
+size_t zest_gguf_header_size(const zest_gguf *file) {
+    if (!file->tensor_count) return file->map.size;
+    const unsigned char *first = file->tensors[0].data;
+    return (size_t)(first - file->map.bytes) - file->tensors[0].offset;
+}
+
 const zest_gguf_tensor *zest_gguf_at(const zest_gguf *file, size_t i) {
     return i < file->tensor_count ? &file->tensors[i] : NULL;
 }

@@ -126,6 +126,8 @@ typedef struct {
 } zest_gguf_tensor;
 
 size_t zest_gguf_count(const zest_gguf *file);
+/* Bytes of the file before the data of its tensors. */
+size_t zest_gguf_header_size(const zest_gguf *file);
 const zest_gguf_tensor *zest_gguf_at(const zest_gguf *file,
                                      size_t i); /* in the file's order; NULL: past the end */
 const zest_gguf_tensor *zest_gguf_find_tensor(const zest_gguf *file, const char *name); /* NULL: none */

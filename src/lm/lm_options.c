@@ -4,6 +4,7 @@
 
 #include "lm/lm.h"
 #include "io/hub.h"
+#include "optim/context.h"
 
 static const struct {
     const char *name;
@@ -87,7 +88,9 @@ zest_status zest_lm_options_copy(const zest_lm_options *from, zest_options *to, 
     }
     zest_status status = zest_options_copy(to, &from->values, error);
     const char *model = status ? "" : zest_options_text(to, ZEST_OPTION_MODEL);
-    if (*model) status = zest_hub_find(model, &path, error);
+    int sent = from->ctx->comm->rank && zest_options_whole(&from->values, ZEST_OPTION_BROADCAST);
+    if (*model && !sent) /* else rank 0 finds it */
+        status = zest_hub_find(model, &path, error);
     if (path && strcmp(path, model)) status = zest_options_set_id(to, ZEST_OPTION_MODEL, path, error);
     free(path);
     return status;

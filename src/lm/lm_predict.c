@@ -36,6 +36,7 @@ static zest_status open_predictor(zest_lm_predictor *p, const char *path, const 
     zest_options_free(&options);
     if (status) return status;
     p->data.recorded = &p->target.inputs;
+    p->data.places = p->target.sent.places;
     status = zest_load_task(&p->data, &p->target.options, &p->target.loaded, error);
     if (!status && p->data.task.kind == ZEST_TASK_CHAT)
         status = zest_error_set(
@@ -291,7 +292,7 @@ zest_status zest_lm_predict_split(zest_lm_predictor *p, const char *split,
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "there are the splits train, dev and test, not '%.40s'", split ? split : "");
     const zest_loaded *loaded = &p->target.loaded;
-    zest_loaded_data data = {.recorded = &p->target.inputs};
+    zest_loaded_data data = {.recorded = &p->target.inputs, .places = p->target.sent.places};
     zest_rows rows = {0};
     job j = {.p = p, .callbacks = callbacks, .trusted = 1};
     status = zest_load_data(&data, &p->target.options, loaded, 1u << part, error);

@@ -206,6 +206,7 @@ static zest_status evaluate(const zest_target *target, zest_task_part part, call
     const zest_examples *examples = &data->parts[part];
     zest_metrics metrics;
     data->recorded = &target->inputs;
+    data->places = target->sent.places;
     zest_status status = zest_load_data(data, &target->options, &target->loaded, 1u << part, error);
     if (!status && !examples->count)
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,

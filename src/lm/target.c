@@ -5,18 +5,8 @@
 
 #include "base/file.h"
 #include "lm/target.h"
+#include "optim/context.h"
 #include "train/rebuild.h"
-
-/* The options of the run, with those that were given on top. */
-static zest_status run_options(zest_target *target, const zest_run_folder *folder, const zest_options *given,
-                               zest_error *error) {
-    zest_status status = zest_run_folder_read_options(folder, ZEST_FOR_TRAINING, &target->options, error);
-    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
-        if (zest_options_given(given, (zest_option_id)id))
-            status = zest_options_set_id(&target->options, (zest_option_id)id,
-                                         zest_options_text(given, (zest_option_id)id), error);
-    return status;
-}
 
 /* What the run was made from. A task that was given is used instead of the run's own. */
 static zest_status read_inputs(zest_target *target, const zest_run_folder *folder, const zest_options *given,
@@ -35,7 +25,7 @@ static zest_status read_inputs(zest_target *target, const zest_run_folder *folde
 static zest_status open_run(zest_ctx *ctx, zest_target *target, const zest_run_folder *folder,
                             const zest_options *given, const zest_target_callbacks *callbacks,
                             zest_error *error) {
-    zest_status status = run_options(target, folder, given, error);
+    zest_status status = zest_run_folder_merge_options(folder, given, &target->options, error);
     if (!status) status = read_inputs(target, folder, given, callbacks, error);
     return status
                ? status
@@ -53,23 +43,58 @@ static zest_status open_model(zest_target *target, const char *path, const zest_
     return status;
 }
 
+/* What rank 0 has sent: the options and inputs of a run, and a model that the weights are sent to. */
+static zest_status open_sent(zest_target *target, const zest_options *given,
+                             const zest_target_callbacks *callbacks, zest_error *error) {
+    const zest_broadcast *sent = &target->sent;
+    zest_run_folder folder = {0};
+    zest_status status = sent->run ? zest_run_folder_of(sent->run, &folder, error) : ZEST_OK;
+    if (!status)
+        status = sent->run ? zest_run_folder_merge_options(&folder, given, &target->options, error)
+                           : zest_options_copy(&target->options, given, error);
+    if (!status && sent->run) status = read_inputs(target, &folder, given, callbacks, error);
+    if (!status) status = zest_broadcast_redirect(sent, &target->options, error);
+    if (!status) status = zest_load_blank(&target->loaded, sent->home, &target->options, error);
+    if (!status && !sent->run)
+        status = zest_load_resolve_defaults(&target->options, target->loaded.model->config.causal, error);
+    zest_run_folder_free(&folder);
+    return status;
+}
+
+/* The weights of rank 0, and of which step they are. */
+static zest_status send_loaded(zest_comm *comm, zest_target *target, zest_status status, zest_error *error) {
+    double timeout = comm->timeout;
+    comm->timeout = 0; /* rank 0 may have steps to replay */
+    status = zest_comm_agree(comm, status, error);
+    comm->timeout = timeout;
+    if (!status) status = comm->table->broadcast(comm, &target->step, sizeof target->step, 0, error);
+    return status ? status : zest_broadcast_weights(comm, &target->loaded, 1, error);
+}
+
 zest_status zest_target_open(zest_ctx *ctx, zest_target *target, const char *path, const zest_options *given,
                              const zest_target_callbacks *callbacks, zest_error *error) {
     zest_run_folder folder;
     *target = (zest_target){0};
     zest_options_init(&target->options);
-    zest_status status = zest_run_folder_of(path, &folder, error);
+    zest_status status = zest_broadcast_files(ctx->comm, path, given, &target->sent, error);
+    if (!status) status = zest_run_folder_of(path, &folder, error);
     if (status) return status;
-    target->is_run = !zest_target_is_model(path) && zest_run_folder_is_training(&folder);
-    status = target->is_run ? open_run(ctx, target, &folder, given, callbacks, error)
-                            : open_model(target, path, given, error);
+    target->is_run = target->sent.folder
+                         ? target->sent.run != NULL
+                         : !zest_target_is_model(path) && zest_run_folder_is_training(&folder);
+    if (target->sent.folder)
+        status = open_sent(target, given, callbacks, error);
+    else
+        status = target->is_run ? open_run(ctx, target, &folder, given, callbacks, error)
+                                : open_model(target, path, given, error);
     zest_run_folder_free(&folder);
-    return status;
+    return target->sent.used ? send_loaded(ctx->comm, target, status, error) : status;
 }
 
 void zest_target_close(zest_target *target) {
     zest_load_free(&target->loaded);
     zest_inputs_free(&target->inputs);
+    zest_broadcast_free(&target->sent);
     zest_options_free(&target->options);
 }
 

@@ -3,6 +3,7 @@
 #define ZEST_LM_TARGET_H
 
 #include "base/progress.h"
+#include "train/broadcast.h"
 #include "train/load.h"
 #include "train/run_folder.h"
 
@@ -10,8 +11,9 @@ typedef struct {
     zest_options options; /* those of the run, and what was given on top */
     zest_loaded loaded;
     int is_run;
-    uint64_t step;      /* of a run */
-    zest_inputs inputs; /* what the run was made from: to be set as `recorded` of the data that are loaded */
+    uint64_t step;       /* of a run */
+    zest_inputs inputs;  /* what the run was made from: to be set as `recorded` of the data that are loaded */
+    zest_broadcast sent; /* files of rank 0, with --broadcast: `places` is to be set in these data, too */
 } zest_target;
 
 typedef struct {

@@ -308,6 +308,7 @@ static zest_status copy_tensors(load_ctx *load) {
         zest_tensor *tensor = &model->tensors[i];
         tensor->data = (char *)model->arena + next_offset(tensor, &end);
         load->weights[i]->data = tensor->data;
+        if (load->options->blank) continue;
         zest_status status =
             load->source->random
                 ? zest_model_source_randomize(load->source, tensor, &model->shapes[i], threads)

@@ -105,6 +105,7 @@ typedef struct {
     zest_model_storage storage;
     int untie_head; /* give a tied head a tensor of its own, which starts as a copy of the embeddings */
     int threads;    /* that convert; 0: all cores */
+    int blank;      /* leave the weights as memory happens to be: for who writes them all */
 } zest_model_options;
 
 /* path: a folder, or a GGUF file. options may be NULL. *model is NULL on error. The file's pages are dropped as they

@@ -232,13 +232,26 @@ static zest_status check_fields(const zest_task *task, const zest_rows *rows, ze
     return status;
 }
 
+/* The source of a part, whose path is in s->path then; NULL: none was found. */
+static const zest_task_source *locate(search *s, const zest_task *task, const char *data, int causal,
+                                      zest_task_part part) {
+    const zest_task_place *place = &task->places[part];
+    if (place->path) zest_buffer_text(&s->path, place->path);
+    if (place->path) return s->path.failed ? NULL : &task->sources[place->source];
+    return find(s, task, !task->path && (!data || !*data) ? "." : data, causal, part);
+}
+
+static void free_search(search *s) {
+    zest_buffer_free(&s->path);
+    zest_buffer_free(&s->searched);
+}
+
 zest_status zest_task_read(const zest_task *task, const char *data, int causal, zest_task_part part,
                            zest_rows *rows, zest_error *error) {
     search s = {0};
     *rows = (zest_rows){0};
     if (!zest_task_has_part(task, part)) return ZEST_OK;
-    if (!task->path && (!data || !*data)) data = ".";
-    const zest_task_source *source = find(&s, task, data, causal, part);
+    const zest_task_source *source = locate(&s, task, data, causal, part);
     zest_status status;
     if (source) {
         zest_rows_layout layout = source->layout;
@@ -250,8 +263,20 @@ zest_status zest_task_read(const zest_task *task, const char *data, int causal, 
     } else {
         status = refuse_search(&s, task, part, error);
     }
-    zest_buffer_free(&s.path);
-    zest_buffer_free(&s.searched);
+    free_search(&s);
+    return status;
+}
+
+zest_status zest_task_find(const zest_task *task, const char *data, int causal, zest_task_part part,
+                           zest_task_place *place, zest_error *error) {
+    search s = {0};
+    *place = (zest_task_place){0};
+    const zest_task_source *source = locate(&s, task, data, causal, part);
+    if (source && (place->path = strdup(s.path.data))) place->source = (size_t)(source - task->sources);
+    zest_status status = (source && !place->path) || s.path.failed
+                             ? zest_error_memory(error, task->name, s.path.size)
+                             : ZEST_OK;
+    free_search(&s);
     return status;
 }
 

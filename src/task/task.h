@@ -31,6 +31,12 @@ enum { ZEST_TASK_MAX_CLASSES = 64, ZEST_TASK_SOURCES = 3 };
 
 /* Templates: text with {field}, {mask} (masked models) or {answer} (causal models), \n for a newline, {{ and }}
  * for braces; see template.h. */
+/* A data file that was found before. */
+typedef struct {
+    char *path;    /* NULL: it is looked for */
+    size_t source; /* which of the task's sources it is */
+} zest_task_place;
+
 typedef struct {
     const char *name;    /* "SST-2" */
     const char *aliases; /* "SST2 sst2"; names are compared without case */
@@ -56,6 +62,7 @@ typedef struct {
     size_t dev_size;                 /* of the sampled split; 0: 500 */
     int train_as_text;               /* CHOICE: trained on the token loss of the right option */
     size_t max_tokens;               /* TEXT: maximum number of new tokens; 0: 50 */
+    zest_task_place places[3];       /* by part; the paths are the caller's */
     /* Memory of a task from a file. */
     char *memory;
     char *path; /* path of the task file; NULL: built in */
@@ -79,6 +86,9 @@ const zest_task *zest_task_at(size_t index);
 typedef enum { ZEST_PART_TRAIN, ZEST_PART_DEV, ZEST_PART_TEST } zest_task_part;
 zest_status zest_task_read(const zest_task *task, const char *data, int causal, zest_task_part part,
                            zest_rows *rows, zest_error *error);
+/* Which file it reads. path NULL: the task has no such part, or the file is not there. To be freed. */
+zest_status zest_task_find(const zest_task *task, const char *data, int causal, zest_task_part part,
+                           zest_task_place *place, zest_error *error);
 
 /* The columns that a model of this kind reads of a row, without duplicates: those of the template and the
  * options, but not the label. Free it in any case. */

@@ -68,11 +68,15 @@ static zest_status make_model(zest_loaded *loaded, const char *folder, const zes
     return status;
 }
 
-static zest_status open_model(zest_loaded *loaded, const char *weights, int random_weights,
+/* Where weights come from. */
+typedef enum { STORED, RANDOM, BLANK } weight_source;
+
+static zest_status open_model(zest_loaded *loaded, const char *weights, weight_source from,
                               const zest_options *options, zest_error *error) {
     zest_model_options load = zest_load_model_options(options);
     zest_model_runner_options run = zest_load_runner_options(options);
-    zest_status status = random_weights ? make_model(loaded, weights, options, error)
+    load.blank = from == BLANK;
+    zest_status status = from == RANDOM ? make_model(loaded, weights, options, error)
                                         : zest_model_load(weights, &load, &loaded->model, error);
     if (!status)
         status =
@@ -86,10 +90,10 @@ static zest_status open_model(zest_loaded *loaded, const char *weights, int rand
     return status ? status : zest_model_open_runner(loaded->model, &run, &loaded->runner, error);
 }
 
-static zest_status load(zest_loaded *loaded, const char *weights, const char *home, int random_weights,
+static zest_status load(zest_loaded *loaded, const char *weights, const char *home, weight_source from,
                         const zest_options *options, zest_error *error) {
     *loaded = (zest_loaded){0};
-    zest_status status = open_model(loaded, weights, random_weights, options, error);
+    zest_status status = open_model(loaded, weights, from, options, error);
     if (status) return status;
     int here = !home || !loaded->model->folder || has_tokenizer(weights);
     loaded->home_tokenizer = !here;
@@ -99,7 +103,7 @@ static zest_status load(zest_loaded *loaded, const char *weights, const char *ho
 
 zest_status zest_load_model(zest_loaded *loaded, const char *weights, const char *home,
                             const zest_options *options, zest_error *error) {
-    return load(loaded, weights, home, 0, options, error);
+    return load(loaded, weights, home, STORED, options, error);
 }
 
 zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const zest_options *options,
@@ -122,12 +126,23 @@ static int has_weights(const char *folder) {
     return has_any(folder, files, sizeof files / sizeof *files);
 }
 
-zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error) {
+/* Has a model no weights, only a shape, from which zest pretrain makes some? */
+static int is_shape(const zest_options *options) {
     const char *model = zest_options_text(options, ZEST_OPTION_MODEL);
     struct stat info;
     int folder = !stat(model, &info) && S_ISDIR(info.st_mode);
-    int text = *zest_options_text(options, ZEST_OPTION_CORPUS) != '\0';
-    return load(loaded, model, NULL, text && folder && !has_weights(model), options, error);
+    return *zest_options_text(options, ZEST_OPTION_CORPUS) && folder && !has_weights(model);
+}
+
+zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error) {
+    return load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), NULL,
+                is_shape(options) ? RANDOM : STORED, options, error);
+}
+
+zest_status zest_load_blank(zest_loaded *loaded, const char *home, const zest_options *options,
+                            zest_error *error) {
+    return load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), home,
+                is_shape(options) ? RANDOM : BLANK, options, error);
 }
 
 static zest_status apply_update(void *runner, const zest_update *update, zest_error *error) {
@@ -344,12 +359,14 @@ static zest_status open_task(zest_loaded_data *data, const zest_options *options
     const char *name = zest_options_text(options, ZEST_OPTION_TASK);
     const zest_inputs *recorded = data->recorded;
     int causal = loaded->model->config.causal, own = recorded && recorded->task_copy && !recorded->other_task;
-    *data = (zest_loaded_data){.recorded = recorded};
+    *data = (zest_loaded_data){.recorded = recorded, .places = data->places};
     if (!*name)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "say which task: --task NAME --data DIR, or --task FILE for data of your own");
     zest_status status = own ? zest_task_open_copy(recorded->task_copy, name, &data->task, error)
                              : zest_task_open(name, &data->task, error);
+    for (int part = 0; part < 3 && !status && data->places; part++)
+        data->task.places[part] = data->places[part];
     if (!status && !(causal ? data->task.causal : data->task.masked))
         status = zest_error_set(error, ZEST_ERROR_ARGUMENT,
                                 "%s has no template for %s models like this one (%s); it needs a %s one",

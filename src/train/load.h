@@ -27,6 +27,10 @@ zest_status zest_load_checkpoint(zest_loaded *loaded, const char *folder, const 
 /* The model that a run starts from. With --text, one without weights gets random ones, from its config.json
  * and the seed. */
 zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error);
+/* The same, and a model with its tokenizer at `home`, of which only the headers of the weight files are there: the
+ * weights are anything, until they are written. */
+zest_status zest_load_blank(zest_loaded *loaded, const char *home, const zest_options *options,
+                            zest_error *error);
 void zest_load_free(zest_loaded *loaded);
 
 /* The trained weights as an optimiser's storage: updates are applied where the forward passes read them. */
@@ -56,9 +60,10 @@ typedef struct {
 } zest_loaded_file;
 
 /* Of a run's task and data: set `recorded` before they are loaded. Then the task is the run's own copy, and
- * files that have changed since the run began are refused. */
+ * files that have changed since the run began are refused. `places` is set before, too. */
 typedef struct {
-    const zest_inputs *recorded; /* or NULL */
+    const zest_inputs *recorded;   /* or NULL */
+    const zest_task_place *places; /* (3): where the files are, if they need not be looked for; or NULL */
     zest_task task;
     zest_examples parts[3];    /* by zest_task_part; those that were requested */
     zest_loaded_file files[3]; /* that the rows came from */

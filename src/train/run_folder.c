@@ -110,6 +110,16 @@ zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned
     return status;
 }
 
+zest_status zest_run_folder_merge_options(const zest_run_folder *folder, const zest_options *given,
+                                          zest_options *options, zest_error *error) {
+    zest_status status = zest_run_folder_read_options(folder, ZEST_FOR_TRAINING, options, error);
+    for (int id = 0; id < ZEST_OPTION_COUNT && !status; id++)
+        if (zest_options_given(given, (zest_option_id)id))
+            status = zest_options_set_id(options, (zest_option_id)id,
+                                         zest_options_text(given, (zest_option_id)id), error);
+    return status;
+}
+
 zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
                                           const zest_options *options, zest_error *error) {
     zest_options kept;

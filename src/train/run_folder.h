@@ -35,6 +35,9 @@ void zest_run_folder_remove_temporaries(const zest_run_folder *folder);
 /* The options that a run was started with, as far as these users know them. */
 zest_status zest_run_folder_read_options(const zest_run_folder *folder, unsigned users, zest_options *options,
                                          zest_error *error);
+/* The same, with those that were given on top. */
+zest_status zest_run_folder_merge_options(const zest_run_folder *folder, const zest_options *given,
+                                          zest_options *options, zest_error *error);
 zest_status zest_run_folder_write_options(const zest_run_folder *folder, unsigned users,
                                           const zest_options *options, zest_error *error);
 

@@ -33,7 +33,13 @@ void zest_trainer_select_ops(zest_trainer *t) {
     t->users = text ? ZEST_FOR_TRAINING : ZEST_FOR_TRAIN;
 }
 
+zest_status zest_trainer_load_model(zest_trainer *t) {
+    return t->sent.folder ? zest_load_blank(&t->loaded, NULL, t->options, t->error)
+                          : zest_load_start(&t->loaded, t->options, t->error);
+}
+
 zest_status zest_trainer_load(zest_trainer *t) {
+    t->data.places = t->sent.folder ? t->sent.places : NULL;
     zest_status status = t->source->load(t);
     size_t count = t->counts[ZEST_PART_TRAIN];
     if (!status && !count)
@@ -131,7 +137,7 @@ static zest_status load_start(zest_trainer *t) {
         zest_options_check_method(t->options, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
     if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
     if (!status) status = zest_trainer_check_ranks(t);
-    if (!status) status = zest_load_start(&t->loaded, t->options, t->error);
+    if (!status) status = zest_trainer_load_model(t);
     if (!status) status = zest_load_resolve_defaults(t->options, t->loaded.model->config.causal, t->error);
     if (!status)
         status = zest_directions_set_batch(t->options, zest_options_whole(t->options, ZEST_OPTION_BATCH),
@@ -140,8 +146,19 @@ static zest_status load_start(zest_trainer *t) {
     return status ? status : t->ops->prepare(t);
 }
 
+/* What rank 0 has loaded, where the others have only its shape. */
+static zest_status send_start(zest_trainer *t, zest_status status) {
+    if (!t->sent.used) return status;
+    status = zest_comm_agree(t->comm, status, t->error);
+    return status ? status : zest_trainer_send_weights(t, &t->loaded);
+}
+
 static zest_status start(zest_trainer *t) {
-    zest_status status = zest_trainer_compare_start(t, load_start(t));
+    zest_status status = zest_broadcast_files(t->comm, NULL, t->options, &t->sent, t->error);
+    if (status) return status;
+    status = zest_broadcast_redirect(&t->sent, t->options, t->error);
+    if (!status) status = load_start(t);
+    status = zest_trainer_compare_start(t, send_start(t, status));
     if (!status) {
         if (t->has_output_dir) status = make_folder(t);
         status = zest_comm_agree(t->comm, status, t->error);
@@ -213,7 +230,7 @@ static zest_status evaluate_best(zest_trainer *t, zest_trainer_result *r) {
     t->comm->timeout = 0; /* rank 0 may have steps to replay */
     status = zest_comm_agree(t->comm, status, t->error);
     t->comm->timeout = timeout;
-    if (!status && other && t->is_kept) status = zest_trainer_send_weights(t, evaluated);
+    if (!status && other && (t->is_kept || t->sent.used)) status = zest_trainer_send_weights(t, evaluated);
     if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_DEV, 1, &r->dev);
     if (!status) status = t->source->evaluate(t, evaluated, ZEST_PART_TEST, 1, &r->test);
     update_device_peak(evaluated, r);
@@ -286,6 +303,7 @@ static zest_status close_all(zest_trainer *t, zest_status status) {
     zest_load_free(&t->loaded);
     zest_run_folder_free(&t->folder);
     zest_inputs_free(&t->inputs);
+    zest_broadcast_free(&t->sent);
     zest_checkpoint_free(&t->resumed_from);
     zest_trainer_free_history(t);
     free(t->order);
@@ -343,8 +361,12 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
     zest_trainer t = new_trainer(ctx, &options, hooks, error);
     t.is_kept = 1;
     t.has_output_dir = !t.comm->rank;
+    zest_options mine; /* with the paths of what rank 0 has sent */
     *result = (zest_trainer_result){0};
-    zest_status status = zest_run_folder_of(folder, &t.folder, error);
+    zest_status status = zest_options_copy(&mine, given, error);
+    if (!status) status = zest_broadcast_files(t.comm, folder, given, &t.sent, error);
+    if (!status) status = zest_broadcast_redirect(&t.sent, &mine, error);
+    if (!status) status = zest_run_folder_of(t.sent.run ? t.sent.run : folder, &t.folder, error);
     if (!status && !zest_run_folder_is_training(&t.folder))
         status = zest_error_set(error, ZEST_ERROR_FILE,
                                 access(t.folder.options, F_OK)
@@ -355,9 +377,12 @@ zest_status zest_trainer_resume(zest_ctx *ctx, const char *folder, const zest_op
     if (!status) status = zest_run_folder_read_options(&t.folder, ZEST_FOR_TRAINING, &options, error);
     if (status) {
         zest_run_folder_free(&t.folder);
+        zest_broadcast_free(&t.sent);
+        zest_options_free(&mine);
         return status;
     }
-    status = run(&t, zest_trainer_restore(&t, given), result);
+    status = run(&t, zest_trainer_restore(&t, &mine), result);
     zest_options_free(&options);
+    zest_options_free(&mine);
     return status;
 }

@@ -207,8 +207,9 @@ static zest_status replay(zest_trainer *t) {
     zest_record record = {.count = 2 * (taken->tilt.k + taken->tilt.ball_pairs)};
     zest_tilt_report report;
     zest_load_free(&t->loaded);
-    zest_status status = zest_load_start(&t->loaded, t->options, t->error);
-    if (!status && zest_params_fingerprint(&t->loaded.model->params) != t->history.start)
+    zest_status status = zest_trainer_load_model(t);
+    if (status || t->sent.folder) return status; /* rank 0 sends them */
+    if (zest_params_fingerprint(&t->loaded.model->params) != t->history.start)
         status = zest_error_set(t->error, ZEST_ERROR_FILE,
                                 "%s: the model changed while the run went on, so the best weights, of step "
                                 "%llu, cannot be rebuilt; with --out RUN they are saved",

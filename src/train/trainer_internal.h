@@ -11,6 +11,7 @@
 #include "optim/context.h"
 #include "optim/tuner.h"
 #include "task/corpus.h"
+#include "train/broadcast.h"
 #include "train/log.h"
 #include "train/load.h"
 #include "train/rebuild.h"
@@ -75,8 +76,9 @@ struct zest_trainer {
     unsigned users;  /* whose options the run has: ZEST_FOR_TRAIN or ZEST_FOR_TRAINING */
     zest_comm *comm; /* the ranks of the run; while rank 0 reads its folder, a single process */
     zest_comm alone;
-    int has_output_dir; /* --out was given, and this rank writes it: rank 0 */
-    int is_kept;        /* --out was given */
+    zest_broadcast sent; /* files of rank 0, with --broadcast */
+    int has_output_dir;  /* --out was given, and this rank writes it: rank 0 */
+    int is_kept;         /* --out was given */
     int dry_run;
     zest_run_folder folder;
 
@@ -146,6 +148,8 @@ double zest_trainer_seconds(const zest_trainer *t);
 
 /* Sets ops, source and users from the options. */
 void zest_trainer_select_ops(zest_trainer *t);
+/* The model that the run starts from; without its weights, where rank 0 sends them. */
+zest_status zest_trainer_load_model(zest_trainer *t);
 zest_status zest_trainer_load(zest_trainer *t); /* the data, by the source; resolves --epochs */
 zest_status zest_trainer_open_logs(zest_trainer *t);
 /* Refuses several ranks for methods with gradients, which are not divided. */
@@ -164,7 +168,7 @@ int zest_trainer_ranks_stop(const zest_trainer *t, zest_trained_reason *reason);
 zest_status zest_trainer_compare_start(zest_trainer *t, zest_status status);
 /* Compares the weights every 100 steps; always: now. */
 zest_status zest_trainer_compare_weights(zest_trainer *t, int always);
-/* The trained weights of rank 0, to all; and with them where a run stands. */
+/* The trained weights of rank 0, to all, with --broadcast the others, too; and with them where a run stands. */
 zest_status zest_trainer_send_weights(zest_trainer *t, const zest_loaded *loaded);
 zest_status zest_trainer_send_state(zest_trainer *t);
 void zest_trainer_ranks_free(zest_trainer *t);

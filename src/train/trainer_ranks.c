@@ -316,9 +316,9 @@ zest_status zest_trainer_compare_weights(zest_trainer *t, int always) {
 
 /* Options that may differ: where things are, and how a rank computes. */
 static int may_differ(zest_option_id id) {
-    static const zest_option_id own[] = {ZEST_OPTION_MODEL, ZEST_OPTION_TASK,   ZEST_OPTION_DATA,
-                                         ZEST_OPTION_LIVE,  ZEST_OPTION_DEVICE, ZEST_OPTION_THREADS,
-                                         ZEST_OPTION_QUIET, ZEST_OPTION_JSON,   ZEST_OPTION_RESUME};
+    static const zest_option_id own[] = {
+        ZEST_OPTION_MODEL,  ZEST_OPTION_TASK,    ZEST_OPTION_DATA,  ZEST_OPTION_CORPUS, ZEST_OPTION_LIVE,
+        ZEST_OPTION_DEVICE, ZEST_OPTION_THREADS, ZEST_OPTION_QUIET, ZEST_OPTION_JSON,   ZEST_OPTION_RESUME};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (own[i] == id) return 1;
     return (zest_option_row_at(id)->changes & ZEST_CHANGES_BY_SESSION) != 0;
@@ -369,31 +369,8 @@ zest_status zest_trainer_compare_start(zest_trainer *t, zest_status status) {
 
 /* ---- Sending weights and the state of a run ---- */
 
-/* Names, types and sizes. */
-static uint64_t print_shapes(const zest_params *params) {
-    zest_buffer text = {0};
-    for (size_t i = 0; i < params->count; i++)
-        zest_buffer_format(&text, "%s %d %llu\n", params->tensors[i].name, (int)params->tensors[i].dtype,
-                           (unsigned long long)params->tensors[i].count);
-    uint64_t print = text.failed ? 0 : zest_fingerprint_of(text.data, text.size).hash;
-    zest_buffer_free(&text);
-    return print;
-}
-
 zest_status zest_trainer_send_weights(zest_trainer *t, const zest_loaded *loaded) {
-    zest_comm *comm = t->comm;
-    const zest_params *params = &loaded->model->params;
-    if (comm->ranks == 1) return ZEST_OK;
-    zest_status status = zest_comm_compare(comm, print_shapes(params), "the tensors", t->error);
-    for (size_t i = 0; i < params->count && !status; i++)
-        status = zest_comm_broadcast_block(
-            comm, params->tensors[i].data,
-            (size_t)params->tensors[i].count * zest_dtype_size(params->tensors[i].dtype), t->error);
-    if (!status) status = zest_comm_compare(comm, zest_params_fingerprint(params), "the weights", t->error);
-    return !status && comm->rank
-               ? zest_comm_agree(comm, zest_model_upload(loaded->runner, t->error), t->error)
-           : status ? status
-                    : zest_comm_agree(comm, ZEST_OK, t->error);
+    return zest_broadcast_weights(t->comm, loaded, t->sent.used, t->error);
 }
 
 /* What rank 0 has read from the folder of a run that goes on. */

@@ -116,7 +116,7 @@ static zest_status restore_ranks(zest_trainer *t) {
         if (!status) status = restore_state(t);
         t->comm = comm;
     } else {
-        status = zest_load_start(&t->loaded, t->options, t->error);
+        status = zest_trainer_load_model(t);
         if (!status) status = zest_trainer_load(t);
     }
     comm->timeout = 0; /* rank 0 may replay many steps */
