@@ -53,7 +53,7 @@ static zest_status broadcast_played(zest_comm *comm, void *data, size_t size, in
     return ZEST_OK;
 }
 
-static const zest_comm_table table = {gather_played, broadcast_played, NULL, NULL};
+static const zest_comm_table table = {gather_played, NULL, broadcast_played, NULL, NULL};
 
 static played play(int rank, int ranks, const void *given) {
     return (played){.comm = {.table = &table, .rank = rank, .ranks = ranks, .step = 41}, .given = given};

@@ -275,6 +275,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "dropout rate in training, for model families that have dropout")                                                  \
   X(RECOMPUTE, "recompute", 0, FLAG, "no", NONE, "", "Gradients", ZEST_FOR_TRAINING, RUN(GRADIENT, RESUME, TUNED),     \
     "recompute activations in the backward pass: less memory, a third more time, the same bits")                       \
+  X(ACCUMULATE, "accumulate", 0, COUNT, "1", WITHIN(1, 65536), "PARTS", "Gradients", ZEST_FOR_TRAINING,                \
+    RUN(GRADIENT, FIXED, TUNED),                                                                                       \
+    "compute the gradient of a batch in this many parts, which are added in their order: the activations of a part "   \
+    "at a time. Several ranks divide the parts; results do not depend on the number of ranks")                         \
   X(SAVE_EVERY, "save-every", 0, COUNT, "200", AT_LEAST(0), "STEPS", "Gradients",                                      \
     ZEST_FOR_TRAINING, RUN(GRADIENT, RESUME, TUNED),                                                                   \
     "steps between checkpoints of weights and optimizer state, besides those at evaluations; a resumed run repeats "   \

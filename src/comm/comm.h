@@ -20,6 +20,9 @@ typedef struct {
     /* sizes[r] bytes of each rank r, one after the other, into `all` of every rank. */
     zest_status (*allgather)(zest_comm *comm, const void *own, const size_t *sizes, void *all,
                              zest_error *error);
+    /* to[r] bytes for each rank r, one after the other in `own`; from[r] bytes of each into `all` of this rank. */
+    zest_status (*exchange)(zest_comm *comm, const void *own, const size_t *to, void *all, const size_t *from,
+                            zest_error *error);
     /* `size` bytes of rank `root` into `data` of every rank. */
     zest_status (*broadcast)(zest_comm *comm, void *data, size_t size, int root, zest_error *error);
     void (*abort_all)(zest_comm *comm, int code); /* ends all ranks, whatever they do */

@@ -24,7 +24,7 @@
 #define FUNCTIONS(X)                                                            \
     X(Init_thread) X(Initialized) X(Finalize) X(Abort) X(Error_string)          \
     X(Comm_rank) X(Comm_size) X(Comm_dup) X(Comm_free) X(Comm_split_type)       \
-    X(Comm_set_errhandler) X(Iallgatherv) X(Ibcast) X(Test) X(Iprobe) X(Send) X(Recv)
+    X(Comm_set_errhandler) X(Iallgatherv) X(Ialltoallv) X(Ibcast) X(Test) X(Iprobe) X(Send) X(Recv)
 /* clang-format on */
 
 typedef struct {
@@ -35,7 +35,7 @@ typedef struct {
 #undef POINTER
     MPI_Comm world, questions; /* questions: for those of a rank that waits */
     MPI_Datatype byte;
-    int *sizes, *offsets; /* of the ranks' blocks */
+    int *sizes, *offsets; /* of the ranks' blocks; (2 ranks): what is sent after what is received */
 } mpi_comm;
 
 /* Open MPI's handles are addresses of variables of its library, MPICH's are numbers. */
@@ -198,23 +198,47 @@ static zest_status wait_for(mpi_comm *m, MPI_Request *request, int large, const 
 
 enum { LARGE = 1 << 20 }; /* bytes */
 
-static zest_status allgather(zest_comm *comm, const void *own, const size_t *sizes, void *all,
-                             zest_error *error) {
-    mpi_comm *m = (mpi_comm *)comm;
-    size_t sum = 0;
-    for (int r = 0; r < comm->ranks; r++) {
-        m->offsets[r] = (int)sum;
-        m->sizes[r] = (int)sizes[r];
-        sum += sizes[r];
-        if (sizes[r] > INT_MAX || sum > INT_MAX)
+/* Sizes and offsets as MPI takes them. */
+static zest_status set_blocks(const size_t *sizes, int ranks, int *out, int *offsets, size_t *sum,
+                              zest_error *error) {
+    *sum = 0;
+    for (int r = 0; r < ranks; r++) {
+        offsets[r] = (int)*sum;
+        out[r] = (int)sizes[r];
+        *sum += sizes[r];
+        if (sizes[r] > INT_MAX || *sum > INT_MAX)
             return zest_error_set(
                 error, ZEST_ERROR_ARGUMENT,
                 "the results of the ranks are more than 2 GiB in one piece; take a smaller batch");
     }
+    return ZEST_OK;
+}
+
+static zest_status allgather(zest_comm *comm, const void *own, const size_t *sizes, void *all,
+                             zest_error *error) {
+    mpi_comm *m = (mpi_comm *)comm;
     MPI_Request request;
+    size_t sum;
+    zest_status status = set_blocks(sizes, comm->ranks, m->sizes, m->offsets, &sum, error);
+    if (status) return status;
     int code = m->Iallgatherv(own, m->sizes[comm->rank], m->byte, all, m->sizes, m->offsets, m->byte,
                               m->world, &request);
     return code ? fail(m, code, "gathering", error) : wait_for(m, &request, sum > LARGE, "gathering", error);
+}
+
+static zest_status exchange(zest_comm *comm, const void *own, const size_t *to, void *all, const size_t *from,
+                            zest_error *error) {
+    mpi_comm *m = (mpi_comm *)comm;
+    int *to_sizes = m->sizes + comm->ranks, *to_offsets = m->offsets + comm->ranks;
+    MPI_Request request;
+    size_t sent, received;
+    zest_status status = set_blocks(from, comm->ranks, m->sizes, m->offsets, &received, error);
+    if (!status) status = set_blocks(to, comm->ranks, to_sizes, to_offsets, &sent, error);
+    if (status) return status;
+    int code = m->Ialltoallv(own, to_sizes, to_offsets, m->byte, all, m->sizes, m->offsets, m->byte, m->world,
+                             &request);
+    return code ? fail(m, code, "exchanging", error)
+                : wait_for(m, &request, sent + received > LARGE, "exchanging", error);
 }
 
 static zest_status broadcast(zest_comm *comm, void *data, size_t size, int root, zest_error *error) {
@@ -242,7 +266,7 @@ static void close_comm(zest_comm *comm) {
     free(m); /* the library stays: its handlers run when the process ends */
 }
 
-static const zest_comm_table table = {allgather, broadcast, abort_all, close_comm};
+static const zest_comm_table table = {allgather, exchange, broadcast, abort_all, close_comm};
 
 /* ---- Opening ---- */
 
@@ -275,10 +299,10 @@ static zest_status start(mpi_comm *m, const zest_comm_launch *launch, zest_error
                               "launcher of %s",
                               launch->launcher, launch->ranks, zest_comm_library(), m->comm.ranks,
                               zest_comm_library());
-    m->sizes = malloc((size_t)m->comm.ranks * sizeof *m->sizes);
-    m->offsets = malloc((size_t)m->comm.ranks * sizeof *m->offsets);
+    m->sizes = malloc(2 * (size_t)m->comm.ranks * sizeof *m->sizes);
+    m->offsets = malloc(2 * (size_t)m->comm.ranks * sizeof *m->offsets);
     return m->sizes && m->offsets ? ZEST_OK
-                                  : zest_error_memory(error, "the ranks", (size_t)m->comm.ranks * 8);
+                                  : zest_error_memory(error, "the ranks", (size_t)m->comm.ranks * 16);
 }
 
 zest_status zest_comm_open(const zest_comm_launch *launch, zest_comm **comm, zest_error *error) {

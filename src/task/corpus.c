@@ -279,7 +279,8 @@ zest_status zest_corpus_make_batch(const zest_corpus *corpus, const zest_corpus_
         if (corpus->causal)
             for (uint32_t i = 0; i + 1 < length; i++) add_target(&p, at + i, p.tokens[at + i + 1]);
         else
-            mask_sequence(corpus, masks, masks->fixed ? which[s] : masks->number << INDEX_BITS | s, at,
+            mask_sequence(corpus, masks,
+                          masks->fixed ? which[s] : masks->number << INDEX_BITS | (masks->first + s), at,
                           at + length, &p);
         at += length;
         p.starts[s + 1] = at;

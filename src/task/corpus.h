@@ -54,6 +54,7 @@ typedef struct {
 typedef struct {
     double probability;
     uint64_t seed, number; /* training: the step */
+    size_t first;          /* index in the batch of the first sequence, where only a part of it is made */
     int fixed;             /* instead: keyed by the sequence, the same every time; for held-out text */
 } zest_corpus_masks;
 

@@ -115,12 +115,15 @@ static zest_status make_folder(zest_trainer *t) {
 
 zest_status zest_trainer_check_ranks(const zest_trainer *t) {
     char methods[64];
-    if (t->comm->ranks == 1 || !zest_options_first_order(t->options)) return ZEST_OK;
+    if (t->comm->ranks == 1 || !zest_options_first_order(t->options) ||
+        zest_options_whole(t->options, ZEST_OPTION_ACCUMULATE) > 1)
+        return ZEST_OK;
     return zest_error_set(
         t->error, ZEST_ERROR_ARGUMENT,
-        "%d ranks: only the losses of %s are divided over ranks; start methods with gradients, and "
-        "pretraining, as one process",
-        t->comm->ranks, zest_option_name_methods(ZEST_METHODS_FORWARD, "and", methods, sizeof methods));
+        "%d ranks: the losses of %s are divided over ranks, but gradients of a batch that has one part are "
+        "not; give --accumulate %d or more parts, or start one process",
+        t->comm->ranks, zest_option_name_methods(ZEST_METHODS_FORWARD, "and", methods, sizeof methods),
+        t->comm->ranks);
 }
 
 /* Model, examples and what steps need. */

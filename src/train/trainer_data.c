@@ -45,6 +45,13 @@ static zest_status make_task_batch(zest_trainer *t) {
                            scored ? ZEST_BATCH_SCORE : ZEST_BATCH_TRAIN, t->error);
 }
 
+static zest_status make_task_part(zest_trainer *t, size_t first, size_t count,
+                                  const zest_model_objective **objective) {
+    *objective = &t->part_batch.objective;
+    return zest_batch_make(&t->part_batch, t->batch.examples, t->batch.which + first, count, ZEST_BATCH_TRAIN,
+                           t->error);
+}
+
 static zest_status evaluate_task(zest_trainer *t, const zest_loaded *loaded, zest_task_part part,
                                  int generate, zest_metrics *metrics) {
     const zest_examples *examples = &t->data.parts[part];
@@ -62,10 +69,12 @@ static zest_status evaluate_task(zest_trainer *t, const zest_loaded *loaded, zes
 
 static void free_task(zest_trainer *t) {
     zest_batch_free(&t->batch);
+    zest_batch_free(&t->part_batch);
     zest_load_free_data(&t->data);
 }
 
-const zest_trainer_source zest_trainer_task = {load_task, make_task_batch, evaluate_task, free_task};
+const zest_trainer_source zest_trainer_task = {load_task, make_task_batch, make_task_part, evaluate_task,
+                                               free_task};
 
 /* ---- Plain text: zest pretrain. The held-out text is its dev set, and the loss its metric. ---- */
 
@@ -99,6 +108,17 @@ static zest_status make_text_batch(zest_trainer *t) {
     zest_corpus_masks masks = masks_of(t, 0);
     t->objective = &t->text.objective;
     return zest_corpus_make_batch(&t->corpus, &t->corpus.train, which, count, &masks, &t->text, t->error);
+}
+
+static zest_status make_text_part(zest_trainer *t, size_t first, size_t count,
+                                  const zest_model_objective **objective) {
+    size_t all;
+    const uint32_t *which = examples_of_step(t, &all) + first;
+    zest_corpus_masks masks = masks_of(t, 0);
+    masks.first = first;
+    *objective = &t->part_text.objective;
+    return zest_corpus_make_batch(&t->corpus, &t->corpus.train, which, count, &masks, &t->part_text,
+                                  t->error);
 }
 
 /* Adds the losses of some held-out sequences, and counts their predicted tokens. */
@@ -148,6 +168,8 @@ static zest_status evaluate_text(zest_trainer *t, const zest_loaded *loaded, zes
 static void free_text(zest_trainer *t) {
     zest_corpus_free(&t->corpus);
     zest_corpus_batch_free(&t->text);
+    zest_corpus_batch_free(&t->part_text);
 }
 
-const zest_trainer_source zest_trainer_text = {load_text, make_text_batch, evaluate_text, free_text};
+const zest_trainer_source zest_trainer_text = {load_text, make_text_batch, make_text_part, evaluate_text,
+                                               free_text};

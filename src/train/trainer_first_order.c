@@ -23,14 +23,20 @@ static zest_status check_objective(const zest_options *options, zest_error *erro
 #include "optim/step.h"
 #include "baselines/optimizer.h"
 #include "model/forward_pass.h"
+#include "train/trainer_parts.h"
 
 struct zest_trainer_gradients {
     zest_grad *grad;
     zest_optimizer *optimizer;
     zest_optimizer_batch batch;
+    zest_trainer_parts parts; /* with --accumulate, instead of batch */
     zest_dropout dropout;
     zest_tensor arrays[ZEST_OPTIMIZER_ARRAYS]; /* for describe_state */
 };
+
+static size_t parts_of(const zest_trainer *t) {
+    return (size_t)zest_options_whole(t->options, ZEST_OPTION_ACCUMULATE);
+}
 
 /* ---- Preparing ---- */
 
@@ -111,11 +117,26 @@ static zest_status restore_state(zest_trainer *t, zest_trainer_gradients *g) {
     return status;
 }
 
+static zest_status share(zest_trainer *t) {
+    zest_params state;
+    zest_status status = describe_state(t->gradients, &state, t->error);
+    for (size_t i = 0; i < state.count && !status; i++)
+        status = zest_comm_broadcast_block(t->comm, state.tensors[i].data,
+                                           (size_t)state.tensors[i].count * sizeof(float), t->error);
+    if (!status) status = zest_optimizer_upload(t->gradients->optimizer, t->error);
+    zest_optimizer_drop(t->gradients->optimizer);
+    return status;
+}
+
 static zest_status prepare(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients = calloc(1, sizeof *g);
     if (!g) return zest_error_memory(t->error, "an optimizer", sizeof *g);
     zest_status status = open_optimizer(t, g);
     if (!status) status = open_grad(t, g);
+    if (!status && parts_of(t) > 1 && zest_model_runner_device(t->loaded.runner))
+        status = zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
+                                "--accumulate works on the CPU alone; leave it out with --device cuda");
+    if (!status && parts_of(t) > 1) status = zest_trainer_parts_new(t, &g->batch, &g->parts);
     return !status && t->resumed_from.path ? restore_state(t, g) : status;
 }
 
@@ -123,6 +144,7 @@ static void release(zest_trainer *t) {
     zest_trainer_gradients *g = t->gradients;
     t->gradients = NULL;
     if (!g) return;
+    zest_trainer_parts_free(&g->parts);
     zest_optimizer_free(g->optimizer);
     zest_grad_free(g->grad);
     free(g);
@@ -200,7 +222,10 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     size_t batch = (size_t)zest_options_whole(t->options, ZEST_OPTION_BATCH),
            outputs = t->source == &zest_trainer_text ? tokens : batch;
     *live = 0;
-    uint64_t activations = zest_grad_plan_memory(g->grad, tokens, outputs);
+    tokens = (tokens + parts_of(t) - 1) / parts_of(t);
+    outputs = (outputs + parts_of(t) - 1) / parts_of(t);
+    uint64_t activations =
+        zest_grad_plan_memory(g->grad, tokens, outputs) + zest_trainer_parts_memory(&g->parts);
     if (device) return device->operations->device->bytes_allocated(device, NULL) + activations;
     size_t operands = zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
     return t->loaded.model->arena_size + zest_optimizer_memory(g->optimizer) + activations + operands;
@@ -228,6 +253,8 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
     batch->objective = t->objective;
     batch->step = t->step;
     zest_optimizer_closure closure = {zest_optimizer_evaluate_batch, batch};
+    if (parts_of(t) > 1)
+        closure = (zest_optimizer_closure){zest_trainer_parts_evaluate, &t->gradients->parts};
     status = zest_optimizer_step(t->gradients->optimizer, &closure, t->step, lr, &report, t->error);
     if (status) return status;
     t->step++;
@@ -262,6 +289,7 @@ static zest_status none(zest_trainer *t) { return refuse_first_order(t->error); 
 
 static zest_status restore(zest_trainer *t) { return none(t); }
 static zest_status prepare(zest_trainer *t) { return none(t); }
+static zest_status share(zest_trainer *t) { return none(t); }
 static zest_status load_step(zest_trainer *t, uint64_t at) { return (void)at, none(t); }
 static zest_status step(zest_trainer *t, zest_step_stats *stats) { return (void)stats, none(t); }
 static zest_status save(zest_trainer *t, zest_save_reason reason) { return (void)reason, none(t); }
@@ -280,5 +308,5 @@ static zest_status check(const zest_options *options, zest_error *error) {
     return status;
 }
 
-const zest_trainer_ops zest_trainer_first_order = {check, restore, load_step, prepare,
+const zest_trainer_ops zest_trainer_first_order = {check, restore, load_step, prepare, share,
                                                    step,  save,    memory,    release};

@@ -4,7 +4,8 @@
  *     trainer.c               a run from start to end        trainer_data.c     sources: a task's examples, plain text
  *     trainer_zeroth.c        steps by forward passes        trainer_eval.c     evaluations, the best weights
  *     trainer_first_order.c   steps by gradients             trainer_log.c      summary, log, progress
- *     trainer_ranks.c         several processes              trainer_resume.c   resuming a run */
+ *     trainer_parts.c         gradients of a batch in parts  trainer_resume.c   resuming a run
+ *     trainer_ranks.c         several processes */
 #ifndef ZEST_TRAIN_TRAINER_INTERNAL_H
 #define ZEST_TRAIN_TRAINER_INTERNAL_H
 
@@ -43,6 +44,8 @@ typedef struct {
     zest_status (*load_step)(zest_trainer *t, uint64_t step);
     /* Allocates what steps need: once model and examples are loaded, before the first step. */
     zest_status (*prepare)(zest_trainer *t);
+    /* Of a resumed run on several ranks, after prepare: the state of rank 0 to all; NULL: there is none. */
+    zest_status (*share)(zest_trainer *t);
     /* Takes one step and increments t->step. */
     zest_status (*step)(zest_trainer *t, zest_step_stats *stats);
     zest_status (*save)(zest_trainer *t, zest_save_reason reason);
@@ -58,6 +61,8 @@ typedef struct {
     zest_status (*load)(zest_trainer *t);
     /* The batch of step t->step, a function of seed and step: t->objective. */
     zest_status (*batch)(zest_trainer *t);
+    /* Some of its examples, which last until the next call. */
+    zest_status (*part)(zest_trainer *t, size_t first, size_t count, const zest_model_objective **objective);
     /* generate: also generate the answers of free-text tasks, not only their loss. */
     zest_status (*evaluate)(zest_trainer *t, const zest_loaded *loaded, zest_task_part part, int generate,
                             zest_metrics *metrics);
@@ -100,6 +105,8 @@ struct zest_trainer {
     zest_batch batch;
     zest_corpus corpus;
     zest_corpus_batch text;
+    zest_batch part_batch; /* some examples of a batch */
+    zest_corpus_batch part_text;
     const zest_model_objective *objective; /* of the batch */
     uint32_t *order;                       /* of the epoch */
     uint64_t epoch;                        /* of that order; UINT64_MAX: none yet */
@@ -152,7 +159,7 @@ void zest_trainer_select_ops(zest_trainer *t);
 zest_status zest_trainer_load_model(zest_trainer *t);
 zest_status zest_trainer_load(zest_trainer *t); /* the data, by the source; resolves --epochs */
 zest_status zest_trainer_open_logs(zest_trainer *t);
-/* Refuses several ranks for methods with gradients, which are not divided. */
+/* Refuses several ranks for methods with gradients whose batches have only one part. */
 zest_status zest_trainer_check_ranks(const zest_trainer *t);
 
 /* ---- trainer_ranks.c ----
@@ -162,6 +169,11 @@ zest_status zest_trainer_check_ranks(const zest_trainer *t);
 /* The losses of the lanes on the batch, (lanes, examples), or their scores, (lanes, values), of which every rank computes
  * a share. */
 zest_status zest_trainer_gather_losses(zest_trainer *t, size_t lanes, int scored, double *out);
+/* counts[r] numbers of each rank r, one after the other. status: of this rank, whose failure is one of all. */
+zest_status zest_trainer_gather_values(zest_trainer *t, zest_status status, const double *own,
+                                       const size_t *counts, double *out);
+/* The losses of a step, which the ranks compare with those of the next one. */
+void zest_trainer_ranks_note(zest_trainer *t, const double *losses, size_t count);
 /* Whether a rank was interrupted, or rank 0's time is over, before the latest step. */
 int zest_trainer_ranks_stop(const zest_trainer *t, zest_trained_reason *reason);
 /* Whether all ranks could start, with the same options, examples and weights. status: of this rank. */

@@ -263,25 +263,33 @@ static zest_status compute_share(zest_trainer *t, const line *l, int scored) {
 
 _Static_assert(sizeof(step_head) % sizeof(double) == 0, "values follow the head");
 
+/* All ranks say what is in their r->own, (head, values), of r->sizes bytes. status: of this rank's values. */
+static zest_status speak(zest_trainer *t, zest_status status) {
+    zest_trainer_ranks *r = t->ranks;
+    step_head head = {
+        .step = t->step + 1, .losses = r->losses, .flags = own_flags(t), .status = (int32_t)status};
+    zest_error gathering = {0}; /* one's own message stays */
+    t->comm->step = t->step + 1;
+    memcpy(r->own, &head, sizeof head);
+    status = t->comm->table->allgather(t->comm, r->own, r->sizes, r->all, &gathering);
+    return status ? zest_error_set(t->error, status, "%s", gathering.message) : check_heads(t);
+}
+
+static zest_status reserve_all(zest_trainer *t, size_t all) {
+    zest_trainer_ranks *r = t->ranks;
+    zest_status status = reserve(&r->own, &r->own_capacity, r->sizes[t->comm->rank], t->error);
+    return status ? status : reserve(&r->all, &r->all_capacity, all, t->error);
+}
+
 zest_status zest_trainer_gather_losses(zest_trainer *t, size_t lanes, int scored, double *out) {
     zest_status status = t->ranks ? ZEST_OK : new_ranks(t);
     if (!status) status = plan(t, scored);
     if (status) return status;
     zest_trainer_ranks *r = t->ranks;
     line l = {r->costs, lanes / 2, t->batch.count};
-    size_t all = measure(t, &l), own = r->sizes[t->comm->rank];
-    status = reserve(&r->own, &r->own_capacity, own, t->error);
-    if (!status) status = reserve(&r->all, &r->all_capacity, all, t->error);
+    status = reserve_all(t, measure(t, &l));
     if (status) return status;
-    t->comm->step = t->step + 1;
-    step_head head = {.step = t->step + 1, .losses = r->losses};
-    head.status = (int32_t)compute_share(t, &l, scored);
-    head.flags = own_flags(t);
-    memcpy(r->own, &head, sizeof head);
-    zest_error gathering = {0}; /* one's own message stays */
-    status = t->comm->table->allgather(t->comm, r->own, r->sizes, r->all, &gathering);
-    if (status) return zest_error_set(t->error, status, "%s", gathering.message);
-    status = check_heads(t);
+    status = speak(t, compute_share(t, &l, scored));
     const char *at = r->all;
     for (int i = 0; i < t->comm->ranks && !status; at += r->sizes[i++]) {
         piece pieces[3];
@@ -289,7 +297,29 @@ zest_status zest_trainer_gather_losses(zest_trainer *t, size_t lanes, int scored
         place_values(r, pieces, count, r->starts[l.examples],
                      (const double *)(const void *)(at + sizeof(step_head)), out);
     }
-    if (!status) r->losses = zest_fingerprint_of(out, lanes * r->starts[l.examples] * sizeof *out).hash;
+    if (!status) zest_trainer_ranks_note(t, out, lanes * r->starts[l.examples]);
+    return status;
+}
+
+void zest_trainer_ranks_note(zest_trainer *t, const double *losses, size_t count) {
+    t->ranks->losses = zest_fingerprint_of(losses, count * sizeof *losses).hash;
+}
+
+zest_status zest_trainer_gather_values(zest_trainer *t, zest_status status, const double *own,
+                                       const size_t *counts, double *out) {
+    zest_status made = t->ranks ? ZEST_OK : new_ranks(t);
+    if (made) return made;
+    zest_trainer_ranks *r = t->ranks;
+    size_t all = 0;
+    for (int i = 0; i < t->comm->ranks; i++)
+        all += r->sizes[i] = sizeof(step_head) + counts[i] * sizeof(double);
+    made = reserve_all(t, all);
+    if (made) return made;
+    if (counts[t->comm->rank]) memcpy(r->own + sizeof(step_head), own, counts[t->comm->rank] * sizeof *own);
+    status = speak(t, status);
+    const char *at = r->all;
+    for (int i = 0; i < t->comm->ranks && !status; out += counts[i], at += r->sizes[i], i++)
+        if (counts[i]) memcpy(out, at + sizeof(step_head), counts[i] * sizeof *out);
     return status;
 }
 

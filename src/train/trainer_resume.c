@@ -123,7 +123,9 @@ static zest_status restore_ranks(zest_trainer *t) {
     status = zest_comm_agree(comm, status, t->error);
     comm->timeout = timeout;
     if (!status && comm->ranks > 1) status = zest_trainer_send_state(t);
-    return status ? status : zest_trainer_compare_start(t, t->ops->prepare(t));
+    if (status) return status;
+    status = zest_trainer_compare_start(t, t->ops->prepare(t));
+    return status || comm->ranks == 1 || !t->ops->share ? status : t->ops->share(t);
 }
 
 zest_status zest_trainer_restore(zest_trainer *t, const zest_options *given) {

@@ -195,5 +195,5 @@ static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
 }
 
-const zest_trainer_ops zest_trainer_zeroth_order = {NULL, restore, load_step, prepare,
+const zest_trainer_ops zest_trainer_zeroth_order = {NULL, restore, load_step, prepare, NULL,
                                                     step, save,    memory,    release};

@@ -44,7 +44,7 @@ END
     is "linear stationary valley" zest toy ""
     is "bash zsh" zest completion ""
     is "best" zest eval run1 --step b
-    is "--batch --beta1 --beta2" zest train --b
+    is "--batch --beta1 --beta2 --broadcast" zest train --b
     is "" zest train --lr ""      # a number: nothing, and the shell offers files
     is "" zest eval ""            # a path
     is "" zest train --no-such-op

@@ -78,7 +78,7 @@ run 0 train --resume "$work/momentum" --steps 3
 ranks 2 2 info "$work/one"
 err_has "works in one process"
 ranks 2 2 train $small --steps 2 --method sgd --quiet
-err_has "start methods with gradients, and pretraining, as one process"
+err_has "gradients of a batch that has one part are not"
 [ "$(grep -c '^zest: ' "$work/err")" -eq 1 ] || fail "more than one rank reports the same failure"
 ranks 2 2 train $small --no-such-option 1
 [ "$(grep -c '^zest: ' "$work/err")" -eq 2 ] || fail "more than one rank reports a mistyped option"
