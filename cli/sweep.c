@@ -29,6 +29,8 @@ typedef struct {
     const char *folder;
     size_t jobs;    /* processes at a time */
     size_t threads; /* for all of them together */
+    size_t ranks;   /* of a run, which are started by the launcher if there are several */
+    const char *launcher;
     keep_mode keep;
     int quiet;
     int interrupted; /* by Ctrl-C: running processes have stopped after their step */
@@ -63,12 +65,13 @@ typedef struct {
     zest_error *error;
 } pool;
 
-enum { MAX_ARGS = ZEST_OPTION_COUNT + 8 };
+enum { MAX_ARGS = ZEST_OPTION_COUNT + 40 };
 
 typedef struct {
     char *words[MAX_ARGS + 1]; /* NULL after the last */
     size_t count;
     int failed;
+    int launched; /* the first word is a program to be looked for, not zest itself */
 } command;
 
 static void add_word(command *c, const char *format, const char *name, const char *value) {
@@ -97,7 +100,13 @@ static void become(const command *c, const char *log, pid_t parent) {
     (void)parent;
 #endif
     if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(127);
-    execv("/proc/self/exe", c->words);
+    if (c->launched)
+        execvp(c->words[0], c->words);
+    else
+        execv("/proc/self/exe", c->words);
+    if (c->launched)
+        dprintf(2, "zest: %s: %s; --ranks needs the launcher of an MPI, see --launcher\n", c->words[0],
+                strerror(errno));
     _exit(127);
 }
 
@@ -188,11 +197,34 @@ static void end_run(pool *p, zest_sweep_run *run, int status, const char *log) {
     }
 }
 
+/* The program of a run: this one, or the launcher with this one behind it. */
+static void add_program(const sweep_jobs *jobs, command *c) {
+    char number[32], self[4096];
+    if (jobs->ranks == 1) {
+        add_word(c, "%s%s", "zest", "");
+        return;
+    }
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    c->launched = 1;
+    for (const char *at = jobs->launcher + strspn(jobs->launcher, " "); *at; at += strspn(at, " ")) {
+        char *word = strndup(at, strcspn(at, " "));
+        c->failed |= !word;
+        if (word) add_word(c, "%s%s", word, "");
+        free(word);
+        at += strcspn(at, " ");
+    }
+    snprintf(number, sizeof number, "%zu", jobs->ranks);
+    add_word(c, "%s%s", "-n", "");
+    add_word(c, "%s%s", number, "");
+    add_word(c, "%s%s", length > 0 ? self : "zest", "");
+}
+
 static void train_command(const pool *p, const zest_sweep_run *run, const char *folder, command *c) {
     char threads[32];
-    size_t each = p->jobs->threads / p->jobs->jobs;
+    size_t each = p->jobs->threads / p->jobs->jobs / p->jobs->ranks;
     snprintf(threads, sizeof threads, "%zu", each ? each : 1);
-    add_word(c, "%s%s", "zest", "");
+    add_program(p->jobs, c);
     add_word(c, "%s%s", "train", "");
     add_word(c, "--%s=%s", "threads", threads);
     add_word(c, "--%s%s", "quiet", "");
@@ -667,6 +699,8 @@ static int make(sweep *s) {
                        .threads = threads     ? threads
                                   : cores > 0 ? (size_t)cores
                                               : 1,
+                       .ranks = (size_t)zest_options_whole(s->options, ZEST_OPTION_RANKS),
+                       .launcher = zest_options_text(s->options, ZEST_OPTION_LAUNCHER),
                        .keep = (keep_mode)zest_options_whole(s->options, ZEST_OPTION_KEEP),
                        .quiet = (int)zest_options_whole(s->options, ZEST_OPTION_QUIET)};
     zest_status status = make_folder(s);

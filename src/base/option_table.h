@@ -425,6 +425,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "output format: one JSON object per line, or a table with a header")                                               \
   X(JOBS, "jobs", 0, COUNT, "1", WITHIN(1, 1024), "COUNT", "Running", ZEST_FOR_MINIMIZE | ZEST_FOR_SWEEP, NO_RUN,      \
     "copies of the program, or runs of a sweep, that run in parallel; results do not depend on it")                    \
+  X(RANKS, "ranks", 0, COUNT, "1", WITHIN(1, 1000000), "COUNT", "Running", ZEST_FOR_SWEEP, NO_RUN,                      \
+    "processes that divide each run of a sweep, started with --launcher; results do not depend on it")                 \
+  X(LAUNCHER, "launcher", 0, TEXT, "mpirun --bind-to none", NONE, "COMMAND", "Running", ZEST_FOR_SWEEP, NO_RUN,        \
+    "what starts the processes of a run if --ranks is more than 1: -n and their number follow; srun under Slurm")      \
   X(TIMEOUT, "timeout", 0, REAL, "0", AT_LEAST(0), "SECONDS", "Objective", ZEST_FOR_MINIMIZE, NO_RUN,                  \
     "time limit for one evaluation; 0: no limit")                                                                      \
   X(RESUME, "resume", 0, TEXT, "", NONE, "RUN", "Running",                                                             \
