@@ -37,9 +37,13 @@ ranks 2 0 train $small --steps 8 --dry-run
 ranks 2 0 train $small --steps 3 --out "$work/resumed"
 cp -r "$work/resumed" "$work/alone"
 sed -i '/"eval"/d' "$work/resumed/log.jsonl"
+# Without checkpoints and log the journal and the model that the run started from are enough.
+mkdir "$work/bare"
+for file in options inputs.json task journal; do cp "$work/resumed/$file" "$work/bare"; done
 ranks 4 0 train --resume "$work/resumed" --steps 8
+ranks 2 0 train --resume "$work/bare" --steps 8
 run 0 train --resume "$work/alone" --steps 8
-for other in resumed alone; do
+for other in resumed alone bare; do
     same "$work/one/best/model.safetensors" "$work/$other/best/model.safetensors"
     same "$work/one/last/model.safetensors" "$work/$other/last/model.safetensors"
 done
