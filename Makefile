@@ -38,7 +38,7 @@ SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 ARCH := $(shell uname -m)
 
 # ---- What is there ---------------------------------------------------------------------------------------
-PACKAGES   := jansson libxxhash libpcre2-8
+PACKAGES   := jansson libxxhash
 PKG_CONFIG ?= pkg-config
 have = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && $(PKG_CONFIG) --modversion $(1))
 
@@ -148,7 +148,6 @@ found:
 	echo "  compiler  $(compiler)"; \
 	echo "  jansson   $(call have,jansson)"; \
 	echo "  xxhash    $(call have,libxxhash)"; \
-	echo "  pcre2     $(call have,libpcre2-8)"; \
 	echo "  openmp    yes"; \
 	echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"; \
 	echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(strip $(CUDA_ARCH)),$(if $(filter off,$(CUDA)),off,not found))"; \

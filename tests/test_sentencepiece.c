@@ -69,6 +69,9 @@ static void messages_are_checked(void **state) {
     REFUSED(TOKENS "\x12\x02\x18\x02\n\x05\n\x01"
                    "c\x18\x05",
             "tokens of type UNUSED");
+    REFUSED(TOKENS "\n\x05\n\x01"
+                   "c\x18\x04",
+            "is Unigram with tokens of type USER_DEFINED");
     REFUSED(TOKENS "\x1a\x05\x12\x03"
                    "abc",
             "map is damaged");

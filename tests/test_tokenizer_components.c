@@ -16,8 +16,7 @@ static uint32_t draw(uint64_t *state, uint32_t below) {
     return (uint32_t)(zest_seed(11, 0, (*state)++) % below);
 }
 
-/* A character that PCRE2, whose Unicode may be older, puts into the same classes as zest. */
-static uint32_t agreed_character(uint64_t *state, zest_regex_iterator *walk, zest_regex *const *classes) {
+static uint32_t character(uint64_t *state) {
     static const uint32_t ranges[][2] = {{0, 0x7F},        {0x80, 0x17F},      {0x300, 0x370},
                                          {0x600, 0x6FF},   {0x1680, 0x18FF},   {0x2000, 0x20FF},
                                          {0x2150, 0x2189}, {0x3000, 0x30FF},   {0x4E00, 0x4F00},
@@ -25,22 +24,11 @@ static uint32_t agreed_character(uint64_t *state, zest_regex_iterator *walk, zes
     for (;;) {
         const uint32_t *range = ranges[draw(state, 12)];
         uint32_t code = range[0] + draw(state, range[1] - range[0] + 1);
-        if (code >= 0xD800 && code < 0xE000) continue;
-        char text[4];
-        size_t size = zest_unicode_write(code, text), start, end;
-        unsigned class = 0;
-        for (unsigned i = 0; i < 3; i++) {
-            int found;
-            assert_int_equal(zest_regex_begin(walk, classes[i], text, size, &error), ZEST_OK);
-            assert_int_equal(zest_regex_next(walk, &found, &start, &end, &error), ZEST_OK);
-            class |= (unsigned)found << i;
-        }
-        if (class == (zest_unicode_class(code) & 7)) return code;
+        if (code < 0xD800 || code >= 0xE000) return code;
     }
 }
 
-static void random_text(uint64_t *state, zest_regex_iterator *walk, zest_regex *const *classes,
-                        zest_buffer *text) {
+static void random_text(uint64_t *state, zest_buffer *text) {
     static const char *const bits[] = {" ",   "  ",   "\n", "\r\n", "\t",        "'s",          "'S", "'Re",
                                        "'ll", "'ve ", "'",  "a",    "B",         "7",           "12", "!",
                                        "?!",  " x",   " 9", " .",   "'\xC5\xBF", "\xE2\x80\x83"};
@@ -50,28 +38,25 @@ static void random_text(uint64_t *state, zest_regex_iterator *walk, zest_regex *
         if (draw(state, 4))
             zest_buffer_text(text, bits[draw(state, sizeof bits / sizeof *bits)]);
         else
-            zest_buffer_add(text, one, zest_unicode_write(agreed_character(state, walk, classes), one));
+            zest_buffer_add(text, one, zest_unicode_write(character(state), one));
     }
 }
 
 static void splitters_follow_their_patterns(void **state) {
     (void)state;
-    static const char *const patterns[] = {"\\p{L}",
-                                           "\\p{N}",
-                                           "\\s",
-                                           ZEST_PRE_TOKENIZER_GPT2_PATTERN,
+    static const char *const patterns[] = {ZEST_PRE_TOKENIZER_GPT2_PATTERN,
                                            ZEST_PRE_TOKENIZER_CL100K_PATTERN(""),
                                            ZEST_PRE_TOKENIZER_CL100K_PATTERN("{1,3}")};
-    zest_regex *regex[6];
-    for (int i = 0; i < 6; i++)
+    zest_regex *regex[3];
+    for (int i = 0; i < 3; i++)
         assert_non_null(regex[i] = zest_regex_new(patterns[i], strlen(patterns[i]), "test", &error));
-    zest_regex_iterator walk = {0}, other = {0};
+    zest_regex_iterator walk = {0};
     zest_buffer text = {0};
     uint64_t seed = 0;
     for (int round = 0; round < 30000 / TEST_SLOW; round++) {
-        random_text(&seed, &other, regex, &text);
+        random_text(&seed, &text);
         for (int kind = 0; kind < 3; kind++) {
-            assert_int_equal(zest_regex_begin(&walk, regex[3 + kind], text.data, text.size, &error), ZEST_OK);
+            assert_int_equal(zest_regex_begin(&walk, regex[kind], text.data, text.size, &error), ZEST_OK);
             for (size_t at = 0, start, end; at < text.size; at = end) {
                 int found;
                 assert_int_equal(zest_regex_next(&walk, &found, &start, &end, &error), ZEST_OK);
@@ -85,9 +70,8 @@ static void splitters_follow_their_patterns(void **state) {
             }
         }
     }
-    for (int i = 0; i < 6; i++) zest_regex_free(regex[i]);
+    for (int i = 0; i < 3; i++) zest_regex_free(regex[i]);
     zest_regex_iterator_free(&walk);
-    zest_regex_iterator_free(&other);
     zest_buffer_free(&text);
 }
 

@@ -197,26 +197,6 @@ static void collisions_are_refused(void **state) {
     zest_buffer_free(&text);
 }
 
-/* Each place of the text costs the pattern steps that double with every letter that follows. */
-static void patterns_give_up_soon(void **state) {
-    (void)state;
-    zest_buffer json = {0}, text = {0};
-    zest_buffer_text(
-        &json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":"
-               "\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"(?:a|aa)+[xy]\"}}}");
-    for (int i = 0; i < 10; i++) zest_buffer_text(&text, "aaaaaaaaaaaaaaaaaaaaaaaaaaaab");
-    zest_tokenizer *tokenizer = from_text(&json);
-    assert_non_null(tokenizer);
-    zest_ids ids = {0};
-    assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error),
-                     ZEST_ERROR_FORMAT);
-    says("fails at byte");
-    zest_ids_free(&ids);
-    zest_tokenizer_free(tokenizer);
-    zest_buffer_free(&json);
-    zest_buffer_free(&text);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_do_not_grow_without_end),
@@ -225,7 +205,6 @@ int main(void) {
         cmocka_unit_test(long_texts_are_refused),
         cmocka_unit_test(long_pieces_are_refused),
         cmocka_unit_test(collisions_are_refused),
-        cmocka_unit_test(patterns_give_up_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,13 @@
 # On Debian (amd64), as root:
 #     dpkg --add-architecture arm64 && apt-get update
 #     apt-get install gcc-aarch64-linux-gnu qemu-user libgomp1:arm64 libjansson-dev:arm64 libxxhash-dev:arm64 \
-#         libpcre2-dev:arm64 libcmocka-dev:arm64
+#         libcmocka-dev:arm64
 set -eu
 here=${1:-build} there=build/aarch64 target=aarch64-linux-gnu
 for tool in $target-gcc qemu-aarch64; do
     command -v $tool >/dev/null 2>&1 || { echo "tools/aarch64.sh: $tool is missing" >&2; exit 77; }
 done
-for library in jansson xxhash pcre2-8 cmocka; do
+for library in jansson xxhash cmocka; do
     [ -e /usr/lib/$target/lib$library.so ] || { echo "tools/aarch64.sh: lib$library for arm64 is missing" >&2; exit 77; }
 done
 [ -x "$here/zest" ] && [ -x "$here/tests/programs/objective" ] || { echo "tools/aarch64.sh: run make check first" >&2; exit 1; }

@@ -14,7 +14,6 @@ need make command -v make
 need pkg-config command -v pkg-config
 need libjansson-dev pkg-config --exists jansson
 need libxxhash-dev pkg-config --exists libxxhash
-need libpcre2-dev pkg-config --exists libpcre2-8
 need libcmocka-dev pkg-config --exists cmocka
 need libcurl4-openssl-dev pkg-config --exists libcurl
 need libopenmpi-dev sh -c 'pkg-config --exists mpi-c || pkg-config --exists ompi || pkg-config --exists mpich'
@@ -28,8 +27,8 @@ fi
 
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "deps: this is not Debian or Ubuntu. Their names of what is missing:$missing" >&2
-    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel pcre2-devel libcmocka-devel libcurl-devel openmpi-devel" >&2
-    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash pcre2 cmocka curl openmpi" >&2
+    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel libcmocka-devel libcurl-devel openmpi-devel" >&2
+    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash cmocka curl openmpi" >&2
     exit 1
 fi
 sudo=""

@@ -79,7 +79,7 @@ BLOCKS = [(0x00, 0x7F), (0x00, 0x1F), (0x80, 0x24F), (0x300, 0x36F), (0x370, 0x5
 
 
 def character(rng, old):
-    """A random character; old: one that was assigned in the Unicode of this Python, for patterns run by PCRE2."""
+    """A random character; old: one that was assigned in the Unicode of this Python, as in the small answers for patterns."""
     while True:
         low, high = rng.choice(BLOCKS)
         c = rng.randint(low, high)
@@ -391,8 +391,10 @@ def unigrams(folder, count, small):
 
 def train_model(path, small, **how):
     """small: a map of characters with a few rules, instead of a published one of 240 KB."""
+    import io
     import sentencepiece
     import tempfile
+    from sentencepiece import sentencepiece_model_pb2 as proto
     rules = tempfile.NamedTemporaryFile("w", suffix=".tsv")
     for source, target in RULES:
         rules.write("\t".join(" ".join(f"{ord(c):X}" for c in text) for text in (source, target)) + "\n")
@@ -401,8 +403,12 @@ def train_model(path, small, **how):
         how.pop("normalization_rule_name")
         how["normalization_rule_tsv"] = rules.name
     settings = {"vocab_size": 600, "hard_vocab_limit": False, "character_coverage": 0.98, "minloglevel": 2, **how}
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.strip().split("\n") * 4), model_writer=model, **settings)
+    made = proto.ModelProto.FromString(model.getvalue())
+    made.normalizer_spec.ClearField("normalization_rule_tsv")  # a temporary file
     with open(path, "wb") as out:
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT.strip().split("\n") * 4), model_writer=out, **settings)
+        out.write(made.SerializeToString())
 
 
 SENTENCEPIECES = {
@@ -412,7 +418,7 @@ SENTENCEPIECES = {
                      add_dummy_prefix=False, user_defined_symbols=["<start_of_turn>", "<h1>", "▁▁", "▁▁▁", "\t"], pad_id=3),
     "sp-t5": dict(model_type="unigram", normalization_rule_name="nmt_nfkc"),
     "sp-unigram": dict(model_type="unigram", byte_fallback=True, vocab_size=700, normalization_rule_name="nmt_nfkc_cf",
-                       user_defined_symbols=["<sep>", "the"], add_dummy_prefix=False),
+                       add_dummy_prefix=False),
     "sp-plain": dict(model_type="bpe", normalization_rule_name="nfkc", split_by_whitespace=False, max_sentencepiece_length=24),
 }
 

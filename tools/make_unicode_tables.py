@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_tables.c. Needs PyPI tokenizers and unicodedata2==16.0.0; only run to change the tables.
+"""Writes src/tokenizer/unicode_tables.c. Needs PyPI tokenizers, regex and unicodedata2==16.0.0; only run to change
+the tables.
 
 Classes are those of Unicode 16.0, as Oniguruma knows them in Hugging Face tokenizers. Normal form C is held to the
 characters that tokenizers itself normalises (its data are older), since a model was trained on what it did.
@@ -8,6 +9,7 @@ What BERT's normalizer and pre-tokenizer do with a character is asked of tokeniz
 categories are those of an older Unicode, with slips of its own.
 """
 import sys
+import regex
 import unicodedata2 as u
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
@@ -38,6 +40,34 @@ def class_boundaries():
             out.append(c << 4 | bits)
             last = bits
     return out
+
+
+# In the order of zest_unicode_category; and of zest_unicode_cluster_class.
+CATEGORIES = "Cn Cc Cf Co Cs Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp Zs".split()
+CLUSTERS = ["Control", "Extend", "ZWJ", "Regional_Indicator", "Prepend", "SpacingMark", "L", "V", "T", "LV", "LVT"]
+
+
+def boundaries(value, shift):
+    last, out = 0, []
+    for c in range(0x110001):
+        bits = value(c) if c < 0x110000 else 0
+        if bits != last:
+            out.append(c << shift | bits)
+            last = bits
+    return out
+
+
+def cluster_boundaries():
+    """Properties of a newer Unicode, for the characters of 16.0."""
+    ask = [(i + 1, regex.compile(r"\p{GCB=%s}" % name)) for i, name in enumerate(CLUSTERS)]
+    ask.append((len(CLUSTERS) + 1, regex.compile(r"\p{Extended_Pictographic}")))
+
+    def value(c):
+        if 0xD800 <= c < 0xE000:
+            return 0
+        kind = next((i for i, r in ask if r.match(chr(c))), 0)
+        return 0 if u.category(chr(c)) == "Cn" and 1 < kind <= len(CLUSTERS) else kind
+    return boundaries(value, 4)
 
 
 def bert(**on):
@@ -125,6 +155,9 @@ def main():
     rows, composed = decompositions()
     packed = [c << 36 | first << 18 | second for c, first, second in rows]
     write_file(f"{folder}/unicode_tables.c", [("uint32_t", "classes", class_boundaries(), "0x%x"),
+                                              ("uint32_t", "categories",
+                                               boundaries(lambda c: CATEGORIES.index(u.category(chr(c))), 5), "0x%x"),
+                                              ("uint32_t", "clusters", cluster_boundaries(), "0x%x"),
                                               ("uint32_t", "orders", combining_boundaries(), "0x%x"),
                                               ("uint64_t", "decompositions", packed, "0x%x"),
                                               ("uint16_t", "compositions", composed, "%d"),

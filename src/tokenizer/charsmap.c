@@ -93,7 +93,6 @@ zest_charsmap *zest_charsmap_new(const char *bytes, size_t size, const char *sou
 
 void zest_charsmap_free(zest_charsmap *map) {
     if (!map) return;
-    zest_regex_free(map->clusters);
     free(map->bytes);
     free(map);
 }
@@ -115,10 +114,7 @@ zest_charsmap *zest_charsmap_load(const char *text, size_t size, const char *sou
     else
         zest_error_set(error, ZEST_ERROR_FORMAT, "%s: normalizer Precompiled: the map is damaged", source);
     free(bytes);
-    if (map) map->clusters = zest_regex_new("\\X", 2, source, error);
-    if (!map || map->clusters) return map;
-    zest_charsmap_free(map);
-    return NULL;
+    return map;
 }
 
 const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_t size, int longest,
@@ -165,7 +161,7 @@ size_t zest_charsmap_plain(const zest_charsmap *map, const char *text, size_t si
     return at;
 }
 
-/* The end of ASCII characters that are clusters of their own: the last one may be joined by what follows. */
+/* The end of characters of ASCII that are clusters of their own: the last one may be joined by what follows. */
 static size_t ascii_end(const char *text, size_t size) {
     size_t at = 0;
     while (at < size && !(text[at] & 0x80) && text[at] != '\r') at++;
@@ -182,16 +178,14 @@ static void map_ascii(const zest_charsmap *map, const char *text, size_t size, z
     }
 }
 
-zest_status zest_charsmap_run(const zest_charsmap *map, zest_regex_iterator *iterator, const char *text,
-                              size_t size, size_t limit, zest_buffer *out, zest_error *error) {
-    size_t start, end, plain = ascii_end(text, size);
-    int found = 1;
+void zest_charsmap_run(const zest_charsmap *map, const char *text, size_t size, size_t limit,
+                       zest_buffer *out) {
     zest_buffer_add(out, "", 0);
-    map_ascii(map, text, plain, out);
-    if (plain == size) return ZEST_OK;
-    zest_status status = zest_regex_begin(iterator, map->clusters, text + plain, size - plain, error);
-    while (!status && out->size <= limit &&
-           (status = zest_regex_next(iterator, &found, &start, &end, error)) == ZEST_OK && found)
-        map_cluster(map, text + plain + start, end - start, out);
-    return status;
+    for (size_t at = 0, length; at < size && out->size <= limit; at += length) {
+        length = ascii_end(text + at, size - at);
+        if (length)
+            map_ascii(map, text + at, length, out);
+        else
+            map_cluster(map, text + at, length = zest_unicode_cluster(text + at, size - at), out);
+    }
 }

@@ -172,10 +172,11 @@ static zest_status refuse(const char *name, const char *what, zest_error *error)
 }
 
 static zest_status check(const contents *c, const char *name, zest_error *error) {
-    int unknown = 0, unused = 0;
+    int unknown = 0, unused = 0, defined = 0;
     for (size_t id = 0; id < c->arrays.count; id++) {
         unknown += c->types[id] == UNKNOWN;
         unused |= c->types[id] == UNUSED;
+        defined |= c->types[id] == USER_DEFINED;
         if (!isfinite(c->scores[id]))
             return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: token %zu: its score is not a number", name,
                                   id);
@@ -185,6 +186,8 @@ static zest_status check(const contents *c, const char *name, zest_error *error)
     if (c->suffix) return refuse(name, "marks the ends of words (treat_whitespace_as_suffix)", error);
     if (c->denormalizes) return refuse(name, "changes decoded text (denormalizer_spec)", error);
     if (c->model == BPE && unused) return refuse(name, "is BPE with tokens of type UNUSED", error);
+    if (c->model == UNIGRAM && defined)
+        return refuse(name, "is Unigram with tokens of type USER_DEFINED", error);
     if (unknown != 1 || c->arrays.unk < 0 || (size_t)c->arrays.unk >= c->arrays.count ||
         c->types[c->arrays.unk] != UNKNOWN)
         return zest_error_set(error, ZEST_ERROR_FORMAT,
@@ -192,28 +195,22 @@ static zest_status check(const contents *c, const char *name, zest_error *error)
     return ZEST_OK;
 }
 
-/* Scores of single precision, as SentencePiece adds them. Tokens that users defined get a bonus that depends on their
- * length. */
+/* Scores of single precision, as SentencePiece adds them. */
 static zest_status add_unigram(zest_tokenizer *tokenizer, const contents *c, zest_error *error) {
     zest_unigram *unigram = &tokenizer->unigram;
-    float highest = FLT_MIN, lowest = FLT_MAX; /* as there: the highest is never negative */
+    float lowest = FLT_MAX;
     unigram->count = c->arrays.count;
     unigram->score = calloc(unigram->count, sizeof *unigram->score);
     unigram->unlisted = calloc(unigram->count, 1);
     if (!unigram->score || !unigram->unlisted)
         return zest_error_memory(error, tokenizer->name, unigram->count * sizeof(double));
     for (size_t id = 0; id < unigram->count; id++) {
-        unigram->unlisted[id] = c->types[id] != NORMAL && c->types[id] != USER_DEFINED;
-        if (c->types[id] == NORMAL && c->scores[id] > highest) highest = c->scores[id];
+        unigram->unlisted[id] = c->types[id] != NORMAL;
+        unigram->score[id] = (double)c->scores[id];
         if (c->types[id] == NORMAL && c->scores[id] < lowest) lowest = c->scores[id];
     }
-    if (lowest == FLT_MAX) lowest = 0;
-    for (size_t id = 0; id < unigram->count; id++)
-        unigram->score[id] = c->types[id] == USER_DEFINED
-                                 ? (double)(float)((double)((float)c->tokens[id].size * highest) - 0.1)
-                                 : (double)c->scores[id];
     unigram->single = 1;
-    unigram->lowest = (double)lowest;
+    unigram->lowest = lowest < FLT_MAX ? (double)lowest : 0;
     unigram->unknown = c->arrays.unk;
     unigram->byte_fallback = c->byte_fallback;
     return ZEST_OK;
@@ -224,7 +221,7 @@ static zest_status add_special(zest_tokenizer *tokenizer, const contents *c, zes
     zest_status status = ZEST_OK;
     for (size_t id = 0; id < c->arrays.count && !status; id++) {
         int type = c->types[id];
-        if (type != CONTROL && type != UNKNOWN && (type != USER_DEFINED || c->model != BPE)) continue;
+        if (type != CONTROL && type != UNKNOWN && type != USER_DEFINED) continue;
         zest_tokenizer_added added = {c->tokens[id].data, c->tokens[id].size, .id = (int64_t)id};
         added.special = type != USER_DEFINED;
         added.normalized = type == USER_DEFINED;

@@ -116,8 +116,7 @@ static zest_status run_step(const zest_normalizer_step *step, zest_normalizer_sc
     case ZEST_NORMALIZER_IDEOGRAPHS: space_ideographs(text, size, out); break;
     case ZEST_NORMALIZER_STRIP_ACCENTS: strip_accents(text, size, &scratch->decomposed, out); break;
     case ZEST_NORMALIZER_LOWERCASE: lowercase(text, size, out); break;
-    case ZEST_NORMALIZER_PRECOMPILED:
-        return zest_charsmap_run(step->map, &scratch->iterator, text, size, limit, out, error);
+    case ZEST_NORMALIZER_PRECOMPILED: zest_charsmap_run(step->map, text, size, limit, out); break;
     case ZEST_NORMALIZER_SENTENCEPIECE:
         zest_sentencepiece_run(step->sentencepiece, text, size, scratch->later, limit, out);
         break;

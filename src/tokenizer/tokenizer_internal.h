@@ -13,29 +13,31 @@
 
 /* ---- Regular expressions ----
  *
- * Regular expressions of tokenizer files. They are written for Oniguruma and run by PCRE2: the syntax is
- * translated where the two differ, and a pattern that cannot be translated is an error. \p{...} follows
- * the Unicode version of the linked PCRE2. */
+ * Those of tokenizer files, in the syntax of Oniguruma, with the characters of Unicode 16.0. Time and memory are linear in
+ * the text for every pattern; a pattern that cannot be matched so is an error that names what it has. */
 
 typedef struct zest_regex zest_regex;
+typedef struct zest_regex_memory zest_regex_memory;
 
 /* source is for messages: where the pattern comes from. */
 zest_regex *zest_regex_new(const char *pattern, size_t size, const char *source, zest_error *error);
 void zest_regex_free(zest_regex *regex);
 
-/* Iterator over the matches in valid UTF-8. Several iterators may use one regex at a time. */
+/* Iterator over the matches in valid UTF-8. Several iterators may use one regex at a time. Start with {0}. */
 typedef struct {
     const zest_regex *regex;
-    void *match, *limits; /* PCRE2's match data and limits, reused */
+    zest_regex_memory *memory; /* reused */
     const char *text;
     size_t size, from, last; /* last: end of the previous match; SIZE_MAX: none */
 } zest_regex_iterator;
 
 zest_status zest_regex_begin(zest_regex_iterator *iterator, const zest_regex *regex, const char *text,
                              size_t size, zest_error *error);
-/* *found = 0 after the last match. Unbounded backtracking is an error. */
+/* *found = 0 after the last match. */
 zest_status zest_regex_next(zest_regex_iterator *iterator, int *found, size_t *start, size_t *end,
                             zest_error *error);
+/* Steps that were taken since zest_regex_begin. */
+size_t zest_regex_work(const zest_regex_iterator *iterator);
 void zest_regex_iterator_free(zest_regex_iterator *iterator);
 
 /* ---- Byte-pair encoding ----
@@ -143,7 +145,8 @@ typedef struct zest_unigram_table zest_unigram_table;
 typedef struct {
     double *score; /* by id, count of them; NULL: the model is another */
     size_t count;
-    double lowest; /* of the scores; set by finish unless single */
+    double lowest;        /* of the scores; set by finish unless single */
+    double unknown_score; /* set by finish */
     int32_t unknown;
     int byte_fallback;
     int single;              /* sums are rounded to single precision, as SentencePiece's own are */
@@ -169,11 +172,10 @@ typedef struct {
     char *bytes; /* the file's, with a NUL behind them */
     size_t size, units;
     unsigned char plain[128]; /* by character of ASCII: whether it stays as it is */
-    zest_regex *clusters;     /* finds grapheme clusters; NULL in a map from a .model file */
 } zest_charsmap;
 
 zest_charsmap *zest_charsmap_new(const char *bytes, size_t size, const char *source, zest_error *error);
-/* The same from its text in base 64, for zest_charsmap_run. */
+/* The same from its text in base 64. */
 zest_charsmap *zest_charsmap_load(const char *text, size_t size, const char *source, zest_error *error);
 void zest_charsmap_free(zest_charsmap *map);
 /* What the shortest or longest entry at the start of the text becomes; NULL: there is no entry. */
@@ -182,8 +184,8 @@ const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_
 /* The number of characters of ASCII at the start of the text that stay as they are. */
 size_t zest_charsmap_plain(const zest_charsmap *map, const char *text, size_t size);
 /* Appends the text as Hugging Face tokenizers maps it. Stops once out is larger than limit. */
-zest_status zest_charsmap_run(const zest_charsmap *map, zest_regex_iterator *iterator, const char *text,
-                              size_t size, size_t limit, zest_buffer *out, zest_error *error);
+void zest_charsmap_run(const zest_charsmap *map, const char *text, size_t size, size_t limit,
+                       zest_buffer *out);
 
 /* ---- SentencePiece's own normalizer (sentencepiece.c) ---- */
 
@@ -265,8 +267,7 @@ void zest_normalizer_free(zest_normalizer *normalize);
 
 /* ---- Pre-tokenizers: split the text into the units that BPE or WordPiece encodes ----
  *
- * The patterns that most models use have built-in splitters, several times faster than PCRE2 and with zest's own
- * character classes; other patterns use PCRE2. */
+ * The two patterns that most models use have built-in splitters, faster than regular expressions. */
 #define ZEST_PRE_TOKENIZER_GPT2_PATTERN \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 /* Numbers are split into groups of digits: {1} for Qwen2, {1,3} for Llama 3. */

@@ -30,6 +30,13 @@ unsigned zest_unicode_bert_class(uint32_t code);
 /* The lower case of one character, regardless of context. Only U+0130 becomes two: *more is the second, else 0. */
 uint32_t zest_unicode_lowercase(uint32_t code, uint32_t *more);
 
+/* General categories, in the order of zest_unicode_categories. */
+enum { ZEST_UNICODE_CATEGORIES = 30 };
+const char *zest_unicode_category_name(int category);
+
+/* The end of the grapheme cluster at the start of a text that is not empty (Unicode Standard Annex 29). */
+size_t zest_unicode_cluster(const char *text, size_t size);
+
 /* Length of the longest valid UTF-8 prefix. */
 size_t zest_unicode_valid(const char *text, size_t size);
 /* Appends the text with U+FFFD for every maximal invalid sequence, like Python's errors="replace" and Rust's
@@ -59,6 +66,12 @@ void zest_unicode_decompose(const char *text, size_t size, zest_buffer *out);
 /* code << 4 | class bits: the class of this character and of those up to the next entry. */
 extern const uint32_t zest_unicode_classes[];
 extern const size_t zest_unicode_classes_count;
+/* code << 5 | general category, likewise. */
+extern const uint32_t zest_unicode_categories[];
+extern const size_t zest_unicode_categories_count;
+/* code << 4 | how it breaks grapheme clusters (unicode_clusters.c), likewise. */
+extern const uint32_t zest_unicode_clusters[];
+extern const size_t zest_unicode_clusters_count;
 /* The same for zest_unicode_bert_class. */
 extern const uint32_t zest_unicode_bert_classes[];
 extern const size_t zest_unicode_bert_classes_count;

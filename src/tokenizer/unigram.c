@@ -122,6 +122,8 @@ zest_status zest_unigram_finish(zest_unigram *unigram, const zest_vocab *vocab, 
         for (size_t node = 0; node < unigram->nodes; node++) add_children(unigram, list, ranges, node);
         zest_unigram_node *smaller = realloc(unigram->node, unigram->nodes * sizeof *smaller);
         if (smaller) unigram->node = smaller;
+        unigram->unknown_score = unigram->lowest - unknown_penalty;
+        if (unigram->single) unigram->unknown_score = (double)(float)unigram->unknown_score;
         ok = add_tables(unigram);
     }
     free(list);
@@ -171,8 +173,7 @@ static void extend(const zest_unigram *unigram, const char *text, size_t size, s
         alone |= end - at == length;
     }
     if (!alone)
-        reach(unigram, &best[at + length], unigram->lowest - unknown_penalty + best[at].score, at,
-              unigram->unknown);
+        reach(unigram, &best[at + length], unigram->unknown_score + best[at].score, at, unigram->unknown);
 }
 
 /* A text that is no token: its bytes, if there is a token for each, else the unknown token. */
