@@ -187,6 +187,12 @@ static void small_tokenizers_answer_as_references(void **state) {
     assert_int_equal(check_folder(DATA, 0), 8 * 75 + 3 * 200 + 150 + 5 * 250);
 }
 
+/* The normalizers, pre-tokenizers and decoders of published families, with small vocabularies. */
+static void families_answer_as_hugging_face(void **state) {
+    (void)state;
+    assert_int_equal(check_folder("tests/data/families", 0), 13 * 200);
+}
+
 static void many_answers(void **state) {
     (void)state;
     const char *folder = getenv("ZEST_TOKENIZER_ANSWERS");
@@ -351,6 +357,7 @@ static void threads_share_a_tokenizer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_tokenizers_answer_as_references),
+        cmocka_unit_test(families_answer_as_hugging_face),
         cmocka_unit_test(many_answers),
         cmocka_unit_test(roberta_gives_the_published_ids),
         cmocka_unit_test(llama_gives_the_published_ids),

@@ -11,6 +11,11 @@
   make_tokenizer_goldens.py sentencepiece FOLDER COUNT [MODEL...]   COUNT answers of PyPI sentencepiece for each of a few
                                                      trained .model files and those given; 0: the small ones of
                                                      tests/data/tokenizers
+  make_tokenizer_goldens.py families FOLDER COUNT [PATH...]   COUNT answers for a tokenizer of each family, trained here with
+                                                     the published normalizer, pre-tokenizer and decoder, and for published
+                                                     files: a tokenizer.json, tekken.json of mistral-common, or a file of
+                                                     tiktoken with cl100k or o200k in its name; 0: the small ones of
+                                                     tests/data/families
   make_tokenizer_goldens.py wordpiece FOLDER COUNT PATH...   COUNT answers for WordPiece with each setting of BERT's
                                                      normalizer, every character of Unicode among them, and for the
                                                      tokenizers at PATH, as above
@@ -386,6 +391,112 @@ def unigrams(folder, count, small):
         yield "unigram-bytes", unigram(byte_fallback=True)
 
 
+# ---- Families: the published settings ------------------------------------------------------------------------------
+
+TEKKEN = O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
+DEEPSEEK = [r"\p{N}{1,3}", r"[一-龥\u3040-ゟ゠-ヿ]+",
+            r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+            r"|\s*[\r\n]+|\s+(?!\S)|\s+"]
+TIKTOKEN = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s")
+
+
+def split_bytes(*patterns, special=("<|endoftext|>",), **model):
+    cut = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return byte_level(pre_tokenizers.Sequence(cut + [plain]), special=special, **model)
+
+
+def llama_style(normalizer=None, pre=None, decoder=None, special=("<unk>", "<s>", "</s>"), user=(), **settings):
+    """Llama 2, Mistral and Gemma as transformers writes them: BPE of characters with bytes behind it."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    train(tok, 900, sorted(set(TEXT) - {" "})[:70], list(special) + [f"<0x{b:02X}>" for b in range(256)])
+    state = json.loads(tok.to_str())
+    state["added_tokens"] = [t for t in state["added_tokens"] if not t["content"].startswith("<0x")]
+    state["normalizer"] = state["pre_tokenizer"] = state["decoder"] = None
+    tok = Tokenizer.from_str(json.dumps(state))
+    if normalizer:
+        tok.normalizer = normalizer
+    if pre:
+        tok.pre_tokenizer = pre
+    tok.decoder = decoder
+    tok.add_tokens([AddedToken(u, normalized=False) for u in user])
+    return tok
+
+
+def families():
+    nfc = normalizers.NFC()
+    tok = split_bytes(TIKTOKEN)
+    yield "tiktoken", tok
+    tok = split_bytes(CL100K % "{1,3}", special=["<|begin_of_text|>", "<|eot_id|>"], ignore_merges=True)
+    yield "llama-3", tok
+    tok = split_bytes(CL100K % "", special=["<|endoftext|>", "<|im_start|>"])
+    tok.normalizer = nfc
+    tok.add_tokens([AddedToken("<think>", normalized=False)])
+    yield "qwen-3", tok
+    yield "phi-4", split_bytes(O200K)
+    yield "tekken", split_bytes(TEKKEN, special=["<unk>", "<s>", "[INST]"], ignore_merges=True)
+    yield "deepseek", split_bytes(*DEEPSEEK, special=["<｜begin▁of▁sentence｜>"])
+    yield "smollm", byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]))
+    for name, normalizer in (("neox", None), ("olmo", nfc)):
+        tok = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True))
+        if normalizer:
+            tok.normalizer = normalizer
+        tok.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)])
+        yield name, tok
+    tok = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), special=["[UNK]", "[CLS]", "[SEP]", "[PAD]"])
+    tok.normalizer = nfc
+    tok.add_special_tokens([AddedToken("[MASK]", lstrip=True)])
+    tok.add_tokens([AddedToken(" " * n, normalized=False) for n in range(24, 1, -1)] + [AddedToken("|||IP_ADDRESS|||", normalized=True)])
+    tok.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[(t, tok.token_to_id(t)) for t in ("[CLS]", "[SEP]")])
+    yield "modernbert", tok
+    fuse = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    yield "llama-2", llama_style(normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+                                 decoder=decoders.Sequence(fuse + [decoders.Strip(" ", 1, 0)]))
+    yield "mistral", llama_style(pre=pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+                                 decoder=decoders.Sequence(fuse + [decoders.Strip(" ", 1, 0)]), special=["<unk>", "<s>", "</s>", "[INST]"])
+    yield "gemma", llama_style(normalizers.Replace(" ", "▁"), pre_tokenizers.Split(" ", "merged_with_previous"), decoders.Sequence(fuse),
+                               special=["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>"], user=["\n", "\n\n", "▁▁", "▁▁▁", "<h1>"])
+
+
+def published(path):
+    """A published file as a tokenizer."""
+    from transformers.convert_slow_tokenizer import TikTokenConverter, bytes_to_unicode
+    if path.endswith("tokenizer.json") or "deepseek" in path or "anthropic" in path:
+        return Tokenizer.from_file(path)
+    if "tekken" not in path:
+        pattern = O200K if "o200k" in path else CL100K % "{1,3}"
+        vocab = TikTokenConverter(vocab_file=path, pattern=pattern)
+        tok = vocab.tokenizer()
+    else:
+        import base64
+        state = json.load(open(path))
+        pattern = state["config"]["pattern"]
+        made = TikTokenConverter(vocab_file=path, pattern=pattern)
+        import tempfile
+        with tempfile.NamedTemporaryFile("w", suffix=".tiktoken") as out:
+            count = state["config"]["default_vocab_size"] - state["config"]["default_num_special_tokens"]
+            for piece in state["vocab"][:count]:
+                out.write(f"{piece['token_bytes']} {piece['rank']}\n")
+            out.flush()
+            made.vocab_file = out.name
+            tok = made.tokenizer()
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    return remake(tok, ignore_merges=True)
+
+
+def family_answers(folder, count, paths):
+    for name, tok in families():
+        write(folder, name, tok, answers(tok, count or 200, "family " + name, short=not count, draw=bert_sample))
+    for path in paths:
+        tok = published(path)
+        tok.no_padding()
+        tok.no_truncation()
+        name = "published-" + os.path.basename(path).replace(".", "-")
+        write(folder, name, tok, answers(tok, count, name, draw=bert_sample))
+
+
 # ---- SentencePiece's own files: the answers of sentencepiece, decoded by the steps of Llama's tokenizer.json ----
 
 
@@ -581,7 +692,7 @@ def existing(folder, count, paths):
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece", "unigram", "sentencepiece"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("small", "large", "wordpiece", "unigram", "sentencepiece", "families"):
         sys.exit(__doc__)
     folder = sys.argv[2]
     os.makedirs(folder, exist_ok=True)
@@ -601,6 +712,9 @@ def main():
     if sys.argv[1] == "unigram":
         for name, tok in unigrams(folder, count, not count):
             write(folder, name, tok, list(answers(tok, count or 150, name, old=True, short=not count, draw=None if count else bert_sample)))
+        return
+    if sys.argv[1] == "families":
+        family_answers(folder, count, sys.argv[4:])
         return
     if sys.argv[1] == "sentencepiece":
         sentencepieces(folder, count, sys.argv[4:])

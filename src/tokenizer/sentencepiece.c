@@ -23,13 +23,20 @@ static const char *replaced(const zest_sentencepiece *rules, const char *text, s
 
 /* The number of bytes at the start of the text that stay as they are, none of them a space. */
 static size_t unchanged(const zest_sentencepiece *rules, const char *text, size_t size) {
-    size_t most = rules->map ? zest_charsmap_plain(rules->map, text, size) : size, at = 0;
-    while (at < most && !rules->first[(unsigned char)text[at]]) at++;
+    const zest_charsmap *map = rules->map;
+    size_t at = 0;
+    for (; at < size; at++) {
+        unsigned char c = (unsigned char)text[at], plain = c < 128 && map ? map->plain[c] : !map;
+        if (rules->first[c] || !plain) break;
+        if (plain == ZEST_CHARSMAP_PLAIN_BEFORE_ASCII && at + 1 < size && text[at + 1] & 0x80) break;
+    }
     return at;
 }
 
 static void add_escaped(const zest_sentencepiece *rules, const char *text, size_t size, zest_buffer *out) {
-    if (rules->escape)
+    if (rules->escape && size == 1 && *text == ' ')
+        zest_buffer_add(out, mark, MARK);
+    else if (rules->escape)
         zest_normalizer_replace(text, size, " ", 1, mark, MARK, SIZE_MAX, out);
     else
         zest_buffer_add(out, text, size);
@@ -65,11 +72,16 @@ void zest_sentencepiece_run(const zest_sentencepiece *rules, const char *text, s
     while (at < size && out->size <= limit) {
         size_t used = unchanged(rules, text + at, size - at), length = used;
         const char *found = text + at;
-        if (!used) used = size - at, found = replaced(rules, text + at, &used, &length);
-        for (; after_space && length && *found == ' '; length--) found++;
-        if (length) {
-            add_escaped(rules, found, length, out);
-            after_space = rules->trim && found[length - 1] == ' ';
+        if (used) {
+            zest_buffer_add(out, found, length);
+            after_space = 0;
+        } else {
+            used = size - at, found = replaced(rules, text + at, &used, &length);
+            for (; after_space && length && *found == ' '; length--) found++;
+            if (length) {
+                add_escaped(rules, found, length, out);
+                after_space = rules->trim && found[length - 1] == ' ';
+            }
         }
         at += used;
     }

@@ -15,14 +15,14 @@ struct zest_unigram_node {
     unsigned char byte;
 };
 
-/* The bytes of many children; the number of those below each group of 64. */
+/* Many children: by byte, the place among them, from 1; 0: no child. A node has at most 255, since 0xFF is no byte of
+ * UTF-8. */
 struct zest_unigram_table {
-    uint64_t bits[4];
-    unsigned char below[4];
     uint32_t child;
+    unsigned char place[256];
 };
 
-enum { MANY = 4 };
+enum { MANY = 6 };
 
 /* What the end of a prefix of the text is reached by. */
 typedef struct {
@@ -87,11 +87,8 @@ static int add_tables(zest_unigram *unigram) {
         if (node->children <= MANY) continue;
         zest_unigram_table *table = &unigram->table[at];
         table->child = node->child;
-        for (size_t k = 0; k < node->children; k++) {
-            unsigned byte = unigram->node[node->child + k].byte;
-            table->bits[byte / 64] |= (uint64_t)1 << byte % 64;
-            for (unsigned group = byte / 64 + 1; group < 4; group++) table->below[group]++;
-        }
+        for (size_t k = 0; k < node->children; k++)
+            table->place[unigram->node[node->child + k].byte] = (unsigned char)(k + 1);
         node->child = (uint32_t)at++;
     }
     return 1;
@@ -143,9 +140,8 @@ static inline const zest_unigram_node *child_of(const zest_unigram *unigram, con
                                                 unsigned char byte) {
     if (node->children > MANY) {
         const zest_unigram_table *table = &unigram->table[node->child];
-        uint64_t bits = table->bits[byte / 64], bit = (uint64_t)1 << byte % 64;
-        size_t before = table->below[byte / 64] + (size_t)__builtin_popcountll(bits & (bit - 1));
-        return bits & bit ? &unigram->node[table->child + before] : NULL;
+        unsigned char place = table->place[byte];
+        return place ? &unigram->node[table->child + place - 1] : NULL;
     }
     const zest_unigram_node *child = unigram->node + node->child;
     for (size_t i = 0; i < node->children; i++)
