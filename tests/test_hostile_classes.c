@@ -405,7 +405,7 @@ static zest_tokenizer *from_pattern(const char *pattern) {
 /* Patterns that take exponential time, or that become gigabytes when they are compiled. */
 static void patterns_do_not_blow_up(void **state) {
     (void)state;
-    static const char *const slow[] = {"(?:a|aa)+$", "(?:a+)+b", "(?:a*)*c", "(?:a|a|a)*d"};
+    static const char *const slow[] = {"(?:a|aa)+$", "(?:a+)+b", "(?:a*a)*c", "(?:a|a|a)*d"};
     static const char *const large[] = {"(?:(?:(?:a{1,60000}){1,60000}){1,60000}){1,60000}",
                                         "(?:(?:[ab]{500}){500}){500}"};
     clock_t began = clock();
@@ -416,13 +416,13 @@ static void patterns_do_not_blow_up(void **state) {
         if (!tokenizer) fail_msg("%s", error.message);
         memset(text, 'a', sizeof text);
         text[199] = '.';
-        zest_tokenizer_encode(tokenizer, text, sizeof text, 0, &ids, &error); /* tokens, or an error: soon */
+        assert_int_equal(zest_tokenizer_encode(tokenizer, text, sizeof text, 0, &ids, &error), ZEST_OK);
         zest_ids_free(&ids);
         zest_tokenizer_free(tokenizer);
     }
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         assert_null(from_pattern(large[i]));
-        says("does not compile");
+        says("more than 255 times");
     }
     assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 10);
 }

@@ -214,6 +214,7 @@ static void test_bytes(void **state) {
         refuses_bytes("a\nb\xC3", 4, layouts[i], "f, line 2: byte 0xC3");
         refuses_bytes("a\xED\xA0\x80", 4, layouts[i], "line 1: byte 0xED"); /* half a surrogate pair */
         refuses_bytes("a\nb\0c\n", 6, layouts[i], "f, line 2: has a zero byte");
+        refuses_bytes("PAR1\x15\0\x15", 7, layouts[i], "is a Parquet file");
     }
     zest_rows rows;
     zest_error error = {0};
