@@ -30,11 +30,12 @@ static zest_status check_bytes(zest_rows_builder *b) {
     size_t size = b->file.size;
     if (!size) return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: is empty: it has no rows", b->path);
     if (size >= 4 && !memcmp(data, "PAR1", 4))
-        return zest_error_set(b->error, ZEST_ERROR_FORMAT,
-                              "%s: is a Parquet file, which zest does not read. Convert it once (PyPI pandas, "
-                              "pyarrow): python3 -c 'import sys, pandas as p; p.read_parquet(sys.argv[1])"
-                              ".to_json(sys.argv[2], orient=\"records\", lines=True)' '%s' data.jsonl",
-                              b->path, b->path);
+        return zest_error_set(
+            b->error, ZEST_ERROR_FORMAT,
+            "%s: is a Parquet file, which zest does not read. Convert it once (PyPI pandas, "
+            "pyarrow): python3 -c 'import sys, pandas as p; p.read_parquet(sys.argv[1])"
+            ".to_json(sys.argv[2], orient=\"records\", lines=True)' '%s' data.jsonl",
+            b->path, b->path);
     const char *zero = memchr(data, 0, size);
     if (zero)
         return zest_rows_refuse(
