@@ -3,13 +3,14 @@
 #
 #   tests      make test-gpu
 #   journals   the same command twice, four at a time, and resumed: the same journal. Run it with MPS and without
-#   runs       300 training runs, five at a time, of every method; each must end well, with one journal a method
+#   runs       300 training runs, five at a time, of every method; each must end well, with one
+#              journal and the same weights for a method and type
 #   sanitizer  compute-sanitizer memcheck and racecheck of a short run, and of the tests with every model family
 #   speed      bench/gpu_table.py, and with --beside another program in alternation; ZEST_CUDA_TUNE=on beside the default
 #
 # Parts that are done are remembered in build/gpu-day and skipped: run it again after an interruption. Each part has a
-# limit of time (LIMIT seconds, 3000). Nothing is installed or removed. MPS is used if it runs; with DAY=build/gpu-day-mps all is
-# done once more under it.
+# limit of time (LIMIT seconds, 3000). Nothing is installed or removed. MPS is used if it runs; with
+# DAY=build/gpu-day-mps all is done once more under it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${ZEST:=./zest}" "${LIMIT:=3000}" "${RUNS:=300}" "${AT_ONCE:=5}" "${DAY:=build/gpu-day}"
@@ -38,7 +39,7 @@ one_run() {
         --out "$folder" >"$folder.log" 2>&1
     status=$?
     sum=none
-    [ -s "$folder/journal" ] && sum=$(cksum <"$folder/journal" | tr ' ' -)
+    [ -s "$folder/last/model.safetensors" ] && sum=$(cat "$folder/journal" "$folder/last/model.safetensors" | cksum | tr ' ' -)
     [ $status -eq 0 ] && rm -rf "$folder" "$folder.log"
     echo "$1 $2-$compute $status $sum" >>"$DAY/runs.txt"
 }
@@ -47,7 +48,7 @@ runs() {
     mkdir -p "$DAY/runs"
     seq "$RUNS" | xargs -P "$AT_ONCE" -n 1 sh tools/gpu_day.sh --one-run
     awk '{ runs[$2]++; bad[$2] += $3 != 0; if (!(($2, $4) in seen)) { seen[$2, $4] = 1; kinds[$2]++ } n++; failed += $3 != 0 }
-        END { for (m in runs) { printf "  %-12s %3d runs, %d failed, %d different journals\n", m, runs[m], bad[m], kinds[m]
+        END { for (m in runs) { printf "  %-12s %3d runs, %d failed, %d different journals and weights\n", m, runs[m], bad[m], kinds[m]
                                 if (kinds[m] > 1) differ = 1 }
               printf "  %d runs, %d failed\n", n, failed; exit failed || differ || n < 1 }' "$DAY/runs.txt"
 }

@@ -19,10 +19,9 @@ for compute in bf16 f32; do
     for i in 1 2 3 4; do one "$compute-$i" --compute $compute & done
     wait
     for i in 1 2 3 4; do same "$work/$compute-a/journal" "$work/$compute-$i/journal"; done
-    # stopped after 25 steps, resumed
+    # stopped after 25 steps, resumed; the checksums in its journal begin with other options
     one "$compute-c" --compute $compute --steps 25 || fail "$(tail -n 2 "$work/$compute-c.log")"
     run 0 train --resume "$work/$compute-c" --steps 60
-    tail -c 2000 "$work/$compute-a/journal" >"$work/steps" # the last 25 steps and more
-    tail -c 2000 "$work/$compute-c/journal" | cmp -s - "$work/steps" || fail "a resumed run ends with other losses"
+    same "$work/$compute-a/last/model.safetensors" "$work/$compute-c/last/model.safetensors"
 done
 exit 0
