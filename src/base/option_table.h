@@ -355,7 +355,8 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "CPU threads; 0: all cores. Results do not depend on it")                                                          \
   X(PRESET, "preset", 0, TEXT, "paper", NONE, "NAME", "Method", ZEST_FOR_TOY | ZEST_FOR_SWEEP, NO_RUN,                 \
     "values of options that are not given. toy: paper (the paper's settings) or clean (settings in which its claim "   \
-    "shows clearly); sweep: paper-table-2, paper-table-3, paper-table-4 or paper-figure-3")                            \
+    "shows clearly); sweep: paper-table-2, paper-table-3, paper-table-4, paper-figure-3, forward-budget or "           \
+    "forward-budget-cpu")                                                                                              \
   X(START_AT, "start-at", 0, LIST, "0,1", NONE, "X,Y", "Method", ZEST_FOR_TOY, NO_RUN,                                 \
     "starting point")                                                                                                  \
   X(GD_STEPS, "gd-steps", 0, COUNT, "50", WITHIN(0, 1000000), "COUNT", "Method", ZEST_FOR_TOY, NO_RUN,                 \

@@ -131,6 +131,11 @@ run 2 sweep --preset paper-table-7 --model $model --out "$work/x"
 err_has "paper-table-2"
 run 1 sweep --resume "$work/nothing"
 err_has "not a sweep"
+# six rows of three rates: equal k, batch and steps
+for preset in forward-budget forward-budget-cpu; do
+    run 0 sweep --preset $preset --model $model --task reviews --seed 1 --label-noise 0 --dry-run
+    [ "$(grep -c "to make" "$work/out")" -eq 18 ] || fail "$preset: $(cat "$work/out")"
+done
 run 0 sweep --preset paper-figure-3 --model $model --scale 0.01 --dry-run
 out_has "192 runs"
 run 2 toy linear --preset paper-table-2

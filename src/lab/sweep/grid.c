@@ -30,7 +30,7 @@ void zest_sweep_values_free(zest_sweep_values *values) {
 /* ---- Splitting ---- */
 
 static char separator(zest_option_id id, const char *text) {
-    int has_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE ||
+    int has_commas = id == ZEST_OPTION_TRAIN_ONLY || id == ZEST_OPTION_FREEZE || id == ZEST_OPTION_SCALES ||
                      zest_option_row_at(id)->kind == ZEST_KIND_LIST;
     return has_commas || strchr(text, ';') ? ';' : ',';
 }
@@ -433,9 +433,35 @@ zest_status zest_sweep_grid_absolute(zest_sweep_grid *grid, zest_error *error) {
     METHODS "lr = 5e-6, 2e-6, 1e-6, first: 5e-2, 1e-2, 1e-3, sgd: 5e-5, 1e-5, 5e-6\nbatch = 16, first: 8\n" \
             "train-size = 1000\nsteps = 20000, first: 3750\neval-every = 500\n"
 
+/* ---- Rules for a step, at equal numbers of forward tokens: k, batch and steps are the same for all, so that 2k batch
+ * steps sentences pass. Three rates each, chosen on dev, a factor of two apart: divided by the sum of the weights for
+ * momentum, and larger where an estimate has less noise. ---- */
+
+#define FORWARD_BUDGET                                                                                     \
+    "task = SST-2, TREC, MRPC, sst-5, RTE\nlabel-noise = 0, 0.3\nseed = 42, 13, 21\nshots = 512\nbatch = " \
+    "128\n"                                                                                                \
+    "k = 5\nrho = 0.002\nsteps = 1500\neval-every = 100\nmethod = mezo\nlr = 5e-5, 1e-4, 2e-4\n"           \
+    "compare = momentum,schedule,step-length,t\n"                                                          \
+    "[mezo]\nmethod = mezo\n"
+#define DEVICE_RULES                                                          \
+    "[cosine]\nschedule = cosine\n"                                           \
+    "[frozen tables]\nfreeze = *embeddings*\n"                                \
+    "[momentum]\nmomentum = 0.9\nlr = 8e-6, 1.6e-5, 3.2e-5\n"                 \
+    "[tilt from the losses]\nmethod = zest-n\nt = auto\nstep-length = mezo\n" \
+    "[vectors alone]\ntrain-only = *bias,*LayerNorm*\nrho = 0.03\nlr = 1.5e-3, 3e-3, 6e-3\n"
+#define CPU_RULES                                                                                    \
+    "[low rank]\ndirections = lowrank:1\n"                                                           \
+    "[a direction for every example]\ndirections = example:1\nlr = 1e-4, 2e-4, 4e-4\n"               \
+    "[and frozen tables]\ndirections = example:1\nfreeze = *embeddings*\nlr = 1e-4, 2e-4, 4e-4\n"    \
+    "[tilt within examples]\nmethod = zest-n\nt = 5\ntilt-scope = example\ndirections = example:1\n" \
+    "step-length = mezo\nlr = 1e-4, 2e-4, 4e-4\n"                                                    \
+    "[scales]\nscales = *bias=8,*LayerNorm*=8\n"
+
 static const struct {
     const char *name, *text;
 } presets[] = {
+    {"forward-budget", FORWARD_BUDGET DEVICE_RULES},
+    {"forward-budget-cpu", FORWARD_BUDGET CPU_RULES},
     {"paper-table-2", MASKED_TASKS MASKED "label-noise = 0\n"},
     {"paper-table-3", MASKED_TASKS MASKED "label-noise = 0.3\n"},
     {"paper-table-4", "task = COPA, ReCoRD, SQuAD, DROP\n" CAUSAL},
@@ -448,6 +474,7 @@ zest_status zest_sweep_grid_preset(zest_sweep_grid *grid, const char *name, zest
     *grid = (zest_sweep_grid){0};
     return zest_error_set(
         error, ZEST_ERROR_ARGUMENT,
-        "unknown preset '%s'; the presets are paper-table-2, paper-table-3, paper-table-4 and paper-figure-3",
+        "unknown preset '%s'; the presets are paper-table-2, paper-table-3, paper-table-4, paper-figure-3, "
+        "forward-budget and forward-budget-cpu",
         name);
 }
