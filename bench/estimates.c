@@ -117,7 +117,7 @@ static void open_bench(bench *b, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         need(b, zest_options_set_all(&b->options, ZEST_FOR_TRAIN, argv[i], argv[i], &b->error));
     need(b, zest_load_start(&b->loaded, &b->options, &b->error));
-    need(b, zest_load_data(&b->data, &b->options, &b->loaded, ZEST_LOAD_TRAIN, &b->error));
+    need(b, zest_load_data(&b->data, &b->options, &b->loaded, ZEST_LOAD_TRAIN | ZEST_LOAD_DEV, &b->error));
     need(b, zest_cpu_detect(&cpu, &b->error));
     zest_grad_options how = {.threads = (int)zest_options_whole(&b->options, ZEST_OPTION_THREADS)};
     need(b, zest_grad_new(b->loaded.model, zest_ops_for(cpu), &how, &b->grad, &b->error));

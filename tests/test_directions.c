@@ -158,6 +158,23 @@ static void one_example_is_the_batch(void **state) {
     same_file(temp_path("own/last/model.safetensors"), temp_path("all/last/model.safetensors"));
 }
 
+/* Options that are given and change nothing leave a run that can be read again. */
+static void what_changes_nothing_is_kept(void **state) {
+    (void)state;
+    static const char *const given[] = {"directions=dense", "momentum-steps=7", "tilt-scope=step",
+                                        "max-step=0.0"};
+    zest_trainer_result result, plain;
+    assert_fine(training_run(RUN "steps=2 k=2 method=mezo", temp_path("plain"), NULL, &plain, error));
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        char options[400];
+        snprintf(options, sizeof options, RUN "steps=2 k=2 method=mezo %s", given[i]);
+        assert_fine(training_run(options, temp_path("run"), NULL, &result, error));
+        assert_fine(training_resume(temp_path("run"), "steps=3", &result, error));
+        assert_true(result.start.loss == plain.start.loss);
+        test_remove(temp_path("run"));
+    }
+}
+
 /* 10 examples in batches of 4: the last one of an epoch has two. */
 static void runs_resume_and_replay(void **state) {
     (void)state;
@@ -210,6 +227,7 @@ int main(void) {
         cmocka_unit_test(padding_is_not_dropped),
         IN_TEMP_FOLDER(a_step_is_the_equation),
         IN_TEMP_FOLDER(one_example_is_the_batch),
+        IN_TEMP_FOLDER(what_changes_nothing_is_kept),
         IN_TEMP_FOLDER(runs_resume_and_replay),
         IN_TEMP_FOLDER(what_cannot_be_is_refused),
     };

@@ -364,7 +364,7 @@ size_t zest_model_runner_memory(const zest_model_runner *runner) {
                                           &runner->prefix_kv,  &runner->logits,     &runner->words,
                                           &runner->results,    &runner->cosines[0], &runner->sines[0],
                                           &runner->cosines[1], &runner->sines[1]};
-    size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size;
+    size_t bytes = runner->rows_count * sizeof(uint32_t) + runner->scratch.size + runner->low_rank.size;
     if (runner->device && !runner->borrowed)
         return bytes + runner->operations->device->bytes_allocated(runner->device, NULL);
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -387,6 +387,7 @@ void zest_model_runner_free(zest_model_runner *runner) {
     for (size_t i = 0; (!runner->device || runner->borrowed) && i < sizeof buffers / sizeof *buffers; i++)
         zest_model_dealloc(runner, buffers[i]->data);
     free(runner->scratch.data);
+    free(runner->low_rank.data);
     free(runner->rows);
     if (runner->device_model) {
         free(runner->device_model->layers);

@@ -151,6 +151,7 @@ struct zest_model_runner {
     size_t
         device_base; /* bytes allocated on a device when the runner was made: the weights, and the device's own */
     zest_workspace scratch;
+    zest_workspace low_rank; /* of linear maps with noise of low rank */
 
     /* Activations. Groups are groups of lanes that go through an operation together. */
     zest_model_buffer hidden;   /* (live lanes, tokens, hidden) */

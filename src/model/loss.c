@@ -420,9 +420,7 @@ static zest_status logits_of_block(zest_model_runner *runner, const zest_group_o
                        .out_stride = count,
                        .compute = runner->compute,
                        .fp32_output = 1};
-    return runner->operations->linear(&job, runner->threads, &runner->scratch)
-               ? zest_model_device_error(runner, error)
-               : ZEST_OK;
+    return zest_model_linear_run(runner, &job, error);
 }
 
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *group,

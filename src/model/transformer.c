@@ -3,6 +3,7 @@
  *
  * The same code serves the backward pass of grad/: with request->save, activations go to buffers that stay,
  * and dropout is applied. */
+#include "kernels/cpu/linear_lowrank.h"
 #include "model/forward_pass.h"
 
 /* ---- Operations ---- */
@@ -26,9 +27,11 @@ zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_mo
 }
 
 zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error) {
-    return runner->operations->linear(job, runner->threads, &runner->scratch)
-               ? zest_model_device_error(runner, error)
-               : ZEST_OK;
+    int failed = !runner->device && zest_linear_is_low_rank(job)
+                     ? zest_linear_low_rank(runner->operations, job, runner->threads, &runner->scratch,
+                                            &runner->low_rank)
+                     : runner->operations->linear(job, runner->threads, &runner->scratch);
+    return failed ? zest_model_device_error(runner, error) : ZEST_OK;
 }
 
 zest_status zest_model_linear(zest_model_runner *runner, const zest_model_affine *affine,

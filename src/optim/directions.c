@@ -71,6 +71,7 @@ zest_status zest_directions_set_batch(zest_options *options, uint64_t batch, zes
     const char *text = zest_options_text(options, ZEST_OPTION_DIRECTIONS);
     zest_directions directions = zest_directions_of(options);
     char whole[64];
+    if (!strcmp(text, "dense")) return zest_options_set_id(options, ZEST_OPTION_DIRECTIONS, "", error);
     if (!directions.examples) return ZEST_OK;
     int has_batch = strchr(text, ':') && strchr(strchr(text, ':') + 1, ':');
     if (has_batch && directions.examples != batch)

@@ -26,7 +26,7 @@ typedef struct {
 zest_status zest_directions_read(const zest_options *options, zest_directions *directions, zest_error *error);
 /* The same of options that were checked. */
 zest_directions zest_directions_of(const zest_options *options);
-/* Adds the batch to a law that depends on it: from then on the option says it all. */
+/* Adds the batch to a law that depends on it: from then on the option says it all. "dense" becomes the empty text. */
 zest_status zest_directions_set_batch(zest_options *options, uint64_t batch, zest_error *error);
 /* Refuses what a vector without matrices and examples cannot have. */
 zest_status zest_directions_check_vector(const zest_options *options, zest_error *error);

@@ -42,10 +42,11 @@ static int is_newer(zest_option_id id) {
 }
 
 int zest_journal_format(const zest_options *options) {
-    int newer = zest_options_auto_t(options) || zest_options_whole(options, ZEST_OPTION_STEP_LENGTH) ||
-                zest_options_number(options, ZEST_OPTION_MAX_STEP) > 0 ||
-                zest_options_number(options, ZEST_OPTION_MOMENTUM) > 0 ||
-                zest_directions_are_special(options);
+    int newer = zest_options_auto_t(options);
+    for (int id = 0; id < ZEST_OPTION_COUNT; id++)
+        if (is_newer((zest_option_id)id))
+            newer |= strcmp(zest_options_text(options, (zest_option_id)id),
+                            zest_option_row_at((zest_option_id)id)->fallback) != 0;
     return newer && !zest_options_first_order(options) ? 3 : 2;
 }
 
