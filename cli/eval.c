@@ -7,6 +7,7 @@
 #include "cli/lm.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 
 static void on_rebuild(uint64_t done, uint64_t total, void *user) {
     zest_progress_update(user, (double)done, (double)total, NULL);
@@ -83,6 +84,10 @@ static int run_perplexity(const zest_options *options, const char *path) {
         return zest_output_fail(ZEST_ERROR_ARGUMENT,
                                 "--text measures the perplexity of a text and --task answers "
                                 "examples: give one of them");
+    if (zest_cli_ranks_comm() && zest_options_whole(options, ZEST_OPTION_BROADCAST))
+        return zest_output_fail(ZEST_ERROR_ARGUMENT,
+                                "the perplexity of a text is not divided over ranks: start one process, "
+                                "or leave out --broadcast");
     zest_status status = zest_cli_lm_open(&m, path, 0, options, &error);
     zest_progress_begin(&progress, "eval", "tokens", (int)zest_options_whole(options, ZEST_OPTION_QUIET));
     if (!status) status = measure(&m, options, &progress, &result, &error);

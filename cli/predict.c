@@ -270,9 +270,12 @@ static zest_status read_input(job *j, zest_lm_rows_format *format, zest_buffer *
         zest_buffer_text(bytes, zest_options_text(j->options, ZEST_OPTION_TEXT));
         return bytes->failed ? zest_error_memory(j->error, "the text", 0) : ZEST_OK;
     }
-    if (file) return zest_file_read_stream(input, INPUT_LIMIT, bytes, j->error);
-    zest_status status = read_standard_input(bytes, j->error);
-    return status ? status : zest_cli_ranks_share(bytes, j->error);
+    int shared = !file || zest_options_whole(j->options, ZEST_OPTION_BROADCAST);
+    zest_status status = !file ? read_standard_input(bytes, j->error)
+                         : zest_cli_ranks_sent(j->options)
+                             ? ZEST_OK
+                             : zest_file_read_stream(input, INPUT_LIMIT, bytes, j->error);
+    return status || !shared ? status : zest_cli_ranks_share(bytes, j->error);
 }
 
 /* Without --split, --input and --text: what is piped into the command, or else the test examples. */

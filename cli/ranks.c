@@ -139,6 +139,10 @@ int zest_cli_ranks_run(const zest_command *command, zest_options *options, const
     return end(status ? zest_output_fail(status, error.message) : run(command, options, arguments));
 }
 
+int zest_cli_ranks_sent(const zest_options *options) {
+    return comm && comm->rank && zest_options_whole(options, ZEST_OPTION_BROADCAST);
+}
+
 zest_status zest_cli_ranks_share(zest_buffer *text, zest_error *error) {
     uint64_t size = text->size;
     if (!comm) return ZEST_OK;

@@ -18,7 +18,9 @@ zest_comm *zest_cli_ranks_comm(void);
 void zest_cli_ranks_join(zest_ctx *ctx);
 /* A failure with this message: whether this rank is to print it, and with what before it ("rank 2: "). */
 int zest_cli_ranks_report(const char **before);
-/* The text of rank 0 in every rank: what it read from standard input. */
+/* Whether rank 0 alone has files, which it sends to this rank: --broadcast. */
+int zest_cli_ranks_sent(const zest_options *options);
+/* The text of rank 0 in every rank: what it read from standard input, or from a file that only it has. */
 zest_status zest_cli_ranks_share(zest_buffer *text, zest_error *error);
 
 #endif

@@ -42,9 +42,7 @@ static zest_status find_option(const zest_command *command, zest_options *option
 
 zest_status zest_cli_model_find(const zest_command *command, zest_options *options,
                                 const zest_arguments *arguments, char ***words, zest_error *error) {
-    const zest_comm *comm = zest_cli_ranks_comm();
-    int sent = comm && comm->rank && (zest_option_row_at(ZEST_OPTION_BROADCAST)->users & command->users) &&
-               zest_options_whole(options, ZEST_OPTION_BROADCAST);
+    int sent = zest_cli_ranks_sent(options);
     int models = !sent && strstr(command->words, "MODEL") != NULL; /* else rank 0 finds them */
     *words = calloc((size_t)arguments->count + 1, sizeof **words);
     if (!*words) return zest_error_memory(error, "the command line", 0);

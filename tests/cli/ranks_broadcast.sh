@@ -52,6 +52,11 @@ run 0 predict one --split test
 cp "$work/out" answers
 apart 0 predict one --split test --broadcast
 same answers "$work/out"
+printf 'sentence\nA lovely day.\nNever again.\n' >new.tsv
+run 0 predict one --input new.tsv
+cp "$work/out" answers
+apart 0 predict one --input new.tsv --broadcast
+same answers "$work/out"
 run 0 sharpness one --samples 4 --radii 1 --top 0 --forward-only --trace-samples 2 --json
 metrics "$work/out" >sharp
 apart 0 sharpness one --samples 4 --radii 1 --top 0 --forward-only --trace-samples 2 --json --broadcast
