@@ -77,7 +77,8 @@ const zest_command zest_command_export = {
     .summary = "write a run or a model as a GGUF file, for llama.cpp",
     .description =
         "Writes weights, tokenizer and chat template as one file for llama.cpp and what is built on it. "
-        "Families: Llama, Mistral, Qwen2, Qwen3, Phi-3, GPT-2. Of a run, the weights of --step.\n\n"
+        "Families: Llama, Mistral, Qwen2, Qwen3, Phi-3, GPT-2, Gemma 2 and 3. Of a run, the weights of "
+        "--step.\n\n"
         "Vectors stay f32. With types of fewer than six bits the output matrix (or the embeddings, where "
         "they are the output matrix, too) is q6_k. Rows that are no multiple of a type's block, 256 for the "
         "k types and 32 for the others, take q4_0, q5_0, q5_1 or q8_0 instead of q2_k and q3_k, q4_k, q5_k "

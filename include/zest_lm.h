@@ -1,8 +1,8 @@
 /* zest_lm: language models for zest.h. Load a model, tokenize, compute losses, generate, fine-tune, save.
  *
  * This header and zest.h are the whole interface to language models, and their manual. It compiles as C11 and
- * as C++. Models: RoBERTa, BERT, DistilBERT (masked); OPT, GPT-2, Llama, Qwen2, Qwen3, Mistral, Phi-3 (causal), from
- * a Hugging Face folder or a GGUF file.
+ * as C++. Models: RoBERTa, BERT, DistilBERT (masked); OPT, GPT-2, Llama, Qwen2, Qwen3, Mistral, Phi-3, Gemma 2 and 3
+ * (causal), from a Hugging Face folder or a GGUF file.
  *
  *     model folder -> zest_lm_load -> zest_lm_encode -> zest_lm_batch -> zest_lm_losses -> zest_lm_save
  *
@@ -88,8 +88,8 @@ ZEST_API void zest_lm_free(zest_lm *lm);
  * if it is not there; each file is replaced only when it is whole. */
 ZEST_API zest_status zest_lm_save(zest_lm *lm, const char *folder);
 
-/* Writes a GGUF file, for llama.cpp: weights, tokenizer and chat template of a llama, mistral, qwen2, qwen3, phi3 or
- * gpt2 model. type, of the matrices: "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q5_1", "q5_0", "q4_k", "q4_1", "q4_0", "q3_k", "q2_k", or
+/* Writes a GGUF file, for llama.cpp: weights, tokenizer and chat template of a llama, mistral, qwen2, qwen3, phi3,
+ * gpt2, gemma2 or gemma3_text model. type, of the matrices: "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k", "q5_1", "q5_0", "q4_k", "q4_1", "q4_0", "q3_k", "q2_k", or
  * "stored" (16-bit weights as they are, all others f32); NULL: "stored". The file is read back and compared before it
  * replaces an older one. */
 ZEST_API zest_status zest_lm_save_gguf(zest_lm *lm, const char *path, const char *type);

@@ -6,7 +6,8 @@
 #include "tests/temp_folder.h"
 #include "tokenizer/tokenizer.h"
 
-static const char *const exported[] = {"llama", "llama3", "qwen2", "gpt2", "phi3", "qwen3", "yarn"};
+static const char *const exported[] = {"llama", "llama3", "qwen2",  "gpt2",  "phi3",
+                                       "qwen3", "yarn",   "gemma2", "gemma3"};
 enum { EXPORTED = sizeof exported / sizeof *exported };
 
 /* YaRN as the paper recommends it, the only one that GGUF has; the other models are those of the tests. */
@@ -16,8 +17,22 @@ enum { EXPORTED = sizeof exported / sizeof *exported };
     "\"rope_theta\": 500, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, "                \
     "\"original_max_position_embeddings\": 32}}"
 
+/* Gemma with the scale of scores and the local layers that llama.cpp has. */
+#define GEMMA                                                                                         \
+    "\"vocab_size\": 96, \"hidden_size\": 32, \"num_hidden_layers\": 7, \"num_attention_heads\": 4, " \
+    "\"num_key_value_heads\": 2, \"intermediate_size\": 48, \"max_position_embeddings\": 64, "        \
+    "\"head_dim\": 12, \"query_pre_attn_scalar\": 12, \"sliding_window\": 5"
+static const char *const gemma2 = "{\"model_type\": \"gemma2\", \"attn_logit_softcapping\": 3, " GEMMA "}";
+static const char *const gemma3 =
+    "{\"model_type\": \"gemma3_text\", \"rope_local_base_freq\": 100, \"rope_scaling\": "
+    "{\"rope_type\": \"linear\", \"factor\": 8}, " GEMMA "}";
+
 static zest_model *model_to_export(const char *name) {
     zest_model *model;
+    if (!strncmp(name, "gemma", 5)) {
+        assert_done(zest_model_random(strcmp(name, "gemma2") ? gemma3 : gemma2, 3, NULL, &model, error));
+        return model;
+    }
     if (strcmp(name, "yarn")) return test_model(name, ZEST_MODEL_F32);
     assert_done(zest_model_random(YARN, 3, NULL, &model, error));
     return model;
@@ -47,15 +62,20 @@ static void test_f32(void **state) {
             fail_msg("%s: other weights come back", exported[m]);
         const zest_model_config *a = &model->config, *b = &back->config;
         assert_string_equal(a->family, b->family);
-        assert_true(a->vocab_size == b->vocab_size && a->layers == b->layers && a->heads == b->heads &&
-                    a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn_size == b->ffn_size &&
-                    b->max_positions == (a->window ? a->window : a->max_positions) &&
-                    a->epsilon == b->epsilon && a->tied_head == b->tied_head &&
-                    a->activation == b->activation && a->rope.kind == b->rope.kind &&
-                    fabs(a->rope.length - b->rope.length) < 1e-12);
+        assert_true(
+            a->vocab_size == b->vocab_size && a->layers == b->layers && a->heads == b->heads &&
+            a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn_size == b->ffn_size &&
+            b->max_positions == (a->window && !a->branch_norms ? a->window : a->max_positions) &&
+            a->epsilon == b->epsilon && a->tied_head == b->tied_head && a->activation == b->activation &&
+            a->rope.kind == b->rope.kind && a->score_cap == b->score_cap && a->logit_cap == b->logit_cap &&
+            a->attention_scale == b->attention_scale && a->norm_offset == b->norm_offset &&
+            (!a->branch_norms || a->window == b->window) && a->local_rope.base == b->local_rope.base &&
+            fabs(a->rope.length - b->rope.length) < 1e-12);
         for (size_t i = 0; model->rotary[0] && i < a->head_dim / 2; i++)
             assert_close((double)model->rotary[0][i], (double)back->rotary[0][i],
                          1e-7 * (double)model->rotary[0][i]);
+        for (size_t i = 0; a->branch_norms && i < a->layers; i++)
+            assert_int_equal(zest_model_is_local(a, i), zest_model_is_local(b, i));
         zest_model_free(model);
         zest_model_free(back);
     }
@@ -94,6 +114,28 @@ static void test_types(void **state) {
     zest_model_free(model);
 }
 
+/* Gemma's norms: by llama.cpp's names, and whole, where the model has them less one. */
+static void test_gemma_norms(void **state) {
+    (void)state;
+    static const char *const names[] = {"attn_norm",     "post_attention_norm", "ffn_norm",
+                                        "post_ffw_norm", "attn_q_norm",         "attn_k_norm"};
+    zest_model *model = model_to_export("gemma3");
+    zest_gguf *file;
+    assert_done(export_model(model, "f32", temp_path("m"), error));
+    assert_done(zest_gguf_open(temp_path("m"), &file, error));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        float gain[32];
+        snprintf(name, sizeof name, "blk.6.%s.weight", names[i]);
+        const zest_gguf_tensor *tensor = zest_gguf_find_tensor(file, name);
+        assert_true(tensor && tensor->columns <= 32);
+        assert_done(zest_gguf_read(tensor, 0, 1, gain, error));
+        for (size_t c = 0; c < tensor->columns; c++) assert_true(gain[c] == 1);
+    }
+    zest_gguf_close(file);
+    zest_model_free(model);
+}
+
 static void test_refused(void **state) {
     (void)state;
     zest_error error = {0};
@@ -110,6 +152,17 @@ static void test_refused(void **state) {
     assert_int_equal(export_model(model, "f32", temp_path("m"), &error), ZEST_ERROR_ARGUMENT);
     assert_non_null(strstr(error.message, "YaRN"));
     zest_model_free(model);
+    /* Gemma with other layers, scales and caps than llama.cpp has */
+    static const char *const other[][2] = {{"gemma2", "query_pre_attn_scalar is not 12"},
+                                           {"gemma3", "layer 2 of the model"},
+                                           {NULL, "soft caps"}};
+    for (size_t i = 0; i < 3; i++) {
+        model = other[i][0] ? test_model(other[i][0], ZEST_MODEL_F32) : model_to_export("gemma2");
+        if (!other[i][0]) model->config.score_cap = 0;
+        assert_int_equal(export_model(model, "f32", temp_path("m"), &error), ZEST_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.message, other[i][1]));
+        zest_model_free(model);
+    }
     assert_true(!zest_model_find_gguf_type("iq4_xs", &type) && !zest_model_find_gguf_type("", &type));
     assert_true(zest_model_find_gguf_type("STORED", &type) && type == ZEST_GGUF_TYPE_STORED);
 }
@@ -205,8 +258,8 @@ static void test_chat_template(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_TEMP_FOLDER(test_f32),        IN_TEMP_FOLDER(test_types),         IN_TEMP_FOLDER(test_refused),
-        IN_TEMP_FOLDER(test_tokenizers), IN_TEMP_FOLDER(test_chat_template),
+        IN_TEMP_FOLDER(test_gemma_norms), IN_TEMP_FOLDER(test_f32),        IN_TEMP_FOLDER(test_types),
+        IN_TEMP_FOLDER(test_refused),     IN_TEMP_FOLDER(test_tokenizers), IN_TEMP_FOLDER(test_chat_template),
     };
     return cmocka_run_group_tests_name("gguf_export", tests, NULL, NULL);
 }

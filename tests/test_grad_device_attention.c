@@ -12,14 +12,19 @@ static const double tolerance[COMPUTES] = {2e-5, 2e-2};
 typedef struct {
     size_t heads, kv_heads, head_dim;
     int causal, past, masked;
-    size_t odd; /* elements after a row that keep it from being aligned */
+    size_t odd;     /* elements after a row that keep it from being aligned */
+    size_t window;  /* 0: none */
+    float soft_cap; /* 0: none */
 } attention_case;
 
 static const attention_case attention_cases[] = {
-    {2, 2, 64, 0, 0, 0, 0},  {4, 2, 64, 1, 0, 0, 0},  {3, 1, 5, 1, 0, 0, 0},   {2, 1, 80, 1, 7, 0, 0},
-    {2, 2, 16, 0, 0, 1, 0},  {4, 2, 33, 1, 3, 1, 0},  {1, 1, 1, 1, 0, 1, 0},   {2, 1, 96, 1, 40, 1, 0},
-    {2, 1, 128, 1, 5, 0, 0}, {1, 1, 128, 0, 0, 1, 0}, {2, 1, 256, 1, 0, 0, 0}, {1, 1, 200, 0, 0, 1, 0},
-    {2, 2, 64, 0, 0, 0, 1},  {2, 2, 32, 1, 0, 0, 0},  {2, 1, 64, 1, 70, 1, 0}};
+    {2, 2, 64, 0, 0, 0, 0, 0, 0},  {4, 2, 64, 1, 0, 0, 0, 0, 0},  {3, 1, 5, 1, 0, 0, 0, 0, 0},
+    {2, 1, 80, 1, 7, 0, 0, 0, 0},  {2, 2, 16, 0, 0, 1, 0, 0, 0},  {4, 2, 33, 1, 3, 1, 0, 0, 0},
+    {1, 1, 1, 1, 0, 1, 0, 0, 0},   {2, 1, 96, 1, 40, 1, 0, 0, 0}, {2, 1, 128, 1, 5, 0, 0, 0, 0},
+    {1, 1, 128, 0, 0, 1, 0, 0, 0}, {2, 1, 256, 1, 0, 0, 0, 0, 0}, {1, 1, 200, 0, 0, 1, 0, 0, 0},
+    {2, 2, 64, 0, 0, 0, 1, 0, 0},  {2, 2, 32, 1, 0, 0, 0, 0, 0},  {2, 1, 64, 1, 70, 1, 0, 0, 0},
+    {4, 2, 64, 1, 0, 0, 0, 33, 0}, {2, 2, 20, 0, 0, 1, 0, 9, 0},  {2, 1, 256, 1, 7, 0, 0, 0, 5},
+    {3, 1, 96, 1, 40, 1, 1, 64, 2}};
 static const uint32_t lengths[] = {37, 1, 150, 64, 65};
 enum { SEQUENCES = 5, LONGEST = 301 };
 
@@ -56,6 +61,8 @@ static void make_attention(const attention_case *c, attention_data *a) {
                                                    .causal = c->causal,
                                                    .scale = 1.0f / sqrtf((float)c->head_dim),
                                                    .max_queries = 150,
+                                                   .window = c->window,
+                                                   .soft_cap = c->soft_cap,
                                                    .lanes = 1},
                                        .mask = c->masked ? &a->mask : NULL,
                                        .longest = LONGEST,

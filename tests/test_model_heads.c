@@ -158,6 +158,7 @@ static void test_conversion(void **state) {
         {"llama", "AutoModelForCausalLM"},      {"qwen2", "AutoModelForCausalLM"},
         {"distilbert", "AutoModelForMaskedLM"}, {"phi3", "AutoModelForCausalLM"},
         {"qwen3", "AutoModelForCausalLM"},      {"mistral", "AutoModelForCausalLM"},
+        {"gemma2", "AutoModelForCausalLM"},     {"gemma3", "AutoModelForCausalLM"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char folder[64];

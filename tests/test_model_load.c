@@ -248,6 +248,18 @@ static void test_hostile_config(void **state) {
         {"qwen2", "layer_types", "[\"full_attention\"]", "'layer_types' must have an entry for each layer"},
         {"mistral", "layer_types", "{\"full_attention\": 2}", "'layer_types' must have"},
         {"mistral", "sliding_window", "-1", "'sliding_window' must be"},
+        {"gemma2", "use_bidirectional_attention", "true", "'use_bidirectional_attention' is true"},
+        {"gemma2", "attn_logit_softcapping", "-1", "'attn_logit_softcapping' must be"},
+        {"gemma2", "final_logit_softcapping", "\"30\"", "'final_logit_softcapping' must be"},
+        {"gemma2", "query_pre_attn_scalar", "0", "'query_pre_attn_scalar' must be"},
+        {"gemma2", "hidden_activation", "\"mish\"", "'hidden_activation'"},
+        {"gemma3", "rope_local_base_freq", "0.5", "'rope_local_base_freq' must be"},
+        {"gemma3", "rope_parameters", "{\"rope_type\": \"default\"}", "an object for full_attention"},
+        {"gemma3", "rope_parameters",
+         "{\"full_attention\": {\"rope_theta\": 100}, \"sliding_attention\": {\"rope_theta\": 0}}",
+         "'rope_parameters.sliding_attention.rope_theta' must be"},
+        {"gemma3", "sliding_window_pattern", "0", "'sliding_window_pattern' must be"},
+        {"gemma3", "rope_scaling", "7", "'rope_scaling' must be an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused_config(cases[i][0], cases[i][1], cases[i][2], cases[i][3]);

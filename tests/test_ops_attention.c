@@ -226,6 +226,9 @@ static const attention_case more_attentions[] = {
     {2, 2, 64, 0, 0, 30, {65, 200, 0, 33}, 0, 0},
     {2, 1, 64, 1, 90, 40, {0, 129, 0, 70, 1}, 0, 0}, /* keys without queries */
     {2, 2, 64, 0, 0, 150, {151, 280, 300, 160}, 0, 0},
+    {4, 2, 64, 1, 0, 0, {300, 70}, 64, 0},
+    {2, 2, 128, 0, 0, 0, {200}, 33, 50},
+    {2, 1, 256, 1, 70, 0, {1, 9}, 30, 50},
 };
 
 /* Heads that all look at the same keys, which are the values too (model/attention.c): up to 256 the kernels

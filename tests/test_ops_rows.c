@@ -1,4 +1,4 @@
-/* norm, rotary, gate, gather: every level against the plain reference, the reference against fp64. */
+/* norm, rotary, gate, gather, scaled sums, soft caps: every level against the plain reference, the reference against fp64. */
 #include "tests/device_support.h"
 
 /* ---- Norm ---- */
@@ -10,7 +10,7 @@ static void check_norm(const zest_norm *job, const float *x, const float *got, i
         for (size_t i = 0; i < job->width; i++) square += (x[i] - mean) * (x[i] - mean) / width;
         for (size_t i = 0; i < job->width; i++) {
             double y = (x[i] - mean) / sqrt(square + job->epsilon);
-            if (job->gain.data) y *= moved(&job->gain, &job->perturbation, lane, i);
+            if (job->gain.data) y *= job->gain_offset + moved(&job->gain, &job->perturbation, lane, i);
             if (job->bias.data) y += moved(&job->bias, &job->perturbation, lane, i);
             assert_close(got[i], y, 4e-6);
         }
@@ -32,6 +32,7 @@ static void norms(void **state) {
             if (!no_gain) job.gain = weight(dtypes[kind % 3], 1, width, 3, 1, 13);
             if (!no_bias) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
             job.bias.frozen = kind == 9;
+            job.gain_offset = !no_gain && kind >= 12 ? 1 : 0;
             float *x[2] = {normals(count, 1, 2), normals(count, 2, 2)},
                   *expected[2] = {guarded(count), guarded(count)};
             float *out[2] = {guarded(count), guarded(count)};
@@ -159,6 +160,42 @@ static void activations(void **state) {
     free(x), free(ones), free(expected), free(got);
 }
 
+/* factor x (+ y), in place too; and soft caps, which keep the digits of small numbers. */
+static void scaled_sums_and_caps(void **state) {
+    (void)state;
+    enum { N = 20011 };
+    float *x = normals(N, 1, 1), *y = normals(N, 2, 1), *expected = guarded(N), *got = guarded(N);
+    for (int kind = 0; kind < 2; kind++) {
+        const float *added = kind ? y : NULL;
+        zest_ops_plain.add_scaled(expected, x, 5.6f, added, N, 1, NULL);
+        for (int i = 0; i < N; i++)
+            assert_close(expected[i], (double)5.6f * (double)x[i] + (kind ? (double)y[i] : 0), 2e-6);
+        for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
+            memcpy(got, kind ? y : x, N * sizeof *x);
+            zest_ops_for((zest_cpu)cpu_index)
+                ->add_scaled(got, kind ? x : got, 5.6f, kind ? got : NULL, N, 2, NULL);
+            same(got, expected, N, 0, zest_cpu_name((zest_cpu)cpu_index));
+        }
+    }
+    for (int i = 0; i < N; i++) x[i] = (float)pow(10, i % 60 * 0.15 - 6) * (i % 2 ? 1 : -1);
+    x[0] = 1e30f, x[1] = -1e30f, x[2] = 0;
+    memcpy(expected, x, N * sizeof *x);
+    zest_ops_plain.soft_cap(expected, N, 30, 1, NULL);
+    for (int i = 0; i < N; i++) {
+        double exact = 30 * tanh((double)x[i] / 30);
+        assert_close(expected[i], exact, 5e-7 * fabs(exact));
+    }
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
+        float nan = NAN;
+        memcpy(got, x, N * sizeof *x);
+        zest_ops_for((zest_cpu)cpu_index)->soft_cap(got, N, 30, 2, NULL);
+        same(got, expected, N, 0, zest_cpu_name((zest_cpu)cpu_index));
+        zest_ops_for((zest_cpu)cpu_index)->soft_cap(&nan, 1, 30, 1, NULL);
+        assert_true(isnan(nan));
+    }
+    free(x), free(y), free(expected), free(got);
+}
+
 enum { IDS = 9 };
 
 /* A sum of rows of up to three tables, as embeddings are: one with few rows that are used, one with a range
@@ -259,6 +296,7 @@ static void norm_on_device(zest_device *device, size_t width, int kind, int whic
     if (!(kind & 2)) job.gain = weight(dtypes[kind % 3], 1, width, 3, 1, 13);
     if (!(kind & 4)) job.bias = weight(dtypes[kind % 3], 1, width, 4, 1, 1 << 20);
     job.bias.frozen = kind == 9;
+    job.gain_offset = job.gain.data && kind % 5 == 0 ? 1 : 0;
     on_device = job;
     on_device.gain = device_upload_weight(device, &job.gain);
     on_device.bias = device_upload_weight(device, &job.bias);
@@ -343,6 +381,24 @@ static void gathers_on_device(zest_device *device, int which) {
     }
 }
 
+static void sums_and_caps_on_device(zest_device *device, int which) {
+    enum { N = 20011 };
+    zest_workspace scratch = {.device = device};
+    float *x = normals(N, 5, 1), *y = normals(N, 6, 1), *expected = guarded(N), *got = guarded(N);
+    float *x_there = device_upload_activations(device, x, N),
+          *y_there = device_upload_activations(device, y, N);
+    zest_ops_plain.add_scaled(expected, x, 5.6f, y, N, 1, NULL);
+    device->operations->add_scaled(y_there, x_there, 5.6f, y_there, N, 1, &scratch);
+    device_download_activations(device, y_there, N, got);
+    device_compare(got, expected, 1, N, N, 2e-6 + device_step[which], device_names[which]);
+    float *logits = device_upload(device, x, N * sizeof *x);
+    zest_ops_plain.soft_cap(x, N, 2, 1, NULL);
+    device->operations->soft_cap(logits, N, 2, 1, &scratch);
+    device_check(device, device->operations->device->download(device, got, logits, N * sizeof *got));
+    device_compare(got, x, 1, N, N, 1e-6, "soft cap");
+    free(x), free(y), free(expected), free(got);
+}
+
 static void the_gpu_gathers_rotates_and_gates(void **state) {
     (void)state;
     enum { N = 20011, SIZE = 64, HALF = SIZE / 2, STRIDE = 3 * SIZE + 2, COUNT_ = 6 * STRIDE };
@@ -373,6 +429,7 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
             device_compare(up, gate, 1, N, N, 3e-6 + device_step[which], device_names[which]);
             free(gate), free(up);
         }
+        sums_and_caps_on_device(device, which);
         device_check(device, device->error.status != ZEST_OK);
         zest_device_close(device);
     }
@@ -427,6 +484,7 @@ int main(void) {
         cmocka_unit_test(norms_of_heads),
         cmocka_unit_test(rotaries),
         cmocka_unit_test(activations),
+        cmocka_unit_test(scaled_sums_and_caps),
         cmocka_unit_test(gathers),
         cmocka_unit_test(the_gpu_norms_as_the_reference),
         cmocka_unit_test(the_gpu_gathers_rotates_and_gates),

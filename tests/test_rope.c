@@ -136,6 +136,31 @@ static void test_windows(void **state) {
     }
 }
 
+/* Gemma 3's two tables: in the layout of older files, where rope_scaling is that of full layers, and of newer ones; and
+ * caps that are null, not absent. */
+static void test_gemma(void **state) {
+    (void)state;
+    static const char *const layouts[] = {
+        ", \"num_key_value_heads\": 2, \"rope_local_base_freq\": 500, \"rope_scaling\": {\"rope_type\": "
+        "\"linear\", \"factor\": 8}",
+        ", \"num_key_value_heads\": 2, \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", "
+        "\"factor\": 8}, "
+        "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 500}}"};
+    for (size_t i = 0; i < 2; i++) {
+        zest_model_config config = llama_like("gemma3_text", layouts[i]);
+        assert_true(config.rope.base == 10000 && config.rope.kind == ZEST_ROPE_LINEAR &&
+                    config.rope.factor == 8);
+        assert_true(config.local_rope.base == 500 && config.local_rope.kind == ZEST_ROPE_PLAIN);
+        assert_true(config.score_cap == 0 && config.logit_cap == 0 && config.local_layers[0] == 3);
+        assert_int_equal(config.window, 0); /* 4096, and sequences are no longer */
+        assert_true(zest_model_rope_of(&config, 0) == 1);
+    }
+    zest_model_config config = llama_like(
+        "gemma2", ", \"num_key_value_heads\": 2, \"attn_logit_softcapping\": null, \"sliding_window\": 9");
+    assert_true(config.score_cap == 0 && config.logit_cap == 30 && config.window == 9);
+    assert_true(config.local_layers[0] == 1 && config.local_rope.base == 0);
+}
+
 /* XLM-RoBERTa and CamemBERT are RoBERTa under other names. */
 static void test_names(void **state) {
     (void)state;
@@ -158,7 +183,7 @@ static void test_names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear),  cmocka_unit_test(test_llama3), cmocka_unit_test(test_yarn),
-        cmocka_unit_test(test_windows), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_windows), cmocka_unit_test(test_gemma),  cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,10 @@ OPT = dict(model_type="opt", architectures=["OPTForCausalLM"], vocab_size=VOCABU
 LLAMA = dict(model_type="llama", architectures=["LlamaForCausalLM"], vocab_size=VOCABULARY, hidden_size=WIDTH,
              num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=INNER,
              hidden_act="silu", max_position_embeddings=64, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+GEMMA = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, intermediate_size=INNER, hidden_activation="gelu_pytorch_tanh",
+             max_position_embeddings=64, rms_norm_eps=1e-6, sliding_window=5, tie_word_embeddings=True, bos_token_id=2,
+             eos_token_id=1, pad_token_id=0)
 
 # name -> (config.json, stored type)
 MODELS = {
@@ -68,6 +72,13 @@ MODELS = {
               torch.float32),
     "phi3": (dict(LLAMA, model_type="phi3", architectures=["Phi3ForCausalLM"], rope_theta=10000.0, pad_token_id=0,
                   sliding_window=31, tie_word_embeddings=False), torch.bfloat16),
+    "gemma2": (dict(GEMMA, model_type="gemma2", architectures=["Gemma2ForCausalLM"], head_dim=12,
+                    query_pre_attn_scalar=20, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                    rope_theta=10000.0), torch.bfloat16),
+    "gemma3": (dict(GEMMA, model_type="gemma3_text", architectures=["Gemma3ForCausalLM"], num_hidden_layers=3,
+                    num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=16, sliding_window_pattern=3,
+                    rope_theta=1000000.0, rope_local_base_freq=100.0,
+                    rope_scaling=dict(rope_type="linear", factor=8.0)), torch.bfloat16),
     "mistral": (dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"], head_dim=12, rope_theta=10000.0,
                      sliding_window=5, tie_word_embeddings=False), torch.bfloat16),
 }
@@ -84,6 +95,8 @@ def build(config, dtype):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             scale, shift = (0.3, 1.0) if "norm" in name.lower() or "ln_" in name else (0.25, 0.0)
+            if "gemma" in config["model_type"]:
+                shift = 0.0  # the gain is 1 more than what is stored
             value = torch.randn(parameter.shape) * scale + (shift if name.endswith("weight") else 0.0)
             parameter.copy_(value.to(dtype).float())
     model.tie_weights()

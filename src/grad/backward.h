@@ -32,6 +32,7 @@ typedef struct {
     float epsilon;
     size_t rows, width;
     size_t heads, x_stride, dy_stride, dx_stride; /* as zest_norm has them */
+    float gain_offset;                            /* of `stored`; `gain` has it already */
     zest_weight stored;
     zest_perturbation perturbation;
 } zest_norm_backward;
@@ -90,6 +91,7 @@ typedef struct {
     const double *weights;
     void *d;
     size_t d_stride;
+    float soft_cap; /* the logits are capped: d is that of what the cap took; 0: they are not */
 } zest_logits_backward;
 
 typedef struct {

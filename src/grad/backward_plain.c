@@ -359,12 +359,14 @@ int zest_plain_logits_backward(const zest_logits_backward *job, int threads, zes
         const zest_logit_sum *row = &job->sums[r];
         const float *logits = block->logits + r * count;
         float *d = (float *)job->d + r * job->d_stride;
-        double sum = row->max + log(row->sum), weight = job->weights[r];
+        double sum = row->max + log(row->sum), weight = job->weights[r], cap = (double)job->soft_cap;
         for (size_t w = 0; w < count; w++) d[w] = (float)(weight * zest_small_exp((double)logits[w] - sum));
         if (block->targets[r] >= block->first && block->targets[r] - block->first < count) {
             size_t at = block->targets[r] - block->first;
             d[at] = (float)(weight * (zest_small_exp((double)logits[at] - sum) - 1));
         }
+        for (size_t w = 0; job->soft_cap != 0 && w < count; w++)
+            d[w] *= (float)(1 - (double)logits[w] / cap * ((double)logits[w] / cap));
     }
     return 0;
 }

@@ -128,6 +128,12 @@ zest_status zest_grad_head(zest_grad_pass *pass, double *losses, double *mean) {
 
 /* ---- Label words ---- */
 
+/* Of a soft cap, where its result is the logit; the factor 1 leaves the others' bits as they are. */
+static double cap_slope(const zest_grad_pass *pass, double logit) {
+    double cap = (double)pass->forward.config->logit_cap, ratio = cap != 0 ? logit / cap : 0;
+    return 1 - ratio * ratio;
+}
+
 static void label_word_gradients(zest_grad_pass *pass, double factor) {
     const zest_model_objective *objective = pass->job->objective;
     size_t words = objective->word_count;
@@ -136,7 +142,8 @@ static void label_word_gradients(zest_grad_pass *pass, double factor) {
         for (size_t w = 0; w < words; w++)
             pass->grad->d_logits[i * words + w] =
                 (float)(factor / (double)objective->items *
-                        (zest_exp(scores[w] - sum) - (w == objective->answers[i])));
+                        (zest_exp(scores[w] - sum) - (w == objective->answers[i])) *
+                        cap_slope(pass, scores[w]));
     }
 }
 
@@ -213,7 +220,8 @@ static zest_status block_backward(void *user, int lane, size_t first, size_t cou
                                  .sums = pass->sums,
                                  .weights = job->weights,
                                  .d = d_logits,
-                                 .d_stride = stride};
+                                 .d_stride = stride,
+                                 .soft_cap = pass->forward.config->logit_cap};
     status = zest_grad_check(pass, pass->grad->backward->logits(&work, runner->threads, &runner->scratch));
     if (status) return status;
     zest_model_affine block = zest_model_head_block(&pass->grad->view, first, count);

@@ -48,6 +48,8 @@ zest_saved_layer zest_grad_saved(const zest_grad_pass *pass, size_t i) {
     saved.attended = take(pass, &next, rows * config->hidden_size);
     saved.up = take(pass, &next, rows * config->ffn_size);
     if (config->gated) saved.gate = take(pass, &next, rows * config->ffn_size);
+    if (config->branch_norms) saved.out_branch = take(pass, &next, rows * config->hidden_size);
+    if (config->branch_norms) saved.down_branch = take(pass, &next, rows * config->hidden_size);
     if (config->post_norm) saved.mlp_sum = next;
     saved.context_all = last ? grad->layer_work.data : saved.context;
     saved.residual = last ? zest_model_offset(grad->runner, grad->saved.data,
@@ -144,6 +146,7 @@ static size_t saved_width(const zest_grad_pass *pass, int recompute) {
     return (recompute ? 0 : config->hidden_size) + pass->forward.qkv_stride + pass->forward.q_width +
            config->hidden_size + config->ffn_size * (config->gated ? 2 : 1) +
            (config->post_norm ? config->hidden_size : 0) +
+           (config->branch_norms ? 2 * config->hidden_size : 0) +
            (config->qk_norm ? pass->forward.q_width + pass->forward.kv_width : 0);
 }
 

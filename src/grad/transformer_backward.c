@@ -141,6 +141,7 @@ static zest_status run_norm_backward(zest_grad_pass *pass, const zest_model_affi
     job.d_bias = zest_grad_weight_grad(pass, &norm->bias);
     job.rms = pass->forward.config->rms_norm;
     job.epsilon = pass->forward.config->epsilon;
+    job.gain_offset = pass->forward.config->norm_offset;
     job.stored = norm->weight;
     job.perturbation = pass->lane.perturbation;
     if (!runner->device && norm->weight.data) {
@@ -152,6 +153,8 @@ static zest_status run_norm_backward(zest_grad_pass *pass, const zest_model_affi
                                                                 &pass->lane.perturbation, &row, 1, gain, 1,
                                                                 &runner->scratch));
         if (status) return status;
+        for (size_t i = 0; job.gain_offset != 0 && i < job.width; i++)
+            ((float *)gain[0])[i] += job.gain_offset;
         job.gain = gain[0];
     }
     return zest_grad_check(pass, grad->backward->norm(&job, runner->threads, &runner->scratch));
@@ -201,6 +204,16 @@ static const void *d_added(const zest_grad_pass *pass, size_t layer, zest_dropou
     return branch;
 }
 
+/* The same where a norm follows the branch: *d becomes the gradient of what the norm took. */
+static zest_status branch_norm_backward(zest_grad_pass *pass, const zest_model_affine *norm,
+                                        const void *branch, size_t rows, const void **d) {
+    void *to = zest_grad_d_stream(pass, 2);
+    if (!pass->forward.config->branch_norms) return ZEST_OK;
+    zest_status status = norm_backward(pass, norm, branch, *d, rows, to, 0);
+    *d = to;
+    return status;
+}
+
 static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_saved_layer *saved) {
     const zest_model_layer *layer = &pass->grad->view.layers[i];
     const zest_model_config *config = pass->forward.config;
@@ -217,8 +230,10 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_saved
     if (status) return status;
     pass->grad->backward->activate(h, from, times, rows * inner, config->activation, threads,
                                    &runner->scratch);
-    status = zest_grad_linear_backward(pass, &layer->down, transposed, h,
-                                       d_added(pass, i, ZEST_DROPOUT_MLP, rows), width, rows, dh, 0);
+    const void *added = d_added(pass, i, ZEST_DROPOUT_MLP, rows);
+    status = branch_norm_backward(pass, &layer->down_norm, saved->down_branch, rows, &added);
+    if (!status)
+        status = zest_grad_linear_backward(pass, &layer->down, transposed, h, added, width, rows, dh, 0);
     if (status) return status;
     pass->grad->backward->activate_backward(dh, h, from, times, rows * inner, config->activation, threads,
                                             &runner->scratch);
@@ -336,9 +351,11 @@ static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, cons
     void *d_context = pass->grad->layer_work.data,
          *d_context_all = zest_model_offset(runner, d_context, p->max_rows * q);
     void *dqkv = zest_model_offset(runner, d_context_all, p->max_rows * q);
-    zest_status status =
-        zest_grad_linear_backward(pass, &layer->out, config->transposed, saved->context,
-                                  d_added(pass, i, ZEST_DROPOUT_ATTENDED, rows), width, rows, d_context, 0);
+    const void *added = d_added(pass, i, ZEST_DROPOUT_ATTENDED, rows);
+    zest_status status = branch_norm_backward(pass, &layer->out_norm, saved->out_branch, rows, &added);
+    if (!status)
+        status = zest_grad_linear_backward(pass, &layer->out, config->transposed, saved->context, added,
+                                           width, rows, d_context, 0);
     if (!status && i + 1 == config->layers) {
         status = scatter_last_layer(pass, d_context, d_context_all);
         d_context = d_context_all;
@@ -444,6 +461,9 @@ zest_status zest_grad_embed_backward(zest_grad_pass *pass) {
                 norm_backward(pass, &model->embedding_norm, pass->grad->norm_out.data, d, pass->rows, d, 0);
     }
     if (status) return status;
+    if (config->embedding_scale != 0)
+        runner->operations->add_scaled(d, d, config->embedding_scale, NULL, pass->rows * config->hidden_size,
+                                       runner->threads, &runner->scratch);
     if (config->position_rows)
         status = scatter(pass, &model->positions, ZEST_GRAD_POSITIONS, pass->forward.table_rows, d);
     if (!status && config->token_types)

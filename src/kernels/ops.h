@@ -79,6 +79,7 @@ typedef struct {
     /* 0: rows without gaps. Else a row has this many vectors side by side, each with a norm of its own and all
      * with the same gain and bias (queries or keys), and strides lead to the next row. */
     size_t heads, x_stride, out_stride;
+    float gain_offset; /* the gain is this more than what is stored (and perturbed) */
 } zest_norm;
 
 /* How many vectors get a norm, and where vector i begins. */
@@ -207,6 +208,11 @@ typedef struct {
     void (*gate)(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                  zest_workspace *scratch);
     int (*gather)(const zest_gather *job, int threads, zest_workspace *scratch);
+    /* out = factor·x (+ y, which may be NULL), element by element. out may be x or y. */
+    void (*add_scaled)(void *out, const void *x, float factor, const void *y, size_t count, int threads,
+                       zest_workspace *scratch);
+    /* x = cap tanh(x/cap), floats on a device too. */
+    void (*soft_cap)(float *x, size_t count, float cap, int threads, zest_workspace *scratch);
     const struct zest_device_table *device; /* NULL: the CPU */
 } zest_ops;
 

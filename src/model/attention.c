@@ -27,13 +27,15 @@ zest_attention zest_model_attention_job(const zest_forward_pass *pass, size_t i,
                             .kv_heads = config->kv_heads,
                             .head_dim = config->head_dim,
                             .causal = config->causal,
-                            .scale = 1.0f / sqrtf((float)config->head_dim),
+                            .scale = config->attention_scale != 0 ? config->attention_scale
+                                                                  : 1.0f / sqrtf((float)config->head_dim),
                             .compute = pass->runner->compute,
                             .max_queries = pass->longest,
                             .lanes = 1,
                             .rows = pass->rows,
                             .kv_rows = pass->rows,
-                            .window = zest_forward_window(pass, i)};
+                            .window = zest_forward_window(pass, i),
+                            .soft_cap = config->score_cap};
 }
 
 static int run_attention(zest_forward_pass *pass, size_t layer, const zest_attention *job) {
@@ -220,7 +222,8 @@ static zest_status norm_heads(zest_forward_pass *pass, const zest_lane_group *la
                      .width = pass->config->head_dim,
                      .heads = heads,
                      .x_stride = stride,
-                     .out_stride = stride};
+                     .out_stride = stride,
+                     .gain_offset = pass->config->norm_offset};
     return runner->operations->norm(&job, runner->threads, &runner->scratch)
                ? zest_model_device_error(runner, pass->error)
                : ZEST_OK;
@@ -524,6 +527,8 @@ zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const 
     *rows = narrows(pass, i) ? pass->out_rows : pass->rows;
     zest_residual_args args = {.affine = &layer->out,
                                .norm = post_norm ? &layer->norm1 : NULL,
+                               .branch_norm = pass->config->branch_norms ? &layer->out_norm : NULL,
+                               .branch = b->out_branch,
                                .layer = i,
                                .site = ZEST_DROPOUT_ATTENDED,
                                .rows = *rows,

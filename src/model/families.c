@@ -54,7 +54,7 @@ typedef struct {
 
 static const range epsilons = {1e-20, 0.1}, rope_bases = {1, 1e15}, rope_factors = {1, 1e6},
                    frequency_factors = {1e-6, 1e6}, turn_counts = {1e-6, 1e6}, rope_lengths = {1e-3, 1e3},
-                   position_counts = {1, LARGEST_SIZE}, any_number = {-1e300, 1e300};
+                   position_counts = {1, LARGEST_SIZE}, soft_caps = {1e-3, 1e6}, any_number = {-1e300, 1e300};
 
 static double read_number(zest_config_reader *json, const char *key, double fallback, range allowed) {
     const json_t *value = find(json, key);
@@ -422,15 +422,17 @@ static void read_local_layers(zest_config_reader *json, zest_model_config *confi
 
 /* Some files name a window that no layer uses, or that is longer than any sequence. */
 static void read_window(zest_config_reader *json, zest_model_config *config, local_rule rule) {
+    int gemma = !strncmp(config->family, "gemma", 5);
     int qwen = !strncmp(config->family, "qwen", 4), used = !qwen || read_flag(json, "use_sliding_window", 0);
     read_local_layers(json, config, used ? rule : no_layer);
     for (size_t i = 0; qwen && i < read_size(json, "max_window_layers", 28) && i < ZEST_MODEL_LAYERS; i++)
         if (!find(json, "layer_types")) config->local_layers[i / 64] &= ~((uint64_t)1 << i % 64);
-    if (find(json, "sliding_window")) config->window = read_size(json, "sliding_window", REQUIRED);
+    if (find(json, "sliding_window") || gemma) config->window = read_size(json, "sliding_window", 4096);
     uint64_t any = 0;
     for (size_t i = 0; i < ZEST_MODEL_LAYERS / 64; i++) any |= config->local_layers[i];
     if (any && config->window && config->window < config->max_positions) return;
     config->window = 0;
+    if (config->local_rope.base != 0) return; /* local layers also have rotary positions of their own */
     memset(config->local_layers, 0, sizeof config->local_layers);
 }
 
@@ -492,6 +494,90 @@ static const zest_family_names phi3_names = {
     .head = "lm_head.weight",
 };
 
+/* ---- Gemma 2 and 3 ----
+ *
+ * As Llama, with norms of what attention and MLP add, gains stored less one, scaled embeddings, and local layers. Gemma
+ * 2 caps scores and logits; Gemma 3 has norms of q and k, and rotary positions of their own in local layers. */
+
+/* A soft cap; a null says that there is none, other than an absent key. */
+static float read_cap(zest_config_reader *json, const char *key, double fallback) {
+    const json_t *value = json_object_get(json->root, key);
+    return json_is_null(value) ? 0 : (float)read_number(json, key, fallback, soft_caps);
+}
+
+/* Older files have rope_theta, rope_scaling and rope_local_base_freq; newer ones an object for each kind of layer. */
+static void describe_gemma3_rope(zest_config_reader *json, zest_model_config *config) {
+    const json_t *both = find(json, "rope_parameters"), *global = json_object_get(both, "full_attention"),
+                 *local = json_object_get(both, "sliding_attention"), *scaling = find(json, "rope_scaling");
+    config->rope =
+        (zest_rope){.base = read_number(json, "rope_theta", 1e6, rope_bases), .factor = 1, .length = 1};
+    config->local_rope = (zest_rope){
+        .base = read_number(json, "rope_local_base_freq", 1e4, rope_bases), .factor = 1, .length = 1};
+    if (both && (!json_is_object(global) || !json_is_object(local)))
+        refuse(json, "rope_parameters",
+               "must have an object for full_attention and one for sliding_attention");
+    else if (both) {
+        describe_rope_scaling(json, global, "rope_parameters.full_attention", config->max_positions,
+                              &config->rope);
+        describe_rope_scaling(json, local, "rope_parameters.sliding_attention", config->max_positions,
+                              &config->local_rope);
+    } else if (scaling && !json_is_object(scaling))
+        refuse(json, "rope_scaling", "must be an object");
+    else if (scaling)
+        describe_rope_scaling(json, scaling, "rope_scaling", config->max_positions, &config->rope);
+}
+
+static void describe_gemma(zest_config_reader *json, zest_model_config *config) {
+    int third = !strcmp(config->family, "gemma3_text");
+    config->vocab_size = read_size(json, "vocab_size", REQUIRED);
+    config->hidden_size = config->embedding_size = read_size(json, "hidden_size", REQUIRED);
+    config->layers = read_size(json, "num_hidden_layers", REQUIRED);
+    config->heads = read_size(json, "num_attention_heads", REQUIRED);
+    config->kv_heads = read_size(json, "num_key_value_heads", 4);
+    config->ffn_size = read_size(json, "intermediate_size", REQUIRED);
+    config->max_positions = read_size(json, "max_position_embeddings", third ? 131072 : 8192);
+    config->head_dim = read_size(json, "head_dim", 256);
+    config->epsilon = (float)read_number(json, "rms_norm_eps", 1e-6, epsilons);
+    config->activation = read_activation(json, "hidden_activation", "gelu_pytorch_tanh");
+    config->tied_head = read_flag(json, "tie_word_embeddings", 1);
+    config->rms_norm = config->gated = config->causal = config->final_norm = config->branch_norms = 1;
+    config->qk_norm = third;
+    config->qkv_bias = config->out_bias = read_flag(json, "attention_bias", 0);
+    config->norm_offset = 1;
+    config->embedding_scale = sqrtf((float)config->hidden_size);
+    config->attention_scale =
+        (float)(1 / sqrt(read_number(json, "query_pre_attn_scalar", 256, position_counts)));
+    config->score_cap = read_cap(json, "attn_logit_softcapping", third ? 0 : 50);
+    config->logit_cap = read_cap(json, "final_logit_softcapping", third ? 0 : 30);
+    require_flag(json, "use_bidirectional_attention", 0);
+    if (third)
+        describe_gemma3_rope(json, config);
+    else
+        describe_rope(json, config->max_positions, &config->rope);
+    read_window(json, config, (local_rule){1, third ? read_size(json, "sliding_window_pattern", 6) : 2});
+}
+
+static const zest_family_names gemma_names = {
+    .prefix = "model.",
+    .tokens = "model.embed_tokens",
+    .layer = "model.layers.",
+    .norm1 = "input_layernorm",
+    .q = "self_attn.q_proj",
+    .k = "self_attn.k_proj",
+    .v = "self_attn.v_proj",
+    .q_norm = "self_attn.q_norm", /* Gemma 3 */
+    .k_norm = "self_attn.k_norm",
+    .out = "self_attn.o_proj",
+    .out_norm = "post_attention_layernorm",
+    .norm2 = "pre_feedforward_layernorm",
+    .gate = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .down = "mlp.down_proj",
+    .down_norm = "post_feedforward_layernorm",
+    .final_norm = "model.norm",
+    .head = "lm_head.weight",
+};
+
 /* ---- The table ---- */
 
 static const zest_family families[] = {
@@ -502,6 +588,7 @@ static const zest_family families[] = {
     {{"gpt2"}, describe_gpt2, &gpt2_names, "AutoModelForCausalLM"},
     {{"llama", "qwen2", "qwen3", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
     {{"phi3"}, describe_llama, &phi3_names, "AutoModelForCausalLM"},
+    {{"gemma2", "gemma3_text"}, describe_gemma, &gemma_names, "AutoModelForCausalLM"},
 };
 
 static const zest_family *find_type(const char *type) {

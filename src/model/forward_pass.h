@@ -190,6 +190,8 @@ typedef struct {
     void *gate;     /* (rows, ffn): before the activation; gated models only */
     void *up;       /* (rows, ffn): before the activation */
     void *mlp_sum;  /* (rows, hidden): norm1 of attended + MLP; post-norm models only */
+    /* (rows, hidden): what attention and MLP add, before its norm; models with branch_norms only */
+    void *out_branch, *down_branch;
     /* Not saved: overwritten by the next layer. */
     void *normed;      /* (tokens, hidden): output of a norm */
     void *context_all; /* (tokens, heads, head_dim): context itself but in the last layer */
@@ -329,7 +331,7 @@ zest_status zest_model_embed(zest_forward_pass *pass, const zest_lane_group *lan
 /* Buffers of a layer for a group of lanes: names and shapes as in zest_saved_layer, lanes first. */
 typedef struct {
     void *normed[2], *qkv[2], *qk_before_norm[2], *context_all[2], *context[2], *residual[2], *attended[2];
-    void *gate[2], *up[2], *inner[2], *mlp_sum[2], *out[2];
+    void *gate[2], *up[2], *inner[2], *mlp_sum[2], *out_branch[2], *down_branch[2], *out[2];
 } zest_layer_buffers;
 
 /* A linear map within a layer, between rows without gaps. */
@@ -339,9 +341,12 @@ zest_status zest_model_layer_linear(zest_forward_pass *pass, const zest_lane_gro
                                     const void *const residual[2], zest_activation activation);
 
 /* How a half of a layer ends: sum = residual + dropout(a W' + b), and where a norm follows normed = norm(sum).
- * sum may be normed; normed may be NULL. */
+ * sum may be normed; normed may be NULL. With a branch norm: branch = a W' + b, normed = branch_norm(branch), sum =
+ * residual + dropout(normed). */
 typedef struct {
     const zest_model_affine *affine, *norm; /* norm: NULL in pre-norm models */
+    const zest_model_affine *branch_norm;   /* or NULL */
+    void *const *branch;
     size_t layer;
     zest_dropout_site site;
     size_t rows, inputs;

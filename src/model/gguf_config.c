@@ -30,6 +30,23 @@ static const zest_gguf_key rotary_keys[] = {
     {NULL, NULL, ZEST_GGUF_KEY_SIZE},
 };
 
+static const zest_gguf_key gemma_keys[] = {
+    {"embedding_length", "hidden_size", ZEST_GGUF_KEY_SIZE},
+    {"attention.head_count", "num_attention_heads", ZEST_GGUF_KEY_SIZE},
+    {"attention.head_count_kv", "num_key_value_heads", ZEST_GGUF_KEY_SIZE},
+    {"attention.key_length", "head_dim", ZEST_GGUF_KEY_SIZE},
+    {"block_count", "num_hidden_layers", ZEST_GGUF_KEY_SIZE},
+    {"feed_forward_length", "intermediate_size", ZEST_GGUF_KEY_SIZE},
+    {"context_length", "max_position_embeddings", ZEST_GGUF_KEY_OPTIONAL},
+    {"attention.sliding_window", "sliding_window", ZEST_GGUF_KEY_SIZE},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", ZEST_GGUF_KEY_NUMBER},
+    {"attn_logit_softcapping", "attn_logit_softcapping", ZEST_GGUF_KEY_NUMBER},
+    {"final_logit_softcapping", "final_logit_softcapping", ZEST_GGUF_KEY_NUMBER},
+    {"rope.freq_base", "rope_theta", ZEST_GGUF_KEY_NUMBER},
+    {"rope.freq_base_swa", "rope_local_base_freq", ZEST_GGUF_KEY_NUMBER},
+    {NULL, NULL, ZEST_GGUF_KEY_SIZE},
+};
+
 static const zest_gguf_key gpt2_keys[] = {
     {"embedding_length", "n_embd", ZEST_GGUF_KEY_SIZE},
     {"attention.head_count", "n_head", ZEST_GGUF_KEY_SIZE},
@@ -41,11 +58,29 @@ static const zest_gguf_key gpt2_keys[] = {
 };
 
 static const zest_gguf_architecture architectures[] = {
-    {"llama", {"llama", "mistral"}, "LlamaForCausalLM", "hidden_act", "silu", rotary_keys, 1},
-    {"qwen2", {"qwen2"}, "Qwen2ForCausalLM", "hidden_act", "silu", rotary_keys, 0},
-    {"qwen3", {"qwen3"}, "Qwen3ForCausalLM", "hidden_act", "silu", rotary_keys, 0},
-    {"phi3", {"phi3"}, "Phi3ForCausalLM", "hidden_act", "silu", rotary_keys, 0},
-    {"gpt2", {"gpt2"}, "GPT2LMHeadModel", "activation_function", "gelu_new", gpt2_keys, 0},
+    {"llama", {"llama", "mistral"}, "LlamaForCausalLM", "hidden_act", "silu", rotary_keys, 1, 0, 0},
+    {"qwen2", {"qwen2"}, "Qwen2ForCausalLM", "hidden_act", "silu", rotary_keys, 0, 0, 0},
+    {"qwen3", {"qwen3"}, "Qwen3ForCausalLM", "hidden_act", "silu", rotary_keys, 0, 0, 0},
+    {"phi3", {"phi3"}, "Phi3ForCausalLM", "hidden_act", "silu", rotary_keys, 0, 0, 0},
+    {"gpt2", {"gpt2"}, "GPT2LMHeadModel", "activation_function", "gelu_new", gpt2_keys, 0, 0, 0},
+    {"gemma2",
+     {"gemma2"},
+     "Gemma2ForCausalLM",
+     "hidden_activation",
+     "gelu_pytorch_tanh",
+     gemma_keys,
+     0,
+     1,
+     46},
+    {"gemma3",
+     {"gemma3_text"},
+     "Gemma3ForCausalLM",
+     "hidden_activation",
+     "gelu_pytorch_tanh",
+     gemma_keys,
+     0,
+     1,
+     62},
 };
 
 enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
@@ -57,9 +92,25 @@ const zest_gguf_architecture *zest_gguf_architecture_of(const char *family) {
     return NULL;
 }
 
-/* Parts of names: as Hugging Face spells them, and as GGUF does. */
-int zest_gguf_name_of(const char *name, char *out, size_t size) {
+float zest_gguf_offset(const zest_gguf_architecture *architecture, const char *name) {
+    static const char end[] = "norm.weight";
+    size_t length = strlen(name), tail = sizeof end - 1;
+    return architecture->gemma && length > tail && !strcmp(name + length - tail, end) ? 1 : 0;
+}
+
+size_t zest_gguf_query_scalar(const zest_gguf_architecture *architecture, size_t layers, size_t hidden_size,
+                              size_t heads, size_t head_dim) {
+    return layers == architecture->wide_layers ? hidden_size / heads : head_dim;
+}
+
+/* Parts of names: as Hugging Face spells them, and as GGUF does. The first few are Gemma's, where a name of Llama's
+ * stands for another norm. */
+int zest_gguf_name_of(const zest_gguf_architecture *architecture, const char *name, char *out, size_t size) {
+    enum { GEMMA_NAMES = 3 };
     static const char *const names[][2] = {
+        {"post_attention_layernorm.", "post_attention_norm."},
+        {"pre_feedforward_layernorm.", "ffn_norm."},
+        {"post_feedforward_layernorm.", "post_ffw_norm."},
         {"input_layernorm.", "attn_norm."},
         {"self_attn.q_proj.", "attn_q."},
         {"self_attn.k_proj.", "attn_k."},
@@ -91,7 +142,7 @@ int zest_gguf_name_of(const char *name, char *out, size_t size) {
     int inside = (sscanf(name, "model.layers.%u.%n", &layer, &end) == 1 && end > 0) ||
                  (sscanf(name, "transformer.h.%u.%n", &layer, &end) == 1 && end > 0);
     const char *stem = inside ? name + end : name;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = architecture->gemma ? 0 : GEMMA_NAMES; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i][0]);
         if (strncmp(stem, names[i][0], length) != 0) continue;
         if (inside)
@@ -291,10 +342,10 @@ static zest_status read_architecture(gguf_ctx *r) {
         if (size == strlen(architectures[i].name) && !memcmp(bytes, architectures[i].name, size))
             r->architecture = &architectures[i];
     if (!r->architecture)
-        return r->status = zest_error_set(
-                   r->error, ZEST_ERROR_FORMAT,
-                   "%s: zest reads the GGUF architectures llama, qwen2, qwen3, phi3 and gpt2, not '%.*s'",
-                   r->source->path, size < 64 ? (int)size : 64, bytes);
+        return r->status = zest_error_set(r->error, ZEST_ERROR_FORMAT,
+                                          "%s: zest reads the GGUF architectures llama, qwen2, qwen3, phi3, "
+                                          "gpt2, gemma2 and gemma3, not '%.*s'",
+                                          r->source->path, size < 64 ? (int)size : 64, bytes);
     const zest_gguf_architecture *a = r->architecture;
     r->source->architecture = a;
     zest_json_set(&r->source->config_json, "architectures", json_pack("[s]", a->class_name));
@@ -306,7 +357,8 @@ static zest_status read_architecture(gguf_ctx *r) {
 static void refuse_options(gguf_ctx *r) {
     refuse_scales(r);
     if (find(r, "attention.scale")) refuse(r, "key 'attention.scale' is set");
-    if (find(r, "attention.sliding_window")) refuse(r, "key 'attention.sliding_window' is set");
+    if (find(r, "attention.sliding_window") && !r->architecture->gemma)
+        refuse(r, "key 'attention.sliding_window' is set");
     if (zest_gguf_find_tensor(r->source->gguf, "blk.0.ffn_gate_inp.weight"))
         refuse(r, "the model is a mixture of experts");
 }
@@ -326,7 +378,13 @@ zest_status zest_gguf_configure(zest_model_source *source, zest_error *error) {
     if (!heads || width > (uint64_t)1 << 28 || heads > width)
         return refuse(&r, "the number of heads is out of range");
     refuse_options(&r);
-    if (r.architecture->keys == rotary_keys) read_rope(&r, (size_t)(head_size ? head_size : width / heads));
+    if (!head_size) head_size = width / heads;
+    if (r.architecture->keys != gpt2_keys) read_rope(&r, (size_t)head_size);
+    if (r.architecture->gemma)
+        zest_json_set(&source->config_json, "query_pre_attn_scalar",
+                      json_integer((json_int_t)zest_gguf_query_scalar(
+                          r.architecture, (size_t)stored_size(&r, "block_count"), (size_t)width,
+                          (size_t)heads, (size_t)head_size)));
     const zest_gguf_tensor *tokens = zest_gguf_find_tensor(source->gguf, "token_embd.weight");
     if (!tokens && !r.status)
         return zest_error_set(error, ZEST_ERROR_FORMAT, "%s: tensor 'token_embd.weight' is missing",

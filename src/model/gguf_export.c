@@ -102,9 +102,9 @@ static void put_rope(const zest_model_config *config, const char *architecture,
 
 static void put_sizes(const zest_model_config *config, const char *architecture,
                       zest_gguf_metadata *metadata) {
-    /* llama.cpp has no windows in these architectures */
+    int gemma = config->branch_norms; /* llama.cpp has no windows in the other architectures */
     put_size(metadata, architecture, "context_length",
-             config->window ? config->window : config->max_positions);
+             config->window && !gemma ? config->window : config->max_positions);
     put_size(metadata, architecture, "embedding_length", config->hidden_size);
     put_size(metadata, architecture, "block_count", config->layers);
     put_size(metadata, architecture, "feed_forward_length", config->ffn_size);
@@ -114,10 +114,22 @@ static void put_sizes(const zest_model_config *config, const char *architecture,
     put_number(metadata, architecture,
                config->rms_norm ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                (double)config->epsilon);
-    if (config->head_dim * config->heads != config->hidden_size) {
+    if (config->head_dim * config->heads != config->hidden_size || gemma) {
         put_size(metadata, architecture, "attention.key_length", config->head_dim);
         put_size(metadata, architecture, "attention.value_length", config->head_dim);
     }
+}
+
+static void put_gemma(const zest_model_config *config, const char *architecture,
+                      zest_gguf_metadata *metadata) {
+    put_size(metadata, architecture, "attention.sliding_window",
+             config->window ? config->window : config->max_positions);
+    if (config->score_cap != 0)
+        put_number(metadata, architecture, "attn_logit_softcapping", (double)config->score_cap);
+    if (config->logit_cap != 0)
+        put_number(metadata, architecture, "final_logit_softcapping", (double)config->logit_cap);
+    if (config->local_rope.base != 0)
+        put_number(metadata, architecture, "rope.freq_base_swa", config->local_rope.base);
 }
 
 /* llama.cpp has YaRN's ramp and length as the paper recommends them. */
@@ -125,6 +137,31 @@ static int is_usual_yarn(const zest_rope *rope) {
     double usual = rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1;
     return rope->fast_turns == 32 && rope->slow_turns == 1 && rope->whole_bounds &&
            fabs(rope->length - usual) < 1e-6 * usual;
+}
+
+/* llama.cpp knows by the architecture which layers are local, and by their number how scores are scaled. */
+static zest_status check_gemma(const zest_model_config *config, const zest_gguf_architecture *architecture,
+                               zest_error *error) {
+    size_t third = config->qk_norm, period = third ? 6 : 2;
+    double scalar = (double)zest_gguf_query_scalar(architecture, config->layers, config->hidden_size,
+                                                   config->heads, config->head_dim);
+    for (size_t i = 0; i < config->layers; i++)
+        if (zest_model_is_local(config, i) != ((i + 1) % period != 0))
+            return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                                  "a GGUF file of architecture %s has a full layer after %zu local ones, and "
+                                  "layer %zu of the model is not so",
+                                  architecture->name, period - 1, i);
+    if (fabs(1 / sqrt(scalar) - (double)config->attention_scale) > 1e-6)
+        return zest_error_set(
+            error, ZEST_ERROR_ARGUMENT,
+            "the model's query_pre_attn_scalar is not %.0f, the only one that llama.cpp has "
+            "for %s with %zu layers",
+            scalar, architecture->name, config->layers);
+    if ((config->score_cap != 0) == third || (config->logit_cap != 0) == third)
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "the model's soft caps are not those of the GGUF architecture %s",
+                              architecture->name);
+    return ZEST_OK;
 }
 
 /* What llama.cpp's graph of the architecture does not have. */
@@ -135,7 +172,7 @@ static zest_status check(const zest_model *model, const zest_gguf_architecture *
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
             "a %s model cannot be a GGUF file: llama.cpp has no such language model. zest exports "
-            "llama, mistral, qwen2, qwen3, phi3 and gpt2",
+            "llama, mistral, qwen2, qwen3, phi3, gpt2, gemma2 and gemma3_text",
             config->family);
     if (config->rope.kind == ZEST_ROPE_YARN && !is_usual_yarn(&config->rope))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
@@ -143,11 +180,11 @@ static zest_status check(const zest_model *model, const zest_gguf_architecture *
     if (config->rope.kind == ZEST_ROPE_LLAMA3 && config->head_dim / 2 > ZEST_GGUF_FREQUENCIES)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "a head of %zu is too large for a GGUF file",
                               config->head_dim);
-    if (config->activation != (config->rms_norm ? ZEST_ACT_SILU : ZEST_ACT_GELU_TANH))
+    if (config->activation != (strcmp(architecture->activation, "silu") ? ZEST_ACT_GELU_TANH : ZEST_ACT_SILU))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "the model's activation is not '%s', the only one that llama.cpp has for %s",
                               architecture->activation, architecture->name);
-    return ZEST_OK;
+    return architecture->gemma ? check_gemma(config, architecture, error) : ZEST_OK;
 }
 
 zest_status zest_model_put_gguf(const zest_model *model, int type, zest_gguf_metadata *metadata,
@@ -162,6 +199,7 @@ zest_status zest_model_put_gguf(const zest_model *model, int type, zest_gguf_met
     zest_gguf_put_u32(metadata, "general.file_type", types[row_of(whole)].file_type);
     zest_gguf_put_u32(metadata, "general.quantization_version", 2);
     put_sizes(config, architecture->name, metadata);
+    if (architecture->gemma) put_gemma(config, architecture->name, metadata);
     if (!config->position_rows) put_rope(config, architecture->name, metadata);
     return ZEST_OK;
 }
@@ -176,6 +214,7 @@ typedef struct {
     size_t rows, columns; /* of the file */
     size_t rotary_heads;
     int transposed;
+    float offset;
     char name[128];
 } export_tensor;
 
@@ -219,6 +258,7 @@ static zest_status fill(void *user, size_t first, size_t rows, float *out, zest_
         }
         if (t->rotary_heads) row = source_row(row, t->rows / t->rotary_heads);
         status = zest_dtype_to_float(t->dtype, t->data + row * size, t->columns, out);
+        for (size_t i = 0; t->offset != 0 && i < t->columns; i++) out[i] += t->offset;
     }
     return status;
 }
@@ -227,13 +267,15 @@ static zest_status describe(const zest_model *model, size_t i, export_tensor *t,
                             int type, zest_error *error) {
     const zest_tensor *tensor = &model->tensors[i];
     const zest_model_tensor_shape *shape = &model->shapes[i];
+    const zest_gguf_architecture *architecture = zest_gguf_architecture_of(model->config.family);
     *t = (export_tensor){.model = model, .data = tensor->data, .dtype = tensor->dtype};
-    if (!zest_gguf_name_of(tensor->name, t->name, sizeof t->name))
+    if (!zest_gguf_name_of(architecture, tensor->name, t->name, sizeof t->name))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT, "tensor '%s' has no place in a GGUF file",
                               tensor->name);
     t->transposed = shape->rank == 2 && model->config.transposed && zest_gguf_is_transposed(tensor->name);
-    t->rotary_heads = zest_gguf_rotary_heads(zest_gguf_architecture_of(model->config.family), tensor->name,
-                                             model->config.heads, model->config.kv_heads);
+    t->rotary_heads =
+        zest_gguf_rotary_heads(architecture, tensor->name, model->config.heads, model->config.kv_heads);
+    t->offset = zest_gguf_offset(architecture, tensor->name);
     t->rows = shape->rank == 2 ? shape->shape[t->transposed ? 1 : 0] : 1;
     t->columns = shape->rank == 2 ? shape->shape[t->transposed ? 0 : 1] : shape->shape[0];
     int plain = shape->rank == 1 || !strcmp(t->name, "position_embd.weight");

@@ -345,6 +345,15 @@ static zest_status gather_label_words(zest_model_runner *runner, const zest_grou
     return failed ? zest_model_device_error(runner, error) : ZEST_OK;
 }
 
+/* The soft cap of (rows, count) logits in every lane, where the model has one. */
+static void cap_logits(zest_model_runner *runner, const zest_group_output *group, float *const out[2],
+                       size_t count) {
+    float cap = runner->model->config.logit_cap;
+    for (size_t l = 0; cap != 0 && l < zest_perturbation_lanes(&group->perturbation); l++)
+        runner->operations->soft_cap(out[0] + (ptrdiff_t)l * (out[1] - out[0]), group->rows * count, cap,
+                                     runner->threads, &runner->scratch);
+}
+
 static zest_status label_words_on_device(zest_model_runner *runner, const zest_group_output *group,
                                          const void *const h[2], const uint32_t *words, size_t count,
                                          float *const out[2], zest_error *error) {
@@ -358,9 +367,10 @@ static zest_status label_words_on_device(zest_model_runner *runner, const zest_g
                              .words = words,
                              .count = count,
                              .out = {out[0], out[1]}};
-    return runner->operations->device->label_logits(runner->device, &job)
-               ? zest_model_device_error(runner, error)
-               : ZEST_OK;
+    if (runner->operations->device->label_logits(runner->device, &job))
+        return zest_model_device_error(runner, error);
+    cap_logits(runner, group, out, count);
+    return ZEST_OK;
 }
 
 zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_group_output *group,
@@ -383,6 +393,7 @@ zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_gr
             zest_model_linear(runner, &gathered, &none, 0, (const void *const[2]){h[l], NULL}, group->rows,
                               width, (void *const[2]){out[l], NULL}, count, NULL, ZEST_ACT_NONE, error);
     }
+    if (!status) cap_logits(runner, group, out, count);
     return status;
 }
 
@@ -420,7 +431,9 @@ static zest_status logits_of_block(zest_model_runner *runner, const zest_group_o
                        .out_stride = count,
                        .compute = runner->compute,
                        .fp32_output = 1};
-    return zest_model_linear_run(runner, &job, error);
+    zest_status status = zest_model_linear_run(runner, &job, error);
+    if (!status) cap_logits(runner, group, logits, count);
+    return status;
 }
 
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *group,

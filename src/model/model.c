@@ -214,6 +214,7 @@ static void plan_layer(load_ctx *load, size_t i) {
         add_norm_of(load, &layer->k_norm, n, names->k_norm, config->head_dim);
     }
     add_linear(load, &layer->out, n, names->out, config->hidden_size, q, config->out_bias);
+    if (config->branch_norms) add_norm(load, &layer->out_norm, n, names->out_norm);
     if (config->post_norm) add_norm(load, &layer->norm1, n, names->norm1);
     if (!config->post_norm) add_norm(load, &layer->norm2, n, names->norm2);
     if (config->gated)
@@ -222,6 +223,7 @@ static void plan_layer(load_ctx *load, size_t i) {
     if (!config->stacked)
         add_linear(load, &layer->up, n, names->up, config->ffn_size, config->hidden_size, config->ffn_bias);
     add_linear(load, &layer->down, n, names->down, config->hidden_size, config->ffn_size, config->ffn_bias);
+    if (config->branch_norms) add_norm(load, &layer->down_norm, n, names->down_norm);
     if (config->post_norm) add_norm(load, &layer->norm2, n, names->norm2);
 }
 
@@ -311,7 +313,8 @@ static zest_status copy_tensors(load_ctx *load) {
         if (load->options->blank) continue;
         zest_status status =
             load->source->random
-                ? zest_model_source_randomize(load->source, tensor, &model->shapes[i], threads)
+                ? zest_model_source_randomize(load->source, tensor, &model->shapes[i],
+                                              1 - model->config.norm_offset, threads)
                 : zest_model_source_copy(&load->found[i], tensor->dtype, threads, tensor->data, load->error);
         if (status) return status;
     }

@@ -6,7 +6,8 @@
  * numbered in the order in which the forward pass reads the tensors, whatever their order in the file:
  *
  *     token embeddings, positions, token types, norm of the embeddings, projection in;
- *     every layer: (norm,) q, k, v or the fused qkv, (norms of q and k,) attention output, norm, (gate,) up, down (, norm);
+ *     every layer: (norm,) q, k, v or the fused qkv, (norms of q and k,) attention output (and its norm), norm, (gate,)
+ *     up, down (, norm);
  *     final norm, projection out, dense and norm of the head, head, bias of the head
  *
  * with each weight before its bias. A tied head is the token embeddings: one tensor, numbered and perturbed
@@ -44,7 +45,12 @@ typedef struct {
     int transposed; /* the layers' matrices are stored inputs × outputs */
     int fused_qkv;  /* q, k and v are one matrix in memory, too */
     int stacked; /* in the file q, k and v are rows of one matrix, and so are gate and up; q and gate name it */
-    int qk_norm; /* every head of q and k has a norm, before the rotation */
+    int qk_norm;       /* every head of q and k has a norm, before the rotation */
+    int branch_norms;  /* what attention and MLP add to the residual stream has a norm (pre-norm models) */
+    float norm_offset; /* a norm's gain is this more than what is stored */
+    float embedding_scale;      /* of the embeddings; 0: none */
+    float attention_scale;      /* of scores; 0: 1/sqrt(head_dim) */
+    float score_cap, logit_cap; /* soft caps of attention's scores and of logits; 0: none */
     int qkv_bias, out_bias, ffn_bias;
     int embedding_norm, final_norm;
     int head_transform; /* dense, activation and norm before the head */
@@ -66,7 +72,7 @@ typedef struct {
 } zest_model_affine;
 
 typedef struct {
-    zest_model_affine norm1, q, k, v, qkv, q_norm, k_norm, out, norm2, gate, up, down;
+    zest_model_affine norm1, q, k, v, qkv, q_norm, k_norm, out, out_norm, norm2, gate, up, down, down_norm;
 } zest_model_layer;
 
 typedef struct {

@@ -73,7 +73,7 @@ static int find_safetensors(const zest_model_source *source, const char *name, z
 
 static int find_gguf(const zest_model_source *source, const char *name, zest_model_found *found) {
     char gguf_name[128];
-    if (!zest_gguf_name_of(name, gguf_name, sizeof gguf_name)) return 0;
+    if (!zest_gguf_name_of(source->architecture, name, gguf_name, sizeof gguf_name)) return 0;
     const zest_gguf_tensor *tensor = zest_gguf_find_tensor(source->gguf, gguf_name);
     if (!tensor) return 0;
     *found = (zest_model_found){.gguf = tensor, .rank = tensor->rank, .dtype = ZEST_DTYPE_F32};
@@ -82,6 +82,7 @@ static int find_gguf(const zest_model_source *source, const char *name, zest_mod
         found->shape[found->transposed ? 1 - i : i] = tensor->shape[i];
     if (tensor->type == ZEST_GGUF_TYPE_F16) found->dtype = ZEST_DTYPE_F16;
     if (tensor->type == ZEST_GGUF_TYPE_BF16) found->dtype = ZEST_DTYPE_BF16;
+    found->offset = zest_gguf_offset(source->architecture, name);
     found->rotary_heads = zest_gguf_rotary_heads(source->architecture, name, source->heads, source->kv_heads);
     return 1;
 }
@@ -138,6 +139,7 @@ static zest_status copy_gguf(const zest_model_found *found, zest_dtype dtype, si
                              ? zest_gguf_read_rotary(from, found->rotary_heads, row, rows, floats, error)
                              : zest_gguf_read(from, row, rows, floats, error);
     if (status) return status;
+    for (size_t i = 0; found->offset != 0 && i < rows * columns; i++) floats[i] -= found->offset;
     /* Rotary rows are read out of order, but never from outside the head; dropped pages just come back. */
     if (from->rank == 2) drop_pages((const char *)from->data + row * from->row_size, rows * from->row_size);
     if (found->transposed) return scatter_columns(from, dtype, row, rows, floats, out);
@@ -210,25 +212,25 @@ static int is_gain(const zest_tensor *tensor, const zest_model_tensor_shape *sha
 }
 
 static void randomize_slice(const zest_noise *noise, const zest_model_source *source,
-                            const zest_tensor *tensor, int gain, int64_t slice) {
+                            const zest_tensor *tensor, const float *gain, int64_t slice) {
     float values[SLICE];
     uint64_t first = (uint64_t)slice * SLICE, left = tensor->count - first;
     size_t count = left < SLICE ? (size_t)left : SLICE;
     noise->normal(values, source->seed, tensor->first + first, count);
-    for (size_t i = 0; i < count; i++) values[i] = gain ? 1.0f : 0.02f * values[i];
+    for (size_t i = 0; i < count; i++) values[i] = gain ? *gain : 0.02f * values[i];
     zest_dtype_from_float(tensor->dtype, values, count,
                           (char *)tensor->data + first * zest_dtype_size(tensor->dtype));
 }
 
 zest_status zest_model_source_randomize(const zest_model_source *source, const zest_tensor *tensor,
-                                        const zest_model_tensor_shape *shape, int threads) {
+                                        const zest_model_tensor_shape *shape, float gain, int threads) {
     zest_cpu cpu = ZEST_CPU_PLAIN;
     (void)zest_cpu_detect(&cpu, NULL); /* an unknown ZEST_CPU is reported by what runs the model */
     const zest_noise *noise = zest_noise_for(cpu);
-    int gain = is_gain(tensor, shape);
+    const float *constant = is_gain(tensor, shape) ? &gain : NULL;
     int64_t slices = (int64_t)((tensor->count + SLICE - 1) / SLICE);
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t s = 0; s < slices; s++) randomize_slice(noise, source, tensor, gain, s);
+    for (int64_t s = 0; s < slices; s++) randomize_slice(noise, source, tensor, constant, s);
     return ZEST_OK;
 }
 

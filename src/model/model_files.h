@@ -19,7 +19,8 @@ typedef struct {
     const char *prefix; /* "roberta.": files saved from the bare model lack it */
     const char *tokens, *positions, *types, *embedding_norm, *project_in;
     const char *layer;
-    const char *norm1, *q, *k, *v, *qkv, *q_norm, *k_norm, *out, *norm2, *gate, *up, *down;
+    const char *norm1, *q, *k, *v, *qkv, *q_norm, *k_norm, *out, *out_norm, *norm2, *gate, *up, *down,
+        *down_norm;
     const char *final_norm, *project_out, *head_dense, *head_norm;
     const char *head, *head_bias, *head_bias_alias;
 } zest_family_names;
@@ -55,12 +56,19 @@ typedef struct {
     const char *class_name, *activation_key, *activation;
     const zest_gguf_key *keys; /* the last is NULL */
     int interleaved;           /* rows of q and k are in the order of the rotary pairs (2i, 2i + 1) */
+    int gemma;                 /* gains of norms are stored whole, not less one; and norms have other names */
+    size_t wide_layers;        /* Gemma models of so many layers scale scores by the hidden size of a head */
 } zest_gguf_architecture;
 
 /* NULL: GGUF has no architecture for this family. */
 const zest_gguf_architecture *zest_gguf_architecture_of(const char *family);
 /* The name in a GGUF file of a tensor as Hugging Face calls it; 0: there is none. */
-int zest_gguf_name_of(const char *name, char *out, size_t size);
+int zest_gguf_name_of(const zest_gguf_architecture *architecture, const char *name, char *out, size_t size);
+/* What a GGUF file adds to the elements of a tensor, for Hugging Face to be without it. */
+float zest_gguf_offset(const zest_gguf_architecture *architecture, const char *name);
+/* Gemma's query_pre_attn_scalar, which llama.cpp knows by the number of layers. */
+size_t zest_gguf_query_scalar(const zest_gguf_architecture *architecture, size_t layers, size_t hidden_size,
+                              size_t heads, size_t head_dim);
 /* Does Hugging Face store this matrix inputs × outputs, as GPT-2 does in its layers? GGUF never does. */
 int zest_gguf_is_transposed(const char *name);
 /* The heads by which the rows of a tensor are reordered; 0: they are not. */
@@ -90,6 +98,7 @@ typedef struct {
     const zest_gguf_tensor *gguf;
     size_t rotary_heads; /* rows have to be permuted to Hugging Face's order; 0: they have it */
     int transposed;      /* GGUF has outputs × inputs, Hugging Face the reverse */
+    float offset;        /* to be subtracted from what GGUF has */
     size_t rank, shape[2];
     zest_dtype dtype; /* to store it as, by default */
 } zest_model_found;
@@ -108,9 +117,9 @@ int zest_model_source_find(const zest_model_source *source, const char *name, ze
 zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
                                    zest_error *error);
 
-/* Random weights: N(0, 0.02^2); the gains of norms are 1. */
+/* Random weights: N(0, 0.02^2); what norms store as their gains is `gain`. */
 zest_status zest_model_source_randomize(const zest_model_source *source, const zest_tensor *tensor,
-                                        const zest_model_tensor_shape *shape, int threads);
+                                        const zest_model_tensor_shape *shape, float gain, int threads);
 
 /* Refuses weights with the head of another task in place of the language-model head; and says why tensor `name`
  * of that head is missing. */

@@ -55,10 +55,17 @@ zest_status zest_model_norm(zest_model_runner *runner, const zest_model_affine *
                      .x = {x[0], x[1]},
                      .out = {out[0], out[1]},
                      .rows = rows,
-                     .width = width};
+                     .width = width,
+                     .gain_offset = runner->model->config.norm_offset};
     return runner->operations->norm(&job, runner->threads, &runner->scratch)
                ? zest_model_device_error(runner, error)
                : ZEST_OK;
+}
+
+/* out = factor x (+ y), of one lane. */
+static void add_scaled(zest_model_runner *runner, void *out, const void *x, float factor, const void *y,
+                       size_t count) {
+    runner->operations->add_scaled(out, x, factor, y, count, runner->threads, &runner->scratch);
 }
 
 /* ---- Embeddings ---- */
@@ -97,8 +104,15 @@ zest_status zest_model_embed_sum(zest_forward_pass *pass, const zest_lane_group 
     const zest_model_config *config = pass->config;
     zest_gather_part parts[ZEST_GATHER_PARTS];
     size_t count = list_tables(pass, parts);
-    if (!project->weight.data) /* as in families with a norm after the sum */
-        return gather(pass, lanes, parts, count, out, 0);
+    if (!project->weight.data) { /* as in families with a norm after the sum */
+        zest_status status = gather(pass, lanes, parts, count, out, 0);
+        size_t elements = pass->rows * config->hidden_size;
+        for (size_t l = 0; config->embedding_scale != 0 && l < zest_perturbation_lanes(&lanes->perturbation);
+             l++)
+            add_scaled(pass->runner, zest_model_lane_at(ZEST_CONST2(out), l),
+                       zest_model_lane_at(ZEST_CONST2(out), l), config->embedding_scale, NULL, elements);
+        return status;
+    }
     void *a[2];
     zest_model_first_lanes(&pass->runner->norm_out, 0, a);
     zest_status status = gather(pass, lanes, parts, 1, a, 0);
@@ -151,6 +165,26 @@ static zest_status linear_norm_on_device(zest_forward_pass *pass, const zest_lan
     return zest_model_linear_run(pass->runner, &job, pass->error);
 }
 
+/* With a norm of what is added. Without saving, branch and normed may be one buffer. */
+static zest_status add_normed_branch(zest_forward_pass *pass, const zest_lane_group *lanes,
+                                     const zest_residual_args *args, const void *const a[2],
+                                     const void *const residual[2], void *const sum[2],
+                                     void *const normed[2]) {
+    const zest_forward_save *save = pass->request->save;
+    size_t hidden = pass->config->hidden_size, count = args->rows * hidden;
+    zest_status status = zest_model_layer_linear(pass, lanes, args->affine, a, args->rows, args->inputs,
+                                                 args->branch, hidden, NULL, ZEST_ACT_NONE);
+    if (!status)
+        status = zest_model_norm(pass->runner, args->branch_norm, &lanes->perturbation,
+                                 ZEST_CONST2(args->branch), normed, args->rows, hidden, pass->error);
+    if (!status && save && save->drops[args->site])
+        save->drop(save->user, args->layer, args->site, normed[0], NULL, count);
+    for (size_t l = 0; !status && l < zest_perturbation_lanes(&lanes->perturbation); l++)
+        add_scaled(pass->runner, zest_model_lane_at(ZEST_CONST2(sum), l),
+                   zest_model_lane_at(ZEST_CONST2(normed), l), 1, zest_model_lane_at(residual, l), count);
+    return status;
+}
+
 zest_status zest_model_add_to_residual(zest_forward_pass *pass, const zest_lane_group *lanes,
                                        const zest_residual_args *args, const void *const a[2],
                                        const void *const residual[2], void *const sum[2],
@@ -158,6 +192,7 @@ zest_status zest_model_add_to_residual(zest_forward_pass *pass, const zest_lane_
     const zest_forward_save *save = pass->request->save;
     size_t hidden = pass->config->hidden_size;
     int drops = save && save->drops[args->site];
+    if (args->branch_norm) return add_normed_branch(pass, lanes, args, a, residual, sum, normed);
     if (args->norm && pass->runner->device && sum[0] == normed[0])
         return linear_norm_on_device(pass, lanes, args, a, residual, normed);
     zest_status status = zest_model_layer_linear(pass, lanes, args->affine, a, args->rows, args->inputs, sum,
@@ -204,17 +239,24 @@ static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_
     if (!status)
         status = zest_model_layer_linear(pass, lanes, &layer->up, ZEST_CONST2(b->normed), rows, hidden, b->up,
                                          ffn, NULL, fused ? config->activation : ZEST_ACT_NONE);
-    if (status || !(post_norm ? b->mlp_sum : b->out)[0]) return status;
+    const int ends = !(post_norm ? b->mlp_sum : b->out)[0]; /* once all is saved */
+    if (status || (ends && !config->branch_norms)) return status;
     activate(pass, lanes, b, rows);
+    if (ends)
+        return zest_model_layer_linear(pass, lanes, &layer->down, ZEST_CONST2(b->inner), rows, ffn,
+                                       b->down_branch, hidden, NULL, ZEST_ACT_NONE);
     zest_residual_args args = {.affine = &layer->down,
                                .norm = post_norm ? &layer->norm2 : NULL,
+                               .branch_norm = config->branch_norms ? &layer->down_norm : NULL,
+                               .branch = b->down_branch,
                                .layer = i,
                                .site = ZEST_DROPOUT_MLP,
                                .rows = rows,
                                .inputs = ffn};
     return zest_model_add_to_residual(pass, lanes, &args, ZEST_CONST2(b->inner),
                                       post_norm ? ZEST_CONST2(b->normed) : ZEST_CONST2(b->attended),
-                                      post_norm ? b->mlp_sum : b->out, b->out);
+                                      post_norm ? b->mlp_sum : b->out,
+                                      config->branch_norms ? b->normed : b->out);
 }
 
 static void set_both(void *lanes[2], void *buffer) { lanes[0] = lanes[1] = buffer; }
@@ -234,6 +276,8 @@ static zest_layer_buffers saved_layer_buffers(const zest_forward_save *save, siz
     set_both(b.up, saved.up);
     set_both(b.inner, saved.inner);
     set_both(b.mlp_sum, saved.mlp_sum);
+    set_both(b.out_branch, saved.out_branch);
+    set_both(b.down_branch, saved.down_branch);
     set_both(b.out, saved.out);
     return b;
 }
@@ -252,6 +296,7 @@ static zest_layer_buffers layer_buffers(const zest_forward_pass *pass, size_t i,
     zest_model_first_lanes(&runner->work, pass->max_rows * pass->config->ffn_size, b.gate);
     for (int l = 0; l < 2; l++) {
         b.context[l] = b.context_all[l];
+        b.out_branch[l] = b.down_branch[l] = b.normed[l];
         b.residual[l] = b.mlp_sum[l] = b.out[l] = lanes->x[l];
         b.attended[l] = pass->config->post_norm ? b.normed[l] : lanes->x[l];
         b.inner[l] = pass->config->gated ? b.gate[l] : b.up[l];

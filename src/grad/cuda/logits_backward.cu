@@ -89,6 +89,10 @@ static __global__ void __launch_bounds__(THREADS)
         if (w >= args.block.count) break;
         double below = (double)logits[w] - sum;
         double p = args.block.first + w == target ? expm1(below) : (double)expf((float)below);
+        if (args.soft_cap != 0) {
+            const float ratio = logits[w] / args.soft_cap;
+            p *= (double)fmaf(-ratio, ratio, 1.0f);
+        }
         d[w] = from_float<T>((float)(weight * p));
     }
 }

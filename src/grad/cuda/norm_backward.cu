@@ -14,14 +14,15 @@ struct norm_grad_params {
     size_t rows, width;                           /* rows: vectors with a norm */
     float *partial;                               /* (blocks, 2, width): of gain, of bias; NULL: not wanted */
     size_t heads, x_stride, dy_stride, dx_stride; /* see zest_norm */
+    float gain_offset;
 };
 
 static __device__ __forceinline__ float gain_at(const norm_grad_params &params, size_t i) {
     if (!params.gain.data) return 1.0f;
     float w = load_weight(params.gain.data, params.gain.dtype, i);
-    return params.perturbed ? __fmaf_rn(params.at.scale[0],
-                                        noise1(params.at.seed, params.at.signs, params.gain.first + i), w)
-                            : w;
+    if (params.perturbed)
+        w = __fmaf_rn(params.at.scale[0], noise1(params.at.seed, params.at.signs, params.gain.first + i), w);
+    return w + params.gain_offset;
 }
 
 /* Sum over the threads of a row. */
@@ -203,7 +204,8 @@ int zest_backward_cuda_norm(const zest_norm_backward *args, int threads, zest_wo
                                args->heads,
                                args->x_stride,
                                args->dy_stride,
-                               args->dx_stride};
+                               args->dx_stride,
+                               args->gain_offset};
     size_t rows_per_block = aligned(&params) && args->width <= 1024 ? THREADS / 32 : 1;
     size_t max_blocks = (size_t)cuda->sm_count * 2,
            blocks = (params.rows + rows_per_block - 1) / rows_per_block;

@@ -14,7 +14,8 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, LINEAR_OUTPUTS = 256, LINEAR_CHUNK = 256
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/vector_ops.h"
 
-const zest_ops zest_ops_avx2 = {ZEST_CPU_AVX2, linear, norm, attention, rotary, gate, gather, NULL};
+const zest_ops zest_ops_avx2 = {ZEST_CPU_AVX2, linear, norm,       attention, rotary,
+                                gate,          gather, add_scaled, soft_cap,  NULL};
 
 const zest_vector_ops zest_vector_ops_avx2 = ZEST_VECTOR_OPS(ZEST_CPU_AVX2, &zest_noise_avx2);
 

@@ -42,6 +42,15 @@ int zest_avx512_gather(const zest_gather *job, int threads, zest_workspace *scra
     return gather(job, threads, scratch);
 }
 
+void zest_avx512_add_scaled(void *out, const void *x, float factor, const void *y, size_t count, int threads,
+                            zest_workspace *scratch) {
+    add_scaled(out, x, factor, y, count, threads, scratch);
+}
+
+void zest_avx512_soft_cap(float *x, size_t count, float cap, int threads, zest_workspace *scratch) {
+    soft_cap(x, count, cap, threads, scratch);
+}
+
 const zest_ops zest_ops_avx512 = ZEST_AVX512_TABLE(ZEST_CPU_AVX512, linear);
 
 const zest_vector_ops zest_vector_ops_avx512 = ZEST_VECTOR_OPS(ZEST_CPU_AVX512, &zest_noise_avx512);

@@ -17,12 +17,15 @@ void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_
 void zest_avx512_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                       zest_workspace *scratch);
 int zest_avx512_gather(const zest_gather *job, int threads, zest_workspace *scratch);
+void zest_avx512_add_scaled(void *out, const void *x, float factor, const void *y, size_t count, int threads,
+                            zest_workspace *scratch);
+void zest_avx512_soft_cap(float *x, size_t count, float cap, int threads, zest_workspace *scratch);
 
 /* The AVX-512 table with another linear. */
 #define ZEST_AVX512_TABLE(cpu, linear)                                                              \
     {                                                                                               \
         cpu, linear, zest_avx512_norm, zest_avx512_attention, zest_avx512_rotary, zest_avx512_gate, \
-            zest_avx512_gather, NULL                                                                \
+            zest_avx512_gather, zest_avx512_add_scaled, zest_avx512_soft_cap, NULL                  \
     }
 
 /* ---- Workspace: the caller's scratch, grown to what an operation needs ---- */

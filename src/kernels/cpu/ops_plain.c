@@ -114,6 +114,7 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     if (job->bias.data) perturb(&job->bias, p, 0, 1, width, data + 4 * width, b);
     for (int l = 0; l < p->lanes; l++) {
         const float *x = job->x[l];
+        for (size_t i = 0; job->gain_offset != 0 && i < width; i++) g[l][i] += job->gain_offset;
         float *out = job->out[l];
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (size_t i = 0; i < zest_norm_vectors(job->rows, job->heads); i++)
@@ -228,6 +229,22 @@ static int gather(const zest_gather *job, int threads, zest_workspace *scratch) 
     return 0;
 }
 
-const zest_ops zest_ops_plain = {ZEST_CPU_PLAIN, linear, norm, attention, rotary, gate, gather, NULL};
+static void add_scaled(void *result, const void *input, float factor, const void *added, size_t count,
+                       int threads, zest_workspace *scratch) {
+    const float *x = input, *y = added;
+    float *out = result;
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i++) out[i] = y ? fmaf(factor, x[i], y[i]) : factor * x[i];
+}
+
+static void soft_cap(float *x, size_t count, float cap, int threads, zest_workspace *scratch) {
+    (void)scratch;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i++) x[i] = f_soft_cap(x[i], cap);
+}
+
+const zest_ops zest_ops_plain = {ZEST_CPU_PLAIN, linear, norm,       attention, rotary,
+                                 gate,           gather, add_scaled, soft_cap,  NULL};
 
 const zest_vector_ops zest_vector_ops_plain = ZEST_VECTOR_OPS(ZEST_CPU_PLAIN, &zest_noise_plain);

@@ -1,4 +1,4 @@
-/* Operations on single rows: norm, rotary, gate, gather. Include a simd_*.h first. */
+/* Operations on single rows: norm, rotary, gate, gather, sums, soft caps. Include a simd_*.h first. */
 #ifndef ZEST_KERNELS_CPU_ROWS_H
 #define ZEST_KERNELS_CPU_ROWS_H
 
@@ -50,6 +50,8 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
     float *data = scratch->data, *g[2] = {data, data + width}, *b[2] = {data + 2 * width, data + 3 * width};
     if (job->gain.data) weight_values(&job->gain, p, 0, width, g);
     if (job->bias.data) weight_values(&job->bias, p, 0, width, b);
+    for (size_t i = 0; job->gain_offset != 0 && i < (size_t)p->lanes * width; i++)
+        g[i / width][i % width] += job->gain_offset;
     size_t vectors = zest_norm_vectors(job->rows, job->heads), rows = (size_t)p->lanes * vectors;
     threads = useful_threads(threads, 4.0 * (double)rows * (double)width);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -112,6 +114,32 @@ static void gate(void *gates, const void *ups, size_t count, zest_activation act
         case ZEST_ACT_SILU: gate_run(x + i, up + i, here, ZEST_ACT_SILU); break;
         default: gate_run(x + i, up + i, here, ZEST_ACT_NONE); break;
         }
+    }
+}
+
+/* ---- Sums, soft caps ---- */
+
+static void add_scaled(void *result, const void *input, float factor, const void *added, size_t count,
+                       int threads, zest_workspace *scratch) {
+    const float *x = input, *y = added;
+    float *out = result;
+    (void)scratch;
+    threads = useful_threads(threads, (double)count);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i += WIDTH) {
+        size_t part = part_of(count, i);
+        vec a = load_some(x + i, part), c = v_set(factor);
+        store_some(out + i, part, y ? v_fma(c, a, load_some(y + i, part)) : v_mul(c, a));
+    }
+}
+
+static void soft_cap(float *x, size_t count, float cap, int threads, zest_workspace *scratch) {
+    (void)scratch;
+    threads = useful_threads(threads, 16.0 * (double)count);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (size_t i = 0; i < count; i += WIDTH) {
+        size_t part = part_of(count, i);
+        store_some(x + i, part, f_soft_cap(load_some(x + i, part), cap));
     }
 }
 

@@ -286,6 +286,12 @@ void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t 
 void zest_cuda_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,
                     zest_workspace *scratch);
 int zest_cuda_gather(const zest_gather *args, int threads, zest_workspace *scratch);
+void zest_cuda_add_scaled(void *out, const void *x, float factor, const void *y, size_t count, int threads,
+                          zest_workspace *scratch);
+void zest_cuda_soft_cap(float *x, size_t count, float cap, int threads, zest_workspace *scratch);
+/* gain (lanes, width), `lane` apart: adds the offset. */
+int zest_cuda_offset_gain(zest_cuda *cuda, float *gain, int64_t lane, size_t width, size_t lanes,
+                          float offset);
 int zest_cuda_copy_rows(zest_device *device, const zest_copy_rows *args);
 int zest_cuda_head_rows(zest_device *device, const zest_head_rows *args);
 int zest_cuda_label_logits(zest_device *device, const zest_label_logits *args);

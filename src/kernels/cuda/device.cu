@@ -245,8 +245,8 @@ static const zest_device_table device_table = {
 };
 
 static const zest_ops forward_table = {
-    ZEST_CPU_PLAIN,   zest_cuda_linear, zest_cuda_norm,   zest_cuda_attention,
-    zest_cuda_rotary, zest_cuda_gate,   zest_cuda_gather, &device_table,
+    ZEST_CPU_PLAIN, zest_cuda_linear, zest_cuda_norm,       zest_cuda_attention, zest_cuda_rotary,
+    zest_cuda_gate, zest_cuda_gather, zest_cuda_add_scaled, zest_cuda_soft_cap,  &device_table,
 };
 
 static int open_streams(zest_cuda *cuda) {

@@ -172,7 +172,10 @@ int zest_cuda_norm(const zest_norm *args, int threads, zest_workspace *scratch) 
     size_t lanes = zest_perturbation_lanes(p), size = cuda->base.element_size;
     zest_gemm_norm norm = {};
     zest_cuda_slot *slot = zest_cuda_norm_perturb(cuda, args, p, &norm);
-    if (!slot) return -1;
+    if (!slot ||
+        (args->gain_offset != 0 && zest_cuda_offset_gain(cuda, (float *)slot->vectors.data, norm.lane,
+                                                         args->width, lanes, args->gain_offset)))
+        return -1;
     const norm_params params = {args->x[0],
                                 args->out[0],
                                 norm.gain,
