@@ -217,6 +217,29 @@ static void one_scale_for_all_is_rho_and_lr(void **state) {
     same_file(temp_path("scaled/last/model.safetensors"), temp_path("plain/last/model.safetensors"));
 }
 
+/* A file is the same as its lines, and the run keeps the lines. */
+static void scales_come_from_a_file(void **state) {
+    (void)state;
+    static const char text[] = "# where few weights are\n\n*bias = 4\r\n  *none*=0.5 # and here\n";
+    zest_trainer_result result;
+    zest_error refused = {0};
+    char options[600];
+    assert_fine(zest_file_write(temp_path("scales"), text, sizeof text - 1, error));
+    snprintf(options, sizeof options, RUN "rho=0.01 lr=0.001 scales=%s", temp_path("scales"));
+    /* no tensor is called *norm* in this family */
+    assert_int_equal(training_run(options, temp_path("run"), NULL, &result, &refused), ZEST_ERROR_ARGUMENT);
+    assert_non_null(strstr(refused.message, "'*none*=0.5' matches no tensor"));
+    assert_fine(zest_file_write(temp_path("scales"), text, 36, error));
+    assert_fine(training_run(options, temp_path("file"), NULL, &result, error));
+    assert_fine(
+        training_run(RUN "rho=0.01 lr=0.001 scales=*bias=4", temp_path("text"), NULL, &result, error));
+    same_file(temp_path("file/journal"), temp_path("text/journal"));
+    assert_fine(zest_file_write(temp_path("scales"), "nothing\n", 8, error));
+    assert_int_equal(training_run(options, NULL, NULL, &result, &refused), ZEST_ERROR_FORMAT);
+    snprintf(options, sizeof options, RUN "scales=%s", temp_path("missing"));
+    assert_int_equal(training_run(options, NULL, NULL, &result, &refused), ZEST_ERROR_FILE);
+}
+
 /* With every mixture of rules: a run that was killed goes on to the same bits, and replay gives them. */
 static void runs_resume_and_replay(void **state) {
     (void)state;
@@ -283,6 +306,7 @@ int main(void) {
         cmocka_unit_test(updates_have_the_noise_of_lanes),
         cmocka_unit_test(wrong_scales_are_refused),
         IN_TEMP_FOLDER(one_scale_for_all_is_rho_and_lr),
+        IN_TEMP_FOLDER(scales_come_from_a_file),
         IN_TEMP_FOLDER(runs_resume_and_replay),
         IN_TEMP_FOLDER(what_cannot_be_is_refused),
     };

@@ -140,10 +140,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
   X(TILT_SCOPE, "tilt-scope", 0, CHOICE, "step", CHOICES("step|example"), "NAME", "Method",                            \
     ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(ZEST, FIXED, TUNED),                                                          \
     "with --directions example: what the tilt compares: all pairs of the step, or the k pairs of each example")        \
-  X(SCALES, "scales", 0, TEXT, "", NONE, "PATTERN=NUMBER", "Method",                                                   \
+  X(SCALES, "scales", 0, TEXT, "", NONE, "PATTERN=NUMBER|FILE", "Method",                                              \
     ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
     "multiply the perturbations of the tensors whose names match, and their updates, by a number; several separated "  \
-    "by commas or semicolons, of which the last that matches counts; * matches any characters")                        \
+    "by commas, of which the last that matches counts; * matches any characters. Or a file with a line for each")    \
   X(MAX_STEP, "max-step", 0, REAL, "0", AT_LEAST(0), "FACTOR", "Method", ZEST_FOR_RUNS, RUN(FORWARD, FIXED, TUNED),    \
     "longest step, in lengths of a perturbation, rho * sqrt(d): longer ones are scaled down to it; 0: no limit")       \
   X(MOMENTUM, "momentum", 0, REAL, "0", WITHIN(0, 0.9999), "NUMBER", "Method",                                         \

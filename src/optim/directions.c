@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "rng/noise.h"
 #include "zest.h"
@@ -92,4 +93,41 @@ zest_status zest_directions_check_vector(const zest_options *options, zest_error
 int zest_directions_are_special(const zest_options *options) {
     const char *text = zest_options_text(options, ZEST_OPTION_DIRECTIONS);
     return (*text && strcmp(text, "dense") != 0) || *zest_options_text(options, ZEST_OPTION_SCALES);
+}
+
+/* ---- Scales in a file ---- */
+
+enum { SCALES_FILE_MOST = 1 << 20 };
+
+/* "PATTERN = NUMBER # why" as "PATTERN=NUMBER". */
+static void add_line(const char *line, size_t length, zest_buffer *out) {
+    size_t before = out->size;
+    for (size_t i = 0; i < length && line[i] != '#'; i++)
+        if (!strchr(" \t\r", line[i])) {
+            if (out->size == before && before) zest_buffer_add(out, ",", 1);
+            zest_buffer_add(out, &line[i], 1);
+        }
+}
+
+zest_status zest_directions_read_scales(zest_options *options, zest_error *error) {
+    const char *path = zest_options_text(options, ZEST_OPTION_SCALES);
+    zest_buffer text = {0}, line = {0};
+    if (!*path || strchr(path, '=')) return ZEST_OK;
+    zest_status status = zest_file_read(path, SCALES_FILE_MOST, &text, error);
+    for (size_t at = 0; !status && at < text.size;) {
+        const char *end = memchr(text.data + at, '\n', text.size - at);
+        size_t length = end ? (size_t)(end - text.data) - at : text.size - at;
+        add_line(text.data + at, length, &line);
+        at += length + 1;
+    }
+    zest_buffer_add(&line, "", 1);
+    if (!status && line.failed) status = zest_error_memory(error, path, text.size);
+    if (!status && (memchr(line.data, '\0', line.size - 1) || !strchr(line.data, '=')))
+        status = zest_error_set(error, ZEST_ERROR_FORMAT,
+                                "--scales %s: has no line PATTERN = NUMBER; or give scales as PATTERN=NUMBER",
+                                path);
+    if (!status) status = zest_options_set_id(options, ZEST_OPTION_SCALES, line.data, error);
+    zest_buffer_free(&text);
+    zest_buffer_free(&line);
+    return status;
 }

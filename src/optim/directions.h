@@ -28,6 +28,8 @@ zest_status zest_directions_read(const zest_options *options, zest_directions *d
 zest_directions zest_directions_of(const zest_options *options);
 /* Adds the batch to a law that depends on it: from then on the option says it all. "dense" becomes the empty text. */
 zest_status zest_directions_set_batch(zest_options *options, uint64_t batch, zest_error *error);
+/* Scales that name a file become its lines, so that the run does not depend on it. */
+zest_status zest_directions_read_scales(zest_options *options, zest_error *error);
 /* Refuses what a vector without matrices and examples cannot have. */
 zest_status zest_directions_check_vector(const zest_options *options, zest_error *error);
 /* Whether the options make directions other than dense ones of scale 1. */

@@ -136,6 +136,8 @@ static zest_status load_start(zest_trainer *t) {
     if (!*zest_options_text(t->options, ZEST_OPTION_MODEL))
         return zest_error_set(t->error, ZEST_ERROR_ARGUMENT,
                               "say which model to train: --model DIR (a Hugging Face folder or a GGUF file)");
+    status = zest_directions_read_scales(t->options, t->error);
+    if (status) return status;
     status =
         zest_options_check_method(t->options, zest_options_whole(t->options, ZEST_OPTION_METHOD), t->error);
     if (!status && t->ops->check) status = t->ops->check(t->options, t->error);
