@@ -208,6 +208,7 @@ static zest_status check_memory(const zest_grad_pass *pass) {
     size_t freed, less_freed, bytes = bytes_to_allocate(pass, pass->grad->recompute, &freed);
     if (!bytes) return ZEST_OK;
     size_t available = runner->operations->device->available(runner->device) + freed;
+    if (runner->device->error.status) return zest_device_take_error(runner->device, pass->error);
     if (bytes <= available) return ZEST_OK;
     size_t less = bytes_to_allocate(pass, 1, &less_freed), row = bytes / pass->forward.max_rows;
     const double mib = 1048576;

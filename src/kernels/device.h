@@ -100,7 +100,7 @@ typedef struct {
 typedef struct zest_device_table {
     void (*close)(zest_device *device);
     /* Bytes allocated now and, in *peak, at most; available: what can still be allocated, which depends on what other
-     * programs do; capacity: what this device or its limit allows when nobody else is there. How a model is computed
+     * programs do (0 with the device's error set when it cannot be found out); capacity: what this device or its limit allows when nobody else is there. How a model is computed
      * follows from the capacity alone: else a run's bits would depend on its neighbours. */
     size_t (*bytes_allocated)(const zest_device *device, size_t *peak);
     size_t (*available)(zest_device *device);

@@ -195,6 +195,7 @@ static zest_status check_memory(const zest_forward_pass *pass, pair_memory pair)
         buffer_bytes(&runner->hidden) + buffer_bytes(&runner->norm_out) + buffer_bytes(&runner->work);
     if (pass->group * pair.work + pass->live * pair.hidden <= reserved) return ZEST_OK;
     size_t free_bytes = runner->operations->device->available(runner->device) + reserved;
+    if (runner->device->error.status) return zest_device_take_error(runner->device, pass->error);
     size_t wanted = pass->group * pair.in_layer + pass->live * pair.hidden, one = pair.in_layer + pair.hidden;
     /* perturbed weights of the batch before are there already */
     size_t allocated = runner->operations->device->bytes_allocated(runner->device, NULL),
@@ -275,12 +276,14 @@ zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     memcpy(copy->layers, host->layers, host->config.layers * sizeof *copy->layers);
     memcpy(copy->tensors, host->params.tensors, host->params.count * sizeof *copy->tensors);
     copy->params.tensors = copy->tensors;
-    if (host->arena_size > device->available(runner->device))
+    const size_t free_bytes = device->available(runner->device);
+    if (runner->device->error.status) return zest_model_device_error(runner, error);
+    if (host->arena_size > free_bytes)
         return zest_error_set(
             error, ZEST_ERROR_MEMORY,
             "the weights take %.1f MiB and the device has %.1f free: use 16-bit weights (--weights "
             "bf16), a smaller model, or --device cpu",
-            (double)host->arena_size / 1048576, (double)device->available(runner->device) / 1048576);
+            (double)host->arena_size / 1048576, (double)free_bytes / 1048576);
     copy->arena = device->allocate(runner->device, host->arena_size);
     if (!copy->arena || device->upload(runner->device, copy->arena, host->arena, host->arena_size))
         return zest_model_device_error(runner, error);

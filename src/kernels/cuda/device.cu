@@ -108,9 +108,10 @@ static size_t bytes_allocated(const zest_device *device, size_t *peak) {
 }
 
 static size_t available(zest_device *device) {
-    const zest_cuda *cuda = zest_cuda_of(device);
+    zest_cuda *cuda = zest_cuda_of(device);
     size_t free_bytes = 0, total = 0;
-    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return 0;
+    if (zest_cuda_failed(cuda, cudaMemGetInfo(&free_bytes, &total), "reading how much memory is free"))
+        return 0;
     size_t left = cuda->bytes_allocated < cuda->settings.memory_limit
                       ? cuda->settings.memory_limit - cuda->bytes_allocated
                       : 0;
