@@ -154,6 +154,39 @@ zest_status zest_comm_compare(zest_comm *comm, uint64_t print, const char *what,
     return status;
 }
 
+/* ---- Sums of vectors ---- */
+
+size_t zest_comm_slice(const zest_comm *comm, size_t count, int rank) {
+    return (size_t)zest_comm_share(count, rank, comm->ranks);
+}
+
+static size_t slice_size(const zest_comm *comm, size_t count, int rank) {
+    return zest_comm_slice(comm, count, rank + 1) - zest_comm_slice(comm, count, rank);
+}
+
+zest_status zest_comm_give_slices(zest_comm *comm, const float *own, int givers, size_t count,
+                                  float *received, zest_error *error) {
+    size_t *to = malloc(2 * (size_t)comm->ranks * sizeof *to), *from = to ? to + comm->ranks : NULL;
+    if (!to) return zest_error_memory(error, "the ranks", 2 * (size_t)comm->ranks * sizeof *to);
+    for (int r = 0; r < comm->ranks; r++) {
+        to[r] = comm->rank < givers ? slice_size(comm, count, r) * sizeof *own : 0;
+        from[r] = r < givers ? slice_size(comm, count, comm->rank) * sizeof *own : 0;
+    }
+    zest_status status = comm->table->exchange(comm, own, to, received, from, error);
+    free(to);
+    return status;
+}
+
+zest_status zest_comm_gather_slices(zest_comm *comm, const void *slice, size_t count, size_t element_size,
+                                    void *all, zest_error *error) {
+    size_t *sizes = malloc((size_t)comm->ranks * sizeof *sizes);
+    if (!sizes) return zest_error_memory(error, "the ranks", (size_t)comm->ranks * sizeof *sizes);
+    for (int r = 0; r < comm->ranks; r++) sizes[r] = slice_size(comm, count, r) * element_size;
+    zest_status status = comm->table->allgather(comm, slice, sizes, all, error);
+    free(sizes);
+    return status;
+}
+
 /* ---- Division of work ---- */
 
 /* floor(total * rank / ranks) without overflow */

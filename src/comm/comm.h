@@ -79,6 +79,20 @@ zest_status zest_comm_check_equal(zest_comm *comm, const uint64_t *prints, const
 /* The ranks that are marked, for a message: "2, 5 and 7". */
 void zest_comm_name_ranks(const unsigned char *which, int ranks, zest_buffer *out);
 
+/* ---- Sums of vectors ----
+ *
+ * A sum of the ranks' vectors in a certain order: each rank gets a slice of every vector, adds, and all gather the slices
+ * of the sum. So a rank sends and receives two vectors, and not as many as there are ranks. */
+
+/* Where the slice of a rank begins. */
+size_t zest_comm_slice(const zest_comm *comm, size_t count, int rank);
+/* Ranks 0 .. givers-1 give `count` floats each; every rank gets its slice of them, one after the other. */
+zest_status zest_comm_give_slices(zest_comm *comm, const float *own, int givers, size_t count,
+                                  float *received, zest_error *error);
+/* Every rank's slice of `count` elements, to all. */
+zest_status zest_comm_gather_slices(zest_comm *comm, const void *slice, size_t count, size_t element_size,
+                                    void *all, zest_error *error);
+
 /* ---- Division of work ---- */
 
 /* Where the share of rank r of `total` units of work begins; that of rank `ranks` is the end of all. */

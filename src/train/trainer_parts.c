@@ -12,12 +12,9 @@ enum { CHUNK = 1 << 22 }; /* floats */
 
 /* ---- Memory ---- */
 
-/* Floats of a chunk before the slice of a rank. */
-static size_t slice(size_t chunk, int rank, int ranks) { return (size_t)zest_comm_share(chunk, rank, ranks); }
-
 static size_t own_slice(const zest_trainer_parts *p, size_t chunk) {
     const zest_comm *comm = p->trainer->comm;
-    return slice(chunk, comm->rank + 1, comm->ranks) - slice(chunk, comm->rank, comm->ranks);
+    return zest_comm_slice(comm, chunk, comm->rank + 1) - zest_comm_slice(comm, chunk, comm->rank);
 }
 
 static size_t chunk_at(const zest_trainer_parts *p, size_t at) {
@@ -37,9 +34,8 @@ zest_status zest_trainer_parts_new(zest_trainer *t, const zest_optimizer_batch *
     p->own = malloc(p->dimension * sizeof *p->own);
     p->sum = malloc((p->sum_count + 1) * sizeof *p->sum);
     p->received = malloc((p->received_count + 1) * sizeof *p->received);
-    p->sizes = calloc(2 * ranks, sizeof *p->sizes);
     p->counts = calloc(ranks, sizeof *p->counts);
-    if (p->own && p->sum && p->received && p->sizes && p->counts) return ZEST_OK;
+    if (p->own && p->sum && p->received && p->counts) return ZEST_OK;
     return zest_error_memory(t->error, "the gradient of a part", p->dimension * sizeof *p->own);
 }
 
@@ -47,7 +43,6 @@ void zest_trainer_parts_free(zest_trainer_parts *p) {
     free(p->own);
     free(p->sum);
     free(p->received);
-    free(p->sizes);
     free(p->counts);
     free(p->losses);
     free(p->part_losses);
@@ -106,19 +101,11 @@ static size_t part_of(const zest_trainer_parts *p, size_t round, int rank) {
 /* The gradients of a round, of one chunk: each rank gets its slice of all, and adds them in the order of the parts. */
 static zest_status add_chunk(zest_trainer_parts *p, size_t round, size_t at, float *sum, zest_error *error) {
     zest_comm *comm = p->trainer->comm;
-    size_t chunk = chunk_at(p, at), own = own_slice(p, chunk), *to = p->sizes, *from = p->sizes + comm->ranks;
-    for (int r = 0; r < comm->ranks; r++) {
-        size_t theirs = slice(chunk, r + 1, comm->ranks) - slice(chunk, r, comm->ranks);
-        to[r] = part_of(p, round, comm->rank) < p->parts ? theirs * sizeof(float) : 0;
-        from[r] = part_of(p, round, r) < p->parts ? own * sizeof(float) : 0;
-    }
-    zest_status status = comm->table->exchange(comm, p->own + at, to, p->received, from, error);
-    const float *next = p->received;
-    for (int r = 0; r < comm->ranks && !status; r++) {
-        if (!from[r]) continue;
-        for (size_t i = 0; i < own; i++) sum[i] += next[i];
-        next += own;
-    }
+    size_t chunk = chunk_at(p, at), own = own_slice(p, chunk), left = p->parts - part_of(p, round, 0);
+    int givers = left < (size_t)comm->ranks ? (int)left : comm->ranks;
+    zest_status status = zest_comm_give_slices(comm, p->own + at, givers, chunk, p->received, error);
+    for (int r = 0; r < givers && !status; r++)
+        for (size_t i = 0; i < own; i++) sum[i] += p->received[(size_t)r * own + i];
     return status;
 }
 
@@ -134,14 +121,11 @@ static zest_status add_round(zest_trainer_parts *p, size_t round, zest_error *er
 
 /* All slices, to p->own of every rank. */
 static zest_status gather_sum(zest_trainer_parts *p, zest_error *error) {
-    zest_comm *comm = p->trainer->comm;
     zest_status status = ZEST_OK;
     const float *sum = p->sum;
     for (size_t at = 0; at < p->dimension && !status; at += p->chunk) {
         size_t chunk = chunk_at(p, at);
-        for (int r = 0; r < comm->ranks; r++)
-            p->sizes[r] = (slice(chunk, r + 1, comm->ranks) - slice(chunk, r, comm->ranks)) * sizeof(float);
-        status = comm->table->allgather(comm, sum, p->sizes, p->own + at, error);
+        status = zest_comm_gather_slices(p->trainer->comm, sum, chunk, sizeof *sum, p->own + at, error);
         sum += own_slice(p, chunk);
     }
     return status;

@@ -21,7 +21,6 @@ typedef struct {
     float *sum;                     /* this rank's slices of all chunks, one after the other */
     float *received;                /* slices of a chunk, of all ranks */
     size_t sum_count, received_count;
-    size_t *sizes;                /* (2 ranks): bytes to and from each rank */
     size_t *counts;               /* (ranks): losses of a round */
     double *losses, *part_losses; /* (examples) */
     size_t capacity;

@@ -30,6 +30,7 @@ struct zest_eval_target {
     double *losses; /* losses of a batch in each of `lanes` lanes, and the means of all batches */
     size_t max_tokens, lanes;
     float *point, *batch_grad; /* point of evaluation; gradient of one batch */
+    float *received;           /* slices of the gradients of several ranks */
 #ifdef ZEST_GRAD
     zest_grad *grad;
 #endif
@@ -115,6 +116,7 @@ void zest_eval_target_free(zest_eval_target *m) {
     free(m->weights);
     free(m->which);
     free(m->losses);
+    free(m->received);
     zest_vector_free(&m->space, m->point);
     zest_vector_free(&m->space, m->batch_grad);
     zest_model_runner_free(m->own); /* its device owned the two */
@@ -122,6 +124,10 @@ void zest_eval_target_free(zest_eval_target *m) {
 }
 
 size_t zest_eval_target_examples(const zest_eval_target *m) { return m->count; }
+
+int zest_eval_target_divides(const zest_eval_target *m) {
+    return m->o.comm && m->o.comm->ranks > 1 && !m->space.device;
+}
 
 zest_vector_space zest_eval_target_space(const zest_eval_target *m) { return m->space; }
 
@@ -245,20 +251,84 @@ static const zest_vector_table *read_weights(zest_eval_target *m) {
     return vectors;
 }
 
+/* m->batch_grad: of batch b at m->point. */
+static zest_status batch_gradient(zest_eval_target *m, size_t b, zest_error *error) {
+    zest_grad_job job = {.objective = &m->batches[b].objective,
+                         .at = {.point = m->point},
+                         .gradient = m->batch_grad,
+                         .factor = 1};
+    zest_vector_operations(&m->space)->clear(&m->space, m->batch_grad, sizeof *m->batch_grad);
+    return zest_grad_losses(m->grad, &job, NULL, NULL, error);
+}
+
+enum { CHUNK = 1 << 22 }; /* elements that ranks exchange at once */
+
+/* Batches first .. first+givers-1, one of each rank: this rank adds its slices of them to those of the sum, in the order
+ * of the batches. */
+static zest_status add_slices(zest_eval_target *m, size_t first, int givers, double factor, double *sum,
+                              zest_error *error) {
+    zest_comm *comm = m->o.comm;
+    zest_status status = ZEST_OK;
+    for (size_t at = 0; at < m->space.count && !status; at += CHUNK) {
+        size_t chunk = m->space.count - at < CHUNK ? m->space.count - at : CHUNK,
+               begin = zest_comm_slice(comm, chunk, comm->rank);
+        zest_vector_space slice = m->space;
+        slice.count = zest_comm_slice(comm, chunk, comm->rank + 1) - begin;
+        status = zest_comm_give_slices(comm, m->batch_grad + at, givers, chunk, m->received, error);
+        for (size_t r = 0; r < (size_t)givers && !status; r++)
+            zest_vector_operations(&slice)->add(&slice, sum + at + begin, factor * m->weights[first + r],
+                                                m->received + r * slice.count);
+    }
+    return status;
+}
+
+static zest_status gather_slices(zest_eval_target *m, double *sum, zest_error *error) {
+    zest_comm *comm = m->o.comm;
+    size_t most = m->space.count < CHUNK ? m->space.count : CHUNK;
+    double *own = malloc(most * sizeof *own);
+    zest_status status = own ? ZEST_OK : zest_error_memory(error, "a slice", most * sizeof *own);
+    status = zest_comm_agree(comm, status, error);
+    for (size_t at = 0; at < m->space.count && !status; at += CHUNK) {
+        size_t chunk = m->space.count - at < CHUNK ? m->space.count - at : CHUNK,
+               begin = zest_comm_slice(comm, chunk, comm->rank),
+               count = zest_comm_slice(comm, chunk, comm->rank + 1) - begin;
+        memcpy(own, sum + at + begin, count * sizeof *own);
+        status = zest_comm_gather_slices(comm, own, chunk, sizeof *own, sum + at, error);
+    }
+    free(own);
+    return status;
+}
+
+/* The batches over the ranks, with the bits of one process: a batch's gradient is computed by one rank, and added in the
+ * order of the batches. */
+static zest_status divided_gradient(zest_eval_target *m, double factor, double *sum, zest_error *error) {
+    zest_comm *comm = m->o.comm;
+    size_t chunk = m->space.count < CHUNK ? m->space.count : CHUNK;
+    zest_status status = ZEST_OK;
+    if (!m->received) m->received = malloc((chunk + (size_t)comm->ranks) * sizeof *m->received);
+    if (!m->received) status = zest_error_memory(error, "a slice", chunk * sizeof *m->received);
+    for (size_t b = 0; b < m->batch_count && !status; b += (size_t)comm->ranks) {
+        size_t own = b + (size_t)comm->rank, left = m->batch_count - b;
+        int givers = left < (size_t)comm->ranks ? (int)left : comm->ranks;
+        if (own < m->batch_count) status = batch_gradient(m, own, error);
+        if (own < m->batch_count && !status) status = advance(m, own, 3, error);
+        status = zest_comm_agree(comm, status, error);
+        if (!status) status = add_slices(m, b, givers, factor, sum, error);
+    }
+    return status ? status : gather_slices(m, sum, error);
+}
+
 zest_status zest_eval_target_gradient(void *user, const float *v, double scale, double factor, double *sum,
                                       zest_error *error) {
     zest_eval_target *m = user;
     zest_status status = prepare(m, error);
+    if (zest_eval_target_divides(m)) status = zest_comm_agree(m->o.comm, status, error);
     if (status) return status;
     const zest_vector_table *vectors = read_weights(m);
     vectors->shift(&m->space, m->point, scale, v);
+    if (zest_eval_target_divides(m)) return divided_gradient(m, factor, sum, error);
     for (size_t b = 0; b < m->batch_count && !status; b++) {
-        zest_grad_job job = {.objective = &m->batches[b].objective,
-                             .at = {.point = m->point},
-                             .gradient = m->batch_grad,
-                             .factor = 1};
-        vectors->clear(&m->space, m->batch_grad, sizeof *m->batch_grad);
-        status = zest_grad_losses(m->grad, &job, NULL, NULL, error);
+        status = batch_gradient(m, b, error);
         if (status) break;
         vectors->add(&m->space, sum, factor * m->weights[b], m->batch_grad);
         status = advance(m, b, 3, error);
@@ -269,6 +339,7 @@ zest_status zest_eval_target_gradient(void *user, const float *v, double scale, 
 zest_status zest_eval_target_at(zest_eval_target *m, const float *p, double a, const float *q, double b,
                                 double *loss, zest_error *error) {
     zest_status status = prepare(m, error);
+    if (zest_eval_target_divides(m)) status = zest_comm_agree(m->o.comm, status, error);
     if (status) return status;
     const zest_vector_table *vectors = read_weights(m);
     if (p) vectors->shift(&m->space, m->point, a, p);
@@ -281,7 +352,8 @@ zest_status zest_eval_target_at(zest_eval_target *m, const float *p, double a, c
         if (!status) *loss += m->weights[i] * mean;
         if (!status) status = advance(m, i, 1, error);
     }
-    return status;
+    /* every rank computes all of it, and may be interrupted */
+    return zest_eval_target_divides(m) ? zest_comm_agree(m->o.comm, status, error) : status;
 }
 
 zest_status zest_eval_target_norm(zest_eval_target *m, double *norm, zest_error *error) {

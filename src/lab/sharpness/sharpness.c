@@ -277,7 +277,8 @@ zest_status zest_sharpness_measure(const zest_sharpness_plan *plan, const zest_s
         .measure = target->losses, .gradients = target->gradients, .loaded = target->loaded, .found = found};
     zest_status status = resolve_defaults(&w, plan, error);
     if (!status) status = measure_perturbed(&w, error);
-    int reports = !target->comm || !target->comm->rank; /* gradients are rank 0's */
+    int reports = !target->comm || !target->comm->rank || /* else gradients are rank 0's */
+                  zest_eval_target_divides(target->gradients);
     if (!status && !found->plan.forward_only && (plan->top || plan->trace_samples) && reports)
         status = measure_hessian(&w, error);
     if (!status && found->plan.forward_only) status = measure_curvature(&w, error);

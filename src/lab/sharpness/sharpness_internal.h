@@ -333,6 +333,8 @@ size_t zest_eval_target_examples(const zest_eval_target *target);
 /* The space of vectors as long as the parameters: in device memory for a model that runs on a device. The
  * gradients below use such vectors. */
 zest_vector_space zest_eval_target_space(const zest_eval_target *target);
+/* Are gradients divided over ranks? On a device they are not. */
+int zest_eval_target_divides(const zest_eval_target *target);
 /* Starts a phase for progress: its name and number of passes. */
 void zest_eval_target_begin(zest_eval_target *target, const char *what, double passes);
 
