@@ -25,7 +25,8 @@ failed=0
 export OMP_NUM_THREADS=1
 for test in "$@"; do
     log="$out/$test.log"
-    valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite \
+    valgrind --quiet --suppressions=tools/valgrind.supp --error-exitcode=99 --leak-check=full \
+        --errors-for-leak-kinds=definite --show-leak-kinds=definite \
         --log-file="$log" "$out/tests/$test" >"$log.out" 2>&1
     status=$?
     case $status in
