@@ -1,8 +1,8 @@
 /* zest_lm: language models for zest.h. Load a model, tokenize, compute losses, generate, fine-tune, save.
  *
  * This header and zest.h are the whole interface to language models, and their manual. It compiles as C11 and
- * as C++. Models: RoBERTa, BERT, DistilBERT (masked); OPT, GPT-2, Llama, Qwen2, Qwen3, Mistral, Phi-3, Gemma 2 and 3
- * (causal), from a Hugging Face folder or a GGUF file.
+ * as C++. Models: RoBERTa, BERT, DistilBERT, ModernBERT (masked); OPT, GPT-2, GPT-NeoX, Llama, Qwen2, Qwen3, Mistral,
+ * Phi-3, Gemma 2 and 3 (causal), from a Hugging Face folder or a GGUF file.
  *
  *     model folder -> zest_lm_load -> zest_lm_encode -> zest_lm_batch -> zest_lm_losses -> zest_lm_save
  *

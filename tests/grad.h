@@ -91,6 +91,18 @@ static inline const double *golden_of(const zest_safetensors *file, size_t objec
     return golden ? golden->data : nothing;
 }
 
+/* A tensor's gradient in the order of the file, where that is (heads, q k v, head_dim) and memory's (q k v, heads,
+ * head_dim); to be freed. */
+static inline float *file_order(const zest_model *model, size_t t, const float *g) {
+    size_t count = (size_t)model->tensors[t].count, heads = model->config.heads, block = count / (3 * heads);
+    float *out = malloc(count * sizeof *out);
+    assert_non_null(out);
+    memcpy(out, g, count * sizeof *out);
+    for (size_t b = 0; model->shapes[t].by_heads && b < 3 * heads; b++)
+        memcpy(out + b * block, g + (b % 3 * heads + b / 3) * block, block * sizeof *out);
+    return out;
+}
+
 /* The largest of all tensors. */
 static inline double golden_error(const fixture *f, const zest_safetensors *file, size_t objective,
                                   const float *g, double tolerance) {
@@ -103,7 +115,9 @@ static inline double golden_error(const fixture *f, const zest_safetensors *file
         const double *values = golden_of(file, objective, tensor->name);
         /* a key's bias moves all scores of a query alike: its gradient is zero but for rounding */
         double unit = fmax(values[0], 1e-2 * whole);
-        double error = summary_error(values, g + tensor->first, tensor->count) / unit;
+        float *own = file_order(f->model, t, g + tensor->first);
+        double error = summary_error(values, own, tensor->count) / unit;
+        free(own);
         if (!(error <= worst)) worst = error;
         if (error > tolerance) report(tensor->name, objective_names[objective], error);
     }

@@ -16,12 +16,14 @@
 #include "tests/support.h"
 
 static const char *const test_models[] = {
-    "roberta", "roberta-untied", "bert", "opt",   "opt-350m", "gpt2",    "llama",  "llama3",
-    "qwen2",   "distilbert",     "yarn", "qwen3", "phi3",     "mistral", "gemma2", "gemma3"};
+    "roberta", "roberta-untied", "bert",       "opt",         "opt-350m",  "gpt2", "llama",
+    "llama3",  "qwen2",          "distilbert", "yarn",        "qwen3",     "phi3", "mistral",
+    "gemma2",  "gemma3",         "neox",       "neox-serial", "modernbert"};
 enum { TEST_MODELS = sizeof test_models / sizeof *test_models };
 
-static const char *const test_causal[] = {"opt",  "opt-350m", "gpt2", "llama",   "llama3", "qwen2",
-                                          "yarn", "qwen3",    "phi3", "mistral", "gemma2", "gemma3"};
+static const char *const test_causal[] = {"opt",    "opt-350m", "gpt2",  "llama",      "llama3",
+                                          "qwen2",  "yarn",     "qwen3", "phi3",       "mistral",
+                                          "gemma2", "gemma3",   "neox",  "neox-serial"};
 enum { TEST_CAUSAL = sizeof test_causal / sizeof *test_causal };
 
 /* Two prompts, the first with two options, the second with three. */

@@ -159,6 +159,7 @@ static void test_conversion(void **state) {
         {"distilbert", "AutoModelForMaskedLM"}, {"phi3", "AutoModelForCausalLM"},
         {"qwen3", "AutoModelForCausalLM"},      {"mistral", "AutoModelForCausalLM"},
         {"gemma2", "AutoModelForCausalLM"},     {"gemma3", "AutoModelForCausalLM"},
+        {"neox", "AutoModelForCausalLM"},       {"modernbert", "AutoModelForMaskedLM"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char folder[64];

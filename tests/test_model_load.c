@@ -41,6 +41,29 @@ static void test_round_trip(void **state) {
     }
 }
 
+/* q, k and v of GPT-NeoX, whose rows are in another order in memory, have that of the file again. */
+static void test_heads_are_saved_in_order(void **state) {
+    (void)state;
+    char folder[64], inner[128];
+    snprintf(inner, sizeof inner, "%s/made", test_folder(folder));
+    zest_model *model = test_model("neox", ZEST_MODEL_AS_STORED);
+    assert_done(zest_model_save(model, inner, error));
+    zest_safetensors *saved, *original;
+    assert_done(zest_safetensors_open_folder(inner, "AutoModel", &saved, error));
+    assert_done(zest_safetensors_open_folder("tests/data/models/neox", "AutoModel", &original, error));
+    for (size_t i = 0; i < zest_safetensors_count(original); i++) {
+        const zest_safetensors_tensor *a = zest_safetensors_at(original, i),
+                                      *b = zest_safetensors_find(saved, a->name);
+        assert_non_null(b);
+        assert_int_equal(a->count, b->count);
+        assert_memory_equal(a->data, b->data, a->count * zest_dtype_size(a->dtype));
+    }
+    zest_safetensors_close(saved);
+    zest_safetensors_close(original);
+    zest_model_free(model);
+    test_remove(folder);
+}
+
 static void test_tokenizer_goes_along(void **state) {
     (void)state;
     char source[64], target[64], path[128];
@@ -248,6 +271,15 @@ static void test_hostile_config(void **state) {
         {"qwen2", "layer_types", "[\"full_attention\"]", "'layer_types' must have an entry for each layer"},
         {"mistral", "layer_types", "{\"full_attention\": 2}", "'layer_types' must have"},
         {"mistral", "sliding_window", "-1", "'sliding_window' must be"},
+        {"neox", "rotary_pct", "2", "'rotary_pct' must be"},
+        {"neox", "rotary_pct", "0.01", "'rotary_pct' rotates nothing"},
+        {"neox", "rotary_pct", "0.2", "'head_dim' must be even"},
+        {"neox", "num_attention_heads", "5", "'num_attention_heads' does not divide"},
+        {"neox", "attention_bias", "false", "attention.dense.bias' is unknown"},
+        {"modernbert", "norm_bias", "true", "'model.embeddings.norm.bias' is missing"},
+        {"modernbert", "mlp_bias", "true", "mlp.Wi.bias' is missing"},
+        {"modernbert", "global_rope_theta", "0", "'global_rope_theta' must be"},
+        {"modernbert", "global_attn_every_n_layers", "0", "'global_attn_every_n_layers' must be"},
         {"gemma2", "use_bidirectional_attention", "true", "'use_bidirectional_attention' is true"},
         {"gemma2", "attn_logit_softcapping", "-1", "'attn_logit_softcapping' must be"},
         {"gemma2", "final_logit_softcapping", "\"30\"", "'final_logit_softcapping' must be"},
@@ -450,6 +482,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_peak_memory),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_heads_are_saved_in_order),
         cmocka_unit_test(test_tokenizer_goes_along),
         cmocka_unit_test(test_gguf_to_folder),
         cmocka_unit_test(test_hostile_gguf_numbers),

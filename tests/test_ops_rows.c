@@ -113,7 +113,7 @@ static void rotaries(void **state) {
             double angle = (double)(i / half) * pow(10000, -2.0 * (double)(i % half) / (double)size);
             c[i] = (float)cos(angle), n[i] = (float)sin(angle);
         }
-        zest_ops_plain.rotary(expected, 6, stride, 3, size, positions, c, n, 1, NULL);
+        zest_ops_plain.rotary(expected, 6, stride, 3, size, size, positions, c, n, 1, NULL);
         for (size_t m = 0; m < 6; m++)
             for (size_t h = 0; h < 3; h++)
                 for (size_t i = 0; i < half; i++) { /* a rotation of the plane, as a complex product */
@@ -124,12 +124,34 @@ static void rotaries(void **state) {
                 }
         for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
             float *got = normals(count, 1, 1);
-            zest_ops_for((zest_cpu)cpu_index)->rotary(got, 6, stride, 3, size, positions, c, n, 2, NULL);
+            zest_ops_for((zest_cpu)cpu_index)
+                ->rotary(got, 6, stride, 3, size, size, positions, c, n, 2, NULL);
             same(got, expected, count, 0, zest_cpu_name((zest_cpu)cpu_index));
             free(got);
         }
         free(x), free(expected), free(c), free(n);
     }
+}
+
+/* A part of each head: as heads of that size, the rest of which is left alone. */
+static void rotaries_of_a_part(void **state) {
+    (void)state;
+    enum { ROWS = 6, HEADS = 3, SIZE = 50, PART = 22, STRIDE = HEADS * SIZE + 3, FLOATS = ROWS * STRIDE };
+    static const uint32_t positions[ROWS] = {3, 0, 7, 7, 2, 9};
+    float *x = normals(FLOATS, 1, 1), *expected = normals(FLOATS, 1, 1), c[10 * PART / 2], n[10 * PART / 2];
+    for (size_t i = 0; i < 10 * PART / 2; i++)
+        c[i] = (float)cos(0.1 * (double)i), n[i] = (float)sin(0.1 * (double)i);
+    for (size_t h = 0; h < HEADS; h++)
+        zest_ops_plain.rotary(expected + h * SIZE, ROWS, STRIDE, 1, PART, PART, positions, c, n, 1, NULL);
+    for (int cpu_index = 0; cpu_index < cpu_count(); cpu_index++) {
+        float *got = normals(FLOATS, 1, 1);
+        zest_ops_for((zest_cpu)cpu_index)
+            ->rotary(got, ROWS, STRIDE, HEADS, SIZE, PART, positions, c, n, 2, NULL);
+        same(got, expected, FLOATS, 0, zest_cpu_name((zest_cpu)cpu_index));
+        for (size_t i = PART; i < SIZE; i++) assert_true(got[i] == x[i]);
+        free(got);
+    }
+    free(x), free(expected);
 }
 
 /* The activations over their whole range, as gate computes them. */
@@ -411,9 +433,9 @@ static void the_gpu_gathers_rotates_and_gates(void **state) {
         for (size_t i = 0; i < 10 * HALF; i++)
             c[i] = (float)cos(0.1 * (double)i), s[i] = (float)sin(0.1 * (double)i);
         float *on_device = device_upload_activations(device, x, COUNT_);
-        zest_ops_plain.rotary(x, 6, STRIDE, 3, SIZE, positions, c, s, 1, NULL);
+        zest_ops_plain.rotary(x, 6, STRIDE, 3, SIZE, SIZE, positions, c, s, 1, NULL);
         device->operations->rotary(
-            on_device, 6, STRIDE, 3, SIZE, device_upload(device, positions, sizeof positions),
+            on_device, 6, STRIDE, 3, SIZE, SIZE, device_upload(device, positions, sizeof positions),
             device_upload(device, c, sizeof c), device_upload(device, s, sizeof s), 1, &scratch);
         device_download_activations(device, on_device, COUNT_, got);
         device_compare(got, x, 6, 3 * SIZE, STRIDE, 1e-6 + device_step[which], device_names[which]);
@@ -483,6 +505,7 @@ int main(void) {
         cmocka_unit_test(norms),
         cmocka_unit_test(norms_of_heads),
         cmocka_unit_test(rotaries),
+        cmocka_unit_test(rotaries_of_a_part),
         cmocka_unit_test(activations),
         cmocka_unit_test(scaled_sums_and_caps),
         cmocka_unit_test(gathers),

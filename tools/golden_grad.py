@@ -21,7 +21,7 @@ SAMPLES = 16
 
 
 def load(folder, name):
-    masked = name.startswith(("roberta", "bert", "distilbert"))
+    masked = name.startswith(("roberta", "bert", "distilbert", "modernbert"))
     kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
     return kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").double().eval(), masked
 
@@ -72,6 +72,8 @@ def main():
             for tensor, parameter in model.named_parameters():
                 if parameter.grad is None:
                     continue
+                if name.startswith("neox"):
+                    tensor = tensor.replace("lm_head.", "embed_out.")  # as published files call it
                 out[f"{objective}/{tensor}"] = summary(parameter.grad)
         path = os.path.join(folder, "grad.safetensors")
         save_file({key: value.contiguous() for key, value in out.items()}, path)

@@ -40,6 +40,17 @@ GEMMA = dict(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2, num_
              num_key_value_heads=2, intermediate_size=INNER, hidden_activation="gelu_pytorch_tanh",
              max_position_embeddings=64, rms_norm_eps=1e-6, sliding_window=5, tie_word_embeddings=True, bos_token_id=2,
              eos_token_id=1, pad_token_id=0)
+NEOX = dict(model_type="gpt_neox", architectures=["GPTNeoXForCausalLM"], vocab_size=VOCABULARY, hidden_size=WIDTH,
+            num_hidden_layers=2, num_attention_heads=2, intermediate_size=INNER, hidden_act="gelu",
+            max_position_embeddings=64, layer_norm_eps=1e-5, rotary_pct=0.25, rotary_emb_base=10000,
+            use_parallel_residual=True, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0)
+MODERNBERT = dict(model_type="modernbert", architectures=["ModernBertForMaskedLM"], vocab_size=VOCABULARY,
+                  hidden_size=WIDTH, num_hidden_layers=3, num_attention_heads=4, intermediate_size=24,
+                  hidden_activation="gelu", max_position_embeddings=64, norm_eps=1e-5, norm_bias=False,
+                  attention_bias=False, mlp_bias=False, local_attention=6, global_attn_every_n_layers=2,
+                  global_rope_theta=160000.0, local_rope_theta=100.0, classifier_bias=False,
+                  classifier_activation="gelu", decoder_bias=True, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                  cls_token_id=1, sep_token_id=2, tie_word_embeddings=True)
 
 # name -> (config.json, stored type)
 MODELS = {
@@ -72,6 +83,10 @@ MODELS = {
               torch.float32),
     "phi3": (dict(LLAMA, model_type="phi3", architectures=["Phi3ForCausalLM"], rope_theta=10000.0, pad_token_id=0,
                   sliding_window=31, tie_word_embeddings=False), torch.bfloat16),
+    "neox": (dict(NEOX), torch.bfloat16),
+    "neox-serial": (dict(NEOX, use_parallel_residual=False, rotary_pct=1.0, rotary_emb_base=500,
+                         tie_word_embeddings=True), torch.float16),
+    "modernbert": (dict(MODERNBERT), torch.bfloat16),
     "gemma2": (dict(GEMMA, model_type="gemma2", architectures=["Gemma2ForCausalLM"], head_dim=12,
                     query_pre_attn_scalar=20, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
                     rope_theta=10000.0), torch.bfloat16),
@@ -82,7 +97,7 @@ MODELS = {
     "mistral": (dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"], head_dim=12, rope_theta=10000.0,
                      sliding_window=5, tie_word_embeddings=False), torch.bfloat16),
 }
-MASKED = {"roberta", "bert", "distilbert"}
+MASKED = {"roberta", "bert", "distilbert", "modernbert"}
 
 
 def build(config, dtype):
@@ -109,6 +124,8 @@ def file_names(kind, state):
     for name, value in state.items():
         if kind == "gpt2":
             name = name.removeprefix("transformer.")
+        if kind.startswith("neox") and name == "lm_head.weight":
+            name = "embed_out.weight"
         if kind == "bert":
             name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
         out[name] = value
@@ -119,11 +136,12 @@ def file_names(kind, state):
 
 
 def stored(model, name, config, dtype):
-    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "qwen3", "phi3", "mistral"))
+    tied = config.get("tie_word_embeddings", config["model_type"] not in ("llama", "qwen2", "qwen3", "phi3", "mistral",
+                                                                 "gpt_neox"))
     state = {}
     for key, value in model.state_dict().items():
         if tied and key in ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight",
-                            "vocab_projector.weight"):
+                            "vocab_projector.weight", "decoder.weight"):
             continue
         if tied and key in ("lm_head.decoder.bias", "cls.predictions.decoder.bias"):
             continue

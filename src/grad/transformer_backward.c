@@ -237,7 +237,8 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_saved
     if (status) return status;
     pass->grad->backward->activate_backward(dh, h, from, times, rows * inner, config->activation, threads,
                                             &runner->scratch);
-    status = norm_again(pass, config->post_norm ? &layer->norm1 : &layer->norm2, saved->attended, rows, a);
+    const void *before = config->parallel_residual ? saved->residual : saved->attended; /* the norm */
+    status = norm_again(pass, config->post_norm ? &layer->norm1 : &layer->norm2, before, rows, a);
     /* Post-norm: the MLP's input is the stream itself. Pre-norm: a branch of it. */
     void *to = config->post_norm ? d : branch;
     if (!status)
@@ -246,8 +247,11 @@ static zest_status mlp_backward(zest_grad_pass *pass, size_t i, const zest_saved
     if (!status && config->gated)
         status = zest_grad_linear_backward(pass, &layer->gate, transposed, a, dh, inner, rows, to, 1);
     if (status) return status;
-    return config->post_norm ? norm_backward(pass, &layer->norm1, saved->attended, d, rows, d, 0)
-                             : norm_backward(pass, &layer->norm2, saved->attended, branch, rows, d, 1);
+    if (config->post_norm) return norm_backward(pass, &layer->norm1, before, d, rows, d, 0);
+    /* Parallel residuals: attention's half still needs the gradient of the sum. */
+    int apart = config->parallel_residual;
+    return norm_backward(pass, &layer->norm2, before, branch, rows, apart ? zest_grad_d_stream(pass, 2) : d,
+                         !apart);
 }
 
 /* ---- Attention ---- */
@@ -281,7 +285,7 @@ static zest_status scatter_keys(const zest_grad_pass *pass, const void *d_copies
 static zest_status rotate_back(const zest_grad_pass *pass, size_t i, void *dqkv) {
     zest_grad *grad = pass->grad;
     zest_model_runner *runner = grad->runner;
-    size_t count = runner->angles * (pass->forward.config->head_dim / 2);
+    size_t count = runner->angles * (zest_model_rotary_dim(pass->forward.config) / 2);
     size_t table = zest_model_rope_of(pass->forward.config, i);
     zest_model_buffer *negated = &grad->negated_sines[table];
     if (pass->forward.config->position_rows) return ZEST_OK;
@@ -294,8 +298,8 @@ static zest_status rotate_back(const zest_grad_pass *pass, size_t i, void *dqkv)
     }
     const zest_forward_pass *p = &pass->forward;
     runner->operations->rotary(dqkv, p->rows, p->qkv_stride, p->config->heads + p->config->kv_heads,
-                               p->config->head_dim, p->at.positions, runner->cosines[table].data,
-                               negated->data, runner->threads, &runner->scratch);
+                               p->config->head_dim, zest_model_rotary_dim(p->config), p->at.positions,
+                               runner->cosines[table].data, negated->data, runner->threads, &runner->scratch);
     return ZEST_OK;
 }
 
@@ -356,12 +360,16 @@ static zest_status attention_block_backward(zest_grad_pass *pass, size_t i, cons
     if (!status)
         status = zest_grad_linear_backward(pass, &layer->out, config->transposed, saved->context, added,
                                            width, rows, d_context, 0);
+    if (config->parallel_residual) /* the MLP's half */
+        runner->operations->add_scaled(d, zest_grad_d_stream(pass, 2), 1, d, rows * width, runner->threads,
+                                       &runner->scratch);
     if (!status && i + 1 == config->layers) {
         status = scatter_last_layer(pass, d_context, d_context_all);
         d_context = d_context_all;
     }
     if (!status) status = attention_backward(pass, i, saved, d_context, dqkv);
-    if (!status && config->post_norm) return qkv_backward(pass, layer, saved->x, dqkv, d, 1);
+    if (!status && (config->post_norm || !layer->norm1.weight.data))
+        return qkv_backward(pass, layer, saved->x, dqkv, d, 1);
     void *a = pass->grad->norm_out.data;
     if (!status) status = norm_again(pass, &layer->norm1, saved->x, p->rows, a);
     if (!status) status = qkv_backward(pass, layer, a, dqkv, branch, 0);

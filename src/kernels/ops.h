@@ -199,9 +199,10 @@ typedef struct {
     int (*linear)(const zest_linear *job, int threads, zest_workspace *scratch);
     int (*norm)(const zest_norm *job, int threads, zest_workspace *scratch);
     int (*attention)(const zest_attention *job, int threads, zest_workspace *scratch);
-    /* Rotary positions in place, on `heads` heads of every row. Pairs (i, i + head_dim/2); angle
-     * position·base^(-2i/size), from tables of cosines and sines [positions][head_dim/2]. */
-    void (*rotary)(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
+    /* Rotary positions in place, on the first rotary_dim elements of `heads` heads of every row. Pairs (i, i +
+     * rotary_dim/2); angle position·base^(-2i/rotary_dim), from tables of cosines and sines [positions][rotary_dim/2].
+     */
+    void (*rotary)(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t rotary_dim,
                    const uint32_t *positions, const float *cosines, const float *sines, int threads,
                    zest_workspace *scratch);
     /* gate = act(gate)·up, element by element. */

@@ -254,8 +254,9 @@ static void rotate(zest_forward_pass *pass, size_t i, const zest_lane_group *lan
     size_t count = zest_perturbation_lanes(&lanes->perturbation), table = zest_model_rope_of(pass->config, i);
     for (size_t l = 0; !pass->config->position_rows && l < count; l++)
         runner->operations->rotary(zest_model_lane_at(ZEST_CONST2(x), l), rows, stride, heads,
-                                   pass->config->head_dim, positions, runner->cosines[table].data,
-                                   runner->sines[table].data, runner->threads, &runner->scratch);
+                                   pass->config->head_dim, zest_model_rotary_dim(pass->config), positions,
+                                   runner->cosines[table].data, runner->sines[table].data, runner->threads,
+                                   &runner->scratch);
 }
 
 /* ---- Output rows ---- */
@@ -316,6 +317,10 @@ static zest_status norm1(zest_forward_pass *pass, const zest_model_layer *layer,
                            pass->config->hidden_size, pass->error);
 }
 
+static int has_norm_before(const zest_forward_pass *pass, const zest_model_layer *layer) {
+    return !pass->config->post_norm && layer->norm1.weight.data;
+}
+
 /* Norms and rotation where q, k and v of all rows are side by side. */
 static zest_status prepare_heads(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
                                  const zest_layer_buffers *b) {
@@ -369,7 +374,7 @@ static zest_status attend_out_rows(zest_forward_pass *pass, size_t i, const zest
     zest_model_first_lanes(&pass->runner->work, pass->max_rows * kv_stride, q);
     zest_status status = project(pass, lanes, parts, 2, in, kv, kv_stride);
     if (!status) status = select_out_rows(pass, lanes, lanes->x, config->hidden_size, b->normed, lanes->x);
-    if (!status && !config->post_norm)
+    if (!status && has_norm_before(pass, layer))
         status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), b->normed, pass->out_rows);
     if (!status)
         status = zest_model_layer_linear(pass, lanes, &layer->q, in, pass->out_rows, config->hidden_size, q,
@@ -508,14 +513,21 @@ static zest_status attend_absorbed(zest_forward_pass *pass, size_t i, const zest
 
 /* ---- The block ---- */
 
+/* Parallel residuals: the MLP's norm of the same x, before attention is added to it. */
+static zest_status norm_for_mlp(zest_forward_pass *pass, const zest_model_layer *layer,
+                                const zest_lane_group *lanes, const zest_layer_buffers *b, size_t rows) {
+    if (!pass->config->parallel_residual) return ZEST_OK;
+    return zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(b->residual),
+                           b->normed, rows, pass->config->hidden_size, pass->error);
+}
+
 zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const zest_lane_group *lanes,
                                        const zest_layer_buffers *b, size_t *rows) {
     const zest_model_layer *layer = &pass->runner->model->layers[i];
-    const int post_norm = pass->config->post_norm;
-    const void *const in[2] = {post_norm ? lanes->x[0] : b->normed[0],
-                               post_norm ? lanes->x[1] : b->normed[1]};
+    const int post_norm = pass->config->post_norm, plain = !has_norm_before(pass, layer);
+    const void *const in[2] = {plain ? lanes->x[0] : b->normed[0], plain ? lanes->x[1] : b->normed[1]};
     zest_status status = ZEST_OK;
-    if (!post_norm) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), b->normed, pass->rows);
+    if (!plain) status = norm1(pass, layer, lanes, ZEST_CONST2(lanes->x), b->normed, pass->rows);
     if (status) return status;
     if (narrows(pass, i) && absorbs(pass))
         status = attend_absorbed(pass, i, lanes, b, in);
@@ -525,6 +537,8 @@ zest_status zest_model_attention_block(zest_forward_pass *pass, size_t i, const 
         status = attend_all_rows(pass, i, lanes, b, in);
     if (status) return status;
     *rows = narrows(pass, i) ? pass->out_rows : pass->rows;
+    status = norm_for_mlp(pass, layer, lanes, b, *rows);
+    if (status) return status;
     zest_residual_args args = {.affine = &layer->out,
                                .norm = post_norm ? &layer->norm1 : NULL,
                                .branch_norm = pass->config->branch_norms ? &layer->out_norm : NULL,

@@ -54,7 +54,8 @@ typedef struct {
 
 static const range epsilons = {1e-20, 0.1}, rope_bases = {1, 1e15}, rope_factors = {1, 1e6},
                    frequency_factors = {1e-6, 1e6}, turn_counts = {1e-6, 1e6}, rope_lengths = {1e-3, 1e3},
-                   position_counts = {1, LARGEST_SIZE}, soft_caps = {1e-3, 1e6}, any_number = {-1e300, 1e300};
+                   position_counts = {1, LARGEST_SIZE}, soft_caps = {1e-3, 1e6}, rotary_parts = {1e-6, 1},
+                   any_number = {-1e300, 1e300};
 
 static double read_number(zest_config_reader *json, const char *key, double fallback, range allowed) {
     const json_t *value = find(json, key);
@@ -343,8 +344,9 @@ static void describe_yarn(zest_config_reader *json, zest_rope *rope) {
     rope->length = read_number(json, "attention_factor", usual, rope_lengths);
 }
 
+/* part: of a head that is rotated; NULL: all of it. */
 static void describe_rope_scaling(zest_config_reader *outer, const json_t *object, const char *where,
-                                  size_t max_positions, zest_rope *rope) {
+                                  size_t max_positions, zest_rope *rope, double *part) {
     zest_config_reader json = {.root = object, .path = outer->path, .inside = where, .error = outer->error};
     const char *kind = read_string(&json, "rope_type", read_string(&json, "type", "default"));
     int llama3 = !strcmp(kind, "llama3");
@@ -369,16 +371,14 @@ static void describe_rope_scaling(zest_config_reader *outer, const json_t *objec
         refuse(&json, "beta_fast", "must be greater than beta_slow");
     if (rope->kind == ZEST_ROPE_YARN && !(rope->base > 1))
         refuse(&json, "rope_theta", "must be greater than 1 with yarn");
-    if (read_number(&json, "partial_rotary_factor", 1, any_number) != 1)
+    if (part)
+        *part = read_number(&json, "partial_rotary_factor", *part, rotary_parts);
+    else if (read_number(&json, "partial_rotary_factor", 1, any_number) != 1)
         refuse(&json, "partial_rotary_factor", "is not 1, which zest does not support");
     if (!outer->status) outer->status = json.status;
 }
 
-/* Older files: rope_theta and rope_scaling; newer ones: rope_parameters holds both. */
-static void describe_rope(zest_config_reader *json, size_t max_positions, zest_rope *rope) {
-    *rope = (zest_rope){.base = read_number(json, "rope_theta", 10000, rope_bases), .factor = 1, .length = 1};
-    if (read_number(json, "partial_rotary_factor", 1, any_number) != 1)
-        refuse(json, "partial_rotary_factor", "is not 1, which zest does not support");
+static void read_rope_objects(zest_config_reader *json, size_t max_positions, zest_rope *rope, double *part) {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (size_t i = 0; i < 2; i++) {
         const json_t *value = json_object_get(json->root, keys[i]);
@@ -386,8 +386,16 @@ static void describe_rope(zest_config_reader *json, size_t max_positions, zest_r
         if (!json_is_object(value))
             refuse(json, keys[i], "must be an object");
         else
-            describe_rope_scaling(json, value, keys[i], max_positions, rope);
+            describe_rope_scaling(json, value, keys[i], max_positions, rope, part);
     }
+}
+
+/* Older files: rope_theta and rope_scaling; newer ones: rope_parameters holds both. */
+static void describe_rope(zest_config_reader *json, size_t max_positions, zest_rope *rope) {
+    *rope = (zest_rope){.base = read_number(json, "rope_theta", 10000, rope_bases), .factor = 1, .length = 1};
+    if (read_number(json, "partial_rotary_factor", 1, any_number) != 1)
+        refuse(json, "partial_rotary_factor", "is not 1, which zest does not support");
+    read_rope_objects(json, max_positions, rope, NULL);
 }
 
 /* ---- Local layers: those whose attention has a sliding window ---- */
@@ -505,26 +513,28 @@ static float read_cap(zest_config_reader *json, const char *key, double fallback
     return json_is_null(value) ? 0 : (float)read_number(json, key, fallback, soft_caps);
 }
 
-/* Older files have rope_theta, rope_scaling and rope_local_base_freq; newer ones an object for each kind of layer. */
-static void describe_gemma3_rope(zest_config_reader *json, zest_model_config *config) {
+/* Two tables: of full and of local layers. Older files have a base for each, which the keys name, and rope_scaling; newer
+ * ones an object for each kind of layer. */
+static void describe_two_ropes(zest_config_reader *json, zest_model_config *config, const char *global_key,
+                               double global_base, const char *local_key) {
     const json_t *both = find(json, "rope_parameters"), *global = json_object_get(both, "full_attention"),
                  *local = json_object_get(both, "sliding_attention"), *scaling = find(json, "rope_scaling");
     config->rope =
-        (zest_rope){.base = read_number(json, "rope_theta", 1e6, rope_bases), .factor = 1, .length = 1};
-    config->local_rope = (zest_rope){
-        .base = read_number(json, "rope_local_base_freq", 1e4, rope_bases), .factor = 1, .length = 1};
+        (zest_rope){.base = read_number(json, global_key, global_base, rope_bases), .factor = 1, .length = 1};
+    config->local_rope =
+        (zest_rope){.base = read_number(json, local_key, 1e4, rope_bases), .factor = 1, .length = 1};
     if (both && (!json_is_object(global) || !json_is_object(local)))
         refuse(json, "rope_parameters",
                "must have an object for full_attention and one for sliding_attention");
     else if (both) {
         describe_rope_scaling(json, global, "rope_parameters.full_attention", config->max_positions,
-                              &config->rope);
+                              &config->rope, NULL);
         describe_rope_scaling(json, local, "rope_parameters.sliding_attention", config->max_positions,
-                              &config->local_rope);
+                              &config->local_rope, NULL);
     } else if (scaling && !json_is_object(scaling))
         refuse(json, "rope_scaling", "must be an object");
     else if (scaling)
-        describe_rope_scaling(json, scaling, "rope_scaling", config->max_positions, &config->rope);
+        describe_rope_scaling(json, scaling, "rope_scaling", config->max_positions, &config->rope, NULL);
 }
 
 static void describe_gemma(zest_config_reader *json, zest_model_config *config) {
@@ -551,7 +561,7 @@ static void describe_gemma(zest_config_reader *json, zest_model_config *config) 
     config->logit_cap = read_cap(json, "final_logit_softcapping", third ? 0 : 30);
     require_flag(json, "use_bidirectional_attention", 0);
     if (third)
-        describe_gemma3_rope(json, config);
+        describe_two_ropes(json, config, "rope_theta", 1e6, "rope_local_base_freq");
     else
         describe_rope(json, config->max_positions, &config->rope);
     read_window(json, config, (local_rule){1, third ? read_size(json, "sliding_window_pattern", 6) : 2});
@@ -578,6 +588,99 @@ static const zest_family_names gemma_names = {
     .head = "lm_head.weight",
 };
 
+/* ---- GPT-NeoX, Pythia ----
+ *
+ * Layer norms, biases, a part of each head rotated; attention and MLP side by side, unless a file says otherwise; q, k and
+ * v of a head next to each other in the file. */
+
+static void describe_neox(zest_config_reader *json, zest_model_config *config) {
+    config->vocab_size = read_size(json, "vocab_size", REQUIRED);
+    config->hidden_size = config->embedding_size = read_size(json, "hidden_size", REQUIRED);
+    config->layers = read_size(json, "num_hidden_layers", REQUIRED);
+    config->heads = config->kv_heads = read_size(json, "num_attention_heads", REQUIRED);
+    config->ffn_size = read_size(json, "intermediate_size", REQUIRED);
+    config->max_positions = read_size(json, "max_position_embeddings", 2048);
+    config->epsilon = (float)read_number(json, "layer_norm_eps", 1e-5, epsilons);
+    config->activation = read_activation(json, "hidden_act", "gelu");
+    config->tied_head = read_flag(json, "tie_word_embeddings", 0);
+    config->parallel_residual = read_flag(json, "use_parallel_residual", 1);
+    config->causal = config->final_norm = config->stacked = config->by_heads = config->ffn_bias = 1;
+    config->qkv_bias = config->out_bias = read_flag(json, "attention_bias", 1);
+    config->head_dim = config->hidden_size / config->heads;
+    if (config->hidden_size % config->heads || !config->head_dim)
+        refuse(json, "num_attention_heads", "does not divide hidden_size");
+    double part = read_number(json, "rotary_pct", 0.25, rotary_parts);
+    config->rope = (zest_rope){
+        .base = read_number(json, "rotary_emb_base", 10000, rope_bases), .factor = 1, .length = 1};
+    read_rope_objects(json, config->max_positions, &config->rope, &part);
+    config->rotary_dim = (size_t)((double)config->head_dim * part);
+    if (!config->rotary_dim) refuse(json, "rotary_pct", "rotates nothing of a head");
+}
+
+static const zest_family_names neox_names = {
+    .prefix = "gpt_neox.",
+    .tokens = "gpt_neox.embed_in",
+    .layer = "gpt_neox.layers.",
+    .norm1 = "input_layernorm",
+    .qkv = "attention.query_key_value",
+    .out = "attention.dense",
+    .norm2 = "post_attention_layernorm",
+    .up = "mlp.dense_h_to_4h",
+    .down = "mlp.dense_4h_to_h",
+    .final_norm = "gpt_neox.final_layer_norm",
+    .head = "embed_out.weight",
+    .head_alias = "lm_head.weight", /* transformers 5 */
+};
+
+/* ---- ModernBERT ----
+ *
+ * An encoder with rotary positions, local layers whose window reaches to both sides, a gated MLP, norms before the blocks
+ * but not before the first attention, and hardly a bias. */
+
+static void describe_modernbert(zest_config_reader *json, zest_model_config *config) {
+    config->vocab_size = read_size(json, "vocab_size", REQUIRED);
+    config->hidden_size = config->embedding_size = read_size(json, "hidden_size", REQUIRED);
+    config->layers = read_size(json, "num_hidden_layers", REQUIRED);
+    config->heads = config->kv_heads = read_size(json, "num_attention_heads", REQUIRED);
+    config->ffn_size = read_size(json, "intermediate_size", REQUIRED);
+    config->max_positions = read_size(json, "max_position_embeddings", 8192);
+    config->epsilon = (float)read_number(json, "norm_eps", 1e-5, epsilons);
+    config->activation = read_activation(json, "hidden_activation", "gelu");
+    config->head_activation = read_activation(json, "classifier_activation", "gelu");
+    config->tied_head = read_flag(json, "tie_word_embeddings", 1);
+    config->embedding_norm = config->final_norm = config->head_transform = config->gated = 1;
+    config->stacked = config->plain_start = 1;
+    config->norm_bias = read_flag(json, "norm_bias", 0);
+    config->qkv_bias = config->out_bias = read_flag(json, "attention_bias", 0);
+    config->ffn_bias = read_flag(json, "mlp_bias", 0);
+    config->head_dense_bias = read_flag(json, "classifier_bias", 0);
+    config->head_bias = read_flag(json, "decoder_bias", 1);
+    config->head_dim = config->hidden_size / config->heads;
+    if (config->hidden_size % config->heads)
+        refuse(json, "num_attention_heads", "does not divide hidden_size");
+    describe_two_ropes(json, config, "global_rope_theta", 160000, "local_rope_theta");
+    config->window = read_size(json, "local_attention", 128) / 2 + 1; /* half of it to each side */
+    read_local_layers(json, config, (local_rule){0, read_size(json, "global_attn_every_n_layers", 3)});
+}
+
+static const zest_family_names modernbert_names = {
+    .prefix = "model.",
+    .tokens = "model.embeddings.tok_embeddings",
+    .embedding_norm = "model.embeddings.norm",
+    .layer = "model.layers.",
+    .norm1 = "attn_norm",
+    .qkv = "attn.Wqkv",
+    .out = "attn.Wo",
+    .norm2 = "mlp_norm",
+    .gate = "mlp.Wi",
+    .down = "mlp.Wo",
+    .final_norm = "model.final_norm",
+    .head_dense = "head.dense",
+    .head_norm = "head.norm",
+    .head = "decoder.weight",
+    .head_bias = "decoder.bias",
+};
+
 /* ---- The table ---- */
 
 static const zest_family families[] = {
@@ -589,6 +692,8 @@ static const zest_family families[] = {
     {{"llama", "qwen2", "qwen3", "mistral"}, describe_llama, &llama_names, "AutoModelForCausalLM"},
     {{"phi3"}, describe_llama, &phi3_names, "AutoModelForCausalLM"},
     {{"gemma2", "gemma3_text"}, describe_gemma, &gemma_names, "AutoModelForCausalLM"},
+    {{"gpt_neox"}, describe_neox, &neox_names, "AutoModelForCausalLM"},
+    {{"modernbert"}, describe_modernbert, &modernbert_names, "AutoModelForMaskedLM"},
 };
 
 static const zest_family *find_type(const char *type) {
@@ -602,8 +707,9 @@ static void check(zest_config_reader *json, zest_model_config *config) {
     if (config->layers > ZEST_MODEL_LAYERS) refuse(json, "layers", "are too many (4096 at most)");
     if (config->heads % config->kv_heads) refuse(json, "num_key_value_heads", "does not divide the heads");
     if (config->head_dim * config->heads > LARGEST_SIZE) refuse(json, "heads", "are too large");
-    if (!config->position_rows && config->head_dim % 2)
-        refuse(json, "head_dim", "must be even for rotary positions");
+    size_t rotary = zest_model_rotary_dim(config);
+    if (!config->position_rows && rotary % 2) refuse(json, "head_dim", "must be even for rotary positions");
+    if (rotary > config->head_dim) refuse(json, "head_dim", "is smaller than its rotated part");
 }
 
 zest_status zest_family_of(const json_t *root, const char *path, const zest_family **family,
@@ -636,7 +742,7 @@ zest_status zest_family_describe(const json_t *root, const char *path, zest_mode
     zest_status status = zest_family_of(root, path, &family, error);
     if (status) return status;
     const char *type = json_string_value(json_object_get(root, "model_type"));
-    *out = (zest_model_config){0};
+    *out = (zest_model_config){.norm_bias = 1, .head_dense_bias = 1};
     for (size_t i = 0; i < 4 && family->types[i]; i++)
         if (!strcmp(type, family->types[i])) out->family = family->types[i];
     family->describe(&json, out);
@@ -644,52 +750,3 @@ zest_status zest_family_describe(const json_t *root, const char *path, zest_mode
     *names = family->names;
     return json.status;
 }
-
-/* ---- Configs of well-known models ---- */
-
-#define ROBERTA(hidden, layers, heads, ffn)                                                         \
-    "{\"model_type\": \"roberta\", \"vocab_size\": 50265, \"hidden_size\": " #hidden                \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                        \
-    ", \"intermediate_size\": " #ffn ", \"max_position_embeddings\": 514, \"type_vocab_size\": 1, " \
-    "\"layer_norm_eps\": 1e-5, \"hidden_act\": \"gelu\", "                                          \
-    "\"pad_token_id\": 1}"
-#define OPT(hidden, layers, heads, ffn)                                                                     \
-    "{\"model_type\": \"opt\", \"vocab_size\": 50272, \"hidden_size\": " #hidden                            \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads ", \"ffn_dim\": " #ffn         \
-    ", \"word_embed_proj_dim\": " #hidden ", \"max_position_embeddings\": 2048, \"do_layer_norm_before\": " \
-    "true, \"activation_function\": \"relu\"}"
-#define LLAMA(type, vocabulary, hidden, layers, heads, kv_heads, ffn, base, tied)               \
-    "{\"model_type\": \"" type "\", \"vocab_size\": " #vocabulary ", \"hidden_size\": " #hidden \
-    ", \"num_hidden_layers\": " #layers ", \"num_attention_heads\": " #heads                    \
-    ", \"num_key_value_heads\": " #kv_heads ", \"intermediate_size\": " #ffn                    \
-    ", \"max_position_embeddings\": 2048, \"rope_theta\": " #base                               \
-    ", \"rms_norm_eps\": 1e-5, \"hidden_act\": \"silu\", "                                      \
-    "\"tie_word_embeddings\": " #tied "}"
-
-static const struct {
-    const char *name, *config_json;
-} presets[] = {
-    {"roberta-6x512", ROBERTA(512, 6, 8, 2048)},
-    {"roberta-base", ROBERTA(768, 12, 12, 3072)},
-    {"roberta-large", ROBERTA(1024, 24, 16, 4096)},
-    {"opt-125m", OPT(768, 12, 12, 3072)},
-    {"opt-1.3b", OPT(2048, 24, 32, 8192)},
-    {"opt-2.7b", OPT(2560, 32, 32, 10240)},
-    {"opt-6.7b", OPT(4096, 32, 32, 16384)},
-    {"gpt2",
-     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, "
-     "\"n_layer\": 12, \"n_head\": 12, \"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\"}"},
-    {"smollm2-135m", LLAMA("llama", 49152, 576, 30, 9, 3, 1536, 100000, true)},
-    {"qwen2-0.5b", LLAMA("qwen2", 151936, 896, 24, 14, 2, 4864, 1000000, true)},
-    {"tinyllama-1.1b", LLAMA("llama", 32000, 2048, 22, 32, 4, 5632, 10000, false)},
-};
-
-enum { PRESETS = sizeof presets / sizeof presets[0] };
-
-const char *zest_family_preset_config(const char *name) {
-    for (int i = 0; i < PRESETS; i++)
-        if (!strcmp(presets[i].name, name)) return presets[i].config_json;
-    return NULL;
-}
-
-const char *zest_family_preset_name(int i) { return i >= 0 && i < PRESETS ? presets[i].name : NULL; }

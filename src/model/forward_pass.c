@@ -69,7 +69,7 @@ static zest_status fill_angles(zest_model_runner *runner, size_t which, size_t p
     const zest_model_config *config = &runner->model->config;
     const float *frequencies = runner->model->rotary[which];
     zest_model_buffer *all_cosines = &runner->cosines[which], *all_sines = &runner->sines[which];
-    size_t half = config->head_dim / 2, count = positions * half;
+    size_t half = zest_model_rotary_dim(config) / 2, count = positions * half;
     zest_status status = zest_model_buffer_reserve_f32(runner, all_cosines, 1, count, error);
     if (!status) status = zest_model_buffer_reserve_f32(runner, all_sines, 1, count, error);
     float *tables = runner->device && !status ? malloc(2 * count * sizeof *tables) : NULL;

@@ -169,11 +169,10 @@ static zest_status check(const zest_model *model, const zest_gguf_architecture *
                          zest_error *error) {
     const zest_model_config *config = &model->config;
     if (!architecture)
-        return zest_error_set(
-            error, ZEST_ERROR_ARGUMENT,
-            "a %s model cannot be a GGUF file: llama.cpp has no such language model. zest exports "
-            "llama, mistral, qwen2, qwen3, phi3, gpt2, gemma2 and gemma3_text",
-            config->family);
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "a %s model cannot be a GGUF file: zest exports "
+                              "llama, mistral, qwen2, qwen3, phi3, gpt2, gemma2 and gemma3_text",
+                              config->family);
     if (config->rope.kind == ZEST_ROPE_YARN && !is_usual_yarn(&config->rope))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "the model's YaRN has other bounds or another length than a GGUF file can say");

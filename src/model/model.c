@@ -115,7 +115,7 @@ static void add_tensor(load_ctx *load, zest_weight *weight, const char *name, co
     *weight = (zest_weight){
         .dtype = dtype, .rows = rows ? rows : 1, .columns = columns, .first = model->params.dimension};
     model->tensors[n] = (zest_tensor){copy, dtype, model->params.dimension, count, NULL, {0}};
-    model->shapes[n] = (zest_model_tensor_shape){rank, {rows ? rows : columns, rows ? columns : 0}};
+    model->shapes[n] = (zest_model_tensor_shape){rank, {rows ? rows : columns, rows ? columns : 0}, 0};
     load->weights[n] = weight;
     load->found[n] = *found;
     model->tensor_count = ++model->params.count;
@@ -170,7 +170,8 @@ static void add_linear(load_ctx *load, zest_model_affine *affine, long layer, co
 
 static void add_norm_of(load_ctx *load, zest_model_affine *norm, long layer, const char *stem, size_t width) {
     add_part(load, &norm->weight, layer, stem, "weight", 0, width);
-    if (!load->model->config.rms_norm) add_part(load, &norm->bias, layer, stem, "bias", 0, width);
+    if (load->model->config.norm_bias && !load->model->config.rms_norm)
+        add_part(load, &norm->bias, layer, stem, "bias", 0, width);
 }
 
 static void add_norm(load_ctx *load, zest_model_affine *norm, long layer, const char *stem) {
@@ -199,11 +200,14 @@ static void plan_layer(load_ctx *load, size_t i) {
     zest_model_layer *layer = &load->model->layers[i];
     long n = (long)i;
     size_t q = config->heads * config->head_dim, kv = config->kv_heads * config->head_dim;
-    if (!config->post_norm) add_norm(load, &layer->norm1, n, names->norm1);
+    if (!config->post_norm && !(config->plain_start && !i)) add_norm(load, &layer->norm1, n, names->norm1);
     if (config->fused_qkv) {
         add_linear(load, &layer->qkv, n, names->qkv, q + 2 * kv, config->hidden_size, config->qkv_bias);
     } else if (config->stacked) { /* split_stacked makes three of it */
-        add_linear(load, &layer->q, n, names->qkv, q + 2 * kv, config->hidden_size, 0);
+        size_t first = load->model->params.count;
+        add_linear(load, &layer->q, n, names->qkv, q + 2 * kv, config->hidden_size, config->qkv_bias);
+        for (size_t t = first; t < load->model->params.count; t++)
+            load->model->shapes[t].by_heads = config->by_heads;
     } else {
         add_linear(load, &layer->q, n, names->q, q, config->hidden_size, config->qkv_bias);
         add_linear(load, &layer->k, n, names->k, kv, config->hidden_size, config->qkv_bias);
@@ -220,7 +224,7 @@ static void plan_layer(load_ctx *load, size_t i) {
     if (config->gated)
         add_linear(load, &layer->gate, n, names->gate, config->ffn_size * (config->stacked ? 2 : 1),
                    config->hidden_size, config->ffn_bias);
-    if (!config->stacked)
+    if (!config->stacked || !config->gated)
         add_linear(load, &layer->up, n, names->up, config->ffn_size, config->hidden_size, config->ffn_bias);
     add_linear(load, &layer->down, n, names->down, config->hidden_size, config->ffn_size, config->ffn_bias);
     if (config->branch_norms) add_norm(load, &layer->down_norm, n, names->down_norm);
@@ -237,21 +241,23 @@ static void plan_head(load_ctx *load) {
                    config->hidden_size, 0);
     if (config->head_transform) {
         add_linear(load, &model->head_dense, -1, names->head_dense, config->hidden_size, config->hidden_size,
-                   1);
+                   config->head_dense_bias);
         add_norm(load, &model->head_norm, -1, names->head_norm);
     }
     if (!config->tied_head) {
         char copy[NAME_SIZE];
         snprintf(copy, sizeof copy, "%s.weight", names->tokens);
-        find_and_add(load, &model->head.weight, names->head, load->options->untie_head ? copy : NULL,
-                     config->vocab_size, config->embedding_size);
+        find_and_add(load, &model->head.weight, names->head,
+                     load->options->untie_head ? copy : names->head_alias, config->vocab_size,
+                     config->embedding_size);
     }
     /* A tied head shares the bias of the module around it; one of its own has its own bias, and the module's,
      * which nothing uses, is saved as a copy of it. */
+    int module = config->tied_head || !names->head_bias_alias;
     if (config->head_bias)
-        find_and_add(load, &model->head.bias, config->tied_head ? names->head_bias : names->head_bias_alias,
-                     config->tied_head ? names->head_bias_alias : names->head_bias, 0, config->vocab_size);
-    if (config->head_bias && !config->tied_head) model->head_bias_alias = names->head_bias;
+        find_and_add(load, &model->head.bias, module ? names->head_bias : names->head_bias_alias,
+                     module ? names->head_bias_alias : names->head_bias, 0, config->vocab_size);
+    if (config->head_bias && !module) model->head_bias_alias = names->head_bias;
 }
 
 /* ---- Stacked matrices ---- */
@@ -259,6 +265,7 @@ static void plan_head(load_ctx *load) {
 /* The rest of a matrix, from `rows` on, becomes a weight of its own, which reads the same tensor. */
 static void split_rows(zest_weight *weight, size_t rows, zest_weight *rest) {
     size_t count = rows * weight->columns;
+    if (!weight->data) return;
     *rest = *weight;
     rest->data = (const char *)weight->data + count * zest_dtype_size(weight->dtype);
     rest->first += count;
@@ -266,13 +273,26 @@ static void split_rows(zest_weight *weight, size_t rows, zest_weight *rest) {
     weight->rows = rows;
 }
 
+static void split_vector(zest_weight *weight, size_t count, zest_weight *rest) {
+    if (!weight->data) return;
+    weight->rows = weight->columns, weight->columns = 1;
+    split_rows(weight, count, rest);
+    rest->columns = rest->rows, weight->columns = weight->rows;
+    rest->rows = weight->rows = 1;
+}
+
+static void split(zest_model_affine *affine, size_t outputs, zest_model_affine *rest) {
+    split_rows(&affine->weight, outputs, &rest->weight);
+    split_vector(&affine->bias, outputs, &rest->bias);
+}
+
 static void split_stacked(zest_model *model) {
     const zest_model_config *config = &model->config;
     for (size_t i = 0; i < config->layers; i++) {
         zest_model_layer *layer = &model->layers[i];
-        split_rows(&layer->q.weight, config->heads * config->head_dim, &layer->k.weight);
-        split_rows(&layer->k.weight, config->kv_heads * config->head_dim, &layer->v.weight);
-        split_rows(&layer->gate.weight, config->ffn_size, &layer->up.weight);
+        split(&layer->q, config->heads * config->head_dim, &layer->k);
+        split(&layer->k, config->kv_heads * config->head_dim, &layer->v);
+        if (config->gated) split(&layer->gate, config->ffn_size, &layer->up);
     }
 }
 
@@ -316,6 +336,8 @@ static zest_status copy_tensors(load_ctx *load) {
                 ? zest_model_source_randomize(load->source, tensor, &model->shapes[i],
                                               1 - model->config.norm_offset, threads)
                 : zest_model_source_copy(&load->found[i], tensor->dtype, threads, tensor->data, load->error);
+        if (!status && model->shapes[i].by_heads && !load->source->random && !load->source->gguf)
+            status = zest_model_group_heads(model, i, load->error);
         if (status) return status;
     }
     if (model->config.tied_head) model->head.weight = model->tokens;
@@ -325,14 +347,14 @@ static zest_status copy_tensors(load_ctx *load) {
 
 static zest_status fill_rotary(zest_model *model, zest_error *error) {
     const zest_model_config *config = &model->config;
-    size_t half = config->head_dim / 2;
+    size_t half = zest_model_rotary_dim(config) / 2;
     for (size_t i = 0; i < 2; i++) {
         const zest_rope *rope = i ? &config->local_rope : &config->rope;
         if (config->position_rows || rope->base == 0) continue;
         model->rotary[i] = malloc(half * sizeof *model->rotary[i]);
         if (!model->rotary[i])
             return zest_error_memory(error, "rotary positions", half * sizeof *model->rotary[i]);
-        zest_rope_frequencies(rope, config->head_dim, model->rotary[i]);
+        zest_rope_frequencies(rope, zest_model_rotary_dim(config), model->rotary[i]);
     }
     return ZEST_OK;
 }

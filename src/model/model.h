@@ -34,6 +34,7 @@ typedef struct {
     size_t position_rows;       /* of the table of learned positions; 0: rotary */
     size_t position_offset;     /* row of a sequence's first token */
     size_t token_types;         /* 0: none */
+    size_t rotary_dim;          /* elements of a head that are rotated, the first ones; 0: all */
     zest_rope rope, local_rope; /* local_rope: of local layers; base 0: the same */
     size_t window;              /* of attention in local layers (zest_attention); 0: no layer is local */
     uint64_t local_layers[ZEST_MODEL_LAYERS / 64]; /* a bit a layer */
@@ -45,7 +46,11 @@ typedef struct {
     int transposed; /* the layers' matrices are stored inputs × outputs */
     int fused_qkv;  /* q, k and v are one matrix in memory, too */
     int stacked; /* in the file q, k and v are rows of one matrix, and so are gate and up; q and gate name it */
-    int qk_norm;       /* every head of q and k has a norm, before the rotation */
+    int by_heads;          /* stacked in the file head by head: a head's q, k and v, then the next head's */
+    int parallel_residual; /* attention and MLP both take x: x + f(norm1(x)) + g(norm2(x)) */
+    int plain_start;       /* the first layer has no norm before its attention */
+    int norm_bias;         /* norms have a bias, unless they are RMS norms */
+    int qk_norm;           /* every head of q and k has a norm, before the rotation */
     int branch_norms;  /* what attention and MLP add to the residual stream has a norm (pre-norm models) */
     float norm_offset; /* a norm's gain is this more than what is stored */
     float embedding_scale;      /* of the embeddings; 0: none */
@@ -54,11 +59,14 @@ typedef struct {
     int qkv_bias, out_bias, ffn_bias;
     int embedding_norm, final_norm;
     int head_transform; /* dense, activation and norm before the head */
-    int head_bias;
+    int head_dense_bias, head_bias;
     int tied_head;
     zest_activation activation, head_activation;
 } zest_model_config;
 
+static inline size_t zest_model_rotary_dim(const zest_model_config *config) {
+    return config->rotary_dim ? config->rotary_dim : config->head_dim;
+}
 static inline int zest_model_is_local(const zest_model_config *config, size_t layer) {
     return (int)(config->local_layers[layer / 64] >> layer % 64 & 1);
 }
@@ -77,6 +85,7 @@ typedef struct {
 
 typedef struct {
     size_t rank, shape[2];
+    int by_heads; /* in files the rows are in the order of the heads (see the config) */
 } zest_model_tensor_shape;
 
 typedef struct {
@@ -84,7 +93,7 @@ typedef struct {
     zest_weight tokens, positions, types;
     zest_model_affine embedding_norm, project_in, final_norm, project_out, head_dense, head_norm, head;
     zest_model_layer *layers;
-    /* head_dim/2 angles per position, also of local layers where theirs differ; NULL for learned positions */
+    /* rotary_dim/2 angles per position, also of local layers where theirs differ; NULL for learned positions */
     float *rotary[2];
 
     zest_tensor *tensors; /* every one once, named as the family spells it, in the order above */

@@ -202,6 +202,52 @@ zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dty
     return status;
 }
 
+/* ---- Rows in the order of heads ----
+ *
+ * A file has (heads, q k v, head_dim) rows, memory (q k v, heads, head_dim). A block is head_dim rows. */
+
+/* The block in memory that is block b of the file. */
+static size_t block_in_memory(const zest_model *model, size_t b) {
+    return b % 3 * model->config.heads + b / 3;
+}
+
+static size_t block_elements(const zest_model *model, size_t i) {
+    return (size_t)model->tensors[i].count / (3 * model->config.heads);
+}
+
+zest_status zest_model_group_heads(const zest_model *model, size_t i, zest_error *error) {
+    const zest_tensor *tensor = &model->tensors[i];
+    size_t block = block_elements(model, i) * zest_dtype_size(tensor->dtype),
+           all = 3 * model->config.heads * block;
+    char *file = malloc(all);
+    if (!file) return zest_error_memory(error, tensor->name, all);
+    memcpy(file, tensor->data, all);
+    for (size_t b = 0; b < 3 * model->config.heads; b++)
+        memcpy((char *)tensor->data + block_in_memory(model, b) * block, file + b * block, block);
+    free(file);
+    return ZEST_OK;
+}
+
+typedef struct {
+    const zest_model *model;
+    size_t i;
+} by_heads_args;
+
+/* Elements first .. first+count-1 as a file has them. */
+static zest_status fill_by_heads(void *user, size_t first, size_t count, void *out, zest_error *error) {
+    const by_heads_args *args = user;
+    const zest_tensor *tensor = &args->model->tensors[args->i];
+    size_t block = block_elements(args->model, args->i), size = zest_dtype_size(tensor->dtype);
+    (void)error;
+    for (size_t at = first, here; at < first + count; at += here) {
+        size_t within = at % block, left = first + count - at;
+        here = block - within < left ? block - within : left;
+        size_t from = block_in_memory(args->model, at / block) * block + within;
+        memcpy((char *)out + (at - first) * size, (const char *)tensor->data + from * size, here * size);
+    }
+    return ZEST_OK;
+}
+
 /* ---- Random weights ---- */
 
 enum { SLICE = 4096 };
@@ -248,7 +294,8 @@ static const struct {
 };
 
 static int is_language_head(const char *name) {
-    return begins_with(name, "lm_head.") || begins_with(name, "cls.predictions.");
+    return begins_with(name, "lm_head.") || begins_with(name, "cls.predictions.") ||
+           begins_with(name, "embed_out.") || begins_with(name, "decoder.");
 }
 
 /* What the file has in place of the language-model head; NULL: it has that, or no head at all. */
@@ -309,7 +356,8 @@ zest_status zest_model_source_head_missing(const zest_model_source *source, cons
 
 /* Buffers that some files have in their layers: they follow from the configuration. */
 static int is_buffer(const zest_model_source *source, const char *name) {
-    static const char *const safetensors[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+    static const char *const safetensors[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                              ".attention.masked_bias", ".rotary_emb.inv_freq"};
     static const char *const gguf[] = {"rope_freqs.weight", ".attn_rot_embd.weight"};
     const char *const *ends = source->gguf ? gguf : safetensors;
     size_t count = source->gguf ? sizeof gguf / sizeof *gguf : sizeof safetensors / sizeof *safetensors;
@@ -436,7 +484,12 @@ static zest_status write_config(const zest_model *model, const char *folder, zes
 static zest_status write_weights(const zest_model *model, const char *folder, zest_error *error) {
     size_t count = model->tensor_count;
     zest_safetensors_source *sources = calloc(count + 1, sizeof *sources);
-    if (!sources) return zest_error_memory(error, folder, count * sizeof *sources);
+    by_heads_args *by_heads = calloc(count + 1, sizeof *by_heads);
+    if (!sources || !by_heads) {
+        free(sources);
+        free(by_heads);
+        return zest_error_memory(error, folder, count * sizeof *sources);
+    }
     for (size_t i = 0; i < count; i++) {
         const zest_tensor *tensor = &model->tensors[i];
         sources[i] = (zest_safetensors_source){.name = tensor->name,
@@ -444,6 +497,9 @@ static zest_status write_weights(const zest_model *model, const char *folder, ze
                                                .rank = model->shapes[i].rank,
                                                .shape = model->shapes[i].shape,
                                                .data = tensor->data};
+        if (!model->shapes[i].by_heads) continue;
+        by_heads[i] = (by_heads_args){model, i};
+        sources[i].data = NULL, sources[i].fill = fill_by_heads, sources[i].user = &by_heads[i];
     }
     if (model->head_bias_alias) { /* the head's bias is the last tensor */
         sources[count] = sources[count - 1];
@@ -451,6 +507,7 @@ static zest_status write_weights(const zest_model *model, const char *folder, ze
     }
     zest_status status = zest_safetensors_write_folder(folder, sources, count, 0, error);
     free(sources);
+    free(by_heads);
     return status;
 }
 

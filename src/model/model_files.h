@@ -22,7 +22,7 @@ typedef struct {
     const char *norm1, *q, *k, *v, *qkv, *q_norm, *k_norm, *out, *out_norm, *norm2, *gate, *up, *down,
         *down_norm;
     const char *final_norm, *project_out, *head_dense, *head_norm;
-    const char *head, *head_bias, *head_bias_alias;
+    const char *head, *head_alias, *head_bias, *head_bias_alias;
 } zest_family_names;
 
 typedef struct zest_config_reader zest_config_reader; /* config.json as a family reads it */
@@ -116,6 +116,9 @@ int zest_model_source_find(const zest_model_source *source, const char *name, ze
 /* All elements as dtype. The file's pages are dropped after the copy. */
 zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
                                    zest_error *error);
+
+/* Tensor i, which a file has head by head, becomes q, k and v of all heads. zest_model_save goes the other way. */
+zest_status zest_model_group_heads(const zest_model *model, size_t i, zest_error *error);
 
 /* Random weights: N(0, 0.02^2); what norms store as their gains is `gain`. */
 zest_status zest_model_source_randomize(const zest_model_source *source, const zest_tensor *tensor,

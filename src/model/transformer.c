@@ -230,7 +230,8 @@ static zest_status mlp_block(zest_forward_pass *pass, size_t i, const zest_lane_
     const int post_norm = config->post_norm, fused = !pass->request->save && !config->gated;
     size_t hidden = config->hidden_size, ffn = config->ffn_size;
     zest_status status = ZEST_OK;
-    if (!post_norm) /* else the attention block has left norm1's result there */
+    if (!post_norm &&
+        !config->parallel_residual) /* else the attention block has left a norm's result there */
         status = zest_model_norm(pass->runner, &layer->norm2, &lanes->perturbation, ZEST_CONST2(b->attended),
                                  b->normed, rows, hidden, pass->error);
     if (!status && config->gated)

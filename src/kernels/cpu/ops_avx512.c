@@ -27,10 +27,10 @@ int zest_avx512_attention(const zest_attention *job, int threads, zest_workspace
     return attention(job, threads, scratch);
 }
 
-void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
+void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t rotary_dim,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch) {
-    rotary(x, rows, stride, heads, head_dim, positions, cosines, sines, threads, scratch);
+    rotary(x, rows, stride, heads, head_dim, rotary_dim, positions, cosines, sines, threads, scratch);
 }
 
 void zest_avx512_gate(void *x, const void *up, size_t count, zest_activation activation, int threads,

@@ -11,7 +11,7 @@ extern const zest_ops zest_ops_avx512bf16, zest_ops_amx;
 int zest_avx512_linear(const zest_linear *job, int threads, zest_workspace *scratch);
 int zest_avx512_norm(const zest_norm *job, int threads, zest_workspace *scratch);
 int zest_avx512_attention(const zest_attention *job, int threads, zest_workspace *scratch);
-void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
+void zest_avx512_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t rotary_dim,
                         const uint32_t *positions, const float *cosines, const float *sines, int threads,
                         zest_workspace *scratch);
 void zest_avx512_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,

@@ -67,11 +67,11 @@ static int norm(const zest_norm *job, int threads, zest_workspace *scratch) {
 /* ---- Rotary, gate ---- */
 
 static void rotary(void *activations, size_t rows, size_t stride, size_t heads, size_t head_dim,
-                   const uint32_t *positions, const float *cosines, const float *sines, int threads,
-                   zest_workspace *scratch) {
+                   size_t rotary_dim, const uint32_t *positions, const float *cosines, const float *sines,
+                   int threads, zest_workspace *scratch) {
     (void)scratch;
     float *x = activations;
-    size_t half = head_dim / 2;
+    size_t half = rotary_dim / 2;
     threads = useful_threads(threads, 2.0 * (double)rows * (double)(heads * head_dim));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t m = 0; m < rows; m++)

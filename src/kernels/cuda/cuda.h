@@ -280,7 +280,7 @@ int zest_cuda_attention_mma(zest_cuda *cuda, const zest_attention *args);
 int zest_cuda_attention_wide(zest_cuda *cuda, const zest_attention *args);
 /* The largest head dimension that any of them takes; beyond 256 only attention_wide. */
 size_t zest_cuda_attention_max_head_dim(const zest_cuda *cuda);
-void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
+void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t rotary_dim,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch);
 void zest_cuda_gate(void *gate, const void *up, size_t count, zest_activation activation, int threads,

@@ -200,29 +200,30 @@ int zest_cuda_gather(const zest_gather *args, int threads, zest_workspace *scrat
 
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    rotary_kernel(T *x, size_t rows, size_t stride, size_t heads, size_t half, const uint32_t *positions,
-                  const float *cosines, const float *sines) {
+    rotary_kernel(T *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t half,
+                  const uint32_t *positions, const float *cosines, const float *sines) {
     size_t at = blockIdx.x * (size_t)THREADS + threadIdx.x;
     if (at >= rows * heads * half) return;
     size_t i = at % half, h = at / half % heads, m = at / (half * heads);
-    T *low = x + m * stride + h * 2 * half + i, *high = low + half;
+    T *low = x + m * stride + h * head_dim + i, *high = low + half;
     float c = cosines[positions[m] * half + i], s = sines[positions[m] * half + i];
     float a = to_float(*low), b = to_float(*high);
     *low = from_float<T>(a * c - b * s);
     *high = from_float<T>(b * c + a * s);
 }
 
-void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim,
+void zest_cuda_rotary(void *x, size_t rows, size_t stride, size_t heads, size_t head_dim, size_t rotary_dim,
                       const uint32_t *positions, const float *cosines, const float *sines, int threads,
                       zest_workspace *scratch) {
     zest_cuda *cuda = zest_cuda_of(scratch);
-    size_t params = rows * heads * (head_dim / 2);
+    size_t params = rows * heads * (rotary_dim / 2);
     (void)threads;
     if (!params) return;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_ATTENTION);
-    ZEST_CUDA_DISPATCH(cuda->base.compute, T,
-                       (rotary_kernel<T><<<zest_cuda_blocks(params, THREADS), THREADS, 0, cuda->stream>>>(
-                           (T *)x, rows, stride, heads, head_dim / 2, positions, cosines, sines)));
+    ZEST_CUDA_DISPATCH(
+        cuda->base.compute, T,
+        (rotary_kernel<T><<<zest_cuda_blocks(params, THREADS), THREADS, 0, cuda->stream>>>(
+            (T *)x, rows, stride, heads, head_dim, rotary_dim / 2, positions, cosines, sines)));
     (void)zest_cuda_launched(cuda, "applying rotary positions");
 }
 
