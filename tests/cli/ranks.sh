@@ -67,12 +67,7 @@ same "$work/answers" "$work/out"
 ranks 2 0 predict "$work/one" --input "$work/new.tsv" --out "$work/predicted"
 same "$work/answers" "$work/predicted"
 
-# Sharpness: losses and gradients, of several batches.
-run 0 sharpness "$work/one" --split train --task $task --samples 0 --top 1 --lanczos-steps 2 --difference-step 0.1 --trace-samples 0 --examples 400 --json
-metrics "$work/out" >"$work/sharp"
-ranks 3 0 sharpness "$work/one" --split train --task $task --samples 0 --top 1 --lanczos-steps 2 --difference-step 0.1 --trace-samples 0 --examples 400 --json
-metrics "$work/out" >"$work/sharp3"
-same "$work/sharp" "$work/sharp3"
+# Sharpness: losses.
 run 0 sharpness "$work/one" --samples 6 --radii 1,2 --top 0 --forward-only --trace-samples 2 --slice 1 --points 3 --json
 metrics "$work/out" >"$work/sharp"
 ranks 3 0 sharpness "$work/one" --samples 6 --radii 1,2 --top 0 --forward-only --trace-samples 2 --slice 1 --points 3 --json

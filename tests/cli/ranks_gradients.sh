@@ -5,6 +5,10 @@
 need_ranks
 model=examples/roberta-tiny task=examples/reviews/reviews.task
 small="--model $model --task $task --shots 8 --batch 7 --lr 1e-3 --weights f32 --eval-every 4 --seed 21 --test-size 20 --save-every 2"
+if "$ZEST" train $small --method sgd --steps 1 2>&1 | grep -q GRAD=off; then
+    echo "built without gradients"
+    exit 77
+fi
 run 0 train $small --steps 5 --method adamw --dropout 0.1 --accumulate 4 --out "$work/adamw"
 for n in 2 3 5; do
     ranks $n 0 train $small --steps 5 --method adamw --dropout 0.1 --accumulate 4 --out "$work/adamw-$n"
@@ -39,6 +43,15 @@ text="--model $model --text $work/text --length 32 --batch 8 --steps 3 --eval-ev
 run 0 pretrain $text --out "$work/pretrained"
 ranks 2 0 pretrain $text --out "$work/pretrained-2"
 same "$work/pretrained/last/model.safetensors" "$work/pretrained-2/last/model.safetensors"
+
+# The gradients of zest sharpness, of several batches.
+metrics() { sed 's/"seconds": [0-9.e-]*//g' "$1"; }
+hessian="--split train --examples 400 --samples 0 --top 1 --lanczos-steps 2 --difference-step 0.1 --trace-samples 0"
+run 0 sharpness $model --task $task $hessian --json
+metrics "$work/out" >"$work/sharp"
+ranks 3 0 sharpness $model --task $task $hessian --json
+metrics "$work/out" >"$work/sharp3"
+same "$work/sharp" "$work/sharp3"
 
 ranks 2 2 train $small --steps 2 --method sgd --quiet
 err_has "give --accumulate 2 or more parts, or start one process"
