@@ -244,7 +244,7 @@ MOCK_SRC := $(wildcard tests/cuda/mock/*.c)
 $(BUILD)/tests/cuda/libmock_cuda.so: $(MOCK_SRC) tests/cuda/mock/mock.h $(BUILD)/compile.flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wl,-soname,libmock_cuda.so $(WARNINGS) -I. \
-	    -I$(CUDA_HOME)/include -o $@ $(MOCK_SRC) -ldl
+	    -isystem $(CUDA_HOME)/include -o $@ $(MOCK_SRC) -ldl
 
 $(BUILD)/tests/cuda/zest_mock: $(CLI_OBJ) $(BUILD)/libzest.a $(BUILD)/tests/cuda/libmock_cuda.so $(BUILD)/link.flags
 	$(link) $(BUILD)/tests/cuda/libmock_cuda.so -Wl,-rpath,'$$ORIGIN' $(filter-out %libcudart_static.a -lcudart_static,$(LIBS))
