@@ -56,6 +56,14 @@ static const linear_case cases[] = {
      1e-4},
     {"whole tiles", 64, 1024, 128, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 0, 1e-4},
     {"many outputs", 3, 40, 1030, 0, F16, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_GELU, 0, 1e-5},
+    {"a row, fp32", 1, 37, 51, 0, F32, 1, SEPARATE, 1, 0, 0, {0, 0}, ZEST_ACT_GELU, 5, 1e-5},
+    {"a row, fp16", 1, 129, 64, 0, F16, 0, IN_PLACE, 1, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-5},
+    {"a row, bf16", 1, 2501, 70, 0, BF16, 1, NONE, 1, 0, 0, {0, 0}, ZEST_ACT_SILU, 0, 1e-4},
+    {"two rows, bf16", 2, 96, 130, 0, BF16, 0, SEPARATE, 1, 0, 0, {0, 0}, ZEST_ACT_NONE, 3, 1e-5},
+    {"three rows, frozen", 3, 70, 43, 0, F16, 1, NONE, 1, 0, 1, {0.1f, 0}, ZEST_ACT_RELU, 1, 1e-5},
+    {"four rows, fp32", 4, 1100, 39, 0, F32, 1, IN_PLACE, 1, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-4},
+    {"one row, few outputs", 1, 40, 31, 0, F32, 1, SEPARATE, 1, 0, 0, {0, 0}, ZEST_ACT_NONE, 0, 1e-5},
+    {"four rows, bf16", 4, 31, 64, 0, BF16, 1, NONE, 1, 0, 0, {0, 0}, ZEST_ACT_GELU_TANH, 2, 1e-5},
     {"no rows", 0, 8, 8, 0, F32, 1, NONE, 2, 0, 0, {0.01f, -0.01f}, ZEST_ACT_NONE, 0, 0},
 };
 

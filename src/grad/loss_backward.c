@@ -100,7 +100,7 @@ static zest_status sum_rows(zest_grad_pass *pass) {
             zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), pass->error);
         pass->sums = runner->results.data;
     }
-    if (!status) status = zest_model_head_blocks(runner, &group, group.h, sum_block, pass, pass->error);
+    if (!status) status = zest_model_head_blocks(runner, &group, group.h, 0, sum_block, pass, pass->error);
     return !status && runner->device ? download(pass, pass->sums, sums, bytes) : status;
 }
 
@@ -236,5 +236,5 @@ zest_status zest_grad_head_backward(zest_grad_pass *pass, double factor, void *d
     job.weights = zest_grad_stage(pass, pass->grad->weights, pass->out_rows * sizeof *job.weights);
     if (!job.weights) return zest_grad_check(pass, 1);
     zest_group_output group = group_of(pass);
-    return zest_model_head_blocks(pass->grad->runner, &group, group.h, block_backward, &job, pass->error);
+    return zest_model_head_blocks(pass->grad->runner, &group, group.h, 0, block_backward, &job, pass->error);
 }

@@ -103,38 +103,37 @@ int zest_model_expand_prefix(const zest_forward_pass *pass, zest_attention *job)
     return 0;
 }
 
-/* Appends the new keys and values to the cache, then attends to all of it. On the CPU one sequence after the
- * other, since their keys are in slots. */
-static int attend_with_cache(zest_forward_pass *pass, size_t layer, const zest_attention *all) {
+/* On the CPU: the new keys and values go to the slots of their sequences, and the job reads them there. */
+static void extend_slots(zest_forward_pass *pass, zest_attention *job, float *cached) {
     const zest_model_batch *batch = pass->request->batch;
     const zest_model_cache *cache = pass->request->cache;
-    size_t width = 2 * pass->kv_width;
-    void *cached = zest_model_offset(pass->runner, cache->data, layer * cache->rows * width);
+    uint32_t *starts = pass->key_starts + batch->sequences + 1, *ends = starts + batch->sequences + 1;
+    for (size_t s = 0; s < batch->sequences; s++) {
+        size_t slot = cache->slots[s], first = batch->starts[s], count = batch->starts[s + 1] - first;
+        size_t at = cache->slot_start[slot] + cache->lengths[slot];
+        copy_kv(pass, job->q, first, count, cached + at * 2 * pass->kv_width);
+        starts[s] = (uint32_t)cache->slot_start[slot];
+        ends[s] = (uint32_t)(at + count);
+    }
+    job->kv_start = starts;
+    job->kv_end = ends;
+}
+
+/* Appends the new keys and values to the cache, then attends to all of it. */
+static int attend_with_cache(zest_forward_pass *pass, size_t layer, const zest_attention *all) {
+    const zest_model_cache *cache = pass->request->cache;
+    void *cached = zest_model_offset(pass->runner, cache->data, layer * cache->rows * 2 * pass->kv_width);
     zest_attention job = *all;
-    if (pass->runner->device) {
-        set_kv(pass, &job, cached);
-        job.kv_rows = cache->rows;
-        job.kv_start = pass->at.key_starts;
-        job.kv_end = pass->at.key_ends;
-        return copy_kv_on_device(pass, all, cached, all->kv_lane, pass->rows, NULL, pass->at.key_targets) ||
-               run_attention(pass, layer, &job);
+    set_kv(pass, &job, cached);
+    job.kv_rows = cache->rows;
+    if (!pass->runner->device) {
+        extend_slots(pass, &job, cached);
+        return run_attention(pass, layer, &job);
     }
-    int failed = 0;
-    for (size_t s = 0; s < batch->sequences && !failed; s++) {
-        size_t slot = cache->slots[s], length = cache->lengths[slot], first = batch->starts[s];
-        size_t count = batch->starts[s + 1] - first;
-        float *kv = (float *)cached + cache->slot_start[slot] * width;
-        copy_kv(pass, all->q, first, count, kv + length * width);
-        uint32_t q_start[2] = {0, (uint32_t)count}, kv_start[2] = {0, (uint32_t)(length + count)};
-        set_kv(pass, &job, kv);
-        job.q = (const float *)all->q + first * all->q_stride;
-        job.out = (float *)all->out + first * all->out_stride;
-        job.q_start = q_start;
-        job.kv_start = kv_start;
-        job.sequences = 1;
-        failed = run_attention(pass, layer, &job);
-    }
-    return failed;
+    job.kv_start = pass->at.key_starts;
+    job.kv_end = pass->at.key_ends;
+    return copy_kv_on_device(pass, all, cached, all->kv_lane, pass->rows, NULL, pass->at.key_targets) ||
+           run_attention(pass, layer, &job);
 }
 
 /* The job for every lane: a device takes all at once. */

@@ -393,9 +393,10 @@ zest_model_affine zest_model_head_block(const zest_model *model, size_t first, s
 typedef zest_status (*zest_on_logits)(void *user, int lane, size_t first, size_t count, const float *logits,
                                       zest_error *error);
 
-/* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. */
+/* Goes through the vocabulary in blocks, so that no more logits exist than rows × one block. block: words of one, for
+ * callers whose result does not depend on it; 0: as many as losses take. */
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *group,
-                                   const void *const h[2], zest_on_logits on_logits, void *user,
+                                   const void *const h[2], size_t block, zest_on_logits on_logits, void *user,
                                    zest_error *error);
 /* All logits of a group of one lane, on the host: (rows, vocab_size). */
 zest_status zest_model_copy_logits(zest_model_runner *runner, const zest_group_output *group, float *out,

@@ -23,6 +23,8 @@ typedef struct {
     zest_error *error;
 } generate_ctx;
 
+enum { BLOCK_LOGITS = 1 << 18 }; /* of all rows, on the CPU */
+
 static zest_status choose_tokens(void *user, int lane, size_t first, size_t count, const float *logits,
                                  zest_error *error) {
     const generate_ctx *ctx = user;
@@ -54,7 +56,9 @@ static zest_status choose_largest(generate_ctx *ctx, const zest_group_output *gr
     if (runner->device)
         status = zest_model_buffer_reserve_f32(runner, &runner->results, 1, bytes / sizeof(float), error);
     if (!status) status = zest_model_head_transform(runner, group, h, error);
-    if (!status) status = zest_model_head_blocks(runner, group, h, choose_tokens, ctx, error);
+    if (!status)
+        status =
+            zest_model_head_blocks(runner, group, h, BLOCK_LOGITS / group->rows, choose_tokens, ctx, error);
     if (!status && runner->device &&
         runner->operations->device->download(runner->device, ctx->choices, runner->results.data, bytes))
         status = zest_model_device_error(runner, error);

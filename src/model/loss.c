@@ -195,7 +195,7 @@ static zest_status sum_pair_logits(loss_ctx *ctx, const zest_group_output *group
     pair.perturbation.more_count = 0;
     pair.first = ctx->lane = group->first + 2 * i;
     const void *const own[2] = {zest_model_lane_at(h, 2 * i), zest_model_lane_at(h, 2 * i + 1)};
-    return zest_model_head_blocks(ctx->runner, &pair, own, on_logits_block, ctx, error);
+    return zest_model_head_blocks(ctx->runner, &pair, own, 0, on_logits_block, ctx, error);
 }
 
 static zest_status on_token_rows(zest_model_runner *runner, const zest_group_output *group, void *user,
@@ -296,6 +296,7 @@ zest_status zest_model_losses(zest_model_runner *runner, const zest_model_lane *
 /* Words of a block. A constant: it decides the order in which a row's probabilities are summed. Devices,
  * which sum in an order of their own, take fewer and larger steps. */
 enum { BLOCK = 2048, DEVICE_BLOCK = 8192 };
+enum { WIDE_LOGITS = 1 << 18 }; /* of all rows, where a block may be as wide as it likes */
 
 zest_status zest_model_head_transform(zest_model_runner *runner, const zest_group_output *group,
                                       const void *h[2], zest_error *error) {
@@ -437,9 +438,10 @@ static zest_status logits_of_block(zest_model_runner *runner, const zest_group_o
 }
 
 zest_status zest_model_head_blocks(zest_model_runner *runner, const zest_group_output *group,
-                                   const void *const h[2], zest_on_logits on_logits, void *user,
+                                   const void *const h[2], size_t block, zest_on_logits on_logits, void *user,
                                    zest_error *error) {
     size_t words = runner->model->config.vocab_size, step = runner->device ? DEVICE_BLOCK : BLOCK;
+    if (block > step && !runner->device) step = block < words ? block : words;
     zest_status status = zest_model_buffer_reserve_f32(runner, &runner->logits, 2, group->rows * step, error);
     float *logits[2];
     zest_model_first_lanes_f32(&runner->logits, logits);
@@ -482,7 +484,9 @@ static zest_status copy_group_logits(zest_model_runner *runner, const zest_group
                                      zest_error *error) {
     const void *h[2];
     zest_status status = zest_model_head_transform(runner, group, h, error);
-    return status ? status : zest_model_head_blocks(runner, group, h, copy_block, user, error);
+    return status ? status
+                  : zest_model_head_blocks(runner, group, h, WIDE_LOGITS / (group->rows + 1), copy_block,
+                                           user, error);
 }
 
 zest_status zest_model_copy_logits(zest_model_runner *runner, const zest_group_output *group, float *out,

@@ -71,11 +71,12 @@ static void cap_row(float *scores, size_t keys, float scale, float cap) {
         v_store(scores + j, f_soft_cap(v_mul(v_load(scores + j), v_set(scale)), cap));
 }
 
-/* One row of scores to weights in the tile's order, not yet divided by their sum: its inverse is returned.
+/* One row of scores to weights, lines `stride` apart, not yet divided by their sum: its inverse is returned.
  * The row sees the keys from `first` to before `keys`, its block those before `end`. Without a window `first` is a
  * constant, and what asks for it is gone. */
-static inline __attribute__((always_inline)) float
-softmax_range(const float *scores, size_t first, size_t keys, size_t end, float scale, float *weights) {
+static inline __attribute__((always_inline)) float softmax_range(const float *scores, size_t first,
+                                                                 size_t keys, size_t end, float scale,
+                                                                 float *weights, size_t stride) {
     vec row_max = v_set(-INFINITY), factor = v_set(scale);
     running sums = running_zero();
     for (size_t j = first / WIDTH * WIDTH; j < keys; j += WIDTH) {
@@ -85,7 +86,7 @@ softmax_range(const float *scores, size_t first, size_t keys, size_t end, float 
         row_max = v_max(s, row_max);
     }
     row_max = v_set(v_largest(row_max));
-    for (size_t j = 0; j < end; j += LINE, weights += TILE_ROWS * LINE)
+    for (size_t j = 0; j < end; j += LINE, weights += stride)
         for (size_t v = 0; v < SUM_VECTORS; v++) {
             size_t at = j + v * WIDTH;
             vec e = v_set(0.0f);
@@ -101,13 +102,15 @@ softmax_range(const float *scores, size_t first, size_t keys, size_t end, float 
 }
 
 static float softmax_row(const float *scores, size_t keys, size_t end, float scale, float *weights) {
-    return softmax_range(scores, 0, keys, end, scale, weights);
+    return softmax_range(scores, 0, keys, end, scale, weights, (size_t)TILE_ROWS * LINE);
 }
 
 static float softmax_window(const float *scores, size_t first, size_t keys, size_t end, float scale,
                             float *weights) {
-    return softmax_range(scores, first, keys, end, scale, weights);
+    return softmax_range(scores, first, keys, end, scale, weights, (size_t)TILE_ROWS * LINE);
 }
+
+#include "kernels/cpu/attention_row.h"
 
 /* ---- Tasks ---- */
 
@@ -161,6 +164,15 @@ static void attend_task(const zest_attention *job, const attention_workspace *r,
            first = (k0 + packed.base) * job->kv_stride + kv_head * size;
     const float *q = job->q, *k = job->k, *v = job->v;
     float *out = job->out;
+    if (to - from == 1 && keys) {
+        size_t at = past + from, end = (kv_head + 1) * group;
+        row_keys seen = {k + first, v + first, zest_attention_first_key(job, at) - packed.base, used};
+        for (size_t head = kv_head * group; head < end; head += TILE_ROWS)
+            attend_row(job, r, workspace, q + (q0 + from) * job->q_stride + head * size,
+                       end - head < TILE_ROWS ? end - head : TILE_ROWS, &seen,
+                       out + (q0 + from) * job->out_stride + head * size);
+        return;
+    }
     pack_keys(k + first, job->kv_stride, used, size, r->head, workspace + r->k);
     pack_values(v + first, job->kv_stride, used, size, r->keys, workspace + r->v);
     for (size_t head = kv_head * group; head < (kv_head + 1) * group; head++)

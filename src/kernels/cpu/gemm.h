@@ -187,7 +187,14 @@ static void pack_block(const linear_plan *p, const linear_part *block, size_t la
             chunk_at(p, k), p->bf16, packed_rows(p, lane, m, k, chunk_at(p, k)));
 }
 
+#ifndef LINEAR_BLOCK_FOR /* AMX sums in an order of its own */
+#include "kernels/cpu/gemv.h"
+#endif
+
 static int linear(const zest_linear *job, int threads, zest_workspace *scratch) {
+#ifndef LINEAR_BLOCK_FOR
+    if (gemv_takes(job)) return gemv(job, threads, scratch);
+#endif
     threads = useful_threads(threads, (double)(job->rows + 8) * (double)job->weight.rows *
                                           (double)job->weight.columns);
     linear_plan p = linear_make_plan(job, threads);

@@ -73,6 +73,14 @@ static inline vec v_round_bf16(vec a) {
     return _mm256_and_ps(chosen, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000)));
 }
 
+/* Of pairs of bf16: the first or the second of each as a float. */
+static inline vec v_low_bf16(vec a) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 16));
+}
+static inline vec v_high_bf16(vec a) {
+    return _mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000)));
+}
+
 /* Elements 1 0 3 2 5 4 7 6 */
 static inline vec v_swap_pairs(vec a) { return _mm256_permute_ps(a, 0xB1); }
 

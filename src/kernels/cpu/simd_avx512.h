@@ -75,6 +75,15 @@ static inline vec v_round_bf16(vec a) {
     return _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32((int)0xffff0000)));
 }
 
+/* Of pairs of bf16: the first or the second of each as a float. */
+static inline vec v_low_bf16(vec a) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16));
+}
+static inline vec v_high_bf16(vec a) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+}
+
 /* Elements 1 0 3 2 5 4 ... */
 static inline vec v_swap_pairs(vec a) { return _mm512_permute_ps(a, 0xB1); }
 
