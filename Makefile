@@ -198,7 +198,7 @@ ifneq ($(filter x86_64,$(ARCH)),)
 AVX512 := -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c -mprefer-vector-width=512
 $(BUILD)/%_avx2.o: TARGET := -mavx2 -mfma -mf16c
 $(BUILD)/%_avx512.o: TARGET := $(AVX512)
-$(BUILD)/%_avx512bf16.o: TARGET := $(AVX512) -mavx512bf16
+$(BUILD)/%_avx512bf16.o: TARGET := $(AVX512) -mavx512bf16 -mavx512vnni
 $(BUILD)/%_amx.o: TARGET := $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 

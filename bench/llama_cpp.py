@@ -2,11 +2,13 @@
 """zest beside llama.cpp on the same GGUF files: tokens, greedy text, perplexity, and tokens a second.
 
     pip install cyllama numpy            # llama.cpp as a wheel
+    make build/bench/generate
     zest export MODEL --gguf model.gguf --type f32
     python3 bench/llama_cpp.py model.gguf --text some.txt
 
-Both run on --threads threads, one after the other, in alternation; the fastest of --rounds counts. Times are those of
-new tokens alone: the time for --tokens new tokens minus that for one, so that loading and the prompt do not count.
+Both run on --threads threads, one after the other, in alternation. Of all --rounds the fastest prompt and the fastest
+time between two tokens count, so that other work on the machine disturbs both alike. "same" is how many of the first
+tokens are equal.
 """
 import argparse
 import json
@@ -47,20 +49,21 @@ class Llama:
     def logits(self, i):
         return np.asarray(self.context.get_logits_ith(i), np.float32)
 
+    def timed(self, tokens, position):
+        start = time.perf_counter()
+        self.run(tokens, position)
+        self.context.synchronize()
+        return time.perf_counter() - start
+
     def greedy(self, tokens, count):
-        """New tokens, and the seconds that all but the first took in llama.cpp (not in Python's argmax)."""
+        """New tokens, the seconds of the prompt and of the fastest token, in llama.cpp alone (not Python's argmax)."""
         self.context.kv_cache_clear()
-        self.run(tokens, 0)
-        new, seconds = [], 0.0
-        while len(new) < count:
+        prompt, new, token = self.timed(tokens, 0), [], math.inf
+        for i in range(count):
             new.append(int(np.argmax(self.logits(-1))))
-            if self.vocab.is_eog(new[-1]) or len(new) == count:
-                break
-            start = time.perf_counter()
-            self.run(new[-1:], len(tokens) + len(new) - 1)
-            self.context.synchronize()
-            seconds += time.perf_counter() - start
-        return new, seconds
+            if i + 1 < count:
+                token = min(token, self.timed(new[-1:], len(tokens) + i))
+        return new, prompt, token
 
     def perplexity(self, tokens, window, stride):
         total, count, done, begin = 0.0, 0, 0, 0
@@ -77,11 +80,14 @@ class Llama:
         return math.exp(-total / count)
 
 
-def zest(args, *words):
-    start = time.perf_counter()
-    result = subprocess.run([args.zest, *words, "--threads", str(args.threads), "--json", "--quiet"],
-                            capture_output=True, text=True, check=True)
-    return json.loads(result.stdout), time.perf_counter() - start
+def run(*words):
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def perplexity(args, path):
+    return run(args.zest, "eval", path, "--text", args.text, "--window", str(args.window), "--stride", str(args.stride),
+               "--compute", args.compute, "--weights", args.weights, "--threads", str(args.threads), "--json",
+               "--quiet")["perplexity"]
 
 
 def zest_tokens(args, path, text):
@@ -99,20 +105,21 @@ def compare(args, path):
         words = llama.encode(text)
         row["tokens"] = row["tokens"] and words == zest_tokens(args, path, text)
         row["perplexity llama.cpp"] = llama.perplexity(words, args.window, args.stride)
-        row["perplexity zest"] = zest(args, "eval", path, "--text", args.text, "--window", str(args.window), "--stride",
-                                      str(args.stride), "--compute", args.compute)[0]["perplexity"]
-    best = {"llama": math.inf, "zest": math.inf}
-    words = ("generate", path, "--prompt", args.prompt, "--compute", args.compute, "--max-tokens")
+        row["perplexity zest"] = perplexity(args, path)
+    best = dict.fromkeys(("llama prompt", "llama token", "zest prompt", "zest token"), math.inf)
     for _ in range(args.rounds):
-        new, seconds = llama.greedy(tokens, args.tokens)
-        best["llama"] = min(best["llama"], seconds / (len(new) - 1))
-        one, few = zest(args, *words, "1")
-        many, all = zest(args, *words, str(len(new)))
-        best["zest"] = min(best["zest"], (all - few) / (len(new) - 1))
-    text = "".join(llama.vocab.token_to_piece(token, 0, False) for token in new)
-    row["same text"] = text.strip() == many["results"][0]["text"].strip()
-    row["llama.cpp tokens/s"], row["zest tokens/s"] = 1 / best["llama"], 1 / best["zest"]
-    row["zest / llama.cpp"] = best["llama"] / best["zest"]
+        new, prompt, token = llama.greedy(tokens, args.tokens)
+        own = run(args.bench, path, str(args.tokens), "1", args.prompt, f"threads={args.threads}",
+                  f"compute={args.compute}", f"weights={args.weights}")
+        for name, seconds in (("llama prompt", prompt), ("llama token", token), ("zest prompt", own["prompt_s"]),
+                              ("zest token", own["token_s"])):
+            best[name] = min(best[name], seconds)
+    equal = [a == b for a, b in zip(new, own["ids"])]
+    row["same"] = equal.index(False) if False in equal else len(equal)
+    for what, count in (("prompt", len(tokens)), ("token", 1)):
+        for program in ("llama", "zest"):
+            row[f"{program} {what}s/s"] = round(count / best[f"{program} {what}"], 1)
+        row[f"{what} ratio"] = round(best[f"llama {what}"] / best[f"zest {what}"], 2)
     print(json.dumps(row), flush=True)
 
 
@@ -120,14 +127,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="+")
     parser.add_argument("--zest", default="./zest")
-    parser.add_argument("--prompt", default="Once upon a time")
+    parser.add_argument("--bench", default="build/bench/generate")
+    parser.add_argument("--prompt", default="Once upon a time there was a little girl called Lucy. " * 4)
     parser.add_argument("--text", help="text file for the perplexity; a few thousand bytes, since it is slow")
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--stride", type=int, default=128)
-    parser.add_argument("--tokens", type=int, default=65)
+    parser.add_argument("--tokens", type=int, default=33)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compute", default="f32")
+    parser.add_argument("--weights", default="quantized")
     args = parser.parse_args()
     for path in args.files:
         compare(args, path)

@@ -58,7 +58,7 @@ static int on_token(size_t prompt, int32_t token, void *user) {
 /* The reply to the conversation so far, which it becomes a part of. */
 static zest_status reply(chat *c) {
     zest_cli_tokens prompt = {0};
-    zest_lm_generate_options how = {.max_tokens = c->max_tokens, .on_token = on_token, .user = c};
+    zest_lm_generate_options how = {.max_tokens = c->max_tokens, .on_token = on_token, .user = c, .keep = 1};
     int32_t *ids = malloc(c->max_tokens * sizeof *ids);
     zest_status status = ids ? encode(c, &prompt) : zest_error_memory(c->error, "a reply", c->max_tokens);
     zest_buffer_free(&c->reply);

@@ -196,7 +196,7 @@ const zest_command zest_command_generate = {
         "zest generate smollm2.gguf --prompt 'The capital of France is' --max-tokens 8\tone prompt\n"
         "zest generate smollm2.gguf --chat --temperature 0.7 --top-p 0.9\ta conversation; Ctrl-D ends it\n"
         "zest generate opt-125m < prompts.txt --json\ta prompt a line, results as JSON",
-    .defaults = "",
+    .defaults = "weights=quantized",
     .users = ZEST_FOR_GENERATE,
     .run = run,
 };

@@ -106,13 +106,15 @@ zest_status zest_cli_lm_error(const zest_cli_lm *m, zest_status status, zest_err
 
 /* ---- Loading ---- */
 
-/* Those of the given options that `users` take, as lines. */
+/* Those of the options that `users` take, as lines, which were given or have another default in the command. */
 static zest_status add_options(const zest_options *options, unsigned users, zest_buffer *text,
                                zest_error *error) {
     for (int id = 0; id < ZEST_OPTION_COUNT; id++) {
         const zest_option_row *row = zest_option_row_at((zest_option_id)id);
-        if (row->users & users && zest_options_given(options, (zest_option_id)id))
-            zest_buffer_format(text, "%s=%s\n", row->name, zest_options_text(options, (zest_option_id)id));
+        const char *value = zest_options_text(options, (zest_option_id)id);
+        if (row->users & users &&
+            (zest_options_given(options, (zest_option_id)id) || strcmp(value, row->fallback)))
+            zest_buffer_format(text, "%s=%s\n", row->name, value);
     }
     return text->failed ? zest_error_memory(error, "the options", text->size) : ZEST_OK;
 }

@@ -252,6 +252,9 @@ typedef struct {
     const int32_t *stops;
     size_t stop_count; /* a text ends behind the first of these tokens, which is kept */
     int ignore_eos;    /* else the model's end tokens are such tokens, too: of a text, or of a turn */
+    /* Of a single prompt: what was computed stays with the model, and the next call that asks for this begins where
+     * its prompt differs from the text so far, as turns of a conversation do. The same tokens on the CPU. */
+    int keep;
     /* Told every new token, of prompt 0, 1, ...; non-zero ends the generation of all. May be NULL. */
     int (*on_token)(size_t prompt, int32_t token, void *user);
     zest_lm_progress on_progress; /* tokens of the longest text so far, of max_tokens. May be NULL */

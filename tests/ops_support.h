@@ -44,7 +44,7 @@ static inline zest_weight weight(zest_dtype dtype, size_t rows, size_t columns, 
     assert_non_null(stored);
     assert_int_equal(zest_dtype_from_float(dtype, x, rows * columns, stored), 0);
     free(x);
-    return (zest_weight){stored, dtype, rows, columns, first, 0, {0}};
+    return (zest_weight){stored, dtype, rows, columns, first, 0, {0}, 0};
 }
 
 static inline void release(zest_weight *w) { free((void *)(uintptr_t)w->data); }

@@ -100,6 +100,57 @@ static void test_stops(void **state) {
     zest_safetensors_close(golden.file);
 }
 
+/* Turns with kept keys and values give the tokens that each gives from scratch: a text that goes on, one that differs
+ * early, the same one again, and one after the weights have changed. The logits are compared through sampling with a
+ * high temperature, which a difference of a bit somewhere would change. */
+static void test_kept(void **state) {
+    (void)state;
+    zest_cpu best;
+    assert_int_equal(zest_cpu_detect(&best, NULL), ZEST_OK);
+    for (size_t i = 0; i < TEST_CAUSAL; i++) {
+        zest_model *model = test_model(test_causal[i], ZEST_MODEL_F32);
+        zest_model_runner *runner = test_runner(model, best, ZEST_COMPUTE_F32, 2, 0);
+        zest_generate_kept kept = {0};
+        uint32_t text[64] = {5, 17, 40, 3, 44, 9, 8}, out[6], again[6], starts[2] = {0, 4};
+        size_t count, again_count, reused = 0;
+        const zest_sampling hot = {.temperature = 3, .top_p = 1, .repetition_penalty = 1, .seed = 4};
+        zest_generate_options how = {.max_new_tokens = 6, .sampling = &hot};
+        for (int turn = 0; turn < 5; turn++) {
+            zest_model_batch prompt = {.tokens = text, .starts = starts, .sequences = 1};
+            if (turn == 2) text[3]++;
+            if (turn == 4) {
+                zest_direction direction = {.seed = 7, .gain = 1};
+                double g = 1;
+                zest_update update = {.directions = &direction, .g = &g, .k = 1, .lr = 0.01};
+                assert_done(zest_model_apply_update(runner, &update, error));
+            }
+            how.kept = NULL;
+            assert_done(zest_generate(runner, NULL, &prompt, &how, out, &count, error));
+            how.kept = &kept;
+            assert_done(zest_generate(runner, NULL, &prompt, &how, again, &again_count, error));
+            assert_int_equal(count, again_count);
+            assert_memory_equal(out, again, count * sizeof *out);
+            assert_int_equal(kept.count, starts[1] + count - 1); /* all but the last new token */
+            assert_memory_equal(kept.tokens, text, starts[1] * sizeof *text);
+            reused += kept.rows > 0;
+            if (turn % 2 == 0) { /* the next turn goes on */
+                memcpy(text + starts[1], out, count * sizeof *out);
+                starts[1] += (uint32_t)count;
+                text[starts[1]++] = 11;
+            }
+        }
+        assert_int_equal(reused, 5);
+        uint32_t two[3] = {0, 1, 2};
+        zest_model_batch several = {.tokens = text, .starts = two, .sequences = 2};
+        zest_error refusal;
+        assert_int_equal(zest_generate(runner, NULL, &several, &how, out, &count, &refusal),
+                         ZEST_ERROR_ARGUMENT);
+        zest_generate_kept_free(&kept, runner);
+        zest_model_runner_free(runner);
+        zest_model_free(model);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     zest_model *bert = test_model("bert", ZEST_MODEL_AS_STORED),
@@ -126,10 +177,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_text),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_golden_text), cmocka_unit_test(test_batch),   cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_stops),       cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

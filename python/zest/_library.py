@@ -208,6 +208,7 @@ class GenerateOptions(Structure):
         ("stops", c_void_p),
         ("stop_count", c_size_t),
         ("ignore_eos", c_int),
+        ("keep", c_int),
         ("on_token", OnToken),
         ("on_progress", Progress),
         ("user", c_void_p),

@@ -49,7 +49,8 @@ static zest_cpu best(void) {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw"))
         return ZEST_CPU_AVX2;
-    if (!__builtin_cpu_supports("avx512bf16")) return ZEST_CPU_AVX512;
+    if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vnni"))
+        return ZEST_CPU_AVX512;
     return amx_granted() ? ZEST_CPU_AMX : ZEST_CPU_AVX512BF16;
 #else
     return ZEST_CPU_PLAIN;

@@ -334,9 +334,10 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "arithmetic of matrix products: fp32, or bf16 or fp16 operands with fp32 accumulation; f16 needs a GPU")           \
   X(DEVICE, "device", 0, CHOICE, "cpu", CHOICES("cpu|cuda"), "NAME", "Model", ZEST_FOR_MODELS, RUN(ANY, RESUME, ROW),  \
     "where the model runs; cuda needs an NVIDIA GPU and a build that found nvcc")                                      \
-  X(WEIGHTS, "weights", 0, CHOICE, "stored", CHOICES("stored|f32|bf16|f16"), "NAME", "Model",                          \
+  X(WEIGHTS, "weights", 0, CHOICE, "stored", CHOICES("stored|f32|bf16|f16|quantized"), "NAME", "Model",                \
     ZEST_FOR_MODELS, RUN(ANY, FIXED, ROW),                                                                             \
-    "data type of the weights in memory; stored: 16-bit weights as in the file, all others as f32")                    \
+    "data type of the weights in memory; stored: 16-bit weights as in the file, all others as f32; quantized: the "      \
+    "same, but blocks of a GGUF file stay as they are, which generate does by default, and no weight can be trained")    \
   X(SHAPE, "shape", 0, TEXT, "roberta-base", NONE, "NAME", "Model", ZEST_FOR_BENCH, NO_RUN,                            \
     "model architecture to measure, with random weights")                                                              \
   X(BATCH, "batch", 'b', COUNT, "16", WITHIN(1, 1048576), "COUNT", "Model",                                            \

@@ -23,6 +23,7 @@ zest_status zest_grad_new(const zest_model *model, const zest_ops *operations,
     if (!options) options = &defaults;
     zest_model_runner *device_runner = options->runner && options->runner->device ? options->runner : NULL;
     *grad = NULL;
+    if (zest_model_refuse_quantized(model, "gradients are computed", error)) return ZEST_ERROR_ARGUMENT;
     if (device_runner && device_runner->compute == ZEST_COMPUTE_F16)
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "gradients are too small for fp16: use --compute bf16 or f32");

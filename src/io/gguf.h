@@ -141,6 +141,12 @@ zest_status zest_gguf_read(const zest_gguf_tensor *tensor, size_t first_row, siz
 zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, size_t first_row, size_t rows,
                                   float *out, zest_error *error);
 
+/* `count` elements, a whole number of blocks of a type that has a conversion, as floats. */
+void zest_gguf_read_blocks(int type, const void *blocks, size_t count, float *out);
+
+/* The rows as they are: in the file's order, or, with heads, in that of zest_gguf_read_rotary. For matrices. */
+zest_status zest_gguf_copy_rows(const zest_gguf_tensor *tensor, size_t heads, void *out, zest_error *error);
+
 /* Elements and bytes of a block; 0: a type that zest does not read. */
 int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes);
 

@@ -196,6 +196,13 @@ int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes) {
     return 1;
 }
 
+void zest_gguf_read_blocks(int type, const void *blocks, size_t count, float *out) {
+    const type_row *row = row_of((uint32_t)type);
+    const uint8_t *bytes = blocks;
+    for (size_t i = 0; row && row->read && i < count; i += row->elements, bytes += row->bytes)
+        row->read(bytes, out + i);
+}
+
 /* One row of a type that has a conversion. */
 static void read_row(const zest_gguf_tensor *tensor, const type_row *type, size_t row, float *out) {
     const uint8_t *bytes = (const uint8_t *)tensor->data + row * tensor->row_size;
@@ -233,10 +240,27 @@ zest_status zest_gguf_read(const zest_gguf_tensor *tensor, size_t first_row, siz
     return status;
 }
 
+static zest_status refuse_heads(const zest_gguf_tensor *tensor, size_t heads, zest_error *error) {
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "tensor '%.200s': %zu rows are not %zu heads of even size", tensor->name,
+                          tensor->rank == 1 ? tensor->columns : tensor->rows, heads);
+}
+
 /* Index in the file of row `row` of a matrix whose heads have d rows each. */
 static size_t permuted(size_t row, size_t d) {
     size_t head = row / d, within = row % d, half = within / (d / 2), i = within % (d / 2);
     return head * d + 2 * i + half;
+}
+
+zest_status zest_gguf_copy_rows(const zest_gguf_tensor *tensor, size_t heads, void *out, zest_error *error) {
+    if (heads && (tensor->rows % heads || tensor->rows / heads % 2))
+        return refuse_heads(tensor, heads, error);
+    for (size_t i = 0; i < tensor->rows; i++)
+        memcpy((char *)out + i * tensor->row_size,
+               (const char *)tensor->data +
+                   (heads ? permuted(i, tensor->rows / heads) : i) * tensor->row_size,
+               tensor->row_size);
+    return ZEST_OK;
 }
 
 zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, size_t first_row, size_t rows,
@@ -247,10 +271,7 @@ zest_status zest_gguf_read_rotary(const zest_gguf_tensor *tensor, size_t heads, 
     zest_status status = find_conversion(tensor, &type, error);
     if (!status) status = check_range(tensor, first_row, rows, all, error);
     if (status || !rows) return status;
-    if (!heads || all % heads || all / heads % 2)
-        return zest_error_set(error, ZEST_ERROR_FORMAT,
-                              "tensor '%.200s': %zu rows are not %zu heads of even size", tensor->name, all,
-                              heads);
+    if (!heads || all % heads || all / heads % 2) return refuse_heads(tensor, heads, error);
     size_t d = all / heads;
     if (!bias) {
         for (size_t i = 0; i < rows; i++)

@@ -1,6 +1,7 @@
 /* Which table of operations a CPU gets, how a device is opened, and the peak throughput of the CPU. */
 #include <math.h>
 
+#include "io/gguf.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/device.h"
@@ -28,6 +29,13 @@ const zest_ops *zest_ops_for(zest_cpu cpu) {
 #endif
     default: return &zest_ops_plain;
     }
+}
+
+size_t zest_weight_bytes(const zest_weight *weight, size_t elements) {
+    size_t block_elements, bytes;
+    if (!weight->block_type || !zest_gguf_block_size((uint32_t)weight->block_type, &block_elements, &bytes))
+        return elements * zest_dtype_size(weight->dtype);
+    return elements / block_elements * bytes;
 }
 
 zest_status zest_device_open(zest_device_kind kind, zest_compute compute, zest_device **device,

@@ -35,7 +35,15 @@ typedef struct {
     uint64_t first;       /* noise number of element (0,0); the others follow row-major */
     int frozen;           /* never perturbed */
     zest_noise_law law;   /* of the noise of the tensor that it is, or is a part of */
+    /* 0: elements of dtype. Else a zest_gguf_type that zest_quantized_takes: rows of its blocks, outputs × inputs,
+     * never perturbed, on the CPU alone. */
+    int block_type;
 } zest_weight;
+
+/* Bytes of so many elements, which are whole blocks. */
+size_t zest_weight_bytes(const zest_weight *weight, size_t elements);
+/* Whether linear and gather take weights in blocks of this zest_gguf_type. */
+int zest_quantized_takes(int type);
 
 /* What the lanes of one call share: a direction and up to two scales. Lane l sees w + scale[l] z. */
 typedef struct zest_perturbation {

@@ -162,6 +162,7 @@ zest_lm *zest_lm_load_tokenizer(zest_ctx *ctx, const char *model) {
 
 void zest_lm_free(zest_lm *lm) {
     if (!lm) return;
+    if (lm->loaded.runner) zest_generate_kept_free(&lm->kept, lm->loaded.runner);
     zest_load_free(&lm->loaded);
     zest_options_free(&lm->options);
     free(lm->lanes);

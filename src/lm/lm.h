@@ -9,7 +9,7 @@
 #ifndef ZEST_LM_LM_H
 #define ZEST_LM_LM_H
 
-#include "model/sampler.h"
+#include "model/generate.h"
 #include "optim/context.h"
 #include "task/batch.h"
 #include "train/load.h"
@@ -24,6 +24,7 @@ struct zest_lm {
     size_t lane_capacity;
     int samples; /* zest_lm_set_sampling has said how tokens are chosen */
     zest_sampling sampling;
+    zest_generate_kept kept; /* of calls with zest_lm_generate_options.keep */
 };
 
 struct zest_lm_options {

@@ -86,6 +86,7 @@ static zest_status run_generation(generation *g, const zest_model_batch *batch, 
                                  .stop_count = stop_count,
                                  .sampling = g->lm->samples ? &g->lm->sampling : NULL,
                                  .progress = &progress,
+                                 .kept = g->options->keep ? &g->lm->kept : NULL,
                                  .stop = &g->stop};
     if (!status)
         status =

@@ -6,6 +6,8 @@
 /* On a device the weights that the host sees are those of the last download. */
 static zest_status refresh(zest_lm *lm) {
     zest_status status = zest_lm_check(lm);
+    if (!status) lm->kept.count = 0; /* keys and values: the caller may be about to write */
+    if (!status) status = zest_model_refuse_quantized(lm->loaded.model, "tensors are read", zest_lm_sink(lm));
     return status ? status : zest_model_download(lm->loaded.runner, zest_lm_sink(lm));
 }
 

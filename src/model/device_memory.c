@@ -259,6 +259,7 @@ static void rebase_all(zest_model *model, rebase_args args) {
 
 zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     const zest_model *host = runner->host_model;
+    if (zest_model_refuse_quantized(host, "a device computes", error)) return ZEST_ERROR_ARGUMENT;
     if (zest_model_has_laws(host))
         return zest_error_set(error, ZEST_ERROR_ARGUMENT,
                               "--directions and --scales are made on the CPU only: use --device cpu");
@@ -320,7 +321,10 @@ static zest_status update_on_device(zest_model_runner *runner, const zest_update
 }
 
 zest_status zest_model_apply_update(zest_model_runner *runner, const zest_update *update, zest_error *error) {
+    runner->changes++;
     if (runner->device) return update_on_device(runner, update, error);
+    zest_status status = zest_model_refuse_quantized(runner->host_model, "weights are trained", error);
+    if (status) return status;
     zest_update_apply(zest_vector_ops_for(runner->operations->cpu), runner->threads, &runner->model->params,
                       update);
     return ZEST_OK;
@@ -335,6 +339,7 @@ zest_status zest_model_download(zest_model_runner *runner, zest_error *error) {
 }
 
 zest_status zest_model_upload(zest_model_runner *runner, zest_error *error) {
+    runner->changes++;
     const zest_model *host = runner->host_model;
     if (!runner->device) return ZEST_OK;
     int failed = runner->operations->device->upload(runner->device, runner->device_model->arena, host->arena,

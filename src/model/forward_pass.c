@@ -186,6 +186,9 @@ zest_status zest_forward_prepare(zest_model_runner *runner, const zest_forward_r
                                  zest_forward_pass *pass, zest_error *error) {
     const zest_model_config *config = &runner->model->config;
     zest_status status = check_batch(config, request, error);
+    for (size_t i = 0; i < request->lane_count && !status; i++)
+        if (request->lanes[i].scale != 0)
+            status = zest_model_refuse_quantized(runner->host_model, "weights are perturbed", error);
     if (status) return status;
     *pass = (zest_forward_pass){.runner = runner, .request = request, .config = config, .error = error};
     pass->rows = request->batch->starts[request->batch->sequences];

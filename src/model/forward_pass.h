@@ -147,6 +147,7 @@ struct zest_model_runner {
     const zest_ops *operations;
     zest_compute compute;
     int threads;
+    uint64_t changes; /* of the weights, by updates and uploads */
     size_t live;
     size_t
         device_base; /* bytes allocated on a device when the runner was made: the weights, and the device's own */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/forward_pass.h"
 
@@ -11,10 +12,10 @@ typedef struct {
     const zest_model_lane *lane;
     const zest_generate_options *options;
     const zest_model_batch *prompts;
-    zest_sampler *sampler; /* NULL: the largest logit is taken */
-    float *logits;         /* (rows, vocab_size), for the sampler */
-    zest_model_cache cache;
-    size_t active; /* sequences that have not ended */
+    zest_sampler *sampler;  /* NULL: the largest logit is taken */
+    float *logits;          /* (rows, vocab_size), for the sampler */
+    zest_model_cache cache; /* its memory is the kept one where there is that */
+    size_t active;          /* sequences that have not ended */
     size_t *limits, *counts;
     uint32_t *out;
     uint32_t *slots, *tokens, *starts, *rows; /* of the active ones */
@@ -124,6 +125,83 @@ static zest_status step(generate_ctx *ctx, const zest_model_batch *batch) {
     return ZEST_OK;
 }
 
+/* ---- Kept keys and values ---- */
+
+void zest_generate_kept_free(zest_generate_kept *kept, zest_model_runner *runner) {
+    zest_model_dealloc(runner, kept->data);
+    free(kept->tokens);
+    *kept = (zest_generate_kept){0};
+}
+
+static zest_status no_cache(generate_ctx *ctx, size_t bytes) {
+    return ctx->runner->device ? zest_model_device_error(ctx->runner, ctx->error)
+                               : zest_error_memory(ctx->error, "keys and values", bytes);
+}
+
+static size_t cache_row_bytes(const generate_ctx *ctx) {
+    const zest_model_config *config = &ctx->runner->model->config;
+    return 2 * config->kv_heads * config->head_dim * zest_model_element_size(ctx->runner);
+}
+
+/* How many tokens of the prompt are there already; of the last one the logits are still to be computed. */
+static size_t count_kept(const generate_ctx *ctx) {
+    const zest_generate_kept *kept = ctx->options->kept;
+    size_t length = ctx->prompts->starts[1], same = 0;
+    if (kept->changes != ctx->runner->changes) return 0;
+    while (same < kept->count && same + 1 < length && kept->tokens[same] == ctx->prompts->tokens[same])
+        same++;
+    return same;
+}
+
+/* Memory for ctx->cache.rows rows in every layer, the first `count` of which stay. On the CPU alone: a device starts
+ * again. */
+static zest_status grow_kept(generate_ctx *ctx, size_t count) {
+    zest_generate_kept *kept = ctx->options->kept;
+    const size_t bytes = cache_row_bytes(ctx), layers = ctx->runner->model->config.layers;
+    const size_t rows = 2 * ctx->cache.rows;
+    char *data = zest_model_alloc(ctx->runner, layers * rows * bytes);
+    uint32_t *tokens = realloc(kept->tokens, rows * sizeof *tokens);
+    if (tokens) kept->tokens = tokens;
+    if (!data || !tokens) {
+        zest_model_dealloc(ctx->runner, data);
+        return no_cache(ctx, layers * rows * bytes);
+    }
+    for (size_t layer = 0; layer < layers && count; layer++)
+        memcpy(data + layer * rows * bytes, (char *)kept->data + layer * kept->rows * bytes, count * bytes);
+    zest_model_dealloc(ctx->runner, kept->data);
+    kept->data = data;
+    kept->rows = rows;
+    return ZEST_OK;
+}
+
+static zest_status open_kept(generate_ctx *ctx) {
+    zest_generate_kept *kept = ctx->options->kept;
+    size_t count = count_kept(ctx);
+    zest_status status = ZEST_OK;
+    if (kept->rows < ctx->cache.rows) {
+        if (ctx->runner->device) count = 0;
+        status = grow_kept(ctx, count);
+    }
+    kept->count = status ? 0 : count;
+    kept->changes = ctx->runner->changes;
+    ctx->cache.data = kept->data;
+    ctx->cache.rows = kept->rows;
+    ctx->cache.lengths[0] = kept->count;
+    return status;
+}
+
+/* What the cache holds now: the prompt and all new tokens but the last. After an error nothing. */
+static void close_kept(generate_ctx *ctx, zest_status status) {
+    zest_generate_kept *kept = ctx->options->kept;
+    size_t length = ctx->prompts->starts[1];
+    ctx->cache.data = NULL;
+    kept->count = status ? 0 : ctx->cache.lengths[0];
+    for (size_t i = 0; i < kept->count; i++)
+        kept->tokens[i] = i < length ? ctx->prompts->tokens[i] : ctx->out[i - length];
+}
+
+/* ---- Memory ---- */
+
 static zest_status alloc_sampler(generate_ctx *ctx, size_t rows) {
     size_t vocab_size = ctx->runner->model->config.vocab_size, bytes = vocab_size * sizeof *ctx->logits;
     if (!zest_sampling_needs_logits(ctx->options->sampling)) return ZEST_OK;
@@ -160,15 +238,13 @@ static zest_status alloc(generate_ctx *ctx, const zest_model_batch *prompts) {
     }
     zest_status status = alloc_sampler(ctx, n);
     if (status) return status;
-    size_t bytes = config->layers * ctx->cache.rows * 2 * config->kv_heads * config->head_dim *
-                   zest_model_element_size(ctx->runner);
+    if (ctx->options->kept) return open_kept(ctx);
+    size_t bytes = config->layers * ctx->cache.rows * cache_row_bytes(ctx);
     ctx->cache.data = zest_model_alloc(ctx->runner, bytes);
-    if (ctx->cache.data) return ZEST_OK;
-    return ctx->runner->device ? zest_model_device_error(ctx->runner, ctx->error)
-                               : zest_error_memory(ctx->error, "keys and values", bytes);
+    return ctx->cache.data ? ZEST_OK : no_cache(ctx, bytes);
 }
 
-/* The prompts, without those that are as long as the model allows. */
+/* The prompts, as far as the cache does not have them, without those that are as long as the model allows. */
 static zest_status start(generate_ctx *ctx, const zest_model_batch *prompts) {
     uint32_t *tokens = malloc((prompts->starts[prompts->sequences] + 1) * sizeof *tokens);
     if (!tokens) return zest_error_memory(ctx->error, "prompts", 0);
@@ -176,7 +252,7 @@ static zest_status start(generate_ctx *ctx, const zest_model_batch *prompts) {
     for (size_t s = 0; s < prompts->sequences; s++) {
         if (!ctx->limits[s]) continue;
         ctx->slots[ctx->active] = (uint32_t)s;
-        for (size_t i = prompts->starts[s]; i < prompts->starts[s + 1]; i++)
+        for (size_t i = prompts->starts[s] + ctx->cache.lengths[s]; i < prompts->starts[s + 1]; i++)
             tokens[count++] = prompts->tokens[i];
         ctx->starts[++ctx->active] = count;
     }
@@ -195,6 +271,9 @@ zest_status zest_generate(zest_model_runner *runner, const zest_model_lane *lane
         return zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
             "generation needs a causal model and a batch of prompts without shared prefixes");
+    if (options->kept && (prompts->sequences != 1 || (lane && lane->scale != 0)))
+        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                              "keys and values are kept of a single prompt to the model itself");
     generate_ctx ctx = {.runner = runner,
                         .lane = lane ? lane : &unperturbed,
                         .options = options,
@@ -210,6 +289,7 @@ zest_status zest_generate(zest_model_runner *runner, const zest_model_lane *lane
         zest_model_batch batch = {.tokens = ctx.tokens, .starts = ctx.starts, .sequences = ctx.active};
         status = step(&ctx, &batch);
     }
+    if (options->kept && ctx.cache.data) close_kept(&ctx, status);
     free(ctx.limits);
     free(ctx.slots);
     free(ctx.tokens);

@@ -190,7 +190,8 @@ zest_status zest_model_put_gguf(const zest_model *model, int type, zest_gguf_met
                                 zest_error *error) {
     const zest_model_config *config = &model->config;
     const zest_gguf_architecture *architecture = zest_gguf_architecture_of(config->family);
-    zest_status status = check(model, architecture, error);
+    zest_status status = zest_model_refuse_quantized(model, "a model is exported", error);
+    if (!status) status = check(model, architecture, error);
     if (status) return status;
     zest_gguf_type whole = resolve(model, type);
     put_text(metadata, "general.architecture", architecture->name);

@@ -387,9 +387,9 @@ zest_status zest_model_head_label_words(zest_model_runner *runner, const zest_gr
     status = gather_label_words(runner, group, words, count, weight, bias, error);
     static const zest_perturbation none = {.lanes = 1};
     for (int l = 0; l < group->perturbation.lanes && !status; l++) {
-        zest_model_affine gathered = {{weight[l], ZEST_DTYPE_F32, count, width, 0, 1, {0}}, {0}};
+        zest_model_affine gathered = {{weight[l], ZEST_DTYPE_F32, count, width, 0, 1, {0}, 0}, {0}};
         if (runner->model->head.bias.data)
-            gathered.bias = (zest_weight){bias[l], ZEST_DTYPE_F32, 1, count, 0, 1, {0}};
+            gathered.bias = (zest_weight){bias[l], ZEST_DTYPE_F32, 1, count, 0, 1, {0}, 0};
         status =
             zest_model_linear(runner, &gathered, &none, 0, (const void *const[2]){h[l], NULL}, group->rows,
                               width, (void *const[2]){out[l], NULL}, count, NULL, ZEST_ACT_NONE, error);
@@ -403,7 +403,7 @@ static zest_weight slice(const zest_weight *whole, size_t first, size_t count, s
     zest_weight part = *whole;
     if (!part.data) return part;
     size_t elements = first * (size ? size : 1);
-    part.data = (const char *)whole->data + elements * zest_dtype_size(whole->dtype);
+    part.data = (const char *)whole->data + zest_weight_bytes(whole, elements);
     part.first += elements;
     part.rows = size ? count : 1;
     part.columns = size ? size : count;

@@ -64,9 +64,18 @@ static zest_dtype storage_of(const load_ctx *load, zest_dtype file) {
     case ZEST_MODEL_F32: return ZEST_DTYPE_F32;
     case ZEST_MODEL_BF16: return ZEST_DTYPE_BF16;
     case ZEST_MODEL_F16: return ZEST_DTYPE_F16;
-    case ZEST_MODEL_AS_STORED: break;
+    case ZEST_MODEL_AS_STORED:
+    case ZEST_MODEL_QUANTIZED: break;
     }
     return file;
+}
+
+/* The blocks that a matrix stays in; 0: it becomes elements of a dtype. */
+static int block_type_of(const load_ctx *load, const zest_model_found *found) {
+    int asked = load->options->storage == ZEST_MODEL_QUANTIZED && found->gguf && found->rank == 2;
+    return asked && !found->transposed && zest_quantized_takes((int)found->gguf->type)
+               ? (int)found->gguf->type
+               : 0;
 }
 
 static void refuse_shape(load_ctx *load, const char *name, const zest_model_found *found, size_t rank,
@@ -112,9 +121,15 @@ static void add_tensor(load_ctx *load, zest_weight *weight, const char *name, co
     }
     zest_dtype dtype = storage_of(load, found->dtype);
     uint64_t count = (uint64_t)(rows ? rows : 1) * columns;
-    *weight = (zest_weight){
-        .dtype = dtype, .rows = rows ? rows : 1, .columns = columns, .first = model->params.dimension};
-    model->tensors[n] = (zest_tensor){copy, dtype, model->params.dimension, count, NULL, {0}};
+    int blocks = block_type_of(load, found);
+    *weight = (zest_weight){.block_type = blocks,
+                            .dtype = dtype,
+                            .rows = rows ? rows : 1,
+                            .columns = columns,
+                            .first = model->params.dimension};
+    model->quantized |= blocks != 0;
+    model->tensors[n] =
+        (zest_tensor){copy, blocks ? ZEST_DTYPE_COUNT : dtype, model->params.dimension, count, NULL, {0}};
     model->shapes[n] = (zest_model_tensor_shape){rank, {rows ? rows : columns, rows ? columns : 0}, 0};
     load->weights[n] = weight;
     load->found[n] = *found;
@@ -267,7 +282,7 @@ static void split_rows(zest_weight *weight, size_t rows, zest_weight *rest) {
     size_t count = rows * weight->columns;
     if (!weight->data) return;
     *rest = *weight;
-    rest->data = (const char *)weight->data + count * zest_dtype_size(weight->dtype);
+    rest->data = (const char *)weight->data + zest_weight_bytes(weight, count);
     rest->first += count;
     rest->rows -= rows;
     weight->rows = rows;
@@ -312,30 +327,37 @@ static zest_status alloc_tables(load_ctx *load) {
 }
 
 /* The offset of a tensor in the arena, from *end on: each starts on a cache line of its own. */
-static size_t next_offset(const zest_tensor *tensor, size_t *end) {
+static size_t next_offset(const zest_tensor *tensor, const zest_weight *weight, size_t *end) {
     size_t offset = *end;
-    size_t size = (size_t)tensor->count * zest_dtype_size(tensor->dtype);
+    size_t size = zest_weight_bytes(weight, (size_t)tensor->count);
     *end = offset + (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return offset;
 }
 
+static zest_status copy_tensor(load_ctx *load, size_t i, int threads) {
+    const zest_tensor *tensor = &load->model->tensors[i];
+    const zest_model_found *found = &load->found[i];
+    if (load->source->random)
+        return zest_model_source_randomize(load->source, tensor, &load->model->shapes[i],
+                                           1 - load->model->config.norm_offset, threads);
+    if (load->weights[i]->block_type) return zest_model_source_copy_blocks(found, tensor->data, load->error);
+    return zest_model_source_copy(found, tensor->dtype, threads, tensor->data, load->error);
+}
+
 static zest_status copy_tensors(load_ctx *load) {
     zest_model *model = load->model;
-    for (size_t i = 0; i < model->params.count; i++) next_offset(&model->tensors[i], &model->arena_size);
+    for (size_t i = 0; i < model->params.count; i++)
+        next_offset(&model->tensors[i], load->weights[i], &model->arena_size);
     model->arena = zest_memory_new(model->arena_size);
     if (!model->arena) return zest_error_memory(load->error, load->source->path, model->arena_size);
     int threads = load->options->threads > 0 ? load->options->threads : omp_get_max_threads();
     size_t end = 0;
     for (size_t i = 0; i < model->params.count; i++) {
         zest_tensor *tensor = &model->tensors[i];
-        tensor->data = (char *)model->arena + next_offset(tensor, &end);
+        tensor->data = (char *)model->arena + next_offset(tensor, load->weights[i], &end);
         load->weights[i]->data = tensor->data;
         if (load->options->blank) continue;
-        zest_status status =
-            load->source->random
-                ? zest_model_source_randomize(load->source, tensor, &model->shapes[i],
-                                              1 - model->config.norm_offset, threads)
-                : zest_model_source_copy(&load->found[i], tensor->dtype, threads, tensor->data, load->error);
+        zest_status status = copy_tensor(load, i, threads);
         if (!status && model->shapes[i].by_heads && !load->source->random && !load->source->gguf)
             status = zest_model_group_heads(model, i, load->error);
         if (status) return status;
@@ -371,8 +393,8 @@ static zest_status store_config(load_ctx *load, zest_model_source *source) {
     const zest_model_options *options = load->options;
     const char *key = json_object_get(source->config_json, "dtype") ? "dtype" : "torch_dtype";
     const char *stated = json_string_value(json_object_get(source->config_json, key));
-    int retyped =
-        options->storage != ZEST_MODEL_AS_STORED && stated && strcmp(stated, storage_name(options->storage));
+    int retyped = options->storage != ZEST_MODEL_AS_STORED && options->storage != ZEST_MODEL_QUANTIZED &&
+                  stated && strcmp(stated, storage_name(options->storage));
     if (!retyped && !options->untie_head) {
         load->model->config_json = source->config_text;
         source->config_text = NULL;
@@ -444,6 +466,14 @@ zest_status zest_model_random(const char *config_json, uint64_t seed, const zest
     if (!status && (!source.config_text || !source.config_path))
         status = zest_error_memory(error, "the configuration of the model", strlen(config_json));
     return load_and_close(&source, status, options, model, error);
+}
+
+zest_status zest_model_refuse_quantized(const zest_model *model, const char *what, zest_error *error) {
+    if (!model->quantized) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "these weights are blocks of a GGUF file, which are only read: %s with other "
+                          "--weights, such as stored",
+                          what);
 }
 
 void zest_model_free(zest_model *model) {
@@ -526,7 +556,8 @@ static void set_trainable(zest_weight *weight, void *user) {
 zest_status zest_model_select_trainable(zest_model *model, const char *train_only, const char *freeze,
                                         zest_error *error) {
     if (!*train_only && !*freeze) return ZEST_OK;
-    zest_status status = check_patterns(model, train_only, error);
+    zest_status status = zest_model_refuse_quantized(model, "tensors are frozen", error);
+    if (!status) status = check_patterns(model, train_only, error);
     if (!status) status = check_patterns(model, freeze, error);
     if (status) return status;
     zest_tensor *trained = calloc(model->tensor_count, sizeof *trained);

@@ -103,6 +103,7 @@ typedef struct {
     zest_tensor *trained; /* what params lists when some are frozen; else NULL */
     void *arena;
     size_t arena_size;
+    int quantized; /* some matrices are blocks of a GGUF file: nothing is trained, saved or taken to a device */
 
     const char *head_bias_alias; /* a second name to save the head's bias under, or NULL */
     char *config_json;           /* config.json, to be saved with the weights */
@@ -113,7 +114,8 @@ typedef enum {
     ZEST_MODEL_AS_STORED, /* 16-bit tensors as they are, all others as F32 */
     ZEST_MODEL_F32,
     ZEST_MODEL_BF16,
-    ZEST_MODEL_F16
+    ZEST_MODEL_F16,
+    ZEST_MODEL_QUANTIZED /* as stored, but matrices that a GGUF file has in blocks stay so: to be read alone */
 } zest_model_storage;
 
 typedef struct {
@@ -131,6 +133,8 @@ zest_status zest_model_load(const char *path, const zest_model_options *options,
 zest_status zest_model_random(const char *config_json, uint64_t seed, const zest_model_options *options,
                               zest_model **model, zest_error *error);
 void zest_model_free(zest_model *model);
+/* Refuses a model with quantised matrices. what: what was asked of it, as in "a model is saved". */
+zest_status zest_model_refuse_quantized(const zest_model *model, const char *what, zest_error *error);
 /* Every weight of the model, absent ones too; a tied head reads the tensor of the embeddings once more. */
 void zest_model_each_weight(zest_model *model, void (*visit)(zest_weight *weight, void *user), void *user);
 /* What a config.json describes, without any weights. */

@@ -202,6 +202,13 @@ zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dty
     return status;
 }
 
+zest_status zest_model_source_copy_blocks(const zest_model_found *found, void *out, zest_error *error) {
+    const zest_gguf_tensor *from = found->gguf;
+    zest_status status = zest_gguf_copy_rows(from, found->rotary_heads, out, error);
+    if (!status) drop_pages(from->data, from->rows * from->row_size);
+    return status;
+}
+
 /* ---- Rows in the order of heads ----
  *
  * A file has (heads, q k v, head_dim) rows, memory (q k v, heads, head_dim). A block is head_dim rows. */
@@ -512,7 +519,8 @@ static zest_status write_weights(const zest_model *model, const char *folder, ze
 }
 
 zest_status zest_model_save(const zest_model *model, const char *folder, zest_error *error) {
-    zest_status status = zest_file_make_folder(folder, error);
+    zest_status status = zest_model_refuse_quantized(model, "a model is saved", error);
+    if (!status) status = zest_file_make_folder(folder, error);
     if (!status) status = copy_tokenizer(model, folder, error);
     if (!status) status = write_config(model, folder, error);
     if (!status) status = write_weights(model, folder, error);

@@ -117,6 +117,9 @@ int zest_model_source_find(const zest_model_source *source, const char *name, ze
 zest_status zest_model_source_copy(const zest_model_found *found, zest_dtype dtype, int threads, void *out,
                                    zest_error *error);
 
+/* The blocks of a quantised GGUF matrix as they are, its rows in Hugging Face's order. */
+zest_status zest_model_source_copy_blocks(const zest_model_found *found, void *out, zest_error *error);
+
 /* Tensor i, which a file has head by head, becomes q, k and v of all heads. zest_model_save goes the other way. */
 zest_status zest_model_group_heads(const zest_model *model, size_t i, zest_error *error);
 

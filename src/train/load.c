@@ -33,9 +33,12 @@ static int has_tokenizer(const char *path) {
     return has_any(path, files, sizeof files / sizeof *files);
 }
 
+/* A device takes the weights as elements. */
 zest_model_options zest_load_model_options(const zest_options *options) {
-    return (zest_model_options){.storage =
-                                    (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS),
+    zest_model_storage storage = (zest_model_storage)zest_options_whole(options, ZEST_OPTION_WEIGHTS);
+    if (storage == ZEST_MODEL_QUANTIZED && zest_options_whole(options, ZEST_OPTION_DEVICE) != ZEST_DEVICE_CPU)
+        storage = ZEST_MODEL_AS_STORED;
+    return (zest_model_options){.storage = storage,
                                 .untie_head = (int)zest_options_whole(options, ZEST_OPTION_UNTIE_HEAD),
                                 .threads = (int)zest_options_whole(options, ZEST_OPTION_THREADS)};
 }
@@ -56,7 +59,8 @@ static zest_status make_model(zest_loaded *loaded, const char *folder, const zes
     char *path = zest_file_join(folder, "config.json");
     zest_status status = path ? zest_file_read(path, CONFIG_LIMIT, &config, error)
                               : zest_error_memory(error, folder, strlen(folder));
-    if (how.storage == ZEST_MODEL_AS_STORED) how.storage = ZEST_MODEL_F32;
+    if (how.storage == ZEST_MODEL_AS_STORED || how.storage == ZEST_MODEL_QUANTIZED)
+        how.storage = ZEST_MODEL_F32;
     if (!status)
         status =
             zest_model_random(config.data ? config.data : "", zest_options_whole(options, ZEST_OPTION_SEED),
@@ -134,15 +138,27 @@ static int is_shape(const zest_options *options) {
     return *zest_options_text(options, ZEST_OPTION_CORPUS) && folder && !has_weights(model);
 }
 
+/* What is trained, or sent to other ranks. */
+static zest_status refuse_blocks(const zest_options *options, zest_error *error) {
+    if (zest_load_model_options(options).storage != ZEST_MODEL_QUANTIZED) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_ARGUMENT,
+                          "--weights quantized: blocks of a GGUF file are neither trained nor sent to other "
+                          "ranks; take stored, f32 or bf16");
+}
+
 zest_status zest_load_start(zest_loaded *loaded, const zest_options *options, zest_error *error) {
-    return load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), NULL,
-                is_shape(options) ? RANDOM : STORED, options, error);
+    zest_status status = refuse_blocks(options, error);
+    return status ? status
+                  : load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), NULL,
+                         is_shape(options) ? RANDOM : STORED, options, error);
 }
 
 zest_status zest_load_blank(zest_loaded *loaded, const char *home, const zest_options *options,
                             zest_error *error) {
-    return load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), home,
-                is_shape(options) ? RANDOM : BLANK, options, error);
+    zest_status status = refuse_blocks(options, error);
+    return status ? status
+                  : load(loaded, zest_options_text(options, ZEST_OPTION_MODEL), home,
+                         is_shape(options) ? RANDOM : BLANK, options, error);
 }
 
 static zest_status apply_update(void *runner, const zest_update *update, zest_error *error) {

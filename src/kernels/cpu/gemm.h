@@ -5,6 +5,7 @@
  *   or LINEAR_BLOCK_FOR(..., out, out_stride), which also gets the address of the block's finished results
  *   (NULL: they are not finished), so that it can prefetch those lines while it multiplies
  *   LINEAR_BEGIN, LINEAR_END   statements around the blocks, where a thread has to prepare for them
+ *   LINEAR_QUANTIZED           linear with quantised weights
  *   LINEAR_OUTPUTS             outputs of a panel (a multiple of two groups)
  *   LINEAR_CHUNK               inputs of a chunk (a multiple of NOISE_RUN)
  *
@@ -192,6 +193,7 @@ static void pack_block(const linear_plan *p, const linear_part *block, size_t la
 #endif
 
 static int linear(const zest_linear *job, int threads, zest_workspace *scratch) {
+    if (job->weight.block_type) return LINEAR_QUANTIZED(job, threads, scratch);
 #ifndef LINEAR_BLOCK_FOR
     if (gemv_takes(job)) return gemv(job, threads, scratch);
 #endif

@@ -135,10 +135,12 @@ static void amx_block(int rows, size_t groups, const float *a, const float *b, s
 #define LINEAR_BLOCK_FOR amx_block
 #define LINEAR_BEGIN tiles_begin()
 #define LINEAR_END _tile_release()
+#define LINEAR_QUANTIZED zest_quantized_vnni
 #include "kernels/cpu/gemm.h"
 
 static int linear_either(const zest_linear *job, int threads, zest_workspace *scratch) {
-    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_avx512_linear)(job, threads, scratch);
+    return (job->compute == ZEST_COMPUTE_BF16 || job->weight.block_type ? linear : zest_avx512_linear)(
+        job, threads, scratch);
 }
 
 const zest_ops zest_ops_amx = ZEST_AVX512_TABLE(ZEST_CPU_AMX, linear_either);

@@ -1,6 +1,6 @@
 /* The operations with AVX2. Bit-identical to ops_plain.c. */
 #if defined(__x86_64__)
-#include "kernels/ops.h"
+#include "kernels/cpu/ops_cpu.h"
 
 #include "kernels/cpu/simd_avx2.h"
 
@@ -9,6 +9,7 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2, LINEAR_OUTPUTS = 256, LINEAR_CHUNK = 256
 #define LINEAR_BLOCK tile_block
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/gemm_tile.h"
+#define LINEAR_QUANTIZED zest_quantized_avx2
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/rows.h"

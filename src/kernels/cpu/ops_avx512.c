@@ -10,6 +10,7 @@ enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 10
 #define LINEAR_BLOCK tile_block
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/gemm_tile.h"
+#define LINEAR_QUANTIZED zest_quantized_avx2
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/rows.h"

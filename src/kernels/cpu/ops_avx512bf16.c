@@ -11,10 +11,12 @@ enum { TILE_ROWS = 14, TILE_VECTORS = 2, LINEAR_OUTPUTS = 128, LINEAR_CHUNK = 20
 #define LINEAR_BLOCK tile_block
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/gemm_tile.h"
+#define LINEAR_QUANTIZED zest_quantized_vnni
 #include "kernels/cpu/gemm.h"
 
 static int linear_either(const zest_linear *job, int threads, zest_workspace *scratch) {
-    return (job->compute == ZEST_COMPUTE_BF16 ? linear : zest_avx512_linear)(job, threads, scratch);
+    return (job->compute == ZEST_COMPUTE_BF16 || job->weight.block_type ? linear : zest_avx512_linear)(
+        job, threads, scratch);
 }
 
 const zest_ops zest_ops_avx512bf16 = ZEST_AVX512_TABLE(ZEST_CPU_AVX512BF16, linear_either);

@@ -28,6 +28,11 @@ void zest_avx512_soft_cap(float *x, size_t count, float cap, int threads, zest_w
             zest_avx512_gather, zest_avx512_add_scaled, zest_avx512_soft_cap, NULL                  \
     }
 
+/* linear with quantised weights: quantized.h. */
+int zest_quantized_plain(const zest_linear *job, int threads, zest_workspace *scratch);
+int zest_quantized_avx2(const zest_linear *job, int threads, zest_workspace *scratch);
+int zest_quantized_vnni(const zest_linear *job, int threads, zest_workspace *scratch);
+
 /* ---- Workspace: the caller's scratch, grown to what an operation needs ---- */
 
 /* Rounds a part of it up, so that no two parts share a cache line. */
@@ -57,7 +62,7 @@ static inline size_t zest_attention_max_keys(const zest_attention *job) {
 /* ---- Weights ---- */
 
 static inline const void *zest_weight_at(const zest_weight *weight, size_t element) {
-    return (const char *)weight->data + element * zest_dtype_size(weight->dtype);
+    return (const char *)weight->data + zest_weight_bytes(weight, element);
 }
 
 /* Whether lane l sees w + c z and not w. */

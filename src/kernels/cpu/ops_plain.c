@@ -8,6 +8,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "io/gguf.h"
 #include "kernels/ops.h"
 #include "kernels/cpu/ops_cpu.h"
 #include "kernels/cpu/simd_plain.h"
@@ -21,6 +22,11 @@ enum { SUMS = 16, CHUNK = 256 };
 /* `count` elements from `element` on, `step` apart, for both lanes; z: scratch for as many. */
 static void perturb(const zest_weight *weight, const zest_perturbation *p, size_t element, size_t step,
                     size_t count, float *z, float *const out[2]) {
+    if (weight->block_type) {
+        zest_gguf_read_blocks(weight->block_type, zest_weight_at(weight, element), count, out[0]);
+        if (p->lanes > 1) memcpy(out[1], out[0], count * sizeof *out[0]);
+        return;
+    }
     int noisy = zest_weight_needs_noise(weight, p);
     for (size_t i = 0; i < count; i++) {
         size_t at = element + i * step;
@@ -69,6 +75,7 @@ static void linear_column(const zest_linear *job, size_t inputs, size_t outputs,
 }
 
 static int linear(const zest_linear *job, int threads, zest_workspace *scratch) {
+    if (job->weight.block_type) return zest_quantized_plain(job, threads, scratch);
     size_t outputs = job->transposed ? job->weight.columns : job->weight.rows;
     size_t inputs = job->transposed ? job->weight.rows : job->weight.columns;
     size_t stride = zest_scratch_round(3 * inputs * sizeof(float)) / sizeof(float);

@@ -2,6 +2,7 @@
 #ifndef ZEST_KERNELS_CPU_PERTURBED_WEIGHT_H
 #define ZEST_KERNELS_CPU_PERTURBED_WEIGHT_H
 
+#include "io/gguf.h"
 #include "kernels/cpu/simd_rows.h"
 #include "kernels/cpu/ops_cpu.h"
 
@@ -17,6 +18,11 @@ static inline vec widen_part(zest_dtype dtype, const void *p, size_t count) {
 /* `count` elements from `element` on, for every lane. */
 static void weight_values(const zest_weight *weight, const zest_perturbation *p, size_t element, size_t count,
                           float *const out[2]) {
+    if (weight->block_type) {
+        zest_gguf_read_blocks(weight->block_type, zest_weight_at(weight, element), count, out[0]);
+        if (p->lanes > 1) memcpy(out[1], out[0], count * sizeof *out[0]);
+        return;
+    }
     float z[NOISE_RUN];
     int noisy = zest_weight_needs_noise(weight, p);
     for (size_t i = 0; i < count; i += NOISE_RUN) {

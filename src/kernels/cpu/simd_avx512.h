@@ -80,8 +80,7 @@ static inline vec v_low_bf16(vec a) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 16));
 }
 static inline vec v_high_bf16(vec a) {
-    return _mm512_castsi512_ps(
-        _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32((int)0xffff0000)));
 }
 
 /* Elements 1 0 3 2 5 4 ... */
