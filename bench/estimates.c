@@ -7,14 +7,17 @@
  * Both have the mean g, the batch's gradient; their errors are |g|^2 d/k and mean_e |g_e|^2 d/(kB). The ratio is the
  * gain of a direction for each example. It is B when all examples agree on the gradient, and 1 when they have nothing in
  * common. Measured: (mean e'g)^2 / (mean |e|^2 |g|^2) over --steps estimates e from losses at x + rho v and x - rho v,
- * with dense and with rank-one directions. The last line is JSON. */
+ * with dense and with rank-one directions, and with --covariance inputs:S with those of S rows of each layer's inputs; and
+ * the slopes along v, as a root mean square (|v|^2 is d on average for all). The last line is JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "grad/grad.h"
+#include "model/input_rows.h"
 #include "model/scales.h"
+#include "optim/directions.h"
 #include "optim/lanes.h"
 #include "rng/noise.h"
 #include "task/batch.h"
@@ -27,7 +30,8 @@ typedef struct {
     zest_grad *grad;
     const zest_vector_ops *ops;
     size_t k, batch, d;
-    double rho;
+    size_t inputs; /* --covariance */
+    double rho, slopes;
     uint32_t *which;
     float *mean, *own, *noise, *estimate; /* (d): gradients of the batch and of an example, ... */
     zest_error error;
@@ -91,14 +95,40 @@ static void estimate(bench *b, uint64_t seed, const uint32_t *which, size_t coun
     need(b, zest_batch_make(&batch, &b->data.parts[0], which, count, ZEST_BATCH_TRAIN, &b->error));
     for (size_t i = 0; i < b->k; i++) {
         zest_direction v = {zest_seed(seed, i, 0), b->d, 1, ZEST_GAUSSIAN};
-        add(b, &v, weight / (double)b->k * slope_along(b, &v, &batch.objective));
+        double slope = slope_along(b, &v, &batch.objective);
+        b->slopes += slope * slope * weight / (double)b->k;
+        add(b, &v, weight / (double)b->k * slope);
     }
     zest_batch_free(&batch);
 }
 
-static double quality(bench *b, size_t rank, int per_example, size_t repeats) {
+/* Rows of the inputs of examples that follow the batch. */
+static void keep_inputs(bench *b) {
+    zest_input_capture capture;
+    zest_batch batch = {0};
+    zest_model_lane center = {{0, b->d, 1, ZEST_GAUSSIAN}, 0};
+    double loss[64];
+    need(b, zest_input_capture_begin(&capture, b->loaded.model, b->inputs, 1, &b->error));
+    b->loaded.runner->capture = &capture;
+    for (size_t i = 0; i < b->inputs; i++) {
+        const uint32_t *which = b->which + (b->batch + i) % b->data.parts[0].count;
+        need(b, zest_batch_make(&batch, &b->data.parts[0], which, 1, ZEST_BATCH_TRAIN, &b->error));
+        zest_input_capture_next(&capture, i);
+        if (batch.objective.items > 64) exit(1);
+        need(b,
+             zest_model_losses(b->loaded.runner, &center, 1, &batch.objective, loss, NULL, NULL, &b->error));
+    }
+    b->loaded.runner->capture = NULL;
+    need(b, zest_input_capture_end(&capture, &b->error));
+    zest_input_capture_free(&capture);
+    zest_batch_free(&batch);
+}
+
+static double quality(bench *b, size_t rank, int per_example, int with_inputs, size_t repeats) {
     double along = 0, square = 0;
+    b->slopes = 0;
     zest_model_set_laws(b->loaded.model, rank, NULL);
+    if (with_inputs) keep_inputs(b);
     for (size_t r = 0; r < repeats; r++) {
         memset(b->estimate, 0, b->d * sizeof *b->estimate);
         for (size_t e = 0; e < (per_example ? b->batch : 1); e++)
@@ -125,6 +155,7 @@ static void open_bench(bench *b, int argc, char **argv) {
     b->k = (size_t)zest_options_whole(&b->options, ZEST_OPTION_K);
     b->rho = zest_options_number(&b->options, ZEST_OPTION_RHO);
     b->d = (size_t)b->loaded.model->params.dimension;
+    b->inputs = zest_directions_of(&b->options).inputs;
     size_t examples = b->data.parts[0].count;
     b->batch = (size_t)zest_options_whole(&b->options, ZEST_OPTION_BATCH);
     if (b->batch > examples) b->batch = examples;
@@ -137,7 +168,8 @@ static void open_bench(bench *b, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     bench b = {0};
-    double whole, each, measured[3] = {NAN, NAN, NAN};
+    enum { LAWS = 5 };
+    double whole, each, measured[LAWS], slopes[LAWS];
     open_bench(&b, argc, argv);
     size_t repeats = (size_t)zest_options_whole(&b.options, ZEST_OPTION_STEPS);
     measure_gradients(&b, &whole, &each);
@@ -145,17 +177,25 @@ int main(int argc, char **argv) {
     printf("%zu weights, batch %zu, k %zu: |g|^2 %.4g, mean |g_e|^2 %.4g, gain of a direction for each "
            "example %.2f\n",
            b.d, b.batch, b.k, whole, each, gain);
-    for (int law = 0; repeats && law < 3; law++) {
-        static const char *const names[] = {"dense, batch", "rank 1, batch", "rank 1, example"};
-        measured[law] = quality(&b, law > 0, law > 1, repeats);
-        printf("  %-16s squared cosine %.4g, expected %.4g\n", names[law], measured[law],
-               1 / (1 + d / k / (law > 1 ? gain : 1)));
+    int laws = b.inputs ? LAWS : 3;
+    for (int law = 0; repeats && law < laws; law++) {
+        static const char *const names[] = {"dense, batch", "rank 1, batch", "rank 1, example",
+                                            "inputs, batch", "inputs, example"};
+        int per_example = law == 2 || law == 4;
+        measured[law] = quality(&b, law > 0, per_example, law > 2, repeats);
+        slopes[law] = sqrt(b.slopes / (double)repeats);
+        printf("  %-16s squared cosine %.4g, slope %.4g", names[law], measured[law], slopes[law]);
+        if (law < 3) printf(", expected %.4g", 1 / (1 + d / k / (per_example ? gain : 1)));
+        printf("\n");
     }
     printf("{\"weights\": %zu, \"batch\": %zu, \"k\": %zu, \"whole\": %.6g, \"each\": %.6g, \"gain\": %.4f",
            b.d, b.batch, b.k, whole, each, gain);
     if (repeats)
         printf(", \"dense\": %.6g, \"rank1\": %.6g, \"example\": %.6g", measured[0], measured[1],
                measured[2]);
+    if (repeats && b.inputs)
+        printf(", \"inputs\": %.6g, \"inputs_example\": %.6g, \"slope\": %.6g, \"inputs_slope\": %.6g",
+               measured[3], measured[4], slopes[1], slopes[3]);
     printf("}\n");
     zest_grad_free(b.grad);
     zest_load_free_data(&b.data);

@@ -137,6 +137,11 @@ enum { ZEST_CHOICE_ASCENT, ZEST_CHOICE_RANDOM };                       /* --sam-
     "dense: an independent number for every weight; lowrank:R: matrices are perturbed by sums of R products of two "   \
     "random vectors, vectors as with dense; example:R: the same, with k directions for every example of the batch, "   \
     "for the same forward passes. Empty: dense")                                                                       \
+  X(COVARIANCE, "covariance", 0, TEXT, "", NONE, "LAW", "Method",                                                      \
+    ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(FORWARD, FIXED, ROW),                                                         \
+    "of low-rank directions, on the side of a layer's inputs. identity: independent numbers; inputs:S: random sums of " \
+    "S of its inputs, sampled from the training examples at the start and kept in the run's folder (inputs: 64). "     \
+    "Empty: identity")                                                                                                 \
   X(TILT_SCOPE, "tilt-scope", 0, CHOICE, "step", CHOICES("step|example"), "NAME", "Method",                            \
     ZEST_FOR_TUNER | ZEST_FOR_TRAIN, RUN(ZEST, FIXED, TUNED),                                                          \
     "with --directions example: what the tilt compares: all pairs of the step, or the k pairs of each example")        \

@@ -58,6 +58,8 @@ typedef struct {
     zest_device_kind device;
 } zest_model_runner_options;
 
+typedef struct zest_input_capture zest_input_capture; /* input_rows.h */
+
 /* Owns the memory of forward passes over one model, which it only reads. One thread at a time.
  *
  * On a device it also owns a copy of the weights, made when the runner is. zest_model_apply_update changes
@@ -152,7 +154,8 @@ struct zest_model_runner {
     size_t
         device_base; /* bytes allocated on a device when the runner was made: the weights, and the device's own */
     zest_workspace scratch;
-    zest_workspace low_rank; /* of linear maps with noise of low rank */
+    zest_workspace low_rank;     /* of linear maps with noise of low rank */
+    zest_input_capture *capture; /* input_rows.h; NULL: none */
 
     /* Activations. Groups are groups of lanes that go through an operation together. */
     zest_model_buffer hidden;   /* (live lanes, tokens, hidden) */

@@ -485,6 +485,7 @@ void zest_model_free(zest_model *model) {
     free(model->shapes);
     for (size_t i = 0; i < 2; i++) free(model->rotary[i]);
     free(model->arena);
+    free(model->inputs);
     free(model->config_json);
     free(model->folder);
     free(model);

@@ -30,8 +30,7 @@ static void set_law(zest_weight *weight, void *user) {
     weight->law = tensor->law;
 }
 
-/* Gives the weights, and the list of the trained tensors, the laws of model->tensors. */
-static void spread_laws(zest_model *model) {
+void zest_model_spread_laws(zest_model *model) {
     for (size_t i = 0; i < model->tensor_count; i++)
         zest_model_each_weight(model, set_law, &(law_args){&model->tensors[i]});
     for (size_t i = 0, j = 0; model->trained && i < model->tensor_count && j < model->params.count; i++)
@@ -58,7 +57,7 @@ void zest_model_set_laws(zest_model *model, size_t rank, const double *scales) {
         }
         if (scale != 1) tensor->law.factor = (float)scale;
     }
-    spread_laws(model);
+    zest_model_spread_laws(model);
 }
 
 int zest_model_has_laws(const zest_model *model) {

@@ -5,6 +5,7 @@
  * and dropout is applied. */
 #include "kernels/cpu/linear_lowrank.h"
 #include "model/forward_pass.h"
+#include "model/input_rows.h"
 
 /* ---- Operations ---- */
 
@@ -27,6 +28,7 @@ zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_mo
 }
 
 zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error) {
+    if (runner->capture) zest_input_capture_take(runner->capture, job);
     int failed = !runner->device && zest_linear_is_low_rank(job)
                      ? zest_linear_low_rank(runner->operations, job, runner->threads, &runner->scratch,
                                             &runner->low_rank)

@@ -1,4 +1,4 @@
-/* The options directions and scales, as far as they concern a step: how the directions of a run are drawn.
+/* The options directions, covariance and scales, as far as they concern a step: how the directions of a run are drawn.
  *
  *     batch      k directions v_i for the whole batch       g = (1/k) sum_i (v_i'gbar) v_i
  *     example    k directions v_ei for each of B examples   g = (1/(kB)) sum_e sum_i (v_ei'g_e) v_ei
@@ -17,6 +17,10 @@
 typedef struct {
     size_t rank;     /* 0: dense */
     size_t examples; /* of a batch, each with k directions of its own; 0: those of the batch */
+    size_t
+        inputs; /* rows of each matrix's inputs, of which its directions are made (model/input_rows.h); 0: none */
+    int has_print;
+    uint64_t print; /* of those rows */
 } zest_directions;
 
 /* What stands for the losses of a pair without an example. */
@@ -26,8 +30,11 @@ typedef struct {
 zest_status zest_directions_read(const zest_options *options, zest_directions *directions, zest_error *error);
 /* The same of options that were checked. */
 zest_directions zest_directions_of(const zest_options *options);
-/* Adds the batch to a law that depends on it: from then on the option says it all. "dense" becomes the empty text. */
+/* Adds the batch to a law that depends on it: from then on the option says it all. "dense" and "identity" become
+ * the empty text. */
 zest_status zest_directions_set_batch(zest_options *options, uint64_t batch, zest_error *error);
+/* Adds the fingerprint of the rows to the covariance. */
+zest_status zest_directions_set_print(zest_options *options, uint64_t print, zest_error *error);
 /* Scales that name a file become its lines, so that the run does not depend on it. */
 zest_status zest_directions_read_scales(zest_options *options, zest_error *error);
 /* Refuses what a vector without matrices and examples cannot have. */

@@ -38,7 +38,7 @@ zest_tilt_options zest_journal_tilt(const zest_options *options, int format) {
 static int is_newer(zest_option_id id) {
     return id == ZEST_OPTION_STEP_LENGTH || id == ZEST_OPTION_MAX_STEP || id == ZEST_OPTION_MOMENTUM ||
            id == ZEST_OPTION_MOMENTUM_STEPS || id == ZEST_OPTION_DIRECTIONS || id == ZEST_OPTION_SCALES ||
-           id == ZEST_OPTION_TILT_SCOPE;
+           id == ZEST_OPTION_TILT_SCOPE || id == ZEST_OPTION_COVARIANCE;
 }
 
 int zest_journal_format(const zest_options *options) {

@@ -48,12 +48,11 @@ static void add_directions(const zest_vector_ops *ops, const zest_tensor *tensor
             ops->scale_f32((float *)x + r * stride, (float)keep, at->columns);
     for (size_t i = 0; i < update->k; i++) {
         const zest_direction *v = &update->directions[i];
-        zest_noise_fill *fill = v->distribution == ZEST_RADEMACHER ? ops->noise->sign : ops->noise->normal;
+        int signs = v->distribution == ZEST_RADEMACHER;
         double c = -update->lr * update->g[i] * v->gain * factor;
         for (uint64_t j = 0; j < law->rank && update->g[i] != 0; j++) {
-            uint64_t number = zest_noise_law_factor(law, j);
-            fill(u, v->seed, number + at->row, at->rows);
-            fill(a, v->seed, number + law->rows + at->column, at->columns);
+            ops->noise->vector(law, signs, ZEST_NOISE_ROWS, j, u, v->seed, at->row, at->rows);
+            ops->noise->vector(law, signs, ZEST_NOISE_COLUMNS, j, a, v->seed, at->column, at->columns);
             add_factor(ops, wide, x, stride, at, c, u, a);
         }
     }

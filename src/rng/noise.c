@@ -26,7 +26,7 @@ static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t coun
 
 ZEST_NOISE_LAW_FUNCTION(fill_normal, zest_noise_sign_fill)
 
-const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law};
+const zest_noise zest_noise_plain = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law, fill_vector};
 
 const zest_noise *zest_noise_for(zest_cpu cpu) {
     switch (cpu) {

@@ -20,6 +20,9 @@ typedef struct {
     /* The noise of elements of one tensor: signs or normals, by the tensor's law. */
     void (*by_law)(const zest_noise_law *law, int signs, float *out, uint64_t seed, uint64_t first,
                    size_t count);
+    /* Of a law of low rank: elements of the vector of factor j over the rows (side 0) or columns (1). */
+    void (*vector)(const zest_noise_law *law, int signs, int side, uint64_t j, float *out, uint64_t seed,
+                   uint64_t first, size_t count);
 } zest_noise;
 
 const zest_noise *zest_noise_for(zest_cpu cpu);

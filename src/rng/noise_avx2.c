@@ -129,5 +129,5 @@ static void fill_round(uint16_t *out, uint64_t seed, uint64_t first, size_t coun
 
 ZEST_NOISE_LAW_FUNCTION(fill_normal, zest_noise_sign_fill)
 
-const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law};
+const zest_noise zest_noise_avx2 = {fill_normal, zest_noise_sign_fill, fill_round, fill_by_law, fill_vector};
 #endif

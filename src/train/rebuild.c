@@ -74,12 +74,13 @@ static zest_status check_tokenizer(const zest_run_folder *folder, const zest_opt
 /* ---- Steps ---- */
 
 /* Replays the steps after `at`, up to `step`. */
-static zest_status replay(const zest_rebuild_job *job, uint64_t at, uint64_t step, const zest_loaded *loaded,
+static zest_status replay(const zest_rebuild_job *job, uint64_t at, uint64_t step, zest_loaded *loaded,
                           zest_error *error) {
     zest_step_storage storage = zest_load_storage(loaded);
     zest_step taken = {0};
     zest_status status =
         zest_step_init(&taken, job->journal->ctx->ops, &job->journal->options, job->journal->format, error);
+    if (!status && at < step) status = zest_rebuild_inputs(job->folder, job->journal, loaded, error);
     taken.threads = (int)zest_options_whole(job->options, ZEST_OPTION_THREADS);
     if (!status) status = zest_journal_recall(job->journal, at, &taken, error);
     while (at < step && !status) {

@@ -19,6 +19,10 @@ typedef struct {
 /* Loads the model into *loaded, with its tokenizer. Free it whatever this returns. */
 zest_status zest_rebuild(const zest_rebuild_job *job, uint64_t step, zest_loaded *loaded, zest_error *error);
 
+/* Of a run with --covariance inputs: reads the rows of inputs that its directions are made of, unless the model has them. */
+zest_status zest_rebuild_inputs(const zest_run_folder *folder, const zest_journal *journal,
+                                zest_loaded *loaded, zest_error *error);
+
 /* A step as text: a number, "last", or "best" (the step that best/ holds, or that the result of a
  * finished run names). */
 zest_status zest_rebuild_step(const zest_run_folder *folder, const zest_journal *journal, const char *text,

@@ -26,10 +26,11 @@ zest_status zest_run_folder_of(const char *path, zest_run_folder *folder, zest_e
     struct {
         char **to;
         const char *name;
-    } parts[] = {
-        {&folder->options, "options"},    {&folder->journal, "journal"},    {&folder->task, "task"},
-        {&folder->inputs, "inputs.json"}, {&folder->log, "log.jsonl"},      {&folder->best, "best"},
-        {&folder->last, "last"},          {&folder->result, "result.json"}, {&folder->start, "start"}};
+    } parts[] = {{&folder->options, "options"}, {&folder->journal, "journal"},
+                 {&folder->task, "task"},       {&folder->inputs, "inputs.json"},
+                 {&folder->log, "log.jsonl"},   {&folder->best, "best"},
+                 {&folder->last, "last"},       {&folder->result, "result.json"},
+                 {&folder->start, "start"},     {&folder->covariance, "covariance.safetensors"}};
     int failed = !folder->path;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !failed; i++)
         failed = !(*parts[i].to = zest_file_join(folder->path, parts[i].name));
@@ -43,8 +44,9 @@ zest_status zest_run_folder_of(const char *path, zest_run_folder *folder, zest_e
 }
 
 void zest_run_folder_free(zest_run_folder *folder) {
-    char *all[] = {folder->path, folder->options, folder->task, folder->inputs, folder->journal,
-                   folder->log,  folder->best,    folder->last, folder->result, folder->start};
+    char *all[] = {folder->path,    folder->options, folder->task,      folder->inputs,
+                   folder->journal, folder->log,     folder->best,      folder->last,
+                   folder->result,  folder->start,   folder->covariance};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     *folder = (zest_run_folder){0};
 }
@@ -74,9 +76,10 @@ static int has_journal(const char *folder) {
 }
 
 zest_status zest_run_folder_refuse_target(const char *path, zest_error *error) {
-    static const char *const names[] = {"best",     "best.new", "best.old",  "last",       "last.new",
-                                        "last.old", "journal",  "options",   "task",       "inputs.json",
-                                        "start",    "x",        "log.jsonl", "result.json"};
+    static const char *const names[] = {
+        "best",     "best.new", "best.old",  "last",        "last.new",
+        "last.old", "journal",  "options",   "task",        "inputs.json",
+        "start",    "x",        "log.jsonl", "result.json", "covariance.safetensors"};
     char *whole = realpath(path, NULL); /* of a file that is not there: NULL */
     int taken = whole && has_journal(whole);
     char *slash = whole ? strrchr(whole, '/') : NULL;

@@ -1,5 +1,6 @@
 /* A run is a folder: options, task and inputs.json (run_folder.h), journal, log.jsonl, TensorBoard events, best/
- * and last/ (Hugging Face folders), and, when it is finished, result.json. A run of `zest minimize` has start
+ * and last/ (Hugging Face folders), with --covariance inputs covariance.safetensors (model/input_rows.h), and, when it
+ * is finished, result.json. A run of `zest minimize` has start
  * and x instead of the models. The journal is written last of what a run begins with: where there is one, the
  * run has begun, and everything before it is there. */
 #ifndef ZEST_TRAIN_RUN_FOLDER_H
@@ -11,7 +12,7 @@
 #include "model/model.h"
 
 typedef struct {
-    char *path, *options, *task, *inputs, *journal, *log, *best, *last, *result, *start;
+    char *path, *options, *task, *inputs, *journal, *log, *best, *last, *result, *start, *covariance;
 } zest_run_folder;
 
 /* The names; nothing is touched. path may also be that of the journal inside. */

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "model/input_rows.h"
 #include "optim/directions.h"
 #include "train/trainer_internal.h"
 
@@ -107,6 +108,8 @@ static zest_status make_folder(zest_trainer *t) {
     if (!status) status = zest_journal_reserve(&t->journal, t->folder.journal, t->error);
     if (!status) zest_run_folder_remove_temporaries(&t->folder);
     if (!status) status = record_inputs(t);
+    if (!status && t->loaded.model->inputs)
+        status = zest_model_save_inputs(t->loaded.model, t->folder.covariance, t->error);
     if (!status) status = zest_run_folder_write_options(&t->folder, t->users, t->options, t->error);
     if (!status) status = zest_journal_commit(&t->journal, t->options, &t->loaded.model->params, t->error);
     if (!status) status = zest_trainer_open_logs(t);
@@ -164,6 +167,7 @@ static zest_status start(zest_trainer *t) {
     status = zest_broadcast_redirect(&t->sent, t->options, t->error);
     if (!status) status = load_start(t);
     status = zest_trainer_compare_start(t, send_start(t, status));
+    if (!status) status = zest_trainer_start_inputs(t);
     if (!status) {
         if (t->has_output_dir) status = make_folder(t);
         status = zest_comm_agree(t->comm, status, t->error);

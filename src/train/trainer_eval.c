@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "train/trainer_internal.h"
-#include "model/forward_pass.h"
+#include "model/input_rows.h"
 
 /* ---- Selection ---- */
 
@@ -206,9 +206,16 @@ static zest_status replay(zest_trainer *t) {
     zest_step *taken = &t->tuner->step;
     zest_record record = {.count = 2 * (taken->tilt.k + taken->tilt.ball_pairs)};
     zest_tilt_report report;
+    size_t most;
+    float *inputs = zest_model_take_inputs(t->loaded.model, &most);
     zest_load_free(&t->loaded);
     zest_status status = zest_trainer_load_model(t);
-    if (status || t->sent.folder) return status; /* rank 0 sends them */
+    if (status || t->sent.folder) {
+        free(inputs);
+        return status; /* rank 0 sends the weights */
+    }
+    if (inputs) status = zest_model_set_inputs(t->loaded.model, inputs, most, t->error);
+    if (status) return status;
     if (zest_params_fingerprint(&t->loaded.model->params) != t->history.start)
         status = zest_error_set(t->error, ZEST_ERROR_FILE,
                                 "%s: the model changed while the run went on, so the best weights, of step "

@@ -5,7 +5,7 @@
  *     trainer_zeroth.c        steps by forward passes        trainer_eval.c     evaluations, the best weights
  *     trainer_first_order.c   steps by gradients             trainer_log.c      summary, log, progress
  *     trainer_parts.c         gradients of a batch in parts  trainer_resume.c   resuming a run
- *     trainer_ranks.c         several processes */
+ *     trainer_ranks.c         several processes              trainer_covariance.c   rows of inputs */
 #ifndef ZEST_TRAIN_TRAINER_INTERNAL_H
 #define ZEST_TRAIN_TRAINER_INTERNAL_H
 
@@ -184,6 +184,13 @@ zest_status zest_trainer_compare_weights(zest_trainer *t, int always);
 zest_status zest_trainer_send_weights(zest_trainer *t, const zest_loaded *loaded);
 zest_status zest_trainer_send_state(zest_trainer *t);
 void zest_trainer_ranks_free(zest_trainer *t);
+
+/* ---- trainer_covariance.c: with --covariance inputs ---- */
+
+/* Samples the rows of inputs of a new run, once the ranks have compared their start, and completes the option. */
+zest_status zest_trainer_start_inputs(zest_trainer *t);
+/* Those of rank 0 to the others. */
+zest_status zest_trainer_send_inputs(zest_trainer *t);
 
 /* ---- trainer_examples.c ---- */
 

@@ -441,5 +441,6 @@ zest_status zest_trainer_send_state(zest_trainer *t) {
     t->best = s.best;
     t->best_loss = s.best_loss;
     t->earlier = s.earlier;
-    return zest_trainer_send_weights(t, &t->loaded);
+    status = zest_trainer_send_weights(t, &t->loaded);
+    return status ? status : zest_trainer_send_inputs(t);
 }

@@ -92,7 +92,8 @@ static zest_status load_step(zest_trainer *t, uint64_t step) {
                             .journal = t->record,
                             .progress = {t->hooks->on_rebuild, t->hooks->user}};
     zest_load_free(&t->loaded);
-    return zest_rebuild(&job, step, &t->loaded, t->error);
+    zest_status status = zest_rebuild(&job, step, &t->loaded, t->error);
+    return status ? status : zest_rebuild_inputs(&t->folder, t->record, &t->loaded, t->error);
 }
 
 static zest_status restore(zest_trainer *t) {
@@ -191,6 +192,7 @@ static zest_status step(zest_trainer *t, zest_step_stats *stats) {
 static uint64_t memory(zest_trainer *t, size_t tokens, size_t *live) {
     zest_model_budget budget = zest_model_runner_budget(t->loaded.runner, tokens, pairs_at_once(t));
     *live = budget.live;
+    budget.bytes += t->loaded.model->input_count * sizeof(float);
     if (zest_model_runner_device(t->loaded.runner)) return budget.bytes;
     return budget.bytes + zest_model_plan_memory(&t->loaded.model->config, tokens, 1).operands;
 }

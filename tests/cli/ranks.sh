@@ -29,6 +29,15 @@ done
 run 0 train $small --shots 9 --steps 3 --directions example --out "$work/example"
 ranks 3 0 train $small --shots 9 --steps 3 --directions example --out "$work/example-3"
 for file in journal last/model.safetensors; do same "$work/example/$file" "$work/example-3/$file"; done
+# Directions made of the layers' inputs: rank 0 samples them, for all. A run goes on with those in its folder.
+colored="$small --steps 3 --directions lowrank:1 --covariance inputs:9"
+run 0 train $colored --out "$work/colored"
+ranks 3 0 train $colored --out "$work/colored-3"
+for file in journal covariance.safetensors last/model.safetensors; do same "$work/colored/$file" "$work/colored-3/$file"; done
+rm -r "$work/colored-3/last"
+run 0 train --resume "$work/colored" --steps 5
+ranks 2 0 train --resume "$work/colored-3" --steps 5
+same "$work/colored/last/model.safetensors" "$work/colored-3/last/model.safetensors"
 ranks 3 0 train $small --steps 8 --json
 [ "$(metrics "$work/one.json")" = "$(metrics "$work/out")" ] || fail "the results of a run without a folder differ"
 ranks 2 0 train $small --steps 8 --dry-run

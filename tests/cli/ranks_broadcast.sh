@@ -38,6 +38,14 @@ run 0 train $small --steps 2 --weights f32 --untie-head --freeze '*norm*' --out 
 apart 0 train $small --steps 2 --weights f32 --untie-head --freeze '*norm*' --out frozen-sent --broadcast
 same frozen/last/model.safetensors frozen-sent/last/model.safetensors
 
+# Rows of inputs, of which directions are made, are sent as the weights are.
+run 0 train $small --steps 2 --directions lowrank:1 --covariance inputs:9 --out colored
+apart 0 train $small --steps 2 --directions lowrank:1 --covariance inputs:9 --out colored-sent --broadcast
+same colored/last/model.safetensors colored-sent/last/model.safetensors
+apart 0 train --resume colored-sent --steps 3 --broadcast
+run 0 train --resume colored --steps 3
+same colored/last/model.safetensors colored-sent/last/model.safetensors
+
 # A run that goes on: its folder, too, is only rank 0's.
 apart 0 train $small --steps 3 --out resumed --broadcast
 apart 0 train --resume resumed --steps 8 --broadcast

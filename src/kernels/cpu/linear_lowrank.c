@@ -46,15 +46,13 @@ static void draw(low_rank *l, const zest_noise *noise) {
     const zest_weight *weight = &l->job->weight;
     const zest_noise_law *law = &weight->law;
     const zest_perturbation *p = &l->job->perturbation;
-    zest_noise_fill *fill = p->signs ? noise->sign : noise->normal;
     uint64_t first = (weight->first - law->first) / law->columns; /* of some rows of a matrix */
     for (size_t j = 0; j < l->rank; j++) {
-        uint64_t u = zest_noise_law_factor(law, j) + first, a = zest_noise_law_factor(law, j) + law->rows;
         float *rows = l->job->transposed ? l->over_inputs + j * l->inputs : l->over_outputs + j * l->outputs;
         float *columns =
             l->job->transposed ? l->over_outputs + j * l->outputs : l->over_inputs + j * l->inputs;
-        fill(rows, p->seed, u, weight->rows);
-        fill(columns, p->seed, a, weight->columns);
+        noise->vector(law, p->signs, ZEST_NOISE_ROWS, j, rows, p->seed, first, weight->rows);
+        noise->vector(law, p->signs, ZEST_NOISE_COLUMNS, j, columns, p->seed, 0, weight->columns);
     }
     if (!l->job->bias.data) return;
     const zest_weight *bias = &l->job->bias;
