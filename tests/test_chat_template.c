@@ -220,6 +220,43 @@ static void test_hostile(void **unused) {
     assert_true(seconds < 20 * TEST_SLOW);
 }
 
+/* Work that grows with the product of two texts, or with the depth of a value, and that one step of a template can ask for. */
+static void test_hostile_values(void **unused) {
+    (void)unused;
+    static const char *const twice =
+        "{% set n = namespace(s='aaaaaaaa') %}{% for a in range(20) %}{% set n.s = n.s ~ n.s %}{% endfor %}";
+    static const char *const parts[] = {
+        "{% for a in range(99999) %}{{ n.s.upper() is upper }}{% endfor %}",
+        "{% set s = n.s.upper() %}{% for a in range(99999) %}{{ s is upper }}{% endfor %}",
+        "{% for a in range(99999) %}{% set x = n.s.removeprefix(n.s) %}{% endfor %}",
+        "{{ n.s.rsplit(n.s[:4000000] ~ 'b') }}",
+        "{{ ('b' * 9999).strip(n.s ~ 'b') }}",
+        "{{ ('b' * 9999)|trim(n.s ~ 'b') }}"};
+    clock_t start = clock();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        zest_buffer source = {0};
+        zest_buffer_format(&source, "%s%s", twice, parts[i]);
+        refused(source.data, "damaged or hostile");
+        zest_buffer_free(&source);
+    }
+    static const char *const deep[] = {"[n.a]", "(n.a, 1)", "{1: n.a}"};
+    static const char *const compared[] = {"n.a == n.b", "n.a < n.b", "n.a in [n.b]", "[n.b].count(n.a)"};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t c = 0; c < 4; c++) {
+            zest_buffer source = {0};
+            zest_buffer_format(&source,
+                               "{%% set n = namespace(a=[], b=[], c=[]) %%}{%% for k in range(9) %%}{%% for i in "
+                               "range(9999) %%}{%% set n.a = %s %%}{%% if loop.last and k == 3 %%}{%% set n.b = n.a "
+                               "%%}{%% set n.a = [] %%}{%% endif %%}{%% endfor %%}{%% endfor %%}{{ %s }}",
+                               deep[i], compared[c]);
+            refused(source.data, i == 2 && c == 1 ? "have no order" : "nested too deep");
+            zest_buffer_free(&source);
+        }
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    print_message("hostile values: %.1f s\n", seconds);
+    assert_true(seconds < 20 * TEST_SLOW);
+}
+
 /* ---- The template of a model ---- */
 
 static zest_tokenizer *tokenizer_with(const char *config, const char *file) {
@@ -280,6 +317,6 @@ static void test_model(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_many_answers),
                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile),
-                                       cmocka_unit_test(test_model)};
+                                       cmocka_unit_test(test_hostile_values), cmocka_unit_test(test_model)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

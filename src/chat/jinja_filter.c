@@ -78,7 +78,7 @@ static value trim(state *s, value v, const arguments *a) {
     if (s->status) return v;
     if (zest_jinja_argument(a, 0, "chars", &given) && given.kind != ZEST_JINJA_NONE)
         zest_jinja_argument_text(s, a, 0, "chars", &set);
-    zest_jinja_charge(s, 0, self.size * (set.size / 64 + 1));
+    if (!zest_jinja_charge(s, 0, self.size * (set.size / 2 + 1))) return v;
     self = zest_jinja_strip(self, set, 1, 1);
     return zest_jinja_string(self.data, self.size);
 }
@@ -594,6 +594,7 @@ static int of_kind(state *s, text name, value v, int *truth) {
 static int has_case(state *s, value v, int upper_case) {
     text self = text_of(s, v);
     int letters = 0;
+    zest_jinja_charge(s, 0, self.size);
     for (size_t i = 0; i < self.size && !s->status; i++) {
         unsigned char c = (unsigned char)self.data[i];
         if (c >= 128) zest_jinja_fail(s, "the case of letters beyond ASCII is not supported");

@@ -230,7 +230,7 @@ static value split_from_end(state *s, text t, text by, int64_t most) {
         return made;
     }
     for (int64_t found; !s->status; most -= most > 0) {
-        found = most && zest_jinja_charge(s, 1, t.size) ? zest_jinja_find(t, by, 1) : -1;
+        found = most && zest_jinja_charge(s, 1, t.size * (by.size / 8 + 1)) ? zest_jinja_find(t, by, 1) : -1;
         size_t from = found < 0 ? 0 : (size_t)found + by.size;
         zest_jinja_append(s, made.list, zest_jinja_string(t.data + from, t.size - from));
         if (found < 0) break;
@@ -251,7 +251,7 @@ static value strip(state *s, text self, text name, const arguments *a) {
     value given;
     if (zest_jinja_argument(a, 0, "chars", &given) && given.kind != ZEST_JINJA_NONE)
         zest_jinja_argument_text(s, a, 0, "chars", &set);
-    zest_jinja_charge(s, 0, self.size * (set.size / 64 + 1));
+    if (!zest_jinja_charge(s, 0, self.size * (set.size / 2 + 1))) return zest_jinja_none();
     text left = zest_jinja_strip(self, set, name.data[0] != 'r', name.data[0] != 'l');
     return zest_jinja_string(left.data, left.size);
 }
@@ -294,7 +294,8 @@ static value remove_part(state *s, text self, text name, const arguments *a) {
     text part = {0};
     int at_end = zest_jinja_text_is(name, "removesuffix");
     zest_jinja_argument_text(s, a, 0, NULL, &part);
-    if (!fits(self, part, at_end)) return zest_jinja_string(self.data, self.size);
+    if (!zest_jinja_charge(s, 0, part.size) || !fits(self, part, at_end))
+        return zest_jinja_string(self.data, self.size);
     return zest_jinja_string(self.data + (at_end ? 0 : part.size), self.size - part.size);
 }
 

@@ -183,8 +183,7 @@ static int same_dicts(state *s, const zest_jinja_dict *a, const zest_jinja_dict 
     return 1;
 }
 
-int zest_jinja_equal(state *s, value a, value b) {
-    if (!zest_jinja_charge(s, 0, 16)) return 0;
+static int same_values(state *s, value a, value b) {
     if (zest_jinja_is_numeric(a) && zest_jinja_is_numeric(b)) {
         if (a.kind != ZEST_JINJA_FLOAT && b.kind != ZEST_JINJA_FLOAT) return a.integer == b.integer;
         return zest_jinja_as_real(a) == zest_jinja_as_real(b);
@@ -203,6 +202,15 @@ int zest_jinja_equal(state *s, value a, value b) {
         return a.text.size == b.text.size && !memcmp(a.text.data, b.text.data, a.text.size);
     default: return a.list == b.list; /* the same object */
     }
+}
+
+/* A template can nest lists deeper than the stack reaches. */
+int zest_jinja_equal(state *s, value a, value b) {
+    if (!zest_jinja_charge(s, 0, 16)) return 0;
+    if (++s->depth > 8 * ZEST_JINJA_MAX_DEPTH) zest_jinja_fail(s, "values are nested too deep");
+    int same = !s->status && same_values(s, a, b);
+    s->depth--;
+    return same;
 }
 
 static int order_texts(zest_jinja_text a, zest_jinja_text b) {

@@ -32,7 +32,7 @@ for file in $(find src -name '*.c') tests/fuzz/mutate.c tests/fuzz/mutate_binary
     case "$file" in
     *_avx2.c) target="$target -mavx2 -mfma -mf16c" ;;
     *_avx512.c) target="$target $avx512" ;;
-    *_avx512bf16.c) target="$target $avx512 -mavx512bf16" ;;
+    *_avx512bf16.c) target="$target $avx512 -mavx512bf16 -mavx512vnni" ;;
     *_amx.c) target="$target $avx512 -mavx512bf16 -mamx-tile -mamx-bf16" ;;
     esac
     objects="$objects $(compile "$target" "$file")"
