@@ -244,11 +244,12 @@ static void test_hostile_values(void **unused) {
     for (size_t i = 0; i < 3; i++)
         for (size_t c = 0; c < 4; c++) {
             zest_buffer source = {0};
-            zest_buffer_format(&source,
-                               "{%% set n = namespace(a=[], b=[], c=[]) %%}{%% for k in range(9) %%}{%% for i in "
-                               "range(9999) %%}{%% set n.a = %s %%}{%% if loop.last and k == 3 %%}{%% set n.b = n.a "
-                               "%%}{%% set n.a = [] %%}{%% endif %%}{%% endfor %%}{%% endfor %%}{{ %s }}",
-                               deep[i], compared[c]);
+            zest_buffer_format(
+                &source,
+                "{%% set n = namespace(a=[], b=[], c=[]) %%}{%% for k in range(9) %%}{%% for i in "
+                "range(9999) %%}{%% set n.a = %s %%}{%% if loop.last and k == 3 %%}{%% set n.b = n.a "
+                "%%}{%% set n.a = [] %%}{%% endif %%}{%% endfor %%}{%% endfor %%}{{ %s }}",
+                deep[i], compared[c]);
             refused(source.data, i == 2 && c == 1 ? "have no order" : "nested too deep");
             zest_buffer_free(&source);
         }
@@ -315,8 +316,8 @@ static void test_model(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_many_answers),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile),
-                                       cmocka_unit_test(test_hostile_values), cmocka_unit_test(test_model)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers), cmocka_unit_test(test_many_answers),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hostile), cmocka_unit_test(test_hostile_values), cmocka_unit_test(test_model)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "chat/conversation.h"
 #include "support.h"
@@ -232,8 +233,44 @@ static void test_truncation(void **unused) {
     zest_tokenizer_free(tokenizer);
 }
 
+/* The time for a conversation is quadratic or cubic in the number of its turns: thousands are refused, not computed. */
+static void test_long_conversations(void **unused) {
+    (void)unused;
+    static const char *const templates[] = {
+        plain,
+        "{% for m in messages %}{{ m.role[0] }}{% if loop.last %}!{% endif %}{{ m.content }}{% endfor %}{% "
+        "if "
+        "add_generation_prompt %}a{% endif %}",
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"};
+    zest_buffer row = {0};
+    clock_t start = clock();
+    zest_buffer_text(&row, "{\"messages\": [");
+    for (int i = 0; i < 40000; i++)
+        zest_buffer_format(&row, "%s{\"role\": \"%s\", \"content\": \"river\"}", i ? ", " : "",
+                           i % 2 ? "assistant" : "user");
+    zest_buffer_text(&row, "]}");
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        zest_tokenizer *tokenizer = tokenizer_with(templates[i]);
+        zest_chat_template *chat = zest_chat_template_new(tokenizer, &error);
+        zest_encoded_chat made = {0};
+        assert_int_equal(zest_examples_encode_chat(chat, tokenizer, row.data, 100, &made, &error),
+                         ZEST_ERROR_FORMAT);
+        assert_non_null(strstr(error.message, "is too long"));
+        zest_ids_free(&made.tokens);
+        zest_buffer_free(&made.learned);
+        free(made.texts);
+        zest_chat_template_free(chat);
+        zest_tokenizer_free(tokenizer);
+    }
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    print_message("long conversations: %.1f s\n", seconds);
+    assert_true(seconds < 10 * TEST_SLOW);
+    zest_buffer_free(&row);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_spans),
-                                       cmocka_unit_test(test_examples), cmocka_unit_test(test_truncation)};
+                                       cmocka_unit_test(test_examples), cmocka_unit_test(test_truncation),
+                                       cmocka_unit_test(test_long_conversations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "support.h"
 #include "tokenizer/tokenizer_internal.h"
@@ -146,11 +147,38 @@ static void work_is_linear(void **state) {
     }
 }
 
+/* Patterns that cost far more than their size: repetitions of what matches nothing, which make no step, and classes of
+ * thousands of ranges. */
+static void compilation_is_bounded(void **state) {
+    (void)state;
+    clock_t start = clock();
+    static const char *const empty[] = {"(){255}{255}{255}{255}", "(a{0}){255}{255}{255}{255}",
+                                        "(((((){255}){255}){255}){255}){255}", "((?i)){255}{255}{255}{255}"};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
+        assert_null(zest_regex_new(empty[i], strlen(empty[i]), "test", &error));
+        assert_non_null(strstr(error.message, "once repetitions are written out"));
+    }
+    static const char *const parts[] = {"\\p{L}", "[^\\p{L}]", "\\W"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        zest_buffer pattern = {0};
+        zest_buffer_text(&pattern, "[");
+        while (pattern.size < 65000) zest_buffer_text(&pattern, parts[i]);
+        zest_buffer_text(&pattern, "]");
+        assert_null(zest_regex_new(pattern.data, pattern.size, "test", &error));
+        assert_non_null(strstr(error.message, "ranges of characters"));
+        zest_buffer_free(&pattern);
+    }
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    print_message("hostile patterns: %.2f s\n", seconds);
+    assert_true(seconds < 2 * TEST_SLOW);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches),
         cmocka_unit_test(clusters),
         cmocka_unit_test(work_is_linear),
+        cmocka_unit_test(compilation_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "support.h"
@@ -159,12 +160,72 @@ static void control_tokens_are_text_when_literal(void **state) {
     zest_tokenizer_free(tokenizer);
 }
 
+/* ---- Maps of characters that take their time ---- */
+
+static void add_unit(zest_buffer *out, uint32_t unit) {
+    const unsigned char bytes[] = {unit & 255, unit >> 8 & 255, unit >> 16 & 255, unit >> 24};
+    zest_buffer_add(out, bytes, 4);
+}
+
+static void add_size(zest_buffer *out, char key, size_t size) { /* of a field; three bytes */
+    const char bytes[] = {key, (char)((size & 127) | 128), (char)((size >> 7 & 127) | 128),
+                          (char)(size >> 14)};
+    zest_buffer_add(out, bytes, 4);
+}
+
+/* A tokenizer whose map has at every place a child for every byte, which is that place again. Such a child is an entry with
+ * the text at `entry`, or none: UINT32_MAX. */
+static zest_tokenizer *circular(uint32_t entry, const zest_buffer *texts) {
+    zest_buffer map = {0}, file = {0};
+    enum { ROOT = 256, UNITS = 512 };
+    add_unit(&map, 4 * UNITS);
+    for (uint32_t i = 0; i < UNITS; i++) {
+        uint32_t byte = i ^ ROOT, ends = entry != UINT32_MAX, unit = 0;
+        if (!i) unit = (uint32_t)ROOT << 10;
+        if (i == ROOT) unit = (ends ? entry : 0) | (uint32_t)1 << 31;
+        if (i > ROOT) unit = byte << 10 | ends << 8 | byte;
+        add_unit(&map, unit);
+    }
+    zest_buffer_add(&map, texts->data, texts->size);
+    zest_buffer_add(&file, TOKENS, sizeof TOKENS - 1);
+    add_size(&file, 0x1a, map.size + 4);
+    add_size(&file, 0x12, map.size);
+    zest_buffer_add(&file, map.data, map.size);
+    zest_tokenizer *tokenizer = from_bytes(file.data, file.size);
+    if (!tokenizer) fail_msg("%s", error.message);
+    zest_buffer_free(&map);
+    zest_buffer_free(&file);
+    return tokenizer;
+}
+
+/* Quadratic work in a text, and the length of an entry's text times that of the text. */
+static void maps_are_bounded(void **state) {
+    (void)state;
+    zest_buffer texts = {0}, text = {0};
+    zest_ids ids = {0};
+    clock_t start = clock();
+    while (texts.size < 1000000) zest_buffer_text(&texts, "x");
+    zest_buffer_add(&texts, "\xFF\0", 2);
+    while (text.size < 100000) zest_buffer_text(&text, "ab");
+    zest_tokenizer *tokenizer = circular(UINT32_MAX, &texts);
+    assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error), ZEST_OK);
+    zest_tokenizer_free(tokenizer);
+    tokenizer = circular(0, &texts);
+    assert_int_equal(zest_tokenizer_encode(tokenizer, text.data, text.size, 0, &ids, &error), ZEST_OK);
+    zest_tokenizer_free(tokenizer);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    print_message("hostile maps: %.1f s\n", seconds);
+    assert_true(seconds < 5 * TEST_SLOW);
+    zest_ids_free(&ids);
+    zest_buffer_free(&texts);
+    zest_buffer_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_checked),
-        cmocka_unit_test(damaged_files),
-        cmocka_unit_test(folders_say_how),
-        cmocka_unit_test(control_tokens_are_text_when_literal),
+        cmocka_unit_test(messages_are_checked), cmocka_unit_test(damaged_files),
+        cmocka_unit_test(folders_say_how),      cmocka_unit_test(control_tokens_are_text_when_literal),
+        cmocka_unit_test(maps_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

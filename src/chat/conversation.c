@@ -112,10 +112,16 @@ json_t *zest_conversation_read(const json_t *row, char problem[200]) {
 
 /* ---- Spans of the assistant ---- */
 
+/* The time for the spans is quadratic in the number of turns: the conversation is rendered up to each of them. A message
+ * counts as many bytes as it takes time beside its text. */
+enum { MESSAGE_WORK = 256 };
+static const size_t work_limit = (size_t)1 << 30;
+
 /* Texts of the first messages of a conversation. */
 typedef struct {
     const zest_chat_template *chat;
     const json_t *messages, *tools;
+    size_t work; /* bytes rendered to find spans */
     zest_error *error;
 } renderer;
 
@@ -166,10 +172,24 @@ static zest_status differs(const renderer *r, size_t turn) {
         turn + 1);
 }
 
+/* Refuses what would take hours. */
+static zest_status count_work(renderer *r, size_t last, const unsigned char *done, size_t size) {
+    size_t turns = 0;
+    for (size_t i = 0; i <= last; i++) turns += !done[i] && is_assistant(json_array_get(r->messages, i));
+    if (__builtin_mul_overflow(turns, size + MESSAGE_WORK * (last + 1), &turns) ||
+        __builtin_add_overflow(r->work, turns, &r->work) || r->work > work_limit)
+        return zest_error_set(
+            r->error, ZEST_ERROR_FORMAT,
+            "a conversation of %zu messages, which become %zu bytes, is too long for a chat "
+            "template without {%% generation %%}; split it",
+            last + 1, size);
+    return ZEST_OK;
+}
+
 /* The text up to message `last`, with the spans of the turns that it has and that no text has so far. */
-static zest_status render_text(const renderer *r, size_t last, unsigned char *done,
-                               zest_conversation_text *out) {
+static zest_status render_text(renderer *r, size_t last, unsigned char *done, zest_conversation_text *out) {
     zest_status status = render(r, last + 1, 0, &out->text, NULL);
+    if (!status) status = count_work(r, last, done, out->text.size);
     for (size_t i = 0; i <= last && !status; i++) {
         zest_jinja_span span;
         if (done[i] || !is_assistant(json_array_get(r->messages, i))) continue;
@@ -197,7 +217,7 @@ static zest_conversation_text *add_text(zest_conversation_texts *out, zest_error
 
 zest_status zest_conversation_render(const zest_chat_template *chat, const json_t *messages,
                                      const json_t *tools, zest_conversation_texts *out, zest_error *error) {
-    renderer r = {chat, messages, tools, error};
+    renderer r = {chat, messages, tools, 0, error};
     size_t count = json_array_size(messages);
     unsigned char *done = calloc(count + 1, 1);
     zest_conversation_text *text = add_text(out, error);

@@ -22,10 +22,23 @@ static zest_status tokens_of(const zest_tokenizer *tokenizer, const zest_ids *al
     return status;
 }
 
+/* Bytes that are encoded to find the tokens of the spans: quadratic in the number of turns. */
+static const size_t work_limit = (size_t)1 << 28;
+
+static zest_status count_work(const zest_conversation_text *text, zest_error *error) {
+    size_t work = 0;
+    for (size_t i = 0; i < text->spans.count && work <= work_limit; i++)
+        work += text->spans.data[i].start + text->spans.data[i].end;
+    if (work <= work_limit) return ZEST_OK;
+    return zest_error_set(error, ZEST_ERROR_FORMAT,
+                          "a conversation of %zu turns of the assistant in %zu bytes is too long; split it",
+                          text->spans.count, text->text.size);
+}
+
 /* Marks the tokens of the spans; the very first token is predicted by nothing. */
 static zest_status mark(const zest_tokenizer *tokenizer, const zest_conversation_text *text,
                         const zest_ids *ids, unsigned char *learned, zest_error *error) {
-    zest_status status = ZEST_OK;
+    zest_status status = count_work(text, error);
     for (size_t i = 0; i < text->spans.count && !status; i++) {
         zest_jinja_span span = text->spans.data[i];
         size_t from, to;

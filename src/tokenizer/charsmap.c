@@ -10,6 +10,9 @@
 #include "tokenizer/unicode.h"
 
 enum { MAP_LIMIT = 16 << 20, CLUSTER = 6 };
+/* Bytes of an entry and of what it becomes; longer ones, and tries that go round in a circle, would take the time of the
+ * whole text or map at every character. */
+enum { KEY_LIMIT = 256, TEXT_LIMIT = 1024 };
 
 static int digit_of(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -121,6 +124,7 @@ const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_
                                size_t *length) {
     size_t at = children_of(unit_at(map, 0)), base = 4 + 4 * map->units, best = SIZE_MAX;
     int ends = 0;
+    if (size > KEY_LIMIT) size = KEY_LIMIT;
     for (size_t i = 0; i < size && text[i] && step(map, &at, (unsigned char)text[i], &ends); i++) {
         if (!ends) continue;
         if (at >= map->units) break;
@@ -130,7 +134,8 @@ const char *zest_charsmap_find(const zest_charsmap *map, const char *text, size_
     }
     if (best >= map->size) return NULL;
     const char *found = map->bytes + best;
-    return zest_unicode_valid(found, strlen(found)) == strlen(found) ? found : NULL;
+    size_t bytes = strnlen(found, TEXT_LIMIT + 1);
+    return bytes <= TEXT_LIMIT && zest_unicode_valid(found, bytes) == bytes ? found : NULL;
 }
 
 static void map_characters(const zest_charsmap *map, const char *text, size_t size, zest_buffer *out) {

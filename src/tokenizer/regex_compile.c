@@ -9,6 +9,7 @@ typedef struct {
     zest_regex *regex;
     const zest_regex_tree *tree;
     zest_regex_classes set[ZEST_REGEX_SETS]; /* numbers of the characters in each set of the tree */
+    size_t visits;                           /* of nodes */
     const char *problem;
     int failed;
 } compiler;
@@ -103,10 +104,12 @@ static void pack_numbers(compiler *c, const unsigned char *number) {
 
 /* ---- Steps ---- */
 
+static const char too_many[] = "more steps than 4096 once repetitions are written out";
+
 static uint32_t emit(compiler *c, zest_regex_op op) {
     zest_regex *regex = c->regex;
     if (regex->count == ZEST_REGEX_STEPS) {
-        c->problem = "more steps than 4096 once repetitions are written out";
+        c->problem = too_many;
         return 0;
     }
     regex->step[regex->count] = (zest_regex_step){.op = (unsigned char)op};
@@ -216,6 +219,7 @@ static void compile_plain(compiler *c, const zest_regex_node *node) {
 
 static void compile_node(compiler *c, uint32_t at) {
     const zest_regex_node *node = &c->tree->node[at];
+    if (++c->visits > 64 * (size_t)ZEST_REGEX_STEPS) c->problem = too_many; /* of what matches nothing */
     if (c->problem) return;
     switch (node->kind) {
     case ZEST_REGEX_EMPTY: break;

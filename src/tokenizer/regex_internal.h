@@ -60,7 +60,7 @@ typedef struct {
     unsigned char nullable; /* may match an empty text */
 } zest_regex_node;
 
-enum { ZEST_REGEX_SETS = 255, ZEST_REGEX_DEPTH = 50, ZEST_REGEX_REPEATS = 255 };
+enum { ZEST_REGEX_SETS = 255, ZEST_REGEX_DEPTH = 50, ZEST_REGEX_REPEATS = 255, ZEST_REGEX_RANGES = 1 << 18 };
 
 typedef struct {
     zest_regex_node *node; /* node 0 is the whole pattern */

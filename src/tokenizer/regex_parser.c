@@ -11,6 +11,7 @@ typedef struct {
     const char *start, *at, *end;
     int ignore_case;
     int depth;
+    size_t ranges;      /* of all classes that were added */
     char last;          /* the literal letter before, where case is ignored; 0: none */
     const char *opened; /* where the innermost group's content begins */
 } parser;
@@ -160,6 +161,14 @@ static uint32_t literal(parser *p, uint32_t code) {
 
 /* ---- Classes ---- */
 
+/* Adds a class by its name, or one inside the class, and frees it. A name of five bytes can stand for 700 ranges. */
+static void add_named(parser *p, zest_regex_set *set, zest_regex_set *found) {
+    p->ranges += found->count;
+    if (p->ranges > ZEST_REGEX_RANGES) complain(p, "classes of more than 262144 ranges of characters");
+    if (!stopped(p)) zest_regex_set_add_all(set, found);
+    zest_regex_set_free(found);
+}
+
 /* \p{NAME}, \P{NAME}, \p{^NAME}; p->at is behind the p. cased: \p{Lu} and the like. */
 static void parse_property(parser *p, int negated, zest_regex_set *set, int *cased) {
     const char *close = next_is(p, "{") ? memchr(p->at, '}', (size_t)(p->end - p->at)) : NULL;
@@ -175,8 +184,7 @@ static void parse_property(parser *p, int negated, zest_regex_set *set, int *cas
     *cased |= close - name == 2 && name[0] == 'L' && memchr("ult", name[1], 3);
     p->at = close + 1;
     if (negated) zest_regex_set_invert(&found);
-    zest_regex_set_add_all(set, &found);
-    zest_regex_set_free(&found);
+    add_named(p, set, &found);
 }
 
 /* \s, \S, \p{..} and the like; 0: the escape is another. p->at is at the letter and moves behind it. */
@@ -192,8 +200,7 @@ static int parse_shorthand(parser *p, zest_regex_set *set, int *cased) {
     p->at++;
     zest_regex_set_add_shorthand(&found, (char)(letter | 32));
     if (letter < 'a') zest_regex_set_invert(&found);
-    zest_regex_set_add_all(set, &found);
-    zest_regex_set_free(&found);
+    add_named(p, set, &found);
     return 1;
 }
 
@@ -232,8 +239,7 @@ static void parse_class_item(parser *p, zest_regex_set *set, int *cased) {
         if (++p->depth > ZEST_REGEX_DEPTH) complain(p, "groups within more than 50 others");
         if (!stopped(p)) parse_class(p, &inner);
         p->depth--;
-        zest_regex_set_add_all(set, &inner);
-        zest_regex_set_free(&inner);
+        add_named(p, set, &inner);
         return;
     }
     if (*p->at == '\\') {
