@@ -1,5 +1,6 @@
 /* A whole model, as a folder (config.json, weights, tokenizer) or as model.gguf: an error with a sentence, or a model
- * that encodes a text, goes forward over it, generates, and can be saved and loaded again as the same model. */
+ * that encodes a text, goes forward over it, generates, and can be saved and loaded again as the same model, also as a GGUF file. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,15 +41,38 @@ static void save(zest_ctx *ctx, zest_lm *lm) {
     zest_lm_free(again);
 }
 
+/* The weights of a model as f32: a GGUF file has norms and biases in this type whatever theirs was. */
+static uint64_t print_of(zest_ctx *ctx, const char *path) {
+    uint64_t print;
+    zest_lm *lm = zest_lm_load(ctx, path, "threads=1 weights=f32");
+    if (!lm || zest_lm_fingerprint(lm, &print)) __builtin_trap();
+    zest_lm_free(lm);
+    return print;
+}
+
+/* The same as a GGUF file, where zest writes one of its family and tokenizer. */
+static void export(zest_ctx *ctx, zest_lm *lm, const char *path) {
+    char gguf[300], from[300];
+    snprintf(gguf, sizeof gguf, "%s", fuzz_path("out.gguf"));
+    snprintf(from, sizeof from, "%s", path);
+    if (!zest_lm_save_gguf(lm, gguf, "stored")) {
+        if (print_of(ctx, from) != print_of(ctx, gguf)) __builtin_trap();
+    } else if (!*zest_ctx_error(ctx) || !access(gguf, F_OK)) {
+        __builtin_trap();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bundle_unpack(data, size);
     zest_ctx *ctx = zest_ctx_new();
-    const char *gguf = fuzz_path("model.gguf");
-    int is_gguf = !access(gguf, F_OK);
-    zest_lm *lm = zest_lm_load(ctx, is_gguf ? gguf : fuzz_folder(), "threads=1");
+    char path[300];
+    snprintf(path, sizeof path, "%s", fuzz_path("model.gguf"));
+    if (access(path, F_OK)) snprintf(path, sizeof path, "%s", fuzz_folder());
+    zest_lm *lm = zest_lm_load(ctx, path, "threads=1");
     if (!lm && !*zest_ctx_error(ctx)) __builtin_trap();
     if (lm) forward(lm);
     if (lm) save(ctx, lm);
+    if (lm) export(ctx, lm, path);
     zest_lm_free(lm);
     zest_ctx_free(ctx);
     return 0;
