@@ -221,6 +221,26 @@ static void what_cannot_be_is_refused(void **state) {
     }
 }
 
+/* Files of scales: white space and remarks are dropped, a NUL is not, lest *\0bias=4 became a pattern nobody wrote. */
+static void files_of_scales_are_read(void **state) {
+    (void)state;
+    static const char good[] = "  *bias* = 4 # why\r\n\n# nothing\n*norm*\t=\t0.5", bad[] = "*\0bias=4\n";
+    zest_options options;
+    zest_error failure = {0};
+    zest_options_init(&options);
+    assert_int_equal(zest_file_write(temp_path("scales"), good, sizeof good - 1, &failure), ZEST_OK);
+    assert_int_equal(zest_options_set_id(&options, ZEST_OPTION_SCALES, temp_path("scales"), &failure),
+                     ZEST_OK);
+    assert_int_equal(zest_directions_read_scales(&options, &failure), ZEST_OK);
+    assert_string_equal(zest_options_text(&options, ZEST_OPTION_SCALES), "*bias*=4,*norm*=0.5");
+    assert_int_equal(zest_file_write(temp_path("scales"), bad, sizeof bad - 1, &failure), ZEST_OK);
+    assert_int_equal(zest_options_set_id(&options, ZEST_OPTION_SCALES, temp_path("scales"), &failure),
+                     ZEST_OK);
+    assert_int_equal(zest_directions_read_scales(&options, &failure), ZEST_ERROR_FORMAT);
+    assert_non_null(strstr(failure.message, "has no line PATTERN"));
+    zest_options_free(&options);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_are_those_of_the_scope),
@@ -230,6 +250,7 @@ int main(void) {
         IN_TEMP_FOLDER(what_changes_nothing_is_kept),
         IN_TEMP_FOLDER(runs_resume_and_replay),
         IN_TEMP_FOLDER(what_cannot_be_is_refused),
+        IN_TEMP_FOLDER(files_of_scales_are_read),
     };
     return cmocka_run_group_tests(tests, training_make_model, training_remove_model);
 }

@@ -30,8 +30,11 @@ static zest_status add_record(zest_records *r, zest_records_item record, zest_er
     return ZEST_OK;
 }
 
+/* No white space, unlike to strchr: a NUL, which the reader of rows reports. */
+static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 static int is_blank(const char *text, size_t size) {
-    while (size && strchr(" \t\r", *text)) text++, size--;
+    while (size && is_space(*text)) text++, size--;
     return !size;
 }
 
@@ -140,7 +143,7 @@ static input_format sniff(const reading *in) {
     const char *text = in->records->data + line.start;
     const zest_rows_layout *tsv = native_layout(in->task, TSV), *csv = native_layout(in->task, CSV);
     size_t blank = 0;
-    while (blank < line.size && strchr(" \t", text[blank])) blank++;
+    while (blank < line.size && is_space(text[blank])) blank++;
     if (blank < line.size && text[blank] == '{') return JSONL;
     if (names_columns(in, '\t')) return TSV;
     if (names_columns(in, ',')) return CSV;

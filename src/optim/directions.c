@@ -149,7 +149,7 @@ enum { SCALES_FILE_MOST = 1 << 20 };
 static void add_line(const char *line, size_t length, zest_buffer *out) {
     size_t before = out->size;
     for (size_t i = 0; i < length && line[i] != '#'; i++)
-        if (!strchr(" \t\r", line[i])) {
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') { /* a NUL stays, and is refused */
             if (out->size == before && before) zest_buffer_add(out, ",", 1);
             zest_buffer_add(out, &line[i], 1);
         }

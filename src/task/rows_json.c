@@ -743,6 +743,6 @@ zest_status zest_rows_chat(zest_rows_builder *b) {
     static const char *const name = "conversation";
     size_t at = b->begin;
     zest_rows_name(b, &name, 1);
-    while (at < b->file.size && strchr(" \t\r\n", b->file.data[at])) at++;
+    while (at < b->file.size && (b->file.data[at] == '\n' || is_blank(b->file.data + at, 1))) at++;
     return at < b->file.size && b->file.data[at] == '[' ? add_list(b) : each_line(b, add_conversation);
 }
