@@ -199,8 +199,8 @@ int zest_gguf_block_size(uint32_t type, size_t *elements, size_t *bytes) {
 void zest_gguf_read_blocks(int type, const void *blocks, size_t count, float *out) {
     const type_row *row = row_of((uint32_t)type);
     const uint8_t *bytes = blocks;
-    for (size_t i = 0; row && row->read && i < count; i += row->elements, bytes += row->bytes)
-        row->read(bytes, out + i);
+    if (!row || !row->read) return;
+    for (size_t i = 0; i < count; i += row->elements, bytes += row->bytes) row->read(bytes, out + i);
 }
 
 /* One row of a type that has a conversion. */

@@ -23,7 +23,7 @@ zest_status zest_tokenizer_load_bert_steps(zest_tokenizer *tokenizer, int clean,
 /* strip_accents null: same as lowercase. */
 static zest_status build_bert(zest_tokenizer *tokenizer, const json_t *component, zest_error *error) {
     const char *where = "normalizer BertNormalizer";
-    int clean, ideographs, lowercase, accents = 0;
+    int clean = 0, ideographs = 0, lowercase = 0, accents = 0;
     zest_status status =
         zest_tokenizer_load_flag(tokenizer, component, where, "clean_text", -1, &clean, error);
     if (!status)

@@ -59,7 +59,7 @@ static group read_group(const q_plan *p, const uint8_t *row, size_t g) {
     const uint8_t *block = row + g * p->block_bytes, *large = row + g / Q_GROUPS * p->block_bytes;
     switch (p->job->weight.block_type) {
     case ZEST_GGUF_TYPE_Q8_0:
-        for (int i = 0; i < Q_GROUP; i++) out.q[i] = (int8_t)block[2 + i];
+        for (int i = 0; i < Q_GROUP; i++) out.q[i] = (int)(int8_t)block[2 + i];
         out.scale[0] = out.scale[1] = half_at(block);
         break;
     case ZEST_GGUF_TYPE_Q4_0:
