@@ -23,6 +23,9 @@ else
 CUDA ?= auto
 CURL ?= auto
 MPI  ?= auto
+# codecs of Parquet files
+ZLIB ?= auto
+ZSTD ?= auto
 # off: without the backward pass and the first-order methods, a library that only goes forward
 GRAD ?= on
 
@@ -58,15 +61,21 @@ found_nvcc  := $(if $(filter off,$(CUDA)),,$(shell $(NVCC) --version 2>/dev/null
 MPI_PACKAGE ?= $(firstword $(foreach p,$(if $(filter off,$(MPI)),,mpi-c ompi-c ompi mpich),$(if $(call have,$(p)),$(p))))
 found_mpi   := $(if $(filter off,$(MPI)),,$(if $(MPI_PACKAGE),$(call have,$(MPI_PACKAGE))))
 found_curl  := $(if $(filter off,$(CURL)),,$(call have,libcurl))
+found_zlib  := $(if $(filter off,$(ZLIB)),,$(call have,zlib))
+found_zstd  := $(if $(filter off,$(ZSTD)),,$(call have,libzstd))
 choice = $(if $(filter $(3),$(2)),,$(error $(1)=$(2): $(1) may be $(3)))
 $(call choice,CUDA,$(CUDA),auto on off)
 $(call choice,CURL,$(CURL),auto on off dlopen)
 $(call choice,MPI,$(MPI),auto on off)
+$(call choice,ZLIB,$(ZLIB),auto on off)
+$(call choice,ZSTD,$(ZSTD),auto on off)
 $(call choice,GRAD,$(GRAD),on off)
 need = $(if $(and $(filter on,$(1)),$(if $(2),,missing)),$(error $(3)=on, but $(4) was not found))
 $(call need,$(CUDA),$(found_nvcc),CUDA,nvcc)
 $(call need,$(CURL:dlopen=on),$(found_curl),CURL,libcurl)
 $(call need,$(MPI),$(found_mpi),MPI,Open MPI or MPICH)
+$(call need,$(ZLIB),$(found_zlib),ZLIB,zlib)
+$(call need,$(ZSTD),$(found_zstd),ZSTD,libzstd)
 
 comma := ,
 
@@ -84,10 +93,13 @@ CFLAGS   ?= -g
 CURL_CFLAGS := $(if $(found_curl),-DZEST_CURL $(if $(filter dlopen,$(CURL)),-DZEST_CURL_DLOPEN) $(shell $(PKG_CONFIG) --cflags libcurl))
 CURL_LIBS := $(if $(found_curl),$(if $(filter dlopen,$(CURL)),-ldl,$(shell $(PKG_CONFIG) --libs libcurl)))
 MPI_CFLAGS := $(if $(found_mpi),-DZEST_MPI $(shell $(PKG_CONFIG) --cflags $(MPI_PACKAGE)))
+CODEC_CFLAGS := $(if $(found_zlib),-DZEST_ZLIB $(shell $(PKG_CONFIG) --cflags zlib)) \
+                $(if $(found_zstd),-DZEST_ZSTD $(shell $(PKG_CONFIG) --cflags libzstd))
+CODEC_LIBS := $(if $(found_zlib),$(shell $(PKG_CONFIG) --libs zlib)) $(if $(found_zstd),$(shell $(PKG_CONFIG) --libs libzstd))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -fopenmp \
               $(WARNINGS) $(SANITIZE) $(CFLAGS) -Iinclude -Isrc -I. $(if $(filter off,$(GRAD)),,-DZEST_GRAD) \
-              $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) $(CURL_CFLAGS) $(MPI_CFLAGS)
-LIBS     := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) $(CURL_LIBS) $(if $(found_mpi),-ldl) -lm -fopenmp
+              $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null) $(CURL_CFLAGS) $(MPI_CFLAGS) $(CODEC_CFLAGS)
+LIBS     := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) $(CURL_LIBS) $(CODEC_LIBS) $(if $(found_mpi),-ldl) -lm -fopenmp
 TESTLIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 
 # CUDA_ARCH, a list: sm_86 is machine code for compute capability 8.6 (and for 8.7 and 8.9, not for 9.0), compute_90 is
@@ -152,6 +164,7 @@ found:
 	echo "  gradients $(if $(filter off,$(GRAD)),off: forward passes alone,on)"; \
 	echo "  cuda      $(if $(found_nvcc),nvcc $(found_nvcc): --device cuda$(comma) kernels for $(strip $(CUDA_ARCH)),$(if $(filter off,$(CUDA)),off,not found))"; \
 	echo "  curl      $(if $(found_curl),$(found_curl),$(if $(filter off,$(CURL)),off,not found))"; \
+	echo "  parquet   snappy, lz4, $(if $(found_zlib),gzip (zlib $(found_zlib)),no gzip: zlib $(if $(filter off,$(ZLIB)),off,not found)), $(if $(found_zstd),zstd ($(found_zstd)),no zstd: libzstd $(if $(filter off,$(ZSTD)),off,not found))"; \
 	echo "  mpi       $(if $(found_mpi),$(if $(findstring openmpi,$(MPI_CFLAGS)),Open MPI,$(if $(findstring mpich,$(MPI_CFLAGS)),MPICH,$(MPI_PACKAGE))) $(found_mpi): mpirun -n N zest train$(comma) loaded when it is used,$(if $(filter off,$(MPI)),off,not found))"
 
 # What objects were made with is kept in files that they depend on: after a change of CUDA=, GRAD=, CURL=, CC= or
@@ -331,7 +344,7 @@ install: all docs/zest.1
 	install -m 644 docs/zest.1 $(DESTDIR)$(PREFIX)/share/man/man1/zest.1
 	./zest completion bash > $(DESTDIR)$(PREFIX)/share/$(word 1,$(COMPLETIONS))
 	./zest completion zsh > $(DESTDIR)$(PREFIX)/share/$(word 2,$(COMPLETIONS))
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPTIONAL@|$(strip $(CUDA_LIBS) $(CURL_LIBS))|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@OPTIONAL@|$(strip $(CUDA_LIBS) $(CURL_LIBS) $(CODEC_LIBS))|' \
 	    tools/zest.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/zest.pc
 
@@ -378,6 +391,7 @@ help:
 	@echo "Several goals run one after the other, deps first: make deps demo"
 	@echo "Optional parts, each auto|on|off: CUDA=$(CUDA) (GPUs) CURL=$(CURL) (zest pull; dlopen: load libcurl at run time)"
 	@echo "                   MPI=$(MPI) (several processes; MPI_PACKAGE= names the one of several)"
+	@echo "                   ZLIB=$(ZLIB) ZSTD=$(ZSTD) (Parquet files with these codecs)"
 	@echo "GRAD=$(GRAD)            on|off: the first-order methods"
 	@echo "CUDA_ARCH=         GPUs to build for, as in CUDA_ARCH=\"sm_80 sm_90 compute_90\"; default: those of this machine"
 	@echo "CC= CFLAGS= LDFLAGS= NVCC= BUILD=$(BUILD)     V=1 shows the commands, -jN how many at once"

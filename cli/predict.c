@@ -378,7 +378,7 @@ const zest_command zest_command_predict = {
         "Answers rows of your own, from --text, --input FILE or standard input; or the task's examples: "
         "those "
         "of --split, or the test examples where standard input is a terminal. Rows need no label. They are "
-        "JSON lines, or a CSV or TSV table whose first line "
+        "JSON lines, a Parquet file, or a CSV or TSV table whose first line "
         "names the columns, or files as the task has them; where the task reads one column, plain lines "
         "will do.\n\n"
         "Every row gives one line of JSON: its number, its columns under their names, the label where it "

@@ -500,8 +500,8 @@ typedef struct {
     int single;         /* all of it is one row: a JSON object, or a text */
 } zest_lm_rows_format;
 
-/* Answers rows in order. rows: JSON lines {"sentence": "A fine film."}, or a table whose first line names the
- * columns, or, where the task reads one column, a text a line. format NULL: as the rows look. */
+/* Answers rows in order. rows: JSON lines {"sentence": "A fine film."}, a Parquet file, a table whose first line names
+ * the columns, or, where the task reads one column, a text a line. format NULL: as the rows look. */
 ZEST_API zest_status zest_lm_predict(zest_lm_predictor *predictor, const char *rows, size_t size,
                                      const zest_lm_rows_format *format,
                                      const zest_lm_predict_callbacks *callbacks);

@@ -55,7 +55,7 @@ static inline void refuses(const char *text, zest_rows_layout layout, const char
 }
 
 /* The texts of a field with bars between them. */
-static const char *field(const zest_rows *rows, size_t row, const char *name) {
+static inline const char *field(const zest_rows *rows, size_t row, const char *name) {
     static char buffer[4096];
     int number = zest_rows_field(rows, name);
     size_t count, used = 0;

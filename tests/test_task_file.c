@@ -83,7 +83,7 @@ static void test_bad_task_files(void **state) {
         {"train = t\nlabel = l\nkind = choice\noptions = o\noption-form = {opt}\ntemplate = {answer}\n",
          "line 5: option-form: needs {option}"},
         {GOOD "kind = picture\n", "line 5: kind = picture: must be one of classes|choice|text"},
-        {GOOD "format = xls\n", "must be one of jsonl|csv|tsv"},
+        {GOOD "format = xls\n", "must be one of jsonl|parquet|csv|tsv"},
         {GOOD "header = maybe\n", "must be one of yes|no"},
         {GOOD "max-length = 0\n", "max-length = 0: must be an integer"},
         {GOOD "max-length = -5\n", "must be an integer"},

@@ -16,6 +16,8 @@ need libjansson-dev pkg-config --exists jansson
 need libxxhash-dev pkg-config --exists libxxhash
 need libcmocka-dev pkg-config --exists cmocka
 need libcurl4-openssl-dev pkg-config --exists libcurl
+need zlib1g-dev pkg-config --exists zlib
+need libzstd-dev pkg-config --exists libzstd
 need libopenmpi-dev sh -c 'pkg-config --exists mpi-c || pkg-config --exists ompi || pkg-config --exists mpich'
 need openmpi-bin command -v mpirun
 
@@ -27,8 +29,8 @@ fi
 
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "deps: this is not Debian or Ubuntu. Their names of what is missing:$missing" >&2
-    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel libcmocka-devel libcurl-devel openmpi-devel" >&2
-    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash cmocka curl openmpi" >&2
+    echo "  Fedora:  dnf install gcc gcc-c++ make pkgconf jansson-devel xxhash-devel libcmocka-devel libcurl-devel zlib-devel libzstd-devel openmpi-devel" >&2
+    echo "  Arch:    pacman -S gcc make pkgconf jansson xxhash cmocka curl zlib zstd openmpi" >&2
     exit 1
 fi
 sudo=""

@@ -6,7 +6,7 @@ set -eu
 done_any=0
 # shellcheck disable=SC2046
 [ $# -gt 0 ] || set -- $(find src cli -name '*.c' | grep -vE '_(avx2|avx512|avx512bf16|amx|tables)\.c$' | sort)
-flags="-std=c11 -D_GNU_SOURCE -DZEST_GRAD -DZEST_CURL -Iinclude -Isrc -I."
+flags="-std=c11 -D_GNU_SOURCE -DZEST_GRAD -DZEST_CURL -DZEST_ZLIB -DZEST_ZSTD -Iinclude -Isrc -I."
 if command -v clang-tidy >/dev/null 2>&1 && clang-tidy --version | grep -q 'version 14\.'; then
     done_any=1
     # shellcheck disable=SC2086
@@ -17,7 +17,7 @@ if command -v cppcheck >/dev/null 2>&1; then
     done_any=1
     # shellcheck disable=SC2086
     cppcheck --quiet -j "$(nproc)" --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 --library=posix \
-        --suppressions-list=tools/cppcheck-suppressions -D__x86_64__ -DZEST_GRAD -DZEST_CURL -Iinclude -Isrc -I. \
+        --suppressions-list=tools/cppcheck-suppressions -D__x86_64__ -DZEST_GRAD -DZEST_CURL -DZEST_ZLIB -DZEST_ZSTD -Iinclude -Isrc -I. \
         --template='{file}:{line}: {severity}: {id}: {message}' "$@"
     echo "cppcheck: $# files without a finding"
 fi

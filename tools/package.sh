@@ -28,7 +28,7 @@ cd "$tree"
 build() { # build folder, further arguments of make: quiet unless it fails
     folder=$1
     shift
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make --no-print-directory CUDA=off BUILD="$folder" "$@" >"$tree/make.log" 2>&1 ||
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make --no-print-directory CUDA=off ZLIB=on ZSTD=on BUILD="$folder" "$@" >"$tree/make.log" 2>&1 ||
         { tail -n 20 "$tree/make.log" >&2 && fail "the build failed: $tree/make.log"; }
 }
 portable() { # arguments of make: libcurl is loaded when it is needed, so that the program starts without it
@@ -41,7 +41,7 @@ documents() { # folder: what every package says about itself
 }
 licences() { # folder: the terms of the libraries that the package contains
     mkdir -p "$1"
-    for package in libjansson-dev libxxhash-dev libgomp1; do
+    for package in libjansson-dev libxxhash-dev libgomp1 zlib1g-dev libzstd-dev; do
         [ ! -e "/usr/share/doc/$package/copyright" ] || cp -L "/usr/share/doc/$package/copyright" "$1/$package.txt"
     done
 }
@@ -62,7 +62,7 @@ make_deb() {
     { printf 'zest %s\n\n' "$version" && cat NOTICE && printf '\n' && cat LICENSE; } >"$doc/copyright"
     rm "$doc/LICENSE" "$doc/NOTICE"
     gzip -9n "$doc/CHANGELOG.md" && mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
-    depends="libc6, libcurl4, libgomp1, libjansson4, libxxhash0"
+    depends="libc6, libcurl4, libgomp1, libjansson4, libxxhash0, libzstd1, zlib1g"
     if command -v dpkg-shlibdeps >/dev/null 2>&1; then # names and versions as this system has them
         printf 'Source: zest\n\nPackage: zest\nArchitecture: any\n' >debian/control
         depends=$(dpkg-shlibdeps -O "$root/usr/bin/zest" "$root/usr/lib"/libzest.so.? 2>/dev/null |
@@ -77,7 +77,7 @@ Section: science
 Priority: optional
 Installed-Size: $(du -sk "$root/usr" | cut -f 1)
 Depends: $depends
-Suggests: libjansson-dev, libxxhash-dev, libcurl4-openssl-dev
+Suggests: libjansson-dev, libxxhash-dev, libcurl4-openssl-dev, libzstd-dev, zlib1g-dev
 Description: fine-tune language models with forward passes only (MeZO, ZEST)
  The program zest fine-tunes, evaluates and runs language models on the CPU
  without gradients. libzest does the same for C programs, and minimises
@@ -93,7 +93,7 @@ CONTROL
 make_portable() {
     # libgomp.a comes with gcc, the others with the -dev packages; --as-needed leaves libgomp.so out, which -fopenmp adds
     portable LDFLAGS="-Wl,--as-needed -static-libgcc" \
-        LIBS="-l:libjansson.a -l:libxxhash.a -l:libgomp.a -lm -ldl -lpthread" build-portable/zest
+        LIBS="-l:libjansson.a -l:libxxhash.a -l:libz.a -l:libzstd.a -l:libgomp.a -lm -ldl -lpthread" build-portable/zest
     others=$(ldd build-portable/zest | grep -vE 'linux-vdso|lib(m|c)\.so\.6|ld-linux|libdl|libpthread' || true)
     [ -z "$others" ] || fail "the portable program needs more than libc: $others"
     name=zest-$version-linux-$machine root=$tree/build-root/portable/zest-$version-linux-$machine
@@ -117,7 +117,7 @@ Nothing needs to be installed. Try it in this folder:
 
 To have it everywhere, add bin to PATH, or copy bin and share to /usr/local.
 zest pull loads libcurl.so.4 when it runs; every other command works without it (Debian, Ubuntu: apt-get install libcurl4).
-licences has the terms of the libraries that are linked in: jansson, xxHash, libgomp.
+licences has the terms of the libraries that are linked in: jansson, xxHash, zlib, zstd, libgomp.
 TEXT
     chmod -R u=rwX,go=rX "$root"
     tar -C "$tree/build-root/portable" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$name" |
@@ -133,7 +133,7 @@ make_wheel() {
     strip --strip-unneeded build-portable/libzest.so.?
     rm -rf python/build python/*.egg-info build-root/wheel build-root/bundle
     mkdir -p build-root/bundle
-    bundle=$(ldd build-portable/libzest.so | awk '$1 ~ /^lib(jansson|xxhash|gomp)\.so/ { print $3 }' | while read -r file; do
+    bundle=$(ldd build-portable/libzest.so | awk '$1 ~ /^lib(jansson|xxhash|gomp|z|zstd)\.so/ { print $3 }' | while read -r file; do
         cp -L "$file" build-root/bundle/ && echo "$tree/build-root/bundle/$(basename "$file")"
     done)
     licences python/zest/licences

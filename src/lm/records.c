@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "io/parquet.h"
 #include "lm/records.h"
 
 typedef enum { AUTO, LINES, TSV, CSV, JSONL } input_format;
@@ -14,6 +15,7 @@ typedef struct {
     const zest_task *task;
     const zest_task_columns *columns;
     input_format format;
+    int is_parquet;
     zest_error *error;
 } reading;
 
@@ -174,6 +176,43 @@ static zest_status refuse_format(const reading *in) {
     return status;
 }
 
+/* ---- Parquet ---- */
+
+/* Lines of JSON may have so many times the bytes of a Parquet file. */
+enum { MAX_GROWTH = 64, LEAST_LINES = 16 << 20 };
+
+static zest_status add_lines(const reading *in, zest_parquet *file, size_t limit) {
+    zest_buffer *lines = &in->records->lines;
+    for (;;) {
+        json_t *row;
+        zest_status status = zest_parquet_next(file, &row, in->error);
+        if (status || !row) return status;
+        zest_json_print(row, JSON_COMPACT, lines);
+        json_decref(row);
+        zest_buffer_text(lines, "\n");
+        if (lines->failed) return zest_error_memory(in->error, in->records->name, lines->size);
+        if (lines->size > limit)
+            return zest_error_set(
+                in->error, ZEST_ERROR_FORMAT,
+                "%s: its rows have more than %zu bytes, %d times the size of the file; split it",
+                in->records->name, limit, MAX_GROWTH);
+    }
+}
+
+/* The caller's bytes become lines of JSON. */
+static zest_status unpack_parquet(reading *in) {
+    zest_records *r = in->records;
+    zest_parquet *file;
+    size_t limit = r->size > LEAST_LINES / MAX_GROWTH ? r->size * MAX_GROWTH : LEAST_LINES;
+    zest_status status = zest_parquet_open(r->data, r->size, r->name, NULL, 0, &file, in->error);
+    if (!status) status = add_lines(in, file, limit);
+    zest_parquet_close(file);
+    r->data = r->lines.data;
+    r->size = r->lines.size;
+    in->is_parquet = 1;
+    return status;
+}
+
 /* ---- Fields ---- */
 
 /* Objects with the columns as the task names them, or as in its own files. */
@@ -226,6 +265,7 @@ static zest_status choose_layout(reading *in, const zest_lm_rows_format *format)
         return zest_error_set(in->error, ZEST_ERROR_ARGUMENT,
                               "'%.40s' is no format of rows; there are auto, lines, tsv, csv and jsonl",
                               format->format);
+    if (in->is_parquet) in->format = JSONL;
     if (in->format == AUTO && is_special(own->format) && !text) return r->layout = *own, ZEST_OK;
     if (in->format == AUTO && !text) in->format = format_of(r->name);
     if (in->format == AUTO) in->format = sniff(in);
@@ -246,9 +286,9 @@ zest_status zest_records_read(zest_records *records, const zest_task *task, cons
     reading in = {.records = records, .task = task, .columns = columns, .error = error};
     *records = (zest_records){
         .name = format->name ? format->name : "rows", .data = bytes, .size = size, .single = format->single};
-    zest_status status = ZEST_OK;
-    if (size) status = choose_layout(&in, format);
-    if (!status && size) status = cut(&in);
+    zest_status status = zest_parquet_is(bytes, size) ? unpack_parquet(&in) : ZEST_OK;
+    if (!status && records->size) status = choose_layout(&in, format);
+    if (!status && records->size) status = cut(&in);
     if (!status && !records->count)
         status = zest_error_set(
             error, ZEST_ERROR_ARGUMENT,
@@ -260,6 +300,7 @@ zest_status zest_records_read(zest_records *records, const zest_task *task, cons
 void zest_records_free(zest_records *records) {
     free(records->list);
     free(records->fields);
+    zest_buffer_free(&records->lines);
     *records = (zest_records){0};
 }
 

@@ -13,8 +13,9 @@ typedef struct {
 
 typedef struct {
     const char *name; /* for messages */
-    const char *data; /* the caller's bytes */
+    const char *data; /* the caller's bytes, or lines */
     size_t size;
+    zest_buffer lines;        /* of JSON, made from a Parquet file */
     int single;               /* all of it is one record */
     zest_records_item header; /* first line of a table with column names; size 0: none */
     zest_records_item *list;
@@ -24,7 +25,7 @@ typedef struct {
     const char *column;      /* if every line is a text: the column that it is; else NULL */
 } zest_records;
 
-/* How to read it: format->format, or else
+/* How to read it: a Parquet file as lines of JSON; format->format, or else
  *   - the ending of its name, .jsonl, .csv or .tsv;
  *   - JSON lines when the first character is {;
  *   - a table when the first line names the columns that the task reads, with tabs or commas between them;

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "io/parquet.h"
 #include "task/rows.h"
 #include "tokenizer/unicode.h"
 
@@ -25,17 +26,17 @@ static size_t line_of(const char *data, size_t position) {
     return line;
 }
 
+static int ends_in(const char *path, const char *end) {
+    size_t size = strlen(path), tail = strlen(end);
+    return size >= tail && !strcasecmp(path + size - tail, end);
+}
+
 static zest_status check_bytes(zest_rows_builder *b) {
     const char *data = b->file.data;
     size_t size = b->file.size;
     if (!size) return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s: is empty: it has no rows", b->path);
-    if (size >= 4 && !memcmp(data, "PAR1", 4))
-        return zest_error_set(
-            b->error, ZEST_ERROR_FORMAT,
-            "%s: is a Parquet file, which zest does not read. Convert it once (PyPI pandas, "
-            "pyarrow): python3 -c 'import sys, pandas as p; p.read_parquet(sys.argv[1])"
-            ".to_json(sys.argv[2], orient=\"records\", lines=True)' '%s' data.jsonl",
-            b->path, b->path);
+    b->is_parquet = zest_parquet_is(data, size);
+    if (b->is_parquet) return ZEST_OK; /* its reader checks every text */
     const char *zero = memchr(data, 0, size);
     if (zero)
         return zest_rows_refuse(
@@ -168,7 +169,8 @@ zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *form
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s, line %zu: %s", b->path, line, sentence);
+    return zest_error_set(b->error, ZEST_ERROR_FORMAT, "%s, %s %zu: %s", b->path,
+                          b->is_parquet ? "row" : "line", line, sentence);
 }
 
 /* ---- Selection of fields ---- */
@@ -455,20 +457,12 @@ static zest_status read_table(zest_rows_builder *b, zest_rows_format format) {
 
 /* ---- Reading ---- */
 
-static int ends_in(const char *path, const char *end) {
-    size_t size = strlen(path), tail = strlen(end);
-    return size >= tail && !strcasecmp(path + size - tail, end);
-}
-
 static int format_by_extension(const char *path, zest_rows_format *format) {
     static const struct {
         const char *extension;
         zest_rows_format format;
-    } known[] = {{".tsv", ZEST_ROWS_TSV},
-                 {".csv", ZEST_ROWS_CSV},
-                 {".jsonl", ZEST_ROWS_JSONL},
-                 {".ndjson", ZEST_ROWS_JSONL},
-                 {".json", ZEST_ROWS_JSONL}};
+    } known[] = {{".tsv", ZEST_ROWS_TSV},      {".csv", ZEST_ROWS_CSV},    {".jsonl", ZEST_ROWS_JSONL},
+                 {".ndjson", ZEST_ROWS_JSONL}, {".json", ZEST_ROWS_JSONL}, {".parquet", ZEST_ROWS_JSONL}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (ends_in(path, known[i].extension)) return *format = known[i].format, 1;
     return 0;
@@ -477,10 +471,19 @@ static int format_by_extension(const char *path, zest_rows_format *format) {
 static zest_status read_format(zest_rows_builder *b) {
     zest_rows_format format = b->layout->format;
     if (format == ZEST_ROWS_BY_EXTENSION && !format_by_extension(b->path, &format))
-        return zest_error_set(b->error, ZEST_ERROR_ARGUMENT,
-                              "%s: unknown file extension; rename it to .jsonl, .csv or .tsv, or set format "
-                              "= jsonl in the task file",
-                              b->path);
+        return zest_error_set(
+            b->error, ZEST_ERROR_ARGUMENT,
+            "%s: unknown file extension; rename it to .jsonl, .parquet, .csv or .tsv, or set format "
+            "= jsonl in the task file",
+            b->path);
+    int lines = format != ZEST_ROWS_TSV && format != ZEST_ROWS_CSV && format != ZEST_ROWS_SQUAD &&
+                format != ZEST_ROWS_DROP;
+    if (b->is_parquet && !lines)
+        return zest_error_set(
+            b->error, ZEST_ERROR_FORMAT,
+            "%s: is a Parquet file, but a file of another format is needed here; a task file reads "
+            "it (format = parquet, or a name that ends in .parquet)",
+            b->path);
     switch (format) {
     case ZEST_ROWS_TSV:
     case ZEST_ROWS_CSV: return read_table(b, format);
@@ -516,6 +519,12 @@ zest_status zest_rows_read(const char *path, const zest_rows_layout *layout, zes
     zest_rows_builder b = {.path = path, .layout = layout, .error = error, .rows = rows};
     *rows = (zest_rows){0};
     zest_status status = zest_file_read(path, FILE_LIMIT, &b.file, error);
+    if (!status && ends_in(path, ".parquet") && !zest_parquet_is(b.file.data, b.file.size))
+        status = zest_error_set(
+            error, ZEST_ERROR_FORMAT,
+            "%s: is no Parquet file: it does not begin with PAR1; download it again (git clones "
+            "without git-lfs have short texts in place of such files)",
+            path);
     if (!status) return build(&b);
     zest_buffer_free(&b.file);
     return status;

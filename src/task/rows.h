@@ -22,8 +22,9 @@ typedef enum {
     ZEST_ROWS_SQUAD,   /* title context question answers */
     ZEST_ROWS_DROP,    /* passage question answers */
     ZEST_ROWS_CHAT,    /* conversation: {"messages": ..., "tools": ...} as JSON; see chat/conversation.h */
-    ZEST_ROWS_BY_EXTENSION /* .tsv, .csv, .jsonl (.json, .ndjson) */
+    ZEST_ROWS_BY_EXTENSION /* .tsv, .csv, .jsonl (.json, .ndjson, .parquet) */
 } zest_rows_format;
+/* A Parquet file takes the place of any file that has one JSON object per line. It is known by its first bytes. */
 
 /* How to read a file. */
 typedef struct {
@@ -42,10 +43,10 @@ typedef struct {
     char *path;
     char **names; /* of the fields */
     size_t name_count, count;
-    size_t *lines;          /* of each row in the file, from 1; SQUAD, DROP: the number of the question */
-    uint32_t *starts;       /* count × name_count + 1 offsets into texts */
-    char **texts;           /* rows may share them */
-    char *memory;           /* memory of the texts */
+    size_t *lines;    /* of each row in the file, from 1; Parquet: its number; SQUAD, DROP: of the question */
+    uint32_t *starts; /* count × name_count + 1 offsets into texts */
+    char **texts;     /* rows may share them */
+    char *memory;     /* memory of the texts */
     zest_fingerprint print; /* fingerprint of the file */
 } zest_rows;
 
@@ -97,6 +98,7 @@ typedef struct {
     zest_rows *rows;
     size_t limit, used; /* bytes that the rows may need, and need */
     int failed, too_large;
+    int is_parquet; /* messages say "row N" then */
 } zest_rows_builder;
 
 /* Sets the names of the fields; once, before the first row. */
@@ -114,7 +116,7 @@ void zest_rows_end_field(zest_rows_builder *b);
 /* A field with this one text. */
 void zest_rows_add_field(zest_rows_builder *b, size_t offset);
 
-/* "FILE, line N: ..." */
+/* "FILE, line N: ...", or row N */
 zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -122,6 +124,11 @@ zest_status zest_rows_refuse(zest_rows_builder *b, size_t line, const char *form
 zest_status zest_rows_picks_parse(zest_rows_builder *b, zest_rows_picks *picks);
 void zest_rows_picks_free(zest_rows_picks *picks);
 void zest_rows_picks_name(zest_rows_builder *b, const zest_rows_picks *picks);
+
+/* Reads a row of a file, as a JSON object. */
+typedef zest_status zest_rows_reader(zest_rows_builder *b, const json_t *object, size_t line);
+/* Calls on_row for every row of a Parquet file (rows_parquet.c). */
+zest_status zest_rows_each_parquet(zest_rows_builder *b, zest_rows_reader *on_row);
 
 /* Readers of the JSON layouts (rows_json.c). */
 zest_status zest_rows_jsonl(zest_rows_builder *b);

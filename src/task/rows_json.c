@@ -11,8 +11,6 @@
 
 /* ---- Shared by the readers ---- */
 
-typedef zest_status line_reader(zest_rows_builder *b, const json_t *object, size_t line);
-
 /* Parses a line (or, as line 0, a whole file) that must be a JSON object. */
 static zest_status load_object(zest_rows_builder *b, const char *text, size_t size, size_t line,
                                json_t **json) {
@@ -42,7 +40,8 @@ static int is_blank(const char *text, size_t size) {
 }
 
 /* Calls on_line for every line that is not blank. */
-static zest_status each_line(zest_rows_builder *b, line_reader *on_line) {
+static zest_status each_line(zest_rows_builder *b, zest_rows_reader *on_line) {
+    if (b->is_parquet) return zest_rows_each_parquet(b, on_line);
     const char *at = b->file.data + b->begin, *end = b->file.data + b->file.size;
     zest_status status = ZEST_OK;
     for (size_t line = 1; at < end && !status; line++) {

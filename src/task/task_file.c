@@ -11,7 +11,7 @@
  *
  *     train, dev, test   files, relative to the folder of the task file; train is required. Without dev, rows
  *                        of train are used; without test there is no test score
- *     format             jsonl, csv or tsv; default: by file extension
+ *     format             jsonl, parquet, csv or tsv; default: by file extension
  *     header             yes (default) or no: whether the first line of a csv or tsv has the column names
  *     fields             name=column or name=path for every field: `text=0 label=-1`, `text=passage.text
  *                        label`; default: all fields, named as in the file
@@ -318,12 +318,12 @@ static zest_status set_kind(parser *p) {
 }
 
 static zest_status set_source(parser *p) {
-    static const zest_rows_format formats[] = {ZEST_ROWS_JSONL, ZEST_ROWS_CSV, ZEST_ROWS_TSV,
+    static const zest_rows_format formats[] = {ZEST_ROWS_JSONL, ZEST_ROWS_JSONL, ZEST_ROWS_CSV, ZEST_ROWS_TSV,
                                                ZEST_ROWS_BY_EXTENSION};
     zest_task_source *source = &p->task->sources[0];
     int format, no_header;
     zest_status status = need(p, KEY_TRAIN, "train = train.jsonl");
-    if (!status) status = choose(p, KEY_FORMAT, "jsonl|csv|tsv", 3, &format);
+    if (!status) status = choose(p, KEY_FORMAT, "jsonl|parquet|csv|tsv", 4, &format);
     if (!status) status = choose(p, KEY_HEADER, "yes|no", 0, &no_header);
     if (status) return status;
     p->task->source_count = 1;

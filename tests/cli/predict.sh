@@ -22,7 +22,8 @@ printf 'A lovely day.\n' >"$work/lines"
 printf 'sentence\nA lovely day.\n' >"$work/new.tsv"
 printf 'note,sentence\nx,"A lovely day."\n' >"$work/new.csv"
 printf '{"note": 1, "sentence": "A lovely day."}\n' >"$work/new.jsonl"
-for file in lines new.tsv new.csv new.jsonl; do
+cp tests/data/parquet/day-snappy.parquet "$work/new.parquet"
+for file in lines new.tsv new.csv new.jsonl new.parquet; do
     predict 0 "$work/$file"
     answers | cmp -s - "$work/one" || fail "$file on standard input has another answer: $(cat "$work/out")"
     predict 0 /dev/null --input "$work/$file"
@@ -32,6 +33,8 @@ for file in lines new.tsv new.csv new.jsonl; do
 done
 predict 0 "$work/new.jsonl"
 out_has '{"row": 1, "note": 1, "sentence": "A lovely day.", "prediction":' # other columns are kept, and their types
+predict 0 "$work/new.parquet"
+out_has '{"row": 1, "note": 1, "sentence": "A lovely day.", "prediction":'
 predict 0 "$work/new.csv"
 out_has '{"row": 1, "note": "x", "sentence": "A lovely day.", "prediction":'
 predict 0 "$work/new.tsv" --input-format lines # the header is a text as well, then

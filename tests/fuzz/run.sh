@@ -13,6 +13,11 @@ mkdir -p "$out"
 # OpenMP is left out: one thread is what a fuzzer wants
 flags="-std=c11 -D_GNU_SOURCE -DZEST_GRAD -g -O1 -ffp-contract=off -fno-math-errno -Iinclude -Isrc -I. -Itests/fuzz/include -Wno-unknown-pragmas $(pkg-config --cflags jansson libxxhash)"
 libs="$(pkg-config --libs jansson libxxhash) -lm"
+for codec in zlib libzstd; do # of Parquet files
+    pkg-config --exists $codec || continue
+    flags="$flags -DZEST_$(echo ${codec#lib} | tr a-z A-Z)"
+    libs="$libs $(pkg-config --libs $codec)"
+done
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 avx512="-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mf16c"
 # Headers have no dependencies here: all objects are made again when one has changed.
