@@ -125,7 +125,8 @@ CUDA_HOME := $(if $(found_nvcc),$(patsubst %/bin/,%,$(dir $(realpath $(shell com
 CUDA_LIBS := $(if $(found_nvcc),$(or $(firstword $(wildcard $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,$(CUDA_HOME)/$(d)/libcudart_static.a))),-lcudart_static) \
              -ldl -lrt -lpthread)
 NVCCFLAGS := -O3 -std=c++17 -fmad=false --threads 4 -DZEST_CUDA_ARCH='"$(strip $(CUDA_ARCH))"' \
-             -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-threadsafe-statics,-fno-exceptions -Iinclude -Isrc
+             -Xcompiler -fPIC,-fvisibility=hidden,-ffp-contract=off,-fno-threadsafe-statics,-fno-exceptions -Iinclude -Isrc \
+             $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 ifneq ($(found_nvcc),)
 ALL_CFLAGS += -DZEST_CUDA
 LIBS += $(CUDA_LIBS)
@@ -251,7 +252,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(BUILD)/libzest.a $(BUILD)/link.flag
 
 $(BUILD)/tests/cuda/%: tests/cuda/%.cu $(BUILD)/libzest.a $(BUILD)/cuda.flags $(BUILD)/link.flags
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 $(CUDA_CODE) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(LIBS:-fopenmp=-Xcompiler -fopenmp)
+	$(call say,NVCC,$<)$(NVCC) -O2 -std=c++17 $(CUDA_CODE) -Xcompiler -ffp-contract=off -Iinclude -Isrc -o $@ $< $(BUILD)/libzest.a $(patsubst -fopenmp,-Xcompiler -fopenmp,$(filter-out -Wl$(comma)%,$(LIBS)))
 
 MOCK_SRC := $(wildcard tests/cuda/mock/*.c)
 $(BUILD)/tests/cuda/libmock_cuda.so: $(MOCK_SRC) tests/cuda/mock/mock.h $(BUILD)/compile.flags

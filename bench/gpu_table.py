@@ -61,7 +61,7 @@ def main():
         cells = [f"{own['seconds_per_step']:.4f} s"] + beside + [f"{own['seconds'][p]:.4f}" for p in PARTS]
         print(f"| {name} | " + " | ".join(cells) + f" | {own['peak_bytes'] / 2**20:.0f} MiB |")
     every = [r for some in runs.values() for r in some]
-    every = [r for r in every if r["compute"] == every[0]["compute"]]
+    every = [r for r in every if r["compute"] == every[0]["compute"] and PEAKS[0][1] in r]  # older programs have none
     for what, key, unit, text in PEAKS:
         print(f"\n{what}: {min(r[key] for r in every) / unit:.2f} to {max(r[key] for r in every) / unit:.2f} {text}, "
               f"median {statistics.median(r[key] for r in every) / unit:.2f}", end="")

@@ -307,7 +307,7 @@ static void one_logits(zest_device *device, int c, size_t rows, size_t count, si
         sums[r] = (zest_logit_sum){4, 3.5 + (double)r, 0};
         weights[r] = r % 3 ? 0.25 : -3;
     }
-    zest_logits_backward job = {{logits, rows, first, count, targets}, sums, weights, d, stride},
+    zest_logits_backward job = {{logits, rows, first, count, targets}, sums, weights, d, stride, 0},
                          on_device = job;
     on_device.block.logits = device_upload(device, logits, rows * count * sizeof *logits);
     on_device.block.targets = device_upload(device, targets, rows * sizeof *targets);

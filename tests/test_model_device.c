@@ -7,8 +7,7 @@
 #include "tests/larger.h"
 
 static const char *const names[] = {"f32", "bf16", "f16"};
-/* Of logits of about 1 after a few layers of 32 units; rounding to 16 bits costs about what it costs on the
- * CPU. */
+/* Of logits of about 5 after a few layers of 32 units. */
 static const double logit_tolerance[] = {1e-4, 0.2, 0.03};
 /* Of a sequence's loss: minus the logarithm of a probability, summed over a few tokens. */
 static const double loss_tolerance[] = {1e-4, 0.3, 0.04};
@@ -28,6 +27,17 @@ static zest_model_runner *open_device(const zest_model *model, zest_compute comp
     return runner;
 }
 
+/* What rounding to bf16 may cost: models differ in how much they amplify it, and the GPU also keeps its activations in
+ * 16 bits. So three times what it costs on the CPU, if that is more. */
+static double logits_within(zest_compute compute, const zest_model *model, const test_golden *golden,
+                            const uint32_t *rows, float *logits, size_t count) {
+    if (compute != ZEST_COMPUTE_BF16) return logit_tolerance[compute];
+    zest_model_runner *cpu = test_runner(model, ZEST_CPU_PLAIN, compute, 2, 0);
+    assert_done(zest_model_logits(cpu, NULL, &golden->batch, rows, golden->rows, logits, error));
+    zest_model_runner_free(cpu);
+    return fmax(logit_tolerance[compute], 3 * test_largest(logits, golden_data(golden, "logits"), count));
+}
+
 static void families(void **state) {
     (void)state;
     need_device();
@@ -40,9 +50,10 @@ static void families(void **state) {
         for (uint32_t r = 0; r < golden.rows; r++) rows[r] = r;
         for (int c = 0; c < COMPUTES; c++) {
             zest_model_runner *runner = open_device(model, (zest_compute)c, 0);
+            double allowed = logits_within((zest_compute)c, model, &golden, rows, logits, count);
             assert_done(zest_model_logits(runner, NULL, &golden.batch, rows, golden.rows, logits, error));
             double worst = test_largest(logits, golden_data(&golden, "logits"), count);
-            within(test_models[i], "logits", names[c], worst, logit_tolerance[c]);
+            within(test_models[i], "logits", names[c], worst, allowed);
             size_t width = model->config.embedding_size;
             char key[32];
             snprintf(key, sizeof key, "hidden_%zu", model->config.layers);

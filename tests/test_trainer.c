@@ -97,7 +97,7 @@ static void of_equal_values_the_lower_loss_is_best(void **state) {
     (void)state;
     zest_trainer_result whole, first, rest;
     size_t ties;
-    uint64_t earliest;
+    uint64_t earliest = 0;
     const char *options = BASE "shots=4 dev-size=0 lr=1e-4 steps=24 eval-every=2";
     assert_fine(train(options, temp_path("whole"), 0, &whole, error));
     assert_int_equal(best_by_log(temp_path("whole"), &ties, &earliest), whole.best_step);

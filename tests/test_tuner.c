@@ -451,10 +451,10 @@ static void storage_elsewhere_takes_the_same_steps(void **state) {
     zest_ctx *ctx = test_context();
     zest_error error = {0};
     static float x[N], y[N], before[N]; /* y is never shown to the tuner as memory */
-    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, y},
-                             {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, y + FIRST}};
-    zest_tensor shapes[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, NULL},
-                            {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, NULL}};
+    zest_tensor tensors[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, y, {0}},
+                             {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, y + FIRST, {0}}};
+    zest_tensor shapes[] = {{"a", ZEST_DTYPE_F32, 0, FIRST, NULL, {0}},
+                            {"b", ZEST_DTYPE_F32, FIRST, N - FIRST, NULL, {0}}};
     zest_params known = {shapes, 2, N};
     elsewhere e = {.ops = ctx->ops, .there = {tensors, 2, N}};
     zest_step_storage storage = {&known, apply_elsewhere, &e};

@@ -178,8 +178,8 @@ static void the_gpu_moves_to_the_same_bits(void **state) {
             for (size_t i = 0; i < ODD; i++) x[i] *= i % 7 ? 0.02f : i % 2 ? 1e-6f : 3e4f;
             assert_int_equal(zest_dtype_from_float(dtypes[d], x, ODD, host), 0);
             zest_tensor tensors[2] = {
-                {"w", dtypes[d], first, ODD - 11, host},
-                {"b", dtypes[d], first + ODD - 11, 11, (char *)host + (ODD - 11) * size}};
+                {"w", dtypes[d], first, ODD - 11, host, {0}},
+                {"b", dtypes[d], first + ODD - 11, 11, (char *)host + (ODD - 11) * size, {0}}};
             zest_params params = {tensors, 2, ODD};
             char *there = device_upload(device, host, ODD * size);
             zest_tensor moved[2] = {tensors[0], tensors[1]};

@@ -105,9 +105,9 @@ static void reading(void **state) {
     uint16_t b[B], c[C];
     assert_int_equal(zest_dtype_from_float(ZEST_DTYPE_BF16, p.u + A, B, b), 0);
     assert_int_equal(zest_dtype_from_float(ZEST_DTYPE_F16, p.u + A + B, C, c), 0);
-    zest_tensor host[3] = {{"a", ZEST_DTYPE_F32, 0, A, p.u},
-                           {"b", ZEST_DTYPE_BF16, A, B, b},
-                           {"c", ZEST_DTYPE_F16, A + B, C, c}},
+    zest_tensor host[3] = {{"a", ZEST_DTYPE_F32, 0, A, p.u, {0}},
+                           {"b", ZEST_DTYPE_BF16, A, B, b, {0}},
+                           {"c", ZEST_DTYPE_F16, A + B, C, c, {0}}},
                 there[3];
     zest_params params = {host, 3, ALL}, placed = {there, 3, ALL};
     for (int i = 0; i < 3; i++) {
