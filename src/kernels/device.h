@@ -72,11 +72,12 @@ typedef struct {
     const uint32_t *targets; /* of each row, for sums */
 } zest_logit_block;
 
-/* One direction of an update: x = fma(c, z, x). */
+/* One direction of an update: x = fma(c, z, x). exact: c before it was rounded, for noise of low rank. */
 typedef struct {
     uint64_t seed;
     float c;
     int signs;
+    double exact;
 } zest_update_term;
 
 /* Where a step's time goes. */

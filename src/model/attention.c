@@ -413,9 +413,10 @@ int zest_model_absorbs(const zest_model_config *config, size_t max_head_dim, siz
            ABSORB_RATIO * out_rows * config->heads <= rows;
 }
 
+/* Not where the inputs of keys and values are to be kept (input_rows.h). */
 static int absorbs(const zest_forward_pass *pass) {
     const zest_device *device = pass->runner->device;
-    return device && pass->out_starts &&
+    return device && pass->out_starts && !pass->runner->capture &&
            zest_model_absorbs(pass->config, device->max_head_dim, pass->rows, pass->out_rows);
 }
 

@@ -136,6 +136,16 @@ static size_t weight_bytes(const zest_model_runner *runner, size_t positions, si
     return 2 * 2 * config->hidden_size * zest_max_size(matrix, rows);
 }
 
+/* Bytes of a product and of its factors along the noise, in fp32 for two lanes, where noise has low rank
+ * (kernels/cuda/linear_lowrank.cu). */
+static size_t low_rank_bytes(const zest_model_runner *runner, size_t tokens) {
+    const zest_model_config *config = &runner->model->config;
+    size_t rank = zest_model_most_rank(runner->host_model),
+           q = (config->heads + 2 * config->kv_heads) * config->head_dim;
+    size_t widest = zest_max_size(zest_max_size(config->ffn_size, q), config->hidden_size);
+    return rank ? 2 * tokens * (widest + rank) * sizeof(float) : 0;
+}
+
 /* Bytes that the activations of a group inside a layer may take; beyond, fewer pairs go together. Larger groups
  * gain a little: they are allowed next to small weights, and on devices with plenty of memory. */
 static size_t group_budget(const zest_model_runner *runner) {
@@ -164,7 +174,7 @@ static pair_memory pair_memory_of(const zest_model_runner *runner, size_t positi
     zest_model_plan plan = zest_model_plan_memory(&runner->model->config, rows, 1);
     size_t element = zest_model_element_size(runner), work = plan.work / sizeof(float) * element;
     return (pair_memory){plan.hidden / sizeof(float) * element, work,
-                         work + weight_bytes(runner, positions, rows)};
+                         work + weight_bytes(runner, positions, rows) + low_rank_bytes(runner, rows)};
 }
 
 zest_model_budget zest_model_runner_budget(zest_model_runner *runner, size_t tokens, size_t pairs) {
@@ -240,43 +250,70 @@ zest_status zest_model_plan_groups(zest_forward_pass *pass) {
 
 /* ---- Weights ---- */
 
-/* From an arena to its copy. */
+/* From an arena and its rows of inputs to their copies. */
 typedef struct {
     const char *from;
     char *to;
+    const float *inputs_from, *inputs_to;
 } rebase_args;
+
+static void rebase_law(zest_noise_law *law, const rebase_args *args) {
+    if (law->inputs) law->inputs = args->inputs_to + (law->inputs - args->inputs_from);
+}
 
 static void rebase(zest_weight *weight, void *user) {
     const rebase_args *args = user;
     if (weight->data) weight->data = args->to + ((const char *)weight->data - args->from);
+    rebase_law(&weight->law, args);
 }
 
 static void rebase_all(zest_model *model, rebase_args args) {
     zest_model_each_weight(model, rebase, &args);
-    for (size_t i = 0; i < model->params.count; i++)
+    for (size_t i = 0; i < model->params.count; i++) {
         model->tensors[i].data = args.to + ((char *)model->tensors[i].data - args.from);
+        rebase_law(&model->tensors[i].law, &args);
+    }
+}
+
+/* The host's model in the device's memory. */
+static void describe(zest_model_runner *runner) {
+    const zest_model *host = runner->host_model;
+    zest_model *copy = runner->device_model, kept = *copy;
+    *copy = *host;
+    copy->layers = kept.layers, copy->tensors = kept.tensors, copy->arena = kept.arena;
+    memcpy(copy->layers, host->layers, host->config.layers * sizeof *copy->layers);
+    memcpy(copy->tensors, host->params.tensors, host->params.count * sizeof *copy->tensors);
+    copy->params.tensors = copy->tensors;
+    rebase_all(copy, (rebase_args){host->arena, copy->arena, host->inputs, runner->inputs});
+    runner->laws = host->law_changes;
+}
+
+zest_status zest_model_take_laws(zest_model_runner *runner, zest_error *error) {
+    const zest_model *host = runner->host_model;
+    if (!runner->device_model || runner->laws == host->law_changes) return ZEST_OK;
+    const zest_device_table *device = runner->operations->device;
+    const size_t bytes = host->inputs ? host->input_count * sizeof *host->inputs : 0;
+    if (runner->inputs) device->release(runner->device, runner->inputs);
+    runner->inputs = bytes ? device->allocate(runner->device, bytes) : NULL;
+    if (bytes && (!runner->inputs || device->upload(runner->device, runner->inputs, host->inputs, bytes)))
+        return zest_model_device_error(runner, error);
+    describe(runner);
+    return ZEST_OK;
 }
 
 zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     const zest_model *host = runner->host_model;
     if (zest_model_refuse_quantized(host, "a device computes", error)) return ZEST_ERROR_ARGUMENT;
-    if (zest_model_has_laws(host))
-        return zest_error_set(error, ZEST_ERROR_ARGUMENT,
-                              "--directions and --scales are made on the CPU only: use --device cpu");
     runner->operations = runner->device->operations;
     runner->scratch.device = runner->device;
     const zest_device_table *device = runner->operations->device;
-    zest_model *copy = runner->device_model = malloc(sizeof *copy);
+    zest_model *copy = runner->device_model = calloc(1, sizeof *copy);
     if (!copy) return zest_error_memory(error, "the model's description", sizeof *copy);
-    *copy = *host;
     copy->layers = malloc(host->config.layers * sizeof *copy->layers);
     copy->tensors = malloc(host->params.count * sizeof *copy->tensors);
     if (!copy->layers || !copy->tensors)
         return zest_error_memory(error, "the model's description",
                                  host->params.count * sizeof *copy->tensors);
-    memcpy(copy->layers, host->layers, host->config.layers * sizeof *copy->layers);
-    memcpy(copy->tensors, host->params.tensors, host->params.count * sizeof *copy->tensors);
-    copy->params.tensors = copy->tensors;
     const size_t free_bytes = device->available(runner->device);
     if (runner->device->error.status) return zest_model_device_error(runner, error);
     if (host->arena_size > free_bytes)
@@ -288,10 +325,11 @@ zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error) {
     copy->arena = device->allocate(runner->device, host->arena_size);
     if (!copy->arena || device->upload(runner->device, copy->arena, host->arena, host->arena_size))
         return zest_model_device_error(runner, error);
-    rebase_all(copy, (rebase_args){host->arena, copy->arena});
+    runner->laws = host->law_changes - 1;
+    zest_status status = zest_model_take_laws(runner, error);
     runner->device_base = device->bytes_allocated(runner->device, NULL);
     runner->model = copy;
-    return ZEST_OK;
+    return status;
 }
 
 /* The directions with a coefficient other than 0, which is the one that optim/step.c would use. */
@@ -300,9 +338,11 @@ static size_t list_terms(const zest_update *update, zest_update_term *terms) {
     for (size_t i = 0; i < update->k; i++) {
         const zest_direction *direction = &update->directions[i];
         if (update->g[i] == 0) continue;
+        double c = -update->lr * update->g[i] * direction->gain;
         terms[count++] = (zest_update_term){.seed = direction->seed,
-                                            .c = (float)(-update->lr * update->g[i] * direction->gain),
-                                            .signs = direction->distribution == ZEST_RADEMACHER};
+                                            .c = (float)c,
+                                            .signs = direction->distribution == ZEST_RADEMACHER,
+                                            .exact = c};
     }
     return count;
 }
@@ -311,6 +351,11 @@ static zest_status update_on_device(zest_model_runner *runner, const zest_update
     const zest_device_table *device = runner->operations->device;
     zest_update_term *terms = malloc((update->k + 1) * sizeof *terms);
     if (!terms) return zest_error_memory(error, "directions", update->k * sizeof *terms);
+    zest_status status = zest_model_take_laws(runner, error);
+    if (status) {
+        free(terms);
+        return status;
+    }
     size_t count = list_terms(update, terms);
     double keep = 1 - update->lr * update->decay;
     int failed = device->unstage(runner->device) ||
@@ -420,6 +465,7 @@ zest_status zest_model_stage_pass(zest_forward_pass *pass) {
     zest_status status = ZEST_OK;
     if (runner->device && runner->operations->device->unstage(runner->device))
         return zest_model_device_error(runner, pass->error);
+    status = zest_model_take_laws(runner, pass->error);
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
         status = zest_model_stage(runner, all[i].table, all[i].count, all[i].at, pass->error);
     if (!status && runner->device && batch->prefix_of) status = stage_key_sources(pass);

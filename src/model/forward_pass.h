@@ -150,6 +150,8 @@ struct zest_model_runner {
     zest_compute compute;
     int threads;
     uint64_t changes; /* of the weights, by updates and uploads */
+    uint64_t laws;    /* on a device: the host model's law_changes when its laws were taken over */
+    void *inputs;     /* and its rows of inputs there (input_rows.h); NULL: none */
     size_t live;
     size_t
         device_base; /* bytes allocated on a device when the runner was made: the weights, and the device's own */
@@ -412,6 +414,8 @@ zest_status zest_model_copy_logits(zest_model_runner *runner, const zest_group_o
 zest_status zest_model_device_error(zest_model_runner *runner, zest_error *error);
 /* Copies the model's weights to the device that the options name. */
 zest_status zest_model_to_device(zest_model_runner *runner, zest_error *error);
+/* Takes over the laws of the host model's noise, if they have changed since. */
+zest_status zest_model_take_laws(zest_model_runner *runner, zest_error *error);
 /* A table in memory that the operations read, until the next pass. *out is the table itself on the CPU. */
 zest_status zest_model_stage(zest_model_runner *runner, const uint32_t *table, size_t count,
                              const uint32_t **out, zest_error *error);

@@ -218,21 +218,42 @@ void zest_input_capture_next(zest_input_capture *capture, size_t example) {
     memset(capture->seen, 0, capture->model->tensor_count);
 }
 
-/* All matrices of an example keep the same token, if their inputs are those of all. Where a tensor is read in parts,
- * the first one counts. */
-void zest_input_capture_take(zest_input_capture *capture, const zest_linear *job) {
-    const zest_model *model = capture->model;
-    size_t row = job->rows ? zest_seed(capture->seed, capture->example, 0) % job->rows : 0;
-    for (size_t i = 0; job->rows && i < model->tensor_count; i++) {
+/* The host's copy of a weight. */
+static const void *on_host(const zest_model_runner *runner, const zest_weight *weight) {
+    if (!runner->device_model) return weight->data;
+    return (const char *)runner->host_model->arena +
+           ((const char *)weight->data - (const char *)runner->device_model->arena);
+}
+
+/* The row of the job's inputs, for the tensor that a weight is a part of. */
+static zest_status take_row(zest_model_runner *runner, const zest_linear *job, const zest_weight *weight,
+                            size_t row, zest_error *error) {
+    zest_input_capture *capture = runner->capture;
+    const void *data = on_host(runner, weight);
+    for (size_t i = 0; i < capture->model->tensor_count; i++) {
         const place *p = &capture->places[i];
-        if (capture->seen[i] || capture->example >= p->count ||
-            !is_within(&model->tensors[i], job->weight.data))
+        if (capture->seen[i] || capture->example >= p->count || !is_within(&capture->model->tensors[i], data))
             continue;
+        const void *from = zest_model_offset(runner, job->a[0], row * job->a_stride);
+        float *to = capture->rows + p->first + capture->example * p->width;
         capture->seen[i] = 1;
-        memcpy(capture->rows + p->first + capture->example * p->width,
-               (const float *)job->a[0] + row * job->a_stride, p->width * sizeof(float));
+        if (runner->device) return zest_model_read(runner, from, p->width, 0, to, error);
+        memcpy(to, from, p->width * sizeof *to);
         break;
     }
+    return ZEST_OK;
+}
+
+/* All matrices of an example keep the same token, if their inputs are those of all. Where a tensor is read in parts,
+ * the first one counts. Several matrices of a job have the same inputs. */
+zest_status zest_input_capture_take(zest_model_runner *runner, const zest_linear *job, zest_error *error) {
+    const zest_input_capture *capture = runner->capture;
+    if (!job->rows) return ZEST_OK;
+    size_t row = zest_seed(capture->seed, capture->example, 0) % job->rows;
+    zest_status status = take_row(runner, job, &job->weight, row, error);
+    for (size_t i = 0; i < job->more_count && !status; i++)
+        status = take_row(runner, job, &job->more[i].weight, row, error);
+    return status;
 }
 
 /* Rows that are all 0 stay so. */

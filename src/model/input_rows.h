@@ -46,7 +46,8 @@ zest_status zest_input_capture_begin(zest_input_capture *capture, zest_model *mo
                                      uint64_t seed, zest_error *error);
 /* Before the pass of example 0, 1, ... most-1, on which the model is evaluated as it is, alone. */
 void zest_input_capture_next(zest_input_capture *capture, size_t example);
-void zest_input_capture_take(zest_input_capture *capture, const zest_linear *job);
+/* By the runner, whose capture this is, before a linear map. */
+zest_status zest_input_capture_take(zest_model_runner *runner, const zest_linear *job, zest_error *error);
 /* Scales the rows and gives them to the model. */
 zest_status zest_input_capture_end(zest_input_capture *capture, zest_error *error);
 void zest_input_capture_free(zest_input_capture *capture);

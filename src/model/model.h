@@ -105,6 +105,7 @@ typedef struct {
     size_t arena_size;
     float *inputs; /* rows of the matrices' inputs, of which directions are made (input_rows.h) */
     size_t input_most, input_count; /* of each at most; floats */
+    uint64_t law_changes;           /* of the laws of the tensors' noise (scales.h) */
     int quantized; /* some matrices are blocks of a GGUF file: nothing is trained, saved or taken to a device */
 
     const char *head_bias_alias; /* a second name to save the head's bias under, or NULL */

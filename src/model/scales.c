@@ -31,6 +31,7 @@ static void set_law(zest_weight *weight, void *user) {
 }
 
 void zest_model_spread_laws(zest_model *model) {
+    model->law_changes++;
     for (size_t i = 0; i < model->tensor_count; i++)
         zest_model_each_weight(model, set_law, &(law_args){&model->tensors[i]});
     for (size_t i = 0, j = 0; model->trained && i < model->tensor_count && j < model->params.count; i++)
@@ -64,6 +65,13 @@ int zest_model_has_laws(const zest_model *model) {
     for (size_t i = 0; i < model->tensor_count; i++)
         if (model->tensors[i].law.rank || model->tensors[i].law.factor != 0) return 1;
     return 0;
+}
+
+size_t zest_model_most_rank(const zest_model *model) {
+    size_t rank = 0;
+    for (size_t i = 0; i < model->tensor_count; i++)
+        if (model->tensors[i].law.rank > rank) rank = model->tensors[i].law.rank;
+    return rank;
 }
 
 /* ---- The text of the option ---- */

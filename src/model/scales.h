@@ -12,7 +12,7 @@
 zest_status zest_model_read_scales(const zest_model *model, const char *text, double *scales,
                                    zest_error *error);
 /* Sets the laws of all tensors and of the weights that read them. rank 0: dense; scales NULL: 1. After
- * zest_model_select_trainable, and before a runner on a device is made, which refuses them. */
+ * zest_model_select_trainable. A runner on a device takes changed laws over in its next pass or update. */
 void zest_model_set_laws(zest_model *model, size_t rank, const double *scales);
 /* Gives the weights, and the list of the trained tensors, the laws of model->tensors. */
 void zest_model_spread_laws(zest_model *model);
@@ -20,5 +20,7 @@ void zest_model_spread_laws(zest_model *model);
 zest_status zest_model_shape_noise(zest_model *model, size_t rank, const char *scales, zest_error *error);
 /* Whether any tensor's noise is other than dense of scale 1. */
 int zest_model_has_laws(const zest_model *model);
+/* The highest rank of any tensor's noise; 0: all of it is dense. */
+size_t zest_model_most_rank(const zest_model *model);
 
 #endif

@@ -28,7 +28,8 @@ zest_linear zest_model_linear_job(const zest_model_runner *runner, const zest_mo
 }
 
 zest_status zest_model_linear_run(zest_model_runner *runner, const zest_linear *job, zest_error *error) {
-    if (runner->capture) zest_input_capture_take(runner->capture, job);
+    zest_status status = runner->capture ? zest_input_capture_take(runner, job, error) : ZEST_OK;
+    if (status) return status;
     int failed = !runner->device && zest_linear_is_low_rank(job)
                      ? zest_linear_low_rank(runner->operations, job, runner->threads, &runner->scratch,
                                             &runner->low_rank)

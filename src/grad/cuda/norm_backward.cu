@@ -1,6 +1,7 @@
 /* Gradients of layer norm and RMS norm: dx (rows, width), and the sums for gain and bias, per block and then
  * over the blocks. A row is kept in registers. The formulas are those of backward_plain.c. */
 #include "grad/cuda/backward.cuh"
+#include "kernels/cuda/noise_law.cuh"
 
 enum { THREADS = 256 };
 
@@ -21,7 +22,8 @@ static __device__ __forceinline__ float gain_at(const norm_grad_params &params, 
     if (!params.gain.data) return 1.0f;
     float w = load_weight(params.gain.data, params.gain.dtype, i);
     if (params.perturbed)
-        w = __fmaf_rn(params.at.scale[0], noise1(params.at.seed, params.at.signs, params.gain.first + i), w);
+        w = __fmaf_rn(params.at.scale[0],
+                      law_noise1(params.gain.law, params.at.seed, params.at.signs, params.gain.first + i), w);
     return w + params.gain_offset;
 }
 

@@ -134,6 +134,7 @@ struct zest_cuda {
     zest_cuda_buffer split_weight, split_a; /* gemm_f32.cu */
     zest_cuda_buffer residual_backup;       /* of a residual that a GEMM would overwrite */
     zest_cuda_buffer scratch;               /* of one operation */
+    zest_cuda_buffer low_rank;              /* the same, of noise of low rank */
 
     zest_cuda_buffer row_stats; /* partial row statistics of gemm_sm90.cuh, double-buffered */
     unsigned row_stats_index;   /* the half that was used last, */
@@ -227,6 +228,11 @@ zest_cuda_pairs zest_cuda_pairs_of(const zest_perturbation *p);
 zest_cuda_slot *zest_cuda_slot_next(zest_cuda *cuda, zest_cuda_ring *ring, size_t weights, size_t vectors);
 int zest_cuda_ring_open(zest_cuda *cuda, zest_cuda_ring *ring, unsigned count);
 void zest_cuda_ring_close(zest_cuda_ring *ring);
+/* Around what fills a slot: work in zest_cuda_slot_stream, which may begin when the slot is no longer read, and which is
+ * done before what is queued in `stream` next. As often as needed. */
+int zest_cuda_slot_begin(zest_cuda *cuda, const zest_cuda_slot *slot);
+int zest_cuda_slot_publish(zest_cuda *cuda, const zest_cuda_slot *slot);
+cudaStream_t zest_cuda_slot_stream(const zest_cuda *cuda);
 /* To be called when the operation that reads the slot is queued. */
 int zest_cuda_slot_release(zest_cuda *cuda, zest_cuda_slot *slot);
 
@@ -238,6 +244,7 @@ struct zest_cuda_segment {
     uint64_t first, count; /* first: number of the tensor's first element in the noise stream */
     unsigned block;        /* first thread block of the launch that works on it */
     unsigned char dtype, out_type, perturbed[2], vectorized; /* vectorized: see zest_cuda_perturb */
+    zest_noise_law law;
 };
 enum { ZEST_CUDA_SEGMENTS = 2 * (1 + ZEST_LINEAR_MORE) };
 
@@ -248,6 +255,27 @@ int zest_cuda_perturb(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *
 zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_perturbation *p, void *to,
                                        int64_t lane, zest_compute type);
 int zest_cuda_is_perturbed(const zest_weight *weight, const zest_perturbation *p);
+
+/* ---- law_vectors.cu ---- */
+
+/* Of the rows (u) or the columns (a) of a matrix: elements first .. first+count-1 of every vector, (directions, rank,
+ * stride). */
+struct zest_cuda_law_side {
+    float *to;
+    uint64_t first;
+    size_t count, stride;
+};
+
+/* The vectors that noise of low rank is made of. For a forward pass: of the pairs. For an update: of its terms, in the
+ * device's memory, with u_j times the term's coefficient and the law's factor, rounded once. */
+struct zest_cuda_law_vectors {
+    zest_noise_law law;
+    zest_cuda_pairs pairs;
+    const zest_update_term *terms; /* NULL: pairs */
+    unsigned count;                /* directions */
+    zest_cuda_law_side side[2];    /* by zest_noise_side */
+};
+int zest_cuda_fill_law_vectors(zest_cuda *cuda, const zest_cuda_law_vectors *vectors, cudaStream_t stream);
 
 /* A tensor that a kernel over all tensors works on; see tensor_loop.cuh. */
 struct zest_cuda_tensor {
@@ -267,6 +295,21 @@ zest_cuda_slot *zest_cuda_norm_perturb(zest_cuda *cuda, const zest_norm *args, c
                                        zest_gemm_norm *norm);
 /* A separate norm kernel over the output of a GEMM that is queued. */
 int zest_cuda_norm_after_gemm(zest_cuda *cuda, const zest_gemm *gemm);
+
+/* ---- linear.cu, linear_lowrank.cu ---- */
+
+/* Sizes, strides, inputs, output and residual of a linear map. */
+zest_gemm zest_cuda_linear_shape(const zest_cuda *cuda, const zest_linear *args);
+/* Whether any of its weights is perturbed by noise of low rank; such a map. */
+int zest_cuda_linear_is_low_rank(const zest_linear *args);
+int zest_cuda_linear_low_rank(zest_cuda *cuda, const zest_linear *args, zest_workspace *scratch);
+
+/* ---- update_lowrank.cu ---- */
+
+/* Of one matrix: loop.tensors is its entry, in a launch of so many blocks. terms are in the device's memory. */
+struct tensor_loop_params;
+int zest_cuda_update_low_rank(zest_cuda *cuda, const zest_tensor *tensor, const tensor_loop_params *loop,
+                              unsigned blocks, const zest_update_term *terms, size_t count, float keep);
 
 /* ---- The operations ---- */
 

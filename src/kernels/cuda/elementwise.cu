@@ -1,5 +1,5 @@
 /* Embedding gather, rotary positions, gated activations, copies of rows and heads. */
-#include "kernels/cuda/dtype.cuh"
+#include "kernels/cuda/noise_law.cuh"
 
 enum { THREADS = 256 };
 
@@ -55,7 +55,8 @@ static __global__ void __launch_bounds__(THREADS)
         const int first = p * params.pairs.lanes;
         T *const out = (T *)params.out + first * params.lane + i * columns + c;
         if (params.perturbed[0] | params.perturbed[1])
-            noise8(params.pairs.seed[p], params.pairs.signs, (params.table.first + at) / 4, z);
+            law_noise8(params.table.law, params.pairs.seed[p], params.pairs.signs, params.table.first + at,
+                       z);
 #pragma unroll
         for (int l = 0; l < 2; l++) {
             if (l >= params.pairs.lanes) continue;
@@ -87,7 +88,7 @@ static __global__ void __launch_bounds__(THREADS)
     for (uint64_t block = first / 4 + threadIdx.x; block * 4 < first + columns; block += THREADS) {
         float z[4] = {0, 0, 0, 0};
         if (params.perturbed[0] | params.perturbed[1])
-            noise4(params.pairs.seed[p], params.pairs.signs, block, z);
+            law_noise4(params.table.law, params.pairs.seed[p], params.pairs.signs, block * 4, z);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             uint64_t number = block * 4 + (uint64_t)j;

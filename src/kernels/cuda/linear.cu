@@ -148,7 +148,7 @@ static zest_cuda_slot *perturb_weights(zest_cuda *cuda, const zest_linear *args,
     return zest_cuda_perturb(cuda, slot, segments, count, p) ? NULL : slot;
 }
 
-static zest_gemm shape_of(zest_cuda *cuda, const zest_linear *args) {
+zest_gemm zest_cuda_linear_shape(const zest_cuda *cuda, const zest_linear *args) {
     zest_gemm gemm = {};
     int64_t size = (int64_t)cuda->base.element_size, out_size = args->fp32_output ? 4 : size;
     gemm.transposed = args->transposed;
@@ -199,7 +199,8 @@ int zest_cuda_linear(const zest_linear *args, int threads, zest_workspace *scrat
     zest_cuda *cuda = zest_cuda_of(scratch);
     (void)threads;
     if (!args->rows) return 0;
-    zest_gemm gemm = shape_of(cuda, args);
+    if (zest_cuda_linear_is_low_rank(args)) return zest_cuda_linear_low_rank(cuda, args, scratch);
+    zest_gemm gemm = zest_cuda_linear_shape(cuda, args);
     zest_cuda_slot *slot = perturb_weights(cuda, args, &gemm);
     if (!slot) return -1;
     const void *residual = NULL;

@@ -2,7 +2,7 @@
  * vocabulary at a time; sums of exponentials in fp64. */
 #include <math_constants.h>
 
-#include "kernels/cuda/dtype.cuh"
+#include "kernels/cuda/noise_law.cuh"
 
 enum { THREADS = 256 };
 
@@ -22,7 +22,8 @@ struct label_logits_params {
 /* A warp for a logit, in both lanes of a pair. The noise of a word is drawn again for every row, which is
  * cheaper than keeping it. Weights are rounded to the compute type, as for GEMMs. */
 template <class T>
-static __global__ void __launch_bounds__(THREADS) label_logits_kernel(label_logits_params params) {
+static __global__ void __launch_bounds__(THREADS)
+    label_logits_kernel(const __grid_constant__ label_logits_params params) {
     size_t at = blockIdx.x * (size_t)(THREADS / 32) + threadIdx.x / 32;
     if (at >= params.rows * params.count) return;
     int p = (int)blockIdx.y, lanes = params.pairs.lanes;
@@ -32,7 +33,7 @@ static __global__ void __launch_bounds__(THREADS) label_logits_kernel(label_logi
     for (uint64_t block = first / 4 + threadIdx.x % 32; block * 4 < first + params.width; block += 32) {
         float z[4] = {0, 0, 0, 0};
         if (params.perturbed[0] | params.perturbed[1])
-            noise4(params.pairs.seed[p], params.pairs.signs, block, z);
+            law_noise4(params.weight.law, params.pairs.seed[p], params.pairs.signs, block * 4, z);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             uint64_t number = block * 4 + (uint64_t)j;
@@ -51,11 +52,12 @@ static __global__ void __launch_bounds__(THREADS) label_logits_kernel(label_logi
         if (threadIdx.x % 32) continue;
         if (params.bias.data) {
             float b = load_weight(params.bias.data, params.bias.dtype, word);
-            y +=
-                params.bias_perturbed[l]
-                    ? __fmaf_rn(params.pairs.scale[p][l],
-                                noise1(params.pairs.seed[p], params.pairs.signs, params.bias.first + word), b)
-                    : b;
+            y += params.bias_perturbed[l]
+                     ? __fmaf_rn(params.pairs.scale[p][l],
+                                 law_noise1(params.bias.law, params.pairs.seed[p], params.pairs.signs,
+                                            params.bias.first + word),
+                                 b)
+                     : b;
         }
         params.out[(p * lanes + l) * params.out_lane + (int64_t)at] = y;
     }

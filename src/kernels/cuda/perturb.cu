@@ -5,7 +5,9 @@
  * compute type the bits are those of the CPU. It runs in the prefetch stream at low priority, on
  * multiprocessors that GEMMs leave idle; while the profiler is on, in the stream of the operations. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "kernels/cuda/noise_law.cuh"
 #include "kernels/cuda/tensor_loop.cuh"
 
 enum { THREADS = 256, WIDTH = 8, MAX_CHUNKS = 4, CHUNK = THREADS * WIDTH }; /* WIDTH: elements of a thread */
@@ -58,7 +60,7 @@ static __device__ void perturb_any(const zest_cuda_segment &s, const zest_cuda_p
                                                             : 0;
     }
     for (int p = 0; p < pairs.count; p++) {
-        if (s.perturbed[0] | s.perturbed[1]) noise8(pairs.seed[p], pairs.signs, element / 4, z);
+        if (s.perturbed[0] | s.perturbed[1]) law_noise8(s.law, pairs.seed[p], pairs.signs, element, z);
         for (int l = 0; l < pairs.lanes; l++) {
 #pragma unroll
             for (int j = 0; j < WIDTH; j++)
@@ -74,10 +76,14 @@ static __device__ __forceinline__ void perturb_vector(const zest_cuda_segment &s
                                                       const zest_cuda_pairs &pairs, int64_t at) {
     uint64_t block = (s.first + (uint64_t)at) / 4;
     T *to = (T *)s.to + at;
+    const float factor = law_factor(s.law);
     float w[WIDTH], z[WIDTH], x[WIDTH];
     load8((const W *)s.from + at, w);
     for (int p = 0; p < pairs.count; p++) {
         noise8(pairs.seed[p], pairs.signs, block, z);
+        if (factor != 1.0f)
+#pragma unroll
+            for (int j = 0; j < WIDTH; j++) z[j] = __fmul_rn(z[j], factor);
 #pragma unroll
         for (int l = 0; l < 2; l++) {
 #pragma unroll
@@ -131,6 +137,7 @@ zest_cuda_segment zest_cuda_segment_of(const zest_weight *weight, const zest_per
     s.first = weight->first;
     s.count = weight->rows * weight->columns;
     s.dtype = (unsigned char)weight->dtype;
+    s.law = weight->law;
     s.out_type = (unsigned char)type;
     for (int l = 0; l < p->lanes; l++) s.perturbed[l] = !weight->frozen && p->scale[l] != 0;
     return s;
@@ -190,11 +197,23 @@ static int publish_slot(zest_cuda *cuda, const zest_cuda_slot *slot) {
            zest_cuda_failed(cuda, cudaStreamWaitEvent(cuda->stream, slot->ready, 0), "waiting for a stream");
 }
 
+int zest_cuda_slot_begin(zest_cuda *cuda, const zest_cuda_slot *slot) {
+    return cuda->profiling ? 0 : wait_for_slot(cuda, slot);
+}
+
+int zest_cuda_slot_publish(zest_cuda *cuda, const zest_cuda_slot *slot) {
+    return cuda->profiling ? 0 : publish_slot(cuda, slot);
+}
+
+cudaStream_t zest_cuda_slot_stream(const zest_cuda *cuda) {
+    return cuda->profiling ? cuda->stream : cuda->prefetch_stream;
+}
+
 /* Whether perturb_vector can be used. */
 static int is_vectorizable(const zest_cuda_segment *s, const zest_cuda_pairs *pairs, zest_dtype dtype,
                            zest_compute type) {
     size_t size = zest_cuda_element_size(type);
-    return s->dtype == dtype && s->out_type == type && s->perturbed[0] && s->perturbed[1] &&
+    return s->dtype == dtype && s->out_type == type && s->perturbed[0] && s->perturbed[1] && !s->law.rank &&
            pairs->lanes == 2 && s->first % 4 == 0 && (uintptr_t)s->from % 16 == 0 &&
            (uintptr_t)s->to % 16 == 0 && s->lane * (int64_t)size % 16 == 0;
 }
@@ -234,6 +253,8 @@ int zest_cuda_perturb(zest_cuda *cuda, zest_cuda_slot *slot, zest_cuda_segment *
                                                                       : MAX_CHUNKS);
     params.pairs = zest_cuda_pairs_of(p);
     for (size_t i = 0; i < count; i++) {
+        if (segments[i].law.input_count && (segments[i].perturbed[0] | segments[i].perturbed[1]))
+            return zest_cuda_unsupported(cuda, "this operation has no noise along a layer's inputs");
         segments[i].block = blocks;
         segments[i].vectorized = (unsigned char)is_vectorizable(&segments[i], &params.pairs, dtype, type);
         blocks += zest_cuda_blocks(segments[i].count + segments[i].first % 4,
@@ -262,12 +283,15 @@ struct update_terms {
     const zest_update_term *terms; /* when there are more than FEW_TERMS */
     zest_update_term few[FEW_TERMS];
     unsigned count;
-    float keep;
+    float keep, factor; /* of the tensors' noise */
 
-    static __device__ __forceinline__ void add(const zest_update_term &term, uint64_t element,
-                                               float x[LOOP_WIDTH]) {
+    __device__ __forceinline__ void add(const zest_update_term &term, uint64_t element,
+                                        float x[LOOP_WIDTH]) const {
         float z[LOOP_WIDTH];
         noise8(term.seed, term.signs, element / 4, z);
+        if (factor != 1.0f)
+#pragma unroll
+            for (int j = 0; j < LOOP_WIDTH; j++) z[j] = __fmul_rn(z[j], factor);
 #pragma unroll
         for (int j = 0; j < LOOP_WIDTH; j++) x[j] = __fmaf_rn(term.c, z[j], x[j]);
     }
@@ -299,29 +323,83 @@ zest_cuda_tensor *zest_cuda_tensor_list(const zest_cuda *cuda, const zest_params
     return tensors;
 }
 
+/* What all launches of an update share. */
+struct update_job {
+    tensor_loop_params loop;
+    update_terms op;
+    const zest_update_term *staged; /* all terms, in the device's memory; NULL: they are in op */
+    uint64_t dimension;             /* of all tensors */
+};
+
+/* A launch for tensors of one law's kind: dense ones with the same factor, or one matrix of low rank. */
+static int update_tensors(zest_cuda *cuda, const update_job *job, const zest_tensor *tensors, size_t count) {
+    const zest_params params = {tensors, count, job->dimension};
+    tensor_loop_params loop = job->loop;
+    unsigned blocks;
+    zest_cuda_tensor *list = zest_cuda_tensor_list(cuda, &params, &blocks, &loop.chunks_per_block);
+    if (!list) return zest_cuda_no_memory(cuda, "a list of tensors", count * sizeof *list);
+    loop.tensors = (const zest_cuda_tensor *)cuda->base.operations->device->stage(&cuda->base, list,
+                                                                                  count * sizeof *list);
+    free(list);
+    if (!loop.tensors) return -1;
+    loop.tensor_count = (unsigned)count;
+    if (tensors->law.rank)
+        return zest_cuda_update_low_rank(cuda, tensors, &loop, blocks, job->staged, job->op.count,
+                                         job->op.keep);
+    update_terms op = job->op;
+    op.factor = tensors->law.factor != 0 ? tensors->law.factor : 1.0f;
+    tensor_loop_kernel<<<blocks, LOOP_THREADS, 0, cuda->stream>>>(loop, op);
+    return zest_cuda_launched(cuda, "updating the weights");
+}
+
+static int same_launch(const zest_tensor *a, const zest_tensor *b) {
+    return !a->law.rank && !b->law.rank && a->law.factor == b->law.factor;
+}
+
+/* Tensors are put in groups by their laws, each in order. Without laws there is one. */
+static int update_groups(zest_cuda *cuda, const update_job *job, const zest_params *params) {
+    zest_tensor *group = (zest_tensor *)malloc(params->count * (sizeof *group + 1));
+    if (!group) return zest_cuda_no_memory(cuda, "a list of tensors", params->count * sizeof *group);
+    char *done = (char *)(group + params->count);
+    int failed = 0;
+    memset(done, 0, params->count);
+    for (size_t i = 0; i < params->count && !failed; i++) {
+        size_t count = 0;
+        if (done[i]) continue;
+        group[count++] = params->tensors[i];
+        for (size_t j = i + 1; j < params->count; j++)
+            if (!done[j] && same_launch(&params->tensors[i], &params->tensors[j]))
+                group[count++] = params->tensors[j], done[j] = 1;
+        failed = update_tensors(cuda, job, group, count);
+    }
+    free(group);
+    return failed;
+}
+
+static int has_low_rank(const zest_params *params) {
+    for (size_t i = 0; i < params->count; i++)
+        if (params->tensors[i].law.rank) return 1;
+    return 0;
+}
+
 int zest_cuda_update(zest_device *device, const zest_params *params, const zest_update_term *terms,
                      size_t count, float keep, uint64_t rounding, int nearest) {
     zest_cuda *cuda = zest_cuda_of(device);
     const zest_device_table *table = device->operations->device;
     if (!params->count) return 0;
-    unsigned blocks;
-    tensor_loop_params loop = {};
-    zest_cuda_tensor *tensors = zest_cuda_tensor_list(cuda, params, &blocks, &loop.chunks_per_block);
-    if (!tensors) return zest_cuda_no_memory(cuda, "a list of tensors", params->count * sizeof *tensors);
-    loop.tensors = (const zest_cuda_tensor *)table->stage(device, tensors, params->count * sizeof *tensors);
-    free(tensors);
-    update_terms op = {};
-    if (count > FEW_TERMS)
-        op.terms = (const zest_update_term *)table->stage(device, terms, count * sizeof *terms);
-    for (size_t i = 0; i < count && count <= FEW_TERMS; i++) op.few[i] = terms[i];
-    if (!loop.tensors || (count > FEW_TERMS && !op.terms)) return -1;
-    op.count = (unsigned)count;
-    op.keep = keep;
-    loop.tensor_count = (unsigned)params->count;
-    loop.rounding = rounding;
-    loop.nearest = nearest;
+    update_job job = {};
+    if (count > FEW_TERMS || (count && has_low_rank(params))) {
+        job.staged = (const zest_update_term *)table->stage(device, terms, count * sizeof *terms);
+        if (!job.staged) return -1;
+    }
+    if (count > FEW_TERMS) job.op.terms = job.staged;
+    for (size_t i = 0; i < count && count <= FEW_TERMS; i++) job.op.few[i] = terms[i];
+    job.op.count = (unsigned)count;
+    job.op.keep = keep;
+    job.dimension = params->dimension;
+    job.loop.rounding = rounding;
+    job.loop.nearest = nearest;
     cuda->weights_dirty = 1;
     zest_cuda_profile_scope profile(cuda, ZEST_PROFILE_UPDATE);
-    tensor_loop_kernel<<<blocks, LOOP_THREADS, 0, cuda->stream>>>(loop, op);
-    return zest_cuda_launched(cuda, "updating the weights");
+    return update_groups(cuda, &job, params);
 }
