@@ -3,7 +3,7 @@
 #   check  the test programs, the command line, the examples, the public header, the layers
 #   test   check; the kernels in every instruction set that this CPU has; the install; GRAD=off; asan; gpu where there is one
 #   asan   what check has, in the build with AddressSanitizer and UndefinedBehaviorSanitizer
-#   gpu    every test that uses a GPU, one at a time; without a GPU they fail
+#   gpu    every test that uses a GPU, one at a time (GPU_JOBS: several); without a GPU they fail
 # New tests are found by their names: tests/test_*.c, tests/*.sh, tests/cli/*.sh, examples/*.c; for the GPU tests/cuda/*.cu
 # and gpu_*.sh; with nvcc, but without a GPU, tests/cuda/mock_*.sh.
 # BUILD, ASAN: folders of the two builds; ZEST: the program; TESTS: names of test programs; TEST_JOBS: how many at a time (default: the CPU's threads).
@@ -146,7 +146,7 @@ run_on_cpu() { (export CUDA_VISIBLE_DEVICES="" OMP_NUM_THREADS=1 && run 1 "$TEST
 case "${1:-}" in
 check) add_check && run_on_cpu ;;
 asan) add_asan && run_on_cpu ;;
-gpu) add_gpu && run 1 1 ;;
+gpu) add_gpu && run 1 "${GPU_JOBS:-1}" ;;
 test)
     add_check
     add_levels

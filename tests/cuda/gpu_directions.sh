@@ -10,12 +10,12 @@ model=${1:-examples/roberta-tiny} task=${2:-examples/reviews/reviews.task}
     { grep -q "GPU\|CUDA\|cuda" "$work/err" && exit 77; fail "a first run"; }
 
 common="--shots 16 --batch 8 --k 2 --eval-every 10 --seed 5 --rho 0.01 --lr 1e-4"
-# one NAME OPTIONS...
+# one FOLDER OPTIONS...
 one() {
-    name=$1
+    folder=$work/$1
     shift
-    "$ZEST" train --model "$model" --task "$task" $common --out "$work/$name" "$@" >"$work/$name.log" 2>&1 ||
-        fail "$name: $(tail -n 3 "$work/$name.log")"
+    "$ZEST" train --model "$model" --task "$task" $common --out "$folder" "$@" >"$folder.log" 2>&1 ||
+        fail "$folder: $(tail -n 3 "$folder.log")"
 }
 
 losses() { sed -n 's/.*"kind":"step".*"loss":\([-0-9.e+]*\).*/\1/p' "$work/$1/log.jsonl"; }
