@@ -34,7 +34,11 @@ static void every_slice_and_instruction_set_gives_the_law(void **state) {
     assert_done(zest_cpu_detect(&best, error));
     for (size_t r = 0; r < 4; r++)
         for (int signs = 0; signs < 2; signs++) {
-            zest_noise_law law = {FIRST, ROWS, COLUMNS, ranks[r], ranks[r] == 3 ? 0 : 1.7f};
+            zest_noise_law law = {.first = FIRST,
+                                  .rows = ROWS,
+                                  .columns = COLUMNS,
+                                  .rank = ranks[r],
+                                  .factor = ranks[r] == 3 ? 0 : 1.7f};
             by_hand(&law, signs, 99, expected);
             zest_noise_plain.by_law(&law, signs, whole, 99, FIRST, COUNT);
             for (size_t i = 0; i < COUNT; i++) assert_true(fabs(whole[i] - expected[i]) < 4e-5);
@@ -55,7 +59,7 @@ static void every_slice_and_instruction_set_gives_the_law(void **state) {
 static void moments_are_those_of_dense_noise(void **state) {
     (void)state;
     enum { SEEDS = 4000 };
-    zest_noise_law law = {0, 40, 50, 2, (float)(3 / sqrt(2))};
+    zest_noise_law law = {.rows = 40, .columns = 50, .rank = 2, .factor = (float)(3 / sqrt(2))};
     double sums[4][3] = {{0}};
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         float z[52];
@@ -74,7 +78,7 @@ static void moments_are_those_of_dense_noise(void **state) {
 static void slopes_have_the_closed_form(void **state) {
     (void)state;
     enum { SEEDS = 20000 };
-    zest_noise_law law = {0, 40, 50, 1, 0};
+    zest_noise_law law = {.rows = 40, .columns = 50, .rank = 1};
     double sum = 0, square = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         float z[2];

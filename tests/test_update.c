@@ -192,7 +192,8 @@ static void the_gpu_moves_to_the_same_bits(void **state) {
             zest_update update = {directions, g, 3, 0.01, first ? 0.5 : 0, 99, nearest};
             zest_update_term terms[3];
             for (int i = 0; i < 3; i++)
-                terms[i] = (zest_update_term){directions[i].seed, (float)(-0.01 * g[i]), i == 1};
+                terms[i] = (zest_update_term){
+                    .seed = directions[i].seed, .c = (float)(-0.01 * g[i]), .signs = i == 1};
             zest_update_apply(zest_vector_ops_for(ZEST_CPU_PLAIN), 1, &params, &update);
             device_check(device, table->update(device, &params_there, terms, 3,
                                                first ? (float)(1 - 0.01 * 0.5) : 1.0f, 99, nearest));
