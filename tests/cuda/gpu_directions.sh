@@ -61,12 +61,13 @@ law() {
     done
 }
 
+# Where the losses grow at the lr of the others, a difference of rounding grows with them: a smaller lr for those.
 law dense
 law scales --scales '*bias=4'
 law rank --directions lowrank:1
-law ranks --directions lowrank:3 --distribution rademacher --scales '*weight=1.5' --momentum 0.9
+law ranks --lr 1e-5 --directions lowrank:3 --distribution rademacher --scales '*weight=1.5' --momentum 0.9
 law examples --directions example:1
 law scope --directions example:2 --tilt-scope example --method zest-bc --t 2
-law inputs --directions lowrank:2 --covariance inputs:8
-law inputs-examples --directions example:1 --covariance inputs:8
+law inputs --lr 1e-5 --directions lowrank:2 --covariance inputs:8
+law inputs-examples --lr 1e-5 --directions example:1 --covariance inputs:8
 exit 0
