@@ -4,12 +4,15 @@
 #     sh tools/musl.sh [TEST ...]        test programs to run, such as test_json (default: the list below)
 # Needs the network once; everything goes to build/musl. 77: a tool is missing. On Debian: apt-get install musl-tools cmake
 set -eu
-for tool in musl-gcc cmake curl; do
+for tool in musl-gcc cmake curl apt-get; do
     command -v $tool >/dev/null 2>&1 || { echo "tools/musl.sh: $tool is missing (Debian: apt-get install musl-tools cmake curl)" >&2; exit 77; }
 done
 out=build/musl
 mkdir -p $out/sources
-here=$(pwd) prefix=$(pwd)/$out/prefix pool=http://deb.debian.org/debian/pool/main
+here=$(pwd) prefix=$(pwd)/$out/prefix
+# the pool of the mirror that apt uses on this machine, with the sources beside the packages
+pool=$(apt-get download --print-uris libjansson-dev | sed -n "s|^'\(.*/pool/main\)/.*|\1|p")
+[ -n "$pool" ] || { echo "tools/musl.sh: apt-get does not know libjansson-dev (apt-get update)" >&2; exit 77; }
 unpack() { # path in the pool, SHA-256
     file=$out/sources/$(basename "$1")
     [ -s "$file" ] || curl -fsS -m 120 -o "$file" "$pool/$1"
