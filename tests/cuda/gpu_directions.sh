@@ -61,7 +61,7 @@ law() {
     done
 }
 
-# Where the losses grow at the lr of the others, a difference of rounding grows with them: a smaller lr for those.
+# Laws whose losses grow at lr 1e-4 take a smaller one: there differences of rounding grow, too.
 law dense
 law scales --scales '*bias=4'
 law rank --directions lowrank:1
