@@ -10,9 +10,6 @@ done
 out=build/musl
 mkdir -p $out/sources
 here=$(pwd) prefix=$(pwd)/$out/prefix
-# the pool of the mirror that apt uses on this machine, with the sources beside the packages
-pool=$(apt-get download --print-uris libjansson-dev | sed -n "s|^'\(.*/pool/main\)/.*|\1|p")
-[ -n "$pool" ] || { echo "tools/musl.sh: apt-get does not know libjansson-dev (apt-get update)" >&2; exit 77; }
 unpack() { # path in the pool, SHA-256
     file=$out/sources/$(basename "$1")
     [ -s "$file" ] || curl -fsS -m 120 -o "$file" "$pool/$1"
@@ -27,6 +24,9 @@ library() { # folder, options of cmake
         cmake --build "$folder/musl" -j 2 --target install >>"$out/cmake.log" 2>&1 || { tail -n 20 "$out/cmake.log" >&2; exit 1; }
 }
 if [ ! -e "$prefix/done" ]; then
+    # the pool of the mirror that apt uses on this machine, with the sources beside the packages
+    pool=$(apt-get download --print-uris libjansson-dev | sed -n "s|^'\(.*/pool/main\)/.*|\1|p")
+    [ -n "$pool" ] || { echo "tools/musl.sh: apt-get does not know libjansson-dev (apt-get update)" >&2; exit 77; }
     unpack j/jansson/jansson_2.14.orig.tar.gz c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b
     unpack p/pcre2/pcre2_10.42.orig.tar.gz c33b418e3b936ee3153de2c61cc638e7e4fe3156022a5c77d0711bcbb9d64f1f
     unpack x/xxhash/xxhash_0.8.1.orig.tar.gz 3bb6b7d6f30c591dd65aaaff1c8b7a5b94d81687998ca9400082c739a690436c
