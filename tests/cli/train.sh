@@ -57,7 +57,8 @@ grep -q "changes the steps by" "$work/report.html" || fail "the report has no ad
 run 0 train $small --steps 8
 err_has "nothing of this run will be kept"
 err_has "--out RUN"
-tail -n 1 "$work/err" | grep -q "nothing of this run" || fail "that nothing is kept is said before the run is known to start"
+grep -v '^zest: train:' "$work/err" | tail -n 1 | grep -q "nothing of this run" || # a slow machine shows progress after it
+    fail "that nothing is kept is said before the run is known to start"
 grep '^dev  \|^test ' "$work/out" >"$work/unkept"
 run 2 train $small --freeze 'no.such*'
 [ "$(wc -l <"$work/err")" -eq 1 ] || fail "a run that cannot start says more than why"
